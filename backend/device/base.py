@@ -1,0 +1,200 @@
+"""What a device is to the replay: the small interface every device implements.
+
+A `Device` is opened once per host process. A `Context` is one session's share of it: an address space, modules,
+streams and events, all released by `close`. The replay calls a context from one thread at a time, in tape order.
+Handles are not known here: the replay resolves them and passes the objects that the context returned.
+
+Ordering: work is issued in tape order. A context may run streams concurrently as long as each stream's order, the
+events and the legacy default stream's rules hold; running everything in tape order is always right.
+
+Errors: a method raises `CudaError` for what CUDA reports as a result. A sticky one ruins the context: the replay fails all later
+work of the session with it. Any other exception is a bug of ours.
+
+Source: mission.md S1 point 1; CUDA runtime API, "Stream synchronization behavior"; shared design in docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LEGACY_STREAM = 1
+PER_THREAD_STREAM = 2
+
+
+class CudaError(Exception):
+    """A CUDA result that is not success.
+
+    Args:
+        code: the cudaError_t.
+        message: what was wrong, for the log; names what the guest can recognise.
+        sticky: the context is lost with it.
+    """
+
+    def __init__(self, code: int, message: str, *, sticky: bool = False) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.sticky = sticky
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the handshake tells a guest about one device (session.proto, DeviceDescription)."""
+
+    backend: str
+    name: str
+    uuid: bytes
+    compute_capability: tuple[int, int]
+    total_memory: int
+    takes_ptx: bool
+    takes_machine_code: bool
+    pci_bus_id: str = "0000:00:00.0"
+    attributes: Mapping[int, int] = field(default_factory=dict)  # cudaDeviceAttr -> value
+
+
+@dataclass(frozen=True)
+class Window:
+    """The device addresses [base, base + size) of one session."""
+
+    base: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A two-dimensional range of memory: height rows of width bytes, pitch bytes apart. One row is a plain range."""
+
+    address: int
+    pitch: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class LaunchShape:
+    """Grid and block as (x, y, z), dynamic shared memory in bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    cooperative: bool = False
+
+
+class Context(ABC):
+    """One session's share of a device. Modules, functions, streams and events are opaque objects of the context."""
+
+    window: Window
+    quota: int
+    device_nanoseconds: int = 0
+
+    @abstractmethod
+    def close(self) -> None:
+        """Releases everything, however much of it there is. Idempotent; never raises."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """cudaDeviceReset: as after opening, sticky error cleared."""
+
+    # Memory -----------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def allocate(self, address: int, size: int) -> None:
+        """Backs [address, address + size), zero or more pages shared with neighbours."""
+
+    @abstractmethod
+    def free(self, address: int) -> None: ...
+
+    @abstractmethod
+    def set(self, rows: Rows, value: int, element: int, stream: Any) -> None: ...
+
+    @abstractmethod
+    def write(self, rows: Rows, data: memoryview, stream: Any) -> None:
+        """`data` is valid only during the call."""
+
+    @abstractmethod
+    def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:
+        """Yields the packed bytes in pieces of at most 1 MiB, after all work that CUDA orders before the copy."""
+
+    @abstractmethod
+    def copy(self, destination: Rows, source: Rows, stream: Any) -> None: ...
+
+    # Modules ----------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def load_module(self, image: bytes) -> Any:
+        """`image`: a fat binary (or bare PTX or cubin). Raises CudaError 209 when nothing in it can run here."""
+
+    @abstractmethod
+    def unload_module(self, module: Any) -> None: ...
+
+    @abstractmethod
+    def function(self, module: Any, name: str) -> Any:
+        """Raises CudaError 98 (cudaErrorInvalidDeviceFunction) when the module has no such kernel."""
+
+    @abstractmethod
+    def set_function_attribute(self, function: Any, attribute: int, value: int) -> None: ...
+
+    @abstractmethod
+    def variable(self, module: Any, name: str) -> tuple[int, int]:
+        """(address, size) of a device variable. Raises CudaError 13 (cudaErrorInvalidSymbol)."""
+
+    @abstractmethod
+    def launch(self, function: Any, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
+        """`parameters` is valid only during the call."""
+
+    # Streams and events -----------------------------------------------------------------------------------------
+    @abstractmethod
+    def default_stream(self, number: int) -> Any:
+        """The stream object behind LEGACY_STREAM or PER_THREAD_STREAM."""
+
+    @abstractmethod
+    def create_stream(self, flags: int, priority: int) -> Any: ...
+
+    @abstractmethod
+    def destroy_stream(self, stream: Any) -> None: ...
+
+    @abstractmethod
+    def wait_event(self, stream: Any, event: Any) -> None: ...
+
+    @abstractmethod
+    def stream_done(self, stream: Any) -> bool: ...
+
+    @abstractmethod
+    def create_event(self, flags: int) -> Any: ...
+
+    @abstractmethod
+    def destroy_event(self, event: Any) -> None: ...
+
+    @abstractmethod
+    def record_event(self, event: Any, stream: Any, flags: int) -> None: ...
+
+    @abstractmethod
+    def event_done(self, event: Any) -> bool: ...
+
+    @abstractmethod
+    def elapsed_ms(self, start: Any, end: Any) -> float:
+        """Raises CudaError 400 when an event was never recorded, 600 when one is not done."""
+
+    @abstractmethod
+    def synchronize(self, stream: Any | None = None, event: Any | None = None) -> None:
+        """Returns when the stream, the event, or (neither given) all of the context's work is done."""
+
+    @abstractmethod
+    def set_limit(self, limit: int, value: int) -> None: ...
+
+
+class Device(ABC):
+    """A device that sessions share."""
+
+    name: str
+
+    @abstractmethod
+    def describe(self) -> Description: ...
+
+    @abstractmethod
+    def open_context(self, quota: int) -> Context:
+        """A fresh context with a window of its own. Raises CudaError 2 when there is no room for one."""
+
+    @abstractmethod
+    def close(self) -> None: ...
