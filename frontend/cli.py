@@ -1,0 +1,71 @@
+"""The `farlane` command: finds its subcommands and runs one.
+
+Owns nothing but the dispatch. A subcommand is an object with `help`, `add_arguments(parser)` and `run(arguments) -> exit status`,
+registered in the entry-point group "farlane.commands": frontend, backend and analyzer each bring their own, and none imports
+another. A subcommand whose module cannot be imported (an extra that is not installed) is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.metadata import entry_points, version
+from typing import Protocol
+
+GROUP = "farlane.commands"
+
+
+class Command(Protocol):
+    """What an entry point of the group "farlane.commands" must be."""
+
+    help: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> int: ...
+
+
+def load_commands() -> tuple[dict[str, Command], dict[str, str]]:
+    """The subcommands by name, and for those that cannot be loaded the reason."""
+    commands: dict[str, Command] = {}
+    broken: dict[str, str] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        try:
+            commands[entry.name] = entry.load()
+        except ImportError as error:
+            broken[entry.name] = str(error)
+    return commands, broken
+
+
+def build_parser(commands: dict[str, Command], broken: dict[str, str]) -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="farlane",
+        description="Run CUDA programs unchanged where there is no GPU: their calls are batched and replayed on a host.",
+        epilog="; ".join(f"{name} is not available: {reason}" for name, reason in broken.items()) or None,
+    )
+    parser.add_argument("--version", action="version", version=f"farlane {version('farlane')}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in commands.items():
+        sub = subparsers.add_parser(name, help=command.help, description=command.help)
+        command.add_arguments(sub)
+        sub.set_defaults(execute=command.run)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point of the `farlane` script."""
+    commands, broken = load_commands()
+    arguments = build_parser(commands, broken).parse_args(argv)
+    try:
+        status = arguments.execute(arguments)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 141
+    return int(status)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,115 @@
+"""`farlane run`: runs a program with its CUDA calls going to a host."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from farlane.frontend import program as programs
+from farlane.frontend import report as reports
+from farlane.frontend import shim_library
+from farlane.frontend.embedded import EmbeddedHost
+from farlane.frontend.errors import UserError
+from farlane.frontend.hosts import parse_url
+from farlane.frontend.sizes import parse_size
+
+FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class RunCommand:
+    """Starts an embedded host unless one is named, starts the program, reports, and ends with the program's exit status."""
+
+    help = "run a CUDA program on a host, or on an embedded host with the simulated device"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--host", metavar="URL", help="grpc://host:port or unix:///path of a running `farlane serve`")
+        parser.add_argument("--device", default=None, help="device of the embedded host (default: sim)")
+        parser.add_argument("--quota", metavar="BYTES", help="device memory on the embedded host, for example 512M")
+        parser.add_argument("--defer", choices=shim_library.MODES, default=None, help="deferral mode (default: loops)")
+        parser.add_argument("--report", metavar="text|json:FILE", help="report round trips, calls and bytes when the program ends")
+        parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        try:
+            return self._run(arguments)
+        except UserError as error:
+            print(f"farlane: {error}", file=sys.stderr)
+            return error.status
+
+    def _run(self, arguments: argparse.Namespace) -> int:
+        words = arguments.program[1:] if arguments.program[:1] == ["--"] else arguments.program
+        if not words:
+            raise UserError("no program given", "farlane run [options] -- ./program arguments", status=2)
+        write_report = _report_writer(arguments.report)
+        mode = arguments.defer or os.environ.get("FARLANE_DEFER") or "loops"
+        if mode not in shim_library.MODES:
+            raise UserError(f"FARLANE_DEFER={mode} is no deferral mode", f"One of {', '.join(shim_library.MODES)}.", 2)
+        shim_library.require_built()
+        program = programs.inspect(programs.find(words[0]))
+        if remark := programs.require_interceptable(program):
+            print(f"farlane: {remark}", file=sys.stderr)
+        shim_library.preload_for(program.runtimes)
+        host = arguments.host or os.environ.get("FARLANE_HOST")
+        with contextlib.ExitStack() as stack:
+            if host:
+                if arguments.device or arguments.quota:
+                    raise UserError("--device and --quota are for the embedded host", "Give them to `farlane serve`.", 2)
+                parse_url(host)
+            else:
+                quota = parse_size(arguments.quota) if arguments.quota else None
+                host = stack.enter_context(EmbeddedHost(arguments.device or "sim", quota)).url
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-report-")))
+            environment = shim_library.guest_environment(
+                os.environ, host=host, mode=mode, runtimes=program.runtimes, report=str(folder / "%p.json")
+            )
+            started = time.perf_counter()
+            status = _execute(words, program.path, environment)
+            report = reports.collect(folder, mode, time.perf_counter() - started, status)
+        if write_report:
+            write_report(report)
+        return status
+
+
+def _report_writer(wish: str | None):  # type: ignore[no-untyped-def]
+    """What to do with the report; the target is checked before the program runs, so that no run is wasted."""
+    if wish is None:
+        return None
+    if wish == "text":
+        return lambda report: sys.stderr.write(report.text())
+    kind, _, name = wish.partition(":")
+    if kind != "json" or not name:
+        raise UserError(f"--report {wish} is not known", "--report text, or --report json:FILE (json:- for standard output)", 2)
+    if name == "-":
+        return lambda report: sys.stdout.write(report.json())
+    path = Path(name)
+    try:
+        path.touch()
+    except OSError as error:
+        raise UserError(f"cannot write the report to {name}: {error.strerror}", status=2) from error
+    return lambda report: path.write_text(report.json())
+
+
+def _execute(words: list[str], path: Path, environment: dict[str, str]) -> int:
+    """Runs the program with our standard streams, passes signals on, and returns its status as a shell would."""
+    try:
+        child = subprocess.Popen(words, executable=path, env=environment)
+    except OSError as error:
+        raise UserError(f"cannot run {path}: {error.strerror}", status=programs.NOT_EXECUTABLE) from error
+    previous = {number: signal.signal(number, lambda n, _: child.send_signal(n)) for number in FORWARDED}
+    previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program as well
+    try:
+        status = child.wait()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    return status if status >= 0 else 128 - status
+
+
+command = RunCommand()

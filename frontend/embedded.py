@@ -1,0 +1,99 @@
+"""The embedded host: a host of our own in a child process, on a private Unix socket, for one `farlane run`.
+
+Owns the child and its socket's folder (mode 0700). The child is told to die with us, so nothing is left behind even when
+this process is killed. It runs a module by name: the frontend does not import the backend.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+from farlane.frontend.errors import UserError
+
+SERVE_MODULE = "farlane.backend.commands.serve"
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+
+
+class EmbeddedHost:
+    """A context manager; `url` is where the host listens.
+
+    Args:
+        device: name of the device it serves.
+        quota: device memory of the session in bytes; None for the host's default.
+        extra: further arguments of `farlane serve`.
+    """
+
+    def __init__(self, device: str, quota: int | None = None, extra: tuple[str, ...] = ()) -> None:
+        self._device = device
+        self._quota = quota
+        self._extra = extra
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+
+    def __enter__(self) -> EmbeddedHost:
+        self._folder = Path(tempfile.mkdtemp(prefix="farlane-"))
+        self.url = f"unix://{self._folder}/host.sock"
+        reader, writer = os.pipe()
+        arguments = [sys.executable, "-m", SERVE_MODULE, "--device", self._device, "--listen", self.url]
+        arguments += ["--die-with-parent", "--ready-fd", str(writer), *self._extra]
+        if self._quota is not None:
+            arguments += ["--quota", str(self._quota)]
+        # A process group of its own: the terminal's Ctrl-C reaches the program, whose last work the host then still does.
+        self._process = subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(writer,), process_group=0
+        )
+        os.close(writer)
+        try:
+            self._wait_ready(reader)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        finally:
+            os.close(reader)
+        return self
+
+    def _wait_ready(self, reader: int) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise UserError(f"the embedded host did not start within {START_SECONDS:.0f} s", "Run `farlane doctor`.")
+            if os.read(reader, 4096):
+                return
+            status = self._process.wait()  # the pipe closed without a word: it has ended and said why on stderr
+            raise UserError(
+                f"the embedded host ended at once (status {status})",
+                "Its message is above. `farlane doctor` checks the installation.",
+            )
+
+    def alive(self) -> bool:
+        """False once the host process has ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._process.send_signal(signal.SIGTERM)
+                try:
+                    self._process.wait(STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()
+                    self._process.wait()
+            self._process = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None

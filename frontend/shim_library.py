@@ -1,0 +1,67 @@
+"""Where the shim is and how a process is made to use it. Owns the environment of a guest process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from farlane.frontend.errors import UserError
+
+FOLDER = Path(__file__).resolve().parent / "lib"
+CORE = "libfarlane_core.so"
+RUNTIMES = ("12", "13")
+MODES = ("none", "calls", "loops")
+
+
+def runtime_library(major: str) -> Path:
+    """The replacement of libcudart.so.<major>."""
+    return FOLDER / f"libcudart.so.{major}"
+
+
+def require_built() -> None:
+    """Raises UserError when the shim's libraries are not there."""
+    missing = [name for name in (CORE, *(f"libcudart.so.{m}" for m in RUNTIMES)) if not (FOLDER / name).exists()]
+    if missing:
+        raise UserError(
+            f"the shim is not built: {', '.join(missing)} missing in {FOLDER}",
+            "Install Farlane from its source with Rust's cargo and a C compiler there, or run `python frontend/shim/build.py`.",
+        )
+
+
+def preload_for(runtimes: tuple[str, ...]) -> list[Path]:
+    """The libraries to preload for a program linked to these runtimes; all of them when that is not known.
+
+    Raises:
+        UserError: the program is linked to a CUDA runtime that has no replacement.
+    """
+    unknown = [major for major in runtimes if major not in RUNTIMES]
+    if unknown:
+        raise UserError(
+            f"the program is linked to libcudart.so.{unknown[0]}",
+            f"Farlane replaces CUDA runtimes {' and '.join(RUNTIMES)}: rebuild the program with one of those.",
+        )
+    return [runtime_library(major) for major in (runtimes or RUNTIMES)]
+
+
+def guest_environment(
+    base: Mapping[str, str], *, host: str, mode: str, runtimes: tuple[str, ...], report: str | None
+) -> dict[str, str]:
+    """The environment in which a program's CUDA calls go to `host`.
+
+    Args:
+        base: the environment to start from; its own LD_PRELOAD and LD_LIBRARY_PATH are kept behind ours.
+        host: grpc://host:port or unix:///path.
+        mode: one of MODES.
+        runtimes: major versions of the CUDA runtimes the program is linked to, empty when unknown.
+        report: file name to which the shim writes its counts at exit; %p stands for the process id.
+    """
+    environment = dict(base)
+    libraries = [str(path) for path in preload_for(runtimes)]
+    environment["LD_PRELOAD"] = ":".join([*libraries, *filter(None, [base.get("LD_PRELOAD")])])
+    environment["LD_LIBRARY_PATH"] = os.pathsep.join([str(FOLDER), *filter(None, [base.get("LD_LIBRARY_PATH")])])
+    environment["FARLANE_HOST"] = host
+    environment["FARLANE_DEFER"] = mode
+    if report is not None:
+        environment["FARLANE_REPORT"] = report
+    return environment
