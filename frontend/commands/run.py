@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from farlane.frontend import program as programs
@@ -77,7 +78,7 @@ class RunCommand:
         return status
 
 
-def _report_writer(wish: str | None):  # type: ignore[no-untyped-def]
+def _report_writer(wish: str | None) -> Callable[[reports.Report], object] | None:
     """What to do with the report; the target is checked before the program runs, so that no run is wasted."""
     if wish is None:
         return None

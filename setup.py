@@ -1,0 +1,64 @@
+"""Builds the shim (Rust) into the package, so that `pip install .` is the whole installation.
+
+FARLANE_SKIP_SHIM=1 leaves it out: a host that serves guests elsewhere needs no shim.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Command, setup
+from setuptools.command.build import build
+from setuptools.command.bdist_wheel import bdist_wheel
+
+ROOT = Path(__file__).resolve().parent
+LIBRARIES = ("libfarlane_core.so", "libcudart.so.12", "libcudart.so.13")
+
+
+class BuildShim(Command):
+    """Runs frontend/shim/build.py, which writes frontend/lib/, and copies that into a wheel's tree."""
+
+    description = "build the preloaded shim with cargo"
+    user_options = []
+    editable_mode = False
+
+    def initialize_options(self):
+        self.build_lib = None
+
+    def finalize_options(self):
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    def run(self):
+        if os.environ.get("FARLANE_SKIP_SHIM") == "1":
+            return
+        subprocess.run([sys.executable, str(ROOT / "frontend" / "shim" / "build.py")], check=True)
+        if not self.editable_mode:
+            target = Path(self.build_lib) / "farlane" / "frontend" / "lib"
+            self.mkpath(str(target))
+            for name in LIBRARIES:
+                self.copy_file(str(ROOT / "frontend" / "lib" / name), str(target / name))
+
+    def get_source_files(self):
+        return []
+
+    def get_outputs(self):
+        return [str(Path(self.build_lib) / "farlane" / "frontend" / "lib" / name) for name in LIBRARIES]
+
+    def get_output_mapping(self):
+        return {}
+
+
+class PlatformWheel(bdist_wheel):
+    """The wheel holds native libraries that do not depend on the Python version."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self):
+        return ("py3", "none", super().get_tag()[2])
+
+
+build.sub_commands = [("build_shim", None), *build.sub_commands]
+setup(cmdclass={"build_shim": BuildShim, "bdist_wheel": PlatformWheel})
