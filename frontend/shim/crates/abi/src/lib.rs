@@ -1,0 +1,1 @@
+//! The C types of the CUDA runtime's ABI. No logic.

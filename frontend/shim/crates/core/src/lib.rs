@@ -1,0 +1,1 @@
+//! The shim's core library.

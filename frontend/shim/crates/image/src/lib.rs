@@ -1,0 +1,1 @@
+//! Fat binaries: entries, kernel signatures.
