@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from setuptools import Command, setup
-from setuptools.command.build import build
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build import build
 
 ROOT = Path(__file__).resolve().parent
 LIBRARIES = ("libfarlane_core.so", "libcudart.so.12", "libcudart.so.13")

@@ -69,7 +69,9 @@ class EmbeddedHost:
         while True:
             ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise UserError(f"the embedded host did not start within {START_SECONDS:.0f} s", "Run `farlane doctor`.")
+                raise UserError(
+                    f"the embedded host did not start within {START_SECONDS:.0f} s", "Run `farlane doctor`."
+                )
             if os.read(reader, 4096):
                 return
             status = self._process.wait()  # the pipe closed without a word: it has ended and said why on stderr

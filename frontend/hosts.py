@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import grpc
-
 from farlane.frontend.errors import UserError
 from farlane.v1 import admin_pb2
 

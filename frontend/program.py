@@ -16,7 +16,6 @@ from elftools.common.exceptions import ELFError, ELFParseError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
-
 from farlane.frontend.errors import UserError
 
 RUNTIME_PREFIX = "libcudart.so."
@@ -105,7 +104,9 @@ def _inspect_elf(path: Path, elf: ELFFile) -> Program:
         elif isinstance(section, SymbolTableSection) and section.name == ".dynsym":
             imports = {symbol.name for symbol in section.iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"}
     has_kernels = any(elf.get_section_by_name(name) is not None for name in FATBIN_SECTIONS)
-    runtimes = tuple(sorted({name[len(RUNTIME_PREFIX) :].split(".")[0] for name in needed if name.startswith(RUNTIME_PREFIX)}))
+    runtimes = tuple(
+        sorted({name[len(RUNTIME_PREFIX) :].split(".")[0] for name in needed if name.startswith(RUNTIME_PREFIX)})
+    )
     return Program(
         path=path,
         is_elf=True,

@@ -74,7 +74,9 @@ class Report:
         if self.flow_waits:
             lines.append(f"  waits for credit {self.flow_waits:>10,}")
         if self.processes != 1:
-            lines.append(f"  processes      {self.processes:>12,}" + ("   (no CUDA call was made)" if not self.processes else ""))
+            lines.append(
+                f"  processes      {self.processes:>12,}" + ("   (no CUDA call was made)" if not self.processes else "")
+            )
         if self.unsupported:
             lines.append(f"  not supported  {', '.join(self.unsupported)}")
         return "\n".join(lines) + "\n"

@@ -47,12 +47,19 @@ def check_system() -> Finding:
 def check_packages() -> Iterator[Finding]:
     """The Python packages Farlane needs, and the optional one for real GPUs."""
     yield Finding(OK, f"farlane {importlib.metadata.version('farlane')}")
-    for distribution, module in (("grpcio", "grpc"), ("protobuf", "google.protobuf"), ("llvmlite", "llvmlite"), ("numpy", "numpy")):
+    for distribution, module in (
+        ("grpcio", "grpc"),
+        ("protobuf", "google.protobuf"),
+        ("llvmlite", "llvmlite"),
+        ("numpy", "numpy"),
+    ):
         try:
             importlib.import_module(module)
             yield Finding(OK, f"{distribution} {importlib.metadata.version(distribution)}")
         except Exception as error:  # a broken native library raises what it likes
-            yield Finding(FAILED, f"{distribution} cannot be imported: {error}", f"pip install --force-reinstall {distribution}")
+            yield Finding(
+                FAILED, f"{distribution} cannot be imported: {error}", f"pip install --force-reinstall {distribution}"
+            )
     try:
         importlib.import_module("cupy")
         yield Finding(OK, "cupy (device `cupy`)")
@@ -83,7 +90,9 @@ def check_shim() -> Iterator[Finding]:
         probe = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PROBE_SECONDS)
         if probe.returncode:
             last = (probe.stderr.strip().splitlines() or ["no message"])[-1]
-            yield Finding(FAILED, f"{library.name} cannot be loaded: {last}", "Rebuild the shim: python frontend/shim/build.py")
+            yield Finding(
+                FAILED, f"{library.name} cannot be loaded: {last}", "Rebuild the shim: python frontend/shim/build.py"
+            )
         else:
             yield Finding(OK, f"{library.name} loads")
 
@@ -97,7 +106,9 @@ def check_environment() -> Iterator[Finding]:
     if mode and mode not in shim_library.MODES:
         yield Finding(FAILED, f"FARLANE_DEFER={mode} is no deferral mode", f"One of {', '.join(shim_library.MODES)}.")
     if found := ctypes.util.find_library("cuda"):
-        yield Finding(NOTE, f"NVIDIA's driver library {found} is on this machine; programs under `farlane run` do not use it")
+        yield Finding(
+            NOTE, f"NVIDIA's driver library {found} is on this machine; programs under `farlane run` do not use it"
+        )
 
 
 def check_host(url: str) -> Finding:
@@ -121,7 +132,9 @@ def check_embedded(device: str) -> Finding:
             finding = check_host(host.url)
     except UserError as error:
         return Finding(FAILED, f"embedded host with device {device}: {error.message}", error.advice)
-    return Finding(finding.state, f"embedded {finding.text}" if finding.state != FAILED else finding.text, finding.advice)
+    return Finding(
+        finding.state, f"embedded {finding.text}" if finding.state != FAILED else finding.text, finding.advice
+    )
 
 
 class DoctorCommand:
@@ -134,7 +147,12 @@ class DoctorCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         failed = 0
-        checks: list[Callable[[], Finding | Iterator[Finding]]] = [check_system, check_packages, check_shim, check_environment]
+        checks: list[Callable[[], Finding | Iterator[Finding]]] = [
+            check_system,
+            check_packages,
+            check_shim,
+            check_environment,
+        ]
         if url := arguments.host or os.environ.get("FARLANE_HOST"):
             checks.append(lambda: check_host(url))
         checks.append(lambda: check_embedded("sim"))

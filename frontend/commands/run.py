@@ -30,11 +30,15 @@ class RunCommand:
     help = "run a CUDA program on a host, or on an embedded host with the simulated device"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--host", metavar="URL", help="grpc://host:port or unix:///path of a running `farlane serve`")
+        parser.add_argument(
+            "--host", metavar="URL", help="grpc://host:port or unix:///path of a running `farlane serve`"
+        )
         parser.add_argument("--device", default=None, help="device of the embedded host (default: sim)")
         parser.add_argument("--quota", metavar="BYTES", help="device memory on the embedded host, for example 512M")
         parser.add_argument("--defer", choices=shim_library.MODES, default=None, help="deferral mode (default: loops)")
-        parser.add_argument("--report", metavar="text|json:FILE", help="report round trips, calls and bytes when the program ends")
+        parser.add_argument(
+            "--report", metavar="text|json:FILE", help="report round trips, calls and bytes when the program ends"
+        )
         parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -61,7 +65,9 @@ class RunCommand:
         with contextlib.ExitStack() as stack:
             if host:
                 if arguments.device or arguments.quota:
-                    raise UserError("--device and --quota are for the embedded host", "Give them to `farlane serve`.", 2)
+                    raise UserError(
+                        "--device and --quota are for the embedded host", "Give them to `farlane serve`.", 2
+                    )
                 parse_url(host)
             else:
                 quota = parse_size(arguments.quota) if arguments.quota else None
@@ -86,7 +92,9 @@ def _report_writer(wish: str | None) -> Callable[[reports.Report], object] | Non
         return lambda report: sys.stderr.write(report.text())
     kind, _, name = wish.partition(":")
     if kind != "json" or not name:
-        raise UserError(f"--report {wish} is not known", "--report text, or --report json:FILE (json:- for standard output)", 2)
+        raise UserError(
+            f"--report {wish} is not known", "--report text, or --report json:FILE (json:- for standard output)", 2
+        )
     if name == "-":
         return lambda report: sys.stdout.write(report.json())
     path = Path(name)
@@ -104,7 +112,9 @@ def _execute(words: list[str], path: Path, environment: dict[str, str]) -> int:
     except OSError as error:
         raise UserError(f"cannot run {path}: {error.strerror}", status=programs.NOT_EXECUTABLE) from error
     previous = {number: signal.signal(number, lambda n, _: child.send_signal(n)) for number in FORWARDED}
-    previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program as well
+    previous[signal.SIGINT] = signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the terminal sends it to the program as well
     try:
         status = child.wait()
     finally:

@@ -1,0 +1,69 @@
+# `make demo` and `make test` are all that a fresh machine needs: Python 3.11+ with venv, Rust's cargo, a C and C++ compiler.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SHIM   := frontend/shim
+WORKERS ?= 2
+
+.PHONY: help install shim demo test test-gpu lint typecheck imports generate check-generated bench clean
+
+help:
+	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
+	@echo "make test       build, install, and run all tests"
+	@echo "make test-gpu   the tests that need an NVIDIA GPU"
+	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
+	@echo "make bench      the benchmarks; each prints ratios"
+	@echo "make generate   write the generated files anew from protos/"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# Installing builds the shim (setup.py); editing the shim's sources afterwards needs only `make shim`.
+$(VENV)/installed: pyproject.toml setup.py | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+install: $(VENV)/installed shim
+
+shim: $(VENV)/installed
+	@$(BIN)/python $(SHIM)/build.py
+
+demo: install
+	@$(BIN)/python examples/demo.py
+
+test: install
+	cd $(SHIM) && cargo test --quiet --workspace --exclude protogen
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not gpu" $(PYTEST_ARGS)
+
+test-gpu: install
+	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	cd $(SHIM) && cargo fmt --all --check
+	cd $(SHIM) && cargo clippy --quiet --workspace --all-targets --exclude protogen -- -D warnings
+
+# mypy does not see an editable install whose packages are mapped from other folders: give it a tree of links.
+typecheck: install
+	@rm -rf .typing && mkdir -p .typing/farlane
+	@ln -s ../../frontend .typing/farlane/frontend
+	@ln -s ../../backend .typing/farlane/backend
+	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
+	MYPYPATH=.typing $(BIN)/mypy -p farlane.frontend -p farlane.backend
+
+imports: install
+	$(BIN)/lint-imports
+
+generate: install
+	$(BIN)/python protos/codegen/generate.py
+
+check-generated: install
+	$(BIN)/python protos/codegen/generate.py --check
+
+bench: install
+	@for b in benchmarks/*.py; do case $$b in benchmarks/_*) ;; *) echo "== $$b"; $(BIN)/python $$b || exit 1;; esac; done
+
+clean:
+	rm -rf $(VENV) .cache .typing build dist $(SHIM)/target frontend/lib
