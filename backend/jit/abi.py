@@ -1,0 +1,227 @@
+"""What native kernels and their caller agree on: C structures, fault kinds, address windows, and the Python API.
+
+Owns the layout of `Launch`, `WorkerState` and `Fault` (mirrored by runtime.ll; tests compare the two) and the description of a
+module's contents. Does not own memory: the caller maps the device window, places module variables in it and says, page by page, what
+may be touched. The API itself is re-exported by the package:
+
+    module = parse_module(text)                       # scan only; bodies are parsed at first use
+    module.entries["name"]                            # Entry: parameter layout, shared bytes, launch bounds
+    module.variables                                  # order = index into Launch.variables
+    kernel = compile_kernel(module, "name", (16, 16, 1), options)   # raises PtxError; cached in memory and on disk
+    worker = Worker()                                 # one per CPU thread; owns its arenas; reusable for any kernel
+    worker.reserve(kernel, launch)                    # grows the arenas to what this launch needs
+    status = kernel.run(launch, worker)               # releases the GIL; 0 = done, 1 = fault (see Launch.fault), 2 = aborted
+
+Device addresses are host addresses (identity map). A kernel touches only: pages inside the window whose flag byte allows it, its shared
+and local arenas, its parameter buffer (read-only). Every access is checked; a bad one ends the launch with a Fault, never with a signal.
+
+Ordering: blocks are taken from Launch.next_block in increasing order, `chunk` at a time, by every worker that runs the launch;
+linear index = x + grid.x * (y + grid.y * z). Page flags may gain permissions while a launch runs; they must not lose any.
+
+Source: PTX ISA, "State Spaces"; the generic-address windows are our choice.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+ABI_VERSION = 1
+
+# Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
+# overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
+SHARED_WINDOW = 0x100_0000_0000
+LOCAL_WINDOW = 0x101_0000_0000
+PARAMETER_WINDOW = 0x102_0000_0000
+GENERIC_WINDOWS = SHARED_WINDOW
+GENERIC_WINDOWS_END = 0x103_0000_0000
+
+PAGE_READABLE = 1
+PAGE_WRITABLE = 2
+
+STATUS_DONE = 0
+STATUS_FAULT = 1
+STATUS_ABORTED = 2
+
+
+class FaultKind(IntEnum):
+    """Why a launch ended early. The caller maps it to a CUDA error."""
+
+    NONE = 0
+    ILLEGAL_ADDRESS = 1  # cudaErrorIllegalAddress 700
+    MISALIGNED_ADDRESS = 2  # cudaErrorMisalignedAddress 716
+    TRAP = 3  # cudaErrorLaunchFailure 719
+    ILLEGAL_INSTRUCTION = 4  # cudaErrorIllegalInstruction 715
+    INVALID_ADDRESS_SPACE = 5  # cudaErrorInvalidAddressSpace 717
+    STACK_OVERFLOW = 6  # device call stack or local memory exhausted; cudaErrorLaunchFailure 719
+    ASSERT = 7  # cudaErrorAssert 710
+    BARRIER_DEADLOCK = 8  # threads wait at barriers that can never complete; cudaErrorLaunchTimeout 702
+
+
+class Fault(ctypes.Structure):
+    """The first fault of a launch (first to store; `claimed` is taken atomically). Zero it before the launch."""
+
+    _fields_ = (
+        ("claimed", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32),
+        ("address", ctypes.c_uint64),
+        ("size", ctypes.c_uint32),
+        ("write", ctypes.c_uint32),
+        ("block", ctypes.c_uint32 * 3),
+        ("thread", ctypes.c_uint32 * 3),
+        ("line", ctypes.c_uint32),  # line of the PTX text, 1-based
+        ("reserved", ctypes.c_uint32),
+    )
+
+
+class Launch(ctypes.Structure):
+    """One launch, shared by all workers that run it. `next_block` and `abort` are accessed atomically."""
+
+    _fields_ = (
+        ("parameters", ctypes.c_void_p),  # Entry.parameter_bytes bytes, readable, 16-byte aligned
+        ("variables", ctypes.c_void_p),  # u64[len(module.variables)]: device addresses; 0 for .shared ones
+        ("window_base", ctypes.c_uint64),
+        ("window_size", ctypes.c_uint64),
+        ("page_flags", ctypes.c_void_p),  # u8[window_size >> page_shift]
+        ("fault", ctypes.POINTER(Fault)),
+        ("next_block", ctypes.c_uint64),  # start at the first block to run (0)
+        ("end_block", ctypes.c_uint64),  # one past the last block
+        ("page_shift", ctypes.c_uint32),  # >= 8; page size = 1 << page_shift
+        ("chunk", ctypes.c_uint32),  # blocks taken at a time, >= 1
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),  # must equal the block the kernel was compiled for
+        ("dynamic_shared", ctypes.c_uint32),  # bytes
+        ("abort", ctypes.c_uint32),  # set to non-zero by anybody: workers stop at the next loop back edge or block
+        ("grid_id", ctypes.c_uint64),  # %gridid
+    )
+
+
+class WorkerState(ctypes.Structure):
+    """What one CPU thread needs to run kernels. Filled by Worker.reserve; opaque to the caller."""
+
+    _fields_ = (
+        ("launch", ctypes.c_void_p),
+        ("shared", ctypes.c_void_p),
+        ("shared_size", ctypes.c_uint64),
+        ("local", ctypes.c_void_p),  # block threads rounded up to 32, times local_size
+        ("local_size", ctypes.c_uint64),  # bytes of local memory of one thread
+        ("warps", ctypes.c_void_p),  # WarpState[warps of a block]
+        ("stacks", ctypes.c_void_p),  # one stack per warp, stack_size apart
+        ("stack_size", ctypes.c_uint64),
+        ("latches", ctypes.c_void_p),  # u64[4] per access site, reset by run
+        ("scheduler_sp", ctypes.c_uint64),
+        ("status", ctypes.c_uint32),
+        ("index", ctypes.c_uint32),  # %smid
+    )
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One kernel parameter in the parameter buffer."""
+
+    name: str
+    offset: int
+    size: int
+    align: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel's signature, from its header and the .shared declarations of its module."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    parameter_bytes: int
+    max_threads: tuple[int, int, int] | None = None  # .maxntid
+    required_threads: tuple[int, int, int] | None = None  # .reqntid
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """`initial[offset : offset + size]` gets the address of `symbol` plus `addend`.
+
+    generic: the initialiser said generic(symbol). For .global and .const both forms are the same here (identity map).
+    """
+
+    offset: int
+    symbol: str
+    addend: int
+    generic: bool
+    size: int = 8
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A module-scope variable. The caller gives global and const ones an address; `initial` is None for zeros."""
+
+    name: str
+    space: str  # "global" | "const" | "shared"
+    size: int  # 0 for extern arrays of unknown size
+    align: int
+    initial: bytes | None = None
+    relocations: tuple[Relocation, ...] = ()
+    extern: bool = False
+    managed: bool = False
+    visible: bool = False
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What compile_kernel may vary. Results never depend on them, except `stack_size` for deep recursion."""
+
+    dual: bool = True  # an unmasked version of each block beside the masked one
+    optimization: int = 2
+    local_stack_bytes: int = 16384  # local memory of one thread when a kernel recurses (else exactly what it declares)
+    features: str | None = None  # LLVM CPU features; None = the host's
+    cpu: str | None = None
+    cache: bool = True  # the disk cache
+    keep_ir: bool = False  # CompiledKernel.ir holds the LLVM IR
+
+
+class PtxError(Exception):
+    """The PTX text is malformed, or asks for something that is not supported.
+
+    Args:
+        message: what is wrong, naming the instruction.
+        line: line of the PTX text, 0 when unknown.
+        kernel: the entry being compiled, "" outside of one.
+    """
+
+    def __init__(self, message: str, line: int = 0, kernel: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.kernel = kernel
+
+    def __str__(self) -> str:
+        where = f"line {self.line}: " if self.line else ""
+        return f"{self.kernel}: {where}{self.message}" if self.kernel else f"{where}{self.message}"
+
+
+class UnsupportedError(PtxError):
+    """Correct PTX that this translator does not handle yet. Never a wrong result instead."""
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """Facts about a compiled kernel that its caller needs (cudaFuncAttributes, scheduling, arenas)."""
+
+    name: str
+    block: tuple[int, int, int]
+    parameter_bytes: int
+    static_shared: int
+    local_bytes: int  # of one thread
+    registers: int  # an estimate for cudaFuncAttributes.numRegs, 16..255
+    sites: int  # memory access sites (latches)
+    barriers: bool
+    recursive: bool
+    # f32/f64/f16 atomic additions: the result depends on the order of blocks. One worker, blocks in order = reproducible.
+    order_sensitive: bool
+    # The value returned by an atomic is used: what a thread sees depends on the order of blocks (often harmless: slots in a queue).
+    order_visible: bool
+    cached: str = "no"  # "no" | "memory" | "disk": where this compilation came from
+    compile_seconds: float = 0.0
+    variables: tuple[int, ...] = field(default=())  # indices of module variables that the code refers to
