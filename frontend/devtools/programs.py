@@ -1,0 +1,103 @@
+"""Compiling CUDA programs, each once: results are kept under a key of everything that goes into them.
+
+Owns the cache `<cache>/programs/<key>/<name>` and the translation of a few options between nvcc and clang. The key
+covers the sources, every header beside them, the options, the toolchain's exact wheels and the host compiler, so a
+stale program is never returned. Files appear by rename under a lock for each key; concurrent callers compile once.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from farlane.frontend.devtools.toolchain import CLANG, Toolchain, cache_folder, locked
+
+HEADER_SUFFIXES = (".h", ".hpp", ".cuh")
+
+
+class CompileError(Exception):
+    """The compiler refused; the message holds its command and its output."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """How a program is to be compiled.
+
+    Args:
+        optimization: the digit of -O.
+        architecture: "sm_75": machine code and PTX; "compute_75": PTX alone (clang always embeds both).
+        flags: given to either compiler as they are.
+        nvcc_flags, clang_flags: given to that compiler only.
+        shared_object: make a shared library.
+    """
+
+    optimization: int = 3
+    architecture: str = "sm_75"
+    flags: tuple[str, ...] = ()
+    nvcc_flags: tuple[str, ...] = ()
+    clang_flags: tuple[str, ...] = ()
+    shared_object: bool = False
+
+
+def compile_program(toolchain: Toolchain, sources: Sequence[Path], name: str, build: Build) -> Path:
+    """Returns the compiled program (or shared library) called `name`.
+
+    Raises:
+        CompileError: with the compiler's own words.
+    """
+    command = _command(toolchain, build)
+    folder = cache_folder() / "programs" / _key(toolchain, sources, name, command)
+    output = folder / name
+    if output.exists():
+        return output
+    with locked(folder.with_name(f"{folder.name}.lock")):
+        if not output.exists():
+            _compile(toolchain, [*command, *map(str, sources)], output)
+    return output
+
+
+def _command(toolchain: Toolchain, build: Build) -> list[str]:
+    nvcc = toolchain.specification.compiler == "nvcc"
+    architecture = build.architecture if nvcc else build.architecture.replace("compute_", "sm_")
+    command = [*toolchain.command(architecture), f"-O{build.optimization}", "-std=c++17", *build.flags]
+    command += build.nvcc_flags if nvcc else build.clang_flags
+    if build.shared_object:
+        command += ["-shared", "-Xcompiler", "-fPIC"] if nvcc else ["-shared", "-fPIC"]
+    return command
+
+
+def _compile(toolchain: Toolchain, command: list[str], output: Path) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent) as temporary:
+        made = Path(temporary) / output.name
+        command = [*command, "-o", str(made)]
+        if toolchain.specification.compiler == "clang":
+            command += ["-lcudart", "-ldl", "-lpthread"]
+        done = subprocess.run(command, capture_output=True, text=True, env=toolchain.environment())
+        if done.returncode != 0:
+            raise CompileError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        made.rename(output)
+
+
+def _key(toolchain: Toolchain, sources: Sequence[Path], name: str, command: list[str]) -> str:
+    headers = {header for source in sources for header in source.parent.iterdir() if header.suffix in HEADER_SUFFIXES}
+    digest = hashlib.sha256()
+    options = [option.replace(str(toolchain.root), "") for option in command]
+    description = [name, options, toolchain.specification.wheels, _host_compiler(toolchain.specification.compiler)]
+    digest.update(json.dumps(description).encode())
+    for path in [*sources, *sorted(headers)]:
+        digest.update(json.dumps([path.name, path.stat().st_size]).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+@functools.cache
+def _host_compiler(compiler: str) -> str:
+    program = "g++" if compiler == "nvcc" else CLANG
+    return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
