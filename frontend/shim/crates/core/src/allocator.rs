@@ -1,0 +1,192 @@
+//! Mints the session's device addresses (architecture: "Device addresses are minted by the client").
+//!
+//! Owns which addresses of the window are live and how much of the quota they hold. Owns no device memory: the host backs
+//! what is minted here, when it replays the ALLOCATE record. Knows neither the tape nor CUDA's API.
+//!
+//! Layout: the window is cut into granules of 2 MiB, the unit in which a real device backs memory and therefore the unit in
+//! which the quota is charged. An allocation of at least `SMALL_LIMIT` bytes takes whole granules; smaller ones are packed
+//! at `ALIGNMENT` bytes into granules set aside for them, and a granule whose last small allocation is freed goes back.
+//! Free ranges are kept by address (to coalesce) and by size (best fit, the lowest address among equals): every operation
+//! is O(log n), and the same sequence of calls always yields the same addresses.
+//!
+//! Locking: none here. The caller holds the allocator's lock until the matching ALLOCATE or FREE record is appended,
+//! otherwise an address could be minted again before its release is on the tape.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The unit of backing and of the quota.
+pub const GRANULE: u64 = 2 << 20;
+/// Alignment of small allocations: what CUDA's own allocator guarantees in practice (its documentation promises 256).
+pub const ALIGNMENT: u64 = 512;
+/// Allocations of at least this size take granules of their own.
+pub const SMALL_LIMIT: u64 = 1 << 20;
+
+/// Why an address was not minted or released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The quota, or the window's addresses, do not suffice.
+    OutOfMemory,
+    /// Not the start of a live allocation.
+    NotAllocated,
+}
+
+/// A live allocation, as the program asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allocation {
+    pub address: u64,
+    pub size: u64,
+}
+
+/// Disjoint free ranges, coalesced.
+#[derive(Debug, Default)]
+struct FreeRanges {
+    by_address: BTreeMap<u64, u64>,
+    by_size: BTreeSet<(u64, u64)>,
+}
+
+impl FreeRanges {
+    fn remove(&mut self, start: u64, size: u64) {
+        self.by_address.remove(&start);
+        self.by_size.remove(&(size, start));
+    }
+
+    fn add(&mut self, start: u64, size: u64) {
+        if size != 0 {
+            self.by_address.insert(start, size);
+            self.by_size.insert((size, start));
+        }
+    }
+
+    /// Takes `size` bytes from the low end of the smallest range that holds them.
+    fn take(&mut self, size: u64) -> Option<u64> {
+        let &(found, start) = self.by_size.range((size, 0)..).next()?;
+        self.remove(start, found);
+        self.add(start + size, found - size);
+        Some(start)
+    }
+
+    /// Gives a range back and returns the coalesced range that now holds it.
+    fn give(&mut self, start: u64, size: u64) -> (u64, u64) {
+        let (mut low, mut high) = (start, start + size);
+        if let Some((&before, &length)) = self.by_address.range(..start).next_back() {
+            if before + length == start {
+                self.remove(before, length);
+                low = before;
+            }
+        }
+        if let Some(&length) = self.by_address.get(&high) {
+            self.remove(high, length);
+            high += length;
+        }
+        self.add(low, high - low);
+        (low, high - low)
+    }
+}
+
+/// See the module's comment.
+#[derive(Debug)]
+pub struct Allocator {
+    quota: u64,
+    charged: u64,
+    granules: FreeRanges,
+    small: FreeRanges,
+    /// Start -> requested size. What an allocation occupies follows from its size (`occupied`).
+    live: BTreeMap<u64, u64>,
+}
+
+fn round_up(value: u64, unit: u64) -> Option<u64> {
+    value.checked_next_multiple_of(unit)
+}
+
+/// Bytes of address space that an allocation of `size` bytes takes; `None` when that overflows.
+fn occupied(size: u64) -> Option<u64> {
+    round_up(size, if size < SMALL_LIMIT { ALIGNMENT } else { GRANULE })
+}
+
+impl Allocator {
+    /// An allocator for the window `[base, base + size)`. The quota is what may be backed at once.
+    pub fn new(base: u64, size: u64, quota: u64) -> Self {
+        let mut granules = FreeRanges::default();
+        let end = base.saturating_add(size) / GRANULE * GRANULE;
+        // Address 0 is CUDA's null pointer: never minted, even from a window that claims it.
+        if let Some(start) = round_up(base.max(1), GRANULE) {
+            granules.add(start, end.saturating_sub(start));
+        }
+        Self { quota, charged: 0, granules, small: FreeRanges::default(), live: BTreeMap::new() }
+    }
+
+    fn take_granules(&mut self, size: u64) -> Option<u64> {
+        if self.charged.checked_add(size)? > self.quota {
+            return None;
+        }
+        let start = self.granules.take(size)?;
+        self.charged += size;
+        Some(start)
+    }
+
+    fn give_granules(&mut self, start: u64, size: u64) {
+        self.granules.give(start, size);
+        self.charged -= size;
+    }
+
+    fn take_small(&mut self, size: u64) -> Option<u64> {
+        if let Some(start) = self.small.take(size) {
+            return Some(start);
+        }
+        let fresh = self.take_granules(GRANULE)?;
+        self.small.give(fresh, GRANULE);
+        self.small.take(size)
+    }
+
+    fn give_small(&mut self, start: u64, size: u64) {
+        let (low, length) = self.small.give(start, size);
+        let high = low + length;
+        let (first, last) = (low.next_multiple_of(GRANULE), high / GRANULE * GRANULE);
+        if first < last {
+            self.small.remove(low, length);
+            self.small.add(low, first - low);
+            self.small.add(last, high - last);
+            self.give_granules(first, last - first);
+        }
+    }
+
+    /// Mints an address for `size` bytes, `size` not 0.
+    pub fn allocate(&mut self, size: u64) -> Result<u64, Refused> {
+        debug_assert!(size != 0);
+        let bytes = occupied(size).ok_or(Refused::OutOfMemory)?;
+        let taken = if size < SMALL_LIMIT { self.take_small(bytes) } else { self.take_granules(bytes) };
+        let address = taken.ok_or(Refused::OutOfMemory)?;
+        self.live.insert(address, size);
+        Ok(address)
+    }
+
+    /// Releases the allocation that starts at `address`.
+    pub fn free(&mut self, address: u64) -> Result<(), Refused> {
+        let size = self.live.remove(&address).ok_or(Refused::NotAllocated)?;
+        let bytes = occupied(size).expect("computed when it was allocated");
+        if size < SMALL_LIMIT {
+            self.give_small(address, bytes);
+        } else {
+            self.give_granules(address, bytes);
+        }
+        Ok(())
+    }
+
+    /// The live allocation that holds `address`.
+    pub fn find(&self, address: u64) -> Option<Allocation> {
+        let (&start, &size) = self.live.range(..=address).next_back()?;
+        (address - start < size).then_some(Allocation { address: start, size })
+    }
+
+    /// Bytes of the quota not in use.
+    pub fn available(&self) -> u64 {
+        self.quota.saturating_sub(self.charged)
+    }
+
+    pub fn quota(&self) -> u64 {
+        self.quota
+    }
+}
+
+#[cfg(test)]
+mod tests;
