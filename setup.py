@@ -20,7 +20,7 @@ class BuildShim(Command):
     """Runs frontend/shim/build.py, which writes frontend/lib/, and copies that into a wheel's tree."""
 
     description = "build the preloaded shim with cargo"
-    user_options = []
+    user_options = ()
     editable_mode = False
 
     def initialize_options(self):
