@@ -1,1 +1,22 @@
-//! The tape's record framing.
+//! The tape's record framing: how operations are written and how results are read.
+//!
+//! Owns: the bytes of one record (header, fields, tail, padding) and the limits on them. Owns neither groups and messages
+//! (crate `client`) nor what an operation means (`tape.toml`, from which `generated_operations` comes).
+//! Depends on nothing, so that either side of the wire can use it. Source: `protos/tape.md`, version 1.
+
+mod results;
+mod writer;
+
+pub use results::{ResultError, ResultRecord, Results};
+pub use writer::{record_length, whole_records, Oversized, Writer};
+
+/// The version of the tape that this crate writes and reads.
+pub const VERSION: u32 = 1;
+/// Bytes of a record's header.
+pub const HEADER_BYTES: usize = 8;
+/// Records start at multiples of this and are padded to it.
+pub const ALIGNMENT: usize = 8;
+/// The longest tail that fits any operation; longer data is cut into several records.
+pub const MAX_TAIL_BYTES: usize = 1 << 20;
+/// The longest record, header, tail and padding included.
+pub const MAX_RECORD_BYTES: usize = MAX_TAIL_BYTES + 4096;

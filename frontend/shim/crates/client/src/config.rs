@@ -1,0 +1,251 @@
+//! How a session is to be opened: the endpoint, the mode of deferral, the flush rules, from the environment or by hand.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What is deferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Nothing: every call waits until the host has replayed it. For comparison and for finding bugs.
+    None,
+    /// Calls whose results the program does not see.
+    Calls,
+    /// Whole loops as well, where the analyzer proved that safe.
+    #[default]
+    Loops,
+}
+
+impl Mode {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Calls => "calls",
+            Self::Loops => "loops",
+        }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "none" => Ok(Self::None),
+            "calls" => Ok(Self::Calls),
+            "loops" => Ok(Self::Loops),
+            _ => Err(ConfigError(format!("FARLANE_DEFER is \"{text}\": it must be none, calls or loops"))),
+        }
+    }
+}
+
+/// Where the host listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+impl FromStr for Endpoint {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let wrong = |what: &str| {
+            Err(ConfigError(format!("\"{text}\" {what}: the host is grpc://NAME:PORT or unix:///PATH (FARLANE_HOST)")))
+        };
+        if let Some(path) = text.strip_prefix("unix://") {
+            return if path.starts_with('/') {
+                Ok(Self::Unix(PathBuf::from(path)))
+            } else {
+                wrong("does not name an absolute path")
+            };
+        }
+        let Some(address) = text.strip_prefix("grpc://") else {
+            return wrong("is not the address of a host");
+        };
+        let Some((host, port)) = address.trim_end_matches('/').rsplit_once(':') else {
+            return wrong("has no port");
+        };
+        let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        if host.is_empty() || (bracketed.is_none() && host.contains(['/', ':', '[', ']', '@'])) {
+            return wrong("has no valid host name");
+        }
+        match port.parse::<u16>() {
+            Ok(port) if port != 0 => Ok(Self::Tcp { host: bracketed.unwrap_or(host).to_owned(), port }),
+            _ => wrong("has no valid port"),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "grpc://[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "grpc://{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+        }
+    }
+}
+
+/// A setting that cannot be used; says what is wrong and what it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError(pub(crate) String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// What [`crate::Session::open`] needs to know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub endpoint: Endpoint,
+    pub mode: Mode,
+    /// A group is sent as soon as it has this many bytes.
+    pub group_bytes: usize,
+    /// A group is sent when its first record is this old and the host has nothing else to do.
+    pub age: Duration,
+    /// How long opening may take, name resolution and handshake included.
+    pub connect_timeout: Duration,
+    /// Where `finish` writes the report.
+    pub report: Option<PathBuf>,
+}
+
+impl Config {
+    pub const GROUP_BYTES: usize = 256 * 1024;
+    pub const AGE: Duration = Duration::from_micros(200);
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+    #[must_use]
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            mode: Mode::default(),
+            group_bytes: Self::GROUP_BYTES,
+            age: Self::AGE,
+            connect_timeout: Self::CONNECT_TIMEOUT,
+            report: None,
+        }
+    }
+
+    /// The settings of this process's environment.
+    ///
+    /// # Errors
+    /// A variable that is missing (FARLANE_HOST) or has no valid value.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::from_variables(|name| env::var_os(name))
+    }
+
+    /// As [`Config::from_env`], from any source of variables. An empty variable counts as absent.
+    ///
+    /// # Errors
+    /// As [`Config::from_env`].
+    pub fn from_variables<V: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<V>) -> Result<Self, ConfigError> {
+        let raw = |name: &str| variable(name).map(|v| v.as_ref().to_owned()).filter(|v| !v.is_empty());
+        let text = |name: &str| match raw(name).map(|v| v.into_string()) {
+            None => Ok(None),
+            Some(Ok(text)) => Ok(Some(text)),
+            Some(Err(_)) => Err(ConfigError(format!("{name} is not valid UTF-8"))),
+        };
+        let Some(host) = text("FARLANE_HOST")? else {
+            return Err(ConfigError(
+                "FARLANE_HOST is not set: start the program with `farlane run`, or set it to grpc://NAME:PORT or \
+                 unix:///PATH"
+                    .to_owned(),
+            ));
+        };
+        let mut config = Self::new(host.parse()?);
+        if let Some(mode) = text("FARLANE_DEFER")? {
+            config.mode = mode.parse()?;
+        }
+        if let Some(seconds) = text("FARLANE_TIMEOUT")? {
+            config.connect_timeout = seconds
+                .parse::<f64>()
+                .ok()
+                .filter(|s| *s > 0.0)
+                .and_then(|s| Duration::try_from_secs_f64(s).ok())
+                .ok_or_else(|| {
+                    ConfigError(format!("FARLANE_TIMEOUT is \"{seconds}\": it must be a number of seconds"))
+                })?;
+        }
+        config.report = raw("FARLANE_REPORT").map(PathBuf::from);
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(text: &str) -> Result<Endpoint, String> {
+        text.parse::<Endpoint>().map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn endpoints_are_parsed_and_shown_alike() {
+        for text in ["grpc://localhost:7000", "grpc://10.0.0.1:1", "grpc://[::1]:65535", "unix:///tmp/a b.sock"] {
+            assert_eq!(endpoint(text).map(|e| e.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!(endpoint("grpc://h:1/"), Ok(Endpoint::Tcp { host: "h".into(), port: 1 }));
+    }
+
+    #[test]
+    fn bad_endpoints_say_what_is_wrong() {
+        for (text, word) in [
+            ("localhost:7000", "not the address"),
+            ("http://h:1", "not the address"),
+            ("grpc://h", "no port"),
+            ("grpc://h:0", "valid port"),
+            ("grpc://h:65536", "valid port"),
+            ("grpc://:80", "host name"),
+            ("grpc://a/b:80", "host name"),
+            ("grpc://::1:80", "host name"),
+            ("unix://relative", "absolute"),
+            ("", "not the address"),
+        ] {
+            let message = endpoint(text).expect_err(text);
+            assert!(message.contains(word) && message.contains("grpc://NAME:PORT"), "{message}");
+        }
+    }
+
+    fn from(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        Config::from_variables(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn environment() {
+        let config = from(&[("FARLANE_HOST", "grpc://h:1"), ("FARLANE_DEFER", "")]).expect("valid");
+        assert_eq!((config.mode, config.connect_timeout, config.report), (Mode::Loops, Config::CONNECT_TIMEOUT, None));
+        let config = from(&[
+            ("FARLANE_HOST", "unix:///s"),
+            ("FARLANE_DEFER", "none"),
+            ("FARLANE_TIMEOUT", "0.5"),
+            ("FARLANE_REPORT", "/r"),
+        ])
+        .expect("valid");
+        assert_eq!(config.mode, Mode::None);
+        assert_eq!(config.connect_timeout, Duration::from_millis(500));
+        assert_eq!(config.report, Some(PathBuf::from("/r")));
+    }
+
+    #[test]
+    fn bad_environment_names_the_variable() {
+        for (name, value) in [
+            ("FARLANE_DEFER", "all"),
+            ("FARLANE_TIMEOUT", "-1"),
+            ("FARLANE_TIMEOUT", "nan"),
+            ("FARLANE_TIMEOUT", "1e99"),
+        ] {
+            let message = from(&[("FARLANE_HOST", "grpc://h:1"), (name, value)]).expect_err(value).to_string();
+            assert!(message.contains(name) && message.contains(value), "{message}");
+        }
+        assert!(from(&[]).expect_err("no host").to_string().contains("farlane run"));
+    }
+}
