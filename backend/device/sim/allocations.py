@@ -1,0 +1,105 @@
+"""The allocation map: which parts of a window belong to what.
+
+Owns the set of live allocations, the bytes they count against a quota, and what diagnostics say about an address. Pure:
+no memory is touched here. Allocations are disjoint; the map is ordered by address.
+
+Source: mission.md S2 point 1 (one mapping per address); issue texts of compute-sanitizer for the wording of messages.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+REMEMBERED = 64
+
+
+@dataclass(frozen=True, order=True)
+class Allocation:
+    """[start, start + size), and what it is to the user."""
+
+    start: int
+    size: int
+    label: str = "allocation"
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+    def __str__(self) -> str:
+        return f"{self.label} of {self.size} bytes at {self.start:#x}"
+
+
+class Allocations:
+    """An ordered set of disjoint allocations."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._by_start: dict[int, Allocation] = {}
+        self._ended: deque[Allocation] = deque(maxlen=REMEMBERED)
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __iter__(self) -> Iterator[Allocation]:
+        return (self._by_start[start] for start in self._starts)
+
+    def since(self, address: int) -> Iterator[Allocation]:
+        """The allocations that start at the address or behind it, in order."""
+        first = bisect_left(self._starts, address)
+        return (self._by_start[start] for start in self._starts[first:])
+
+    def add(self, allocation: Allocation) -> None:
+        """Adds an allocation, which must overlap none (see `overlapping`)."""
+        if not self._starts or allocation.start > self._starts[-1]:
+            self._starts.append(allocation.start)
+        else:
+            insort(self._starts, allocation.start)
+        self._by_start[allocation.start] = allocation
+        self.bytes += allocation.size
+
+    def remove(self, start: int) -> Allocation | None:
+        """Removes and returns the allocation that starts there."""
+        allocation = self._by_start.pop(start, None)
+        if allocation is not None:
+            del self._starts[bisect_right(self._starts, start) - 1]
+            self.bytes -= allocation.size
+            self._ended.append(allocation)
+        return allocation
+
+    def holding(self, address: int) -> Allocation | None:
+        """The allocation that holds this byte."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
+            return None
+        allocation = self._by_start[self._starts[index]]
+        return allocation if address < allocation.end else None
+
+    def overlapping(self, start: int, end: int) -> Allocation | None:
+        """One allocation that overlaps [start, end)."""
+        index = bisect_right(self._starts, end - 1) - 1
+        if index < 0:
+            return None
+        allocation = self._by_start[self._starts[index]]
+        return allocation if allocation.end > start else None
+
+    def describe(self, address: int) -> str:
+        """Where an address that a program should not have used lies, for a message."""
+        if address < 1 << 16:
+            return "a null pointer" if address == 0 else "close to a null pointer"
+        for ended in reversed(self._ended):
+            if ended.start <= address < ended.end and self.holding(address) is None:
+                return f"{address - ended.start} bytes inside the freed {ended}"
+        index = bisect_right(self._starts, address) - 1
+        below = self._by_start[self._starts[index]] if index >= 0 else None
+        above = self._by_start[self._starts[index + 1]] if index + 1 < len(self._starts) else None
+        if below is not None and address < below.end:
+            return f"{address - below.start} bytes inside the {below}"
+        if below is not None and (above is None or address - below.end < above.start - address):
+            return f"{address - below.end} bytes behind the end of the nearest, the {below}"
+        if above is not None:
+            return f"{above.start - address} bytes before the nearest, the {above}"
+        return "there are no allocations"

@@ -1,0 +1,243 @@
+"""One session's device memory: allocations in a window, and the copies into, out of and within it.
+
+Owns the rule that every byte a copy touches lies in one live allocation (CUDA: cudaErrorInvalidValue otherwise), the
+quota, and zero as the content of new memory. New memory has no specified content in CUDA; zero keeps runs repeatable
+and one allocation's content away from the next. Kernels do not come here: they test the window's page flags, so what
+they may touch is rounded to pages of 4 KiB.
+
+The window has two parts: the guest's, in which the guest mints addresses, and behind it the module area, in which the
+host places the variables of modules.
+
+Not thread-safe; one session's thread at a time. Large copies release the GIL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from farlane.backend.device.base import CudaError, Rows
+from farlane.backend.device.base import Window as AddressRange
+from farlane.backend.device.sim.allocations import Allocation, Allocations
+from farlane.backend.device.sim.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window, WindowError
+
+INVALID_VALUE = 1
+OUT_OF_MEMORY = 2
+INVALID_PITCH = 12
+
+PIECE = 1 << 20
+GUEST_BYTES = 1 << 36
+MODULE_BYTES = 1 << 34
+MODULE_ALIGNMENT = 256
+_NUMPY_FROM = 1 << 15  # below it numpy's own cost outweighs the GIL held for a memmove
+_UNSIGNED = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
+
+
+class Memory:
+    """The memory of one session."""
+
+    def __init__(self, quota: int) -> None:
+        """Reserves a window for sessions of this quota.
+
+        Raises:
+            CudaError: 2, there is no address space for it.
+        """
+        self.quota = quota
+        # Twice the quota, so that fragments of the guest's address space do not end it before its memory does.
+        guest = -(-max(GUEST_BYTES, 2 * quota) // ALIGNMENT) * ALIGNMENT
+        try:
+            self.window = Window(guest + MODULE_BYTES)
+        except WindowError as error:
+            raise CudaError(OUT_OF_MEMORY, f"no room for another session: {error.strerror}") from None
+        self.guest = AddressRange(self.window.base, guest)
+        self.allocations = Allocations()
+        self._guest_bytes = 0
+        self._module_bytes = 0
+
+    def close(self) -> None:
+        self.window.close()
+
+    # Allocations ------------------------------------------------------------------------------------------------
+    def allocate(self, address: int, size: int) -> None:
+        """Backs an address that the guest minted."""
+        end = address + size
+        if size < 1 or address < self.guest.base or end > self.guest.base + self.guest.size:
+            raise CudaError(INVALID_VALUE, f"[{address:#x}, {end:#x}) is no range of the session's window")
+        if self._guest_bytes + size > self.quota:
+            raise CudaError(
+                OUT_OF_MEMORY, f"{size} bytes asked for, {self._guest_bytes} of the session's {self.quota} are in use"
+            )
+        self._back(Allocation(address, size))
+        self._guest_bytes += size
+
+    def free(self, address: int) -> None:
+        """Ends the guest's allocation that starts there."""
+        if not self.guest.base <= address < self.guest.base + self.guest.size:
+            raise CudaError(INVALID_VALUE, f"free of {address:#x}, which is outside the session's window")
+        self._guest_bytes -= self._release(address).size
+
+    def allocate_module(self, size: int, label: str) -> int:
+        """Finds and backs size bytes in the module area."""
+        if self._module_bytes + size > self.quota:
+            raise CudaError(
+                OUT_OF_MEMORY,
+                f"{label}: {size} bytes; modules use {self._module_bytes} of the session's {self.quota} already",
+            )
+        place = self.guest.base + self.guest.size
+        for allocation in self.allocations.since(place):
+            if allocation.start - place >= size:
+                break
+            place = -(-allocation.end // MODULE_ALIGNMENT) * MODULE_ALIGNMENT
+        if place + size > self.window.end:
+            raise CudaError(OUT_OF_MEMORY, f"{label}: no {size} bytes in a row are left for modules")
+        self._back(Allocation(place, size, label))
+        self._module_bytes += size
+        return place
+
+    def free_module(self, address: int) -> None:
+        self._module_bytes -= self._release(address).size
+
+    def _back(self, allocation: Allocation) -> None:
+        clash = self.allocations.overlapping(allocation.start, allocation.end)
+        if clash is not None:
+            raise CudaError(INVALID_VALUE, f"{allocation} overlaps the live {clash}")
+        first, last = _pages(allocation.start, allocation.end)
+        kept = self._shared(allocation, first, last)
+        try:
+            self.window.map(first, last, READABLE | WRITABLE)
+        except WindowError as error:
+            raise CudaError(OUT_OF_MEMORY, f"{allocation}: {error.strerror}") from None
+        for page in kept:
+            low, high = max(page, allocation.start), min(page + PAGE, allocation.end)
+            self.window.bytes[low - self.window.base : high - self.window.base] = 0
+        self.allocations.add(allocation)
+
+    def _release(self, address: int) -> Allocation:
+        allocation = self.allocations.remove(address)
+        if allocation is None:
+            raise CudaError(
+                INVALID_VALUE, f"free of {address:#x}: no allocation starts there ({self.allocations.describe(address)})"
+            )
+        first, last = _pages(allocation.start, allocation.end)
+        for page in self._shared(allocation, first, last):
+            if page == first:
+                first += PAGE
+            else:
+                last -= PAGE
+        if first < last:
+            self.window.unmap(first, last)
+        return allocation
+
+    def _shared(self, allocation: Allocation, first: int, last: int) -> list[int]:
+        """The pages of an allocation not in the map that others in it use too: at most its first and its last."""
+        edges = [first] if last - first == PAGE else [first, last - PAGE]
+        return [page for page in edges if self.allocations.overlapping(page, page + PAGE) is not None]
+
+    # Copies -----------------------------------------------------------------------------------------------------
+    def set(self, rows: Rows, value: int, element: int) -> None:
+        if element not in _UNSIGNED or rows.width % element or rows.address % element or rows.pitch % element:
+            raise CudaError(INVALID_VALUE, f"memset of {rows} in elements of {element} bytes")
+        if self._check(rows, "memset"):
+            low = value & ((1 << 8 * element) - 1)
+            self._rows(rows, _UNSIGNED[element]).fill(low)
+
+    def write(self, rows: Rows, data: memoryview) -> None:
+        """Copies packed rows from the guest."""
+        if data.nbytes != rows.width * rows.height:
+            raise CudaError(INVALID_VALUE, f"{data.nbytes} bytes for {rows.height} rows of {rows.width}")
+        if not self._check(rows, "copy to the device"):
+            return
+        if _contiguous(rows) and data.nbytes < _NUMPY_FROM:
+            offset = rows.address - self.window.base
+            self.window.view[offset : offset + data.nbytes] = data if data.format == "B" else data.cast("B")
+            return
+        source = np.frombuffer(data, np.uint8)
+        if _contiguous(rows):
+            self._flat(rows)[:] = source
+        else:
+            self._rows(rows)[:] = source.reshape(rows.height, rows.width)
+
+    def read(self, rows: Rows) -> Iterator[memoryview]:
+        """Packed rows for the guest, in pieces.
+
+        A piece shows device memory itself where rows are contiguous: use it before the next call to this session.
+        """
+        if not self._check(rows, "copy from the device"):
+            return iter(())
+        if _contiguous(rows):
+            return self._pieces(rows.address - self.window.base, rows.width * rows.height)
+        return self._packed(rows)
+
+    def copy(self, destination: Rows, source: Rows) -> None:
+        if (destination.width, destination.height) != (source.width, source.height):
+            raise CudaError(INVALID_VALUE, f"copy between unlike shapes: {source} to {destination}")
+        if not self._check(destination, "copy's destination") or not self._check(source, "copy's source"):
+            return
+        if _contiguous(destination) and _contiguous(source):
+            self._flat(destination)[:] = self._flat(source)
+        else:
+            self._rows(destination)[:] = self._rows(source)
+
+    def _check(self, rows: Rows, what: str) -> bool:
+        """Whether there is anything to do.
+
+        Raises:
+            CudaError: some byte is not the session's.
+        """
+        if rows.width < 0 or rows.height < 0 or rows.pitch < 0:
+            raise CudaError(INVALID_VALUE, f"{what}: {rows}")
+        if rows.width == 0 or rows.height == 0:
+            return False
+        if rows.height > 1 and rows.pitch < rows.width:
+            raise CudaError(INVALID_PITCH, f"{what}: a pitch of {rows.pitch} bytes for rows of {rows.width}")
+        span = (rows.height - 1) * rows.pitch + rows.width
+        allocation = self.allocations.holding(rows.address)
+        if allocation is None or rows.address + span > allocation.end:
+            raise CudaError(
+                INVALID_VALUE,
+                f"{what}: {span} bytes at {rows.address:#x}, {self.allocations.describe(rows.address)}",
+            )
+        return True
+
+    def _flat(self, rows: Rows) -> npt.NDArray[np.uint8]:
+        offset = rows.address - self.window.base
+        return self.window.bytes[offset : offset + rows.width * rows.height]
+
+    def _rows(self, rows: Rows, kind: np.dtype[np.unsignedinteger] = _UNSIGNED[1]) -> npt.NDArray[np.unsignedinteger]:
+        """The rows as a two-dimensional array over device memory."""
+        columns = rows.width // kind.itemsize
+        if _contiguous(rows):  # one dimension is what numpy fills and copies fastest
+            return self._flat(rows).view(kind)
+        return np.ndarray(
+            (rows.height, columns),
+            kind,
+            buffer=self.window.bytes,
+            offset=rows.address - self.window.base,
+            strides=(rows.pitch, kind.itemsize),
+        )
+
+    def _pieces(self, offset: int, size: int) -> Iterator[memoryview]:
+        view = self.window.view
+        for start in range(offset, offset + size, PIECE):
+            yield view[start : min(start + PIECE, offset + size)]
+
+    def _packed(self, rows: Rows) -> Iterator[memoryview]:
+        if rows.width > PIECE // 2:
+            for row in range(rows.height):
+                yield from self._pieces(rows.address + row * rows.pitch - self.window.base, rows.width)
+            return
+        array = self._rows(rows)
+        step = PIECE // rows.width
+        for row in range(0, rows.height, step):
+            yield memoryview(np.ascontiguousarray(array[row : row + step]).reshape(-1))
+
+
+def _contiguous(rows: Rows) -> bool:
+    return rows.height == 1 or rows.pitch == rows.width
+
+
+def _pages(start: int, end: int) -> tuple[int, int]:
+    """The whole pages around [start, end)."""
+    return start // PAGE * PAGE, -(-end // PAGE) * PAGE

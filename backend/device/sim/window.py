@@ -1,0 +1,201 @@
+"""The device addresses of one session: reserved host memory, made accessible page by page.
+
+Owns the reservation, its protection and the page flags that compiled kernels test. Knows nothing of allocations or of
+CUDA. A device address is a host address, so translation never produces a pointer: it only decides whether there is one.
+The window lies where a Linux process of default layout maps nothing, so that in the guest, another process, a device
+address is never also the address of host memory.
+
+Protection is kept by granules of 2 MiB, flags by pages of 4 KiB: the flags are exact and are what kernels and copies
+are checked against; the protection is a second net, and coarse because the kernel limits the number of mappings.
+
+Not thread-safe: one session's thread changes it, and never while a kernel of that session runs.
+
+Source: mission.md S2 points 1 and 4; the design in docs/simulated-device.md.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+
+import numpy as np
+import numpy.typing as npt
+
+PAGE_SHIFT = 12
+PAGE = 1 << PAGE_SHIFT
+GRANULE = 2 << 20
+ALIGNMENT = 1 << 36
+
+READABLE = 1
+WRITABLE = 2
+
+# Below: non-PIE programs, their heap and the thread sanitizer's shadow. Above: PIE programs at 0x55..., libraries at 0x7f....
+LOWEST = 0x2000_0000_0000
+HIGHEST = 0x5000_0000_0000
+
+_PROT_NONE, _PROT_READ, _PROT_WRITE = 0, 1, 2
+_MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x02, 0x20, 0x4000, 0x100000
+_MADV_DONTNEED, _MADV_HUGEPAGE, _MADV_DONTDUMP = 4, 14, 16
+_MAP_FAILED = (1 << 64) - 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_uint64
+_libc.mmap.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+for _name, _kinds in (
+    ("munmap", [ctypes.c_uint64, ctypes.c_size_t]),
+    ("mprotect", [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int]),
+    ("madvise", [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int]),
+):
+    getattr(_libc, _name).restype = ctypes.c_int
+    getattr(_libc, _name).argtypes = _kinds
+
+_placing = threading.Lock()
+_next_place = LOWEST  # rotates, so that a use after close does not hit the next session's window
+
+
+class WindowError(OSError):
+    """The system did not give what was asked for."""
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise WindowError(number, f"{what}: {os.strerror(number)}")
+
+
+def _reserve(size: int) -> int:
+    """Reserves size bytes at the next free place and returns its address."""
+    global _next_place
+    protection, flags = _PROT_NONE, _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
+    step = -(-size // ALIGNMENT) * ALIGNMENT
+    with _placing:
+        for _ in range((HIGHEST - LOWEST) // ALIGNMENT):
+            place = _next_place if _next_place + step <= HIGHEST else LOWEST
+            _next_place = place + step
+            # mmap's address may be refused (in use) or, by an old kernel, taken as a hint only.
+            address = _libc.mmap(place, size, protection, flags, -1, 0)
+            if address == place:
+                return int(address)
+            if address != _MAP_FAILED:
+                _libc.munmap(address, size)
+    raise WindowError(ctypes.get_errno(), f"no {size} bytes of address space are free for a window")
+
+
+class Window:
+    """A reserved range [base, base + size) and what of it is there."""
+
+    def __init__(self, size: int) -> None:
+        self.size = -(-size // GRANULE) * GRANULE
+        self.base = _reserve(self.size)
+        _libc.madvise(self.base, self.size, _MADV_HUGEPAGE)
+        _libc.madvise(self.base, self.size, _MADV_DONTDUMP)
+        self.pages = self.size >> PAGE_SHIFT
+        # Anonymous zero pages: a table for 64 GiB is 16 MiB of addresses and, mostly, no memory.
+        self._flags_address = int(
+            _libc.mmap(
+                0, self.pages, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE, -1, 0
+            )
+        )
+        if self._flags_address == _MAP_FAILED:
+            number = ctypes.get_errno()
+            _libc.munmap(self.base, self.size)
+            raise WindowError(number, "no memory for the page flags")
+        self.flags: npt.NDArray[np.uint8] = np.frombuffer(
+            (ctypes.c_uint8 * self.pages).from_address(self._flags_address), np.uint8
+        )
+        #: Every byte of the window; touch only what the flags allow.
+        self.bytes: npt.NDArray[np.uint8] = np.frombuffer((ctypes.c_uint8 * self.size).from_address(self.base), np.uint8)
+        self.view: memoryview = memoryview(self.bytes)
+        self._granules = np.zeros(self.size // GRANULE, np.uint16)  # pages in use in each granule
+        self._open = True
+
+    @property
+    def end(self) -> int:
+        return self.base + self.size
+
+    @property
+    def flags_address(self) -> int:
+        """Where kernels find the flags: one byte a page, the first one that of the page at `base`."""
+        return self._flags_address
+
+    @property
+    def resident_pages(self) -> int:
+        """Pages that are mapped (not: that the system has given memory to)."""
+        return int(self._granules.sum(dtype=np.int64))
+
+    def holds(self, address: int, size: int) -> bool:
+        return self.base <= address and address + size <= self.end
+
+    def mapped(self, address: int, size: int, need: int) -> bool:
+        """Whether every byte of [address, address + size), which lies in the window, is there with these flags."""
+        first = (address - self.base) >> PAGE_SHIFT
+        last = (address + size - 1 - self.base) >> PAGE_SHIFT
+        if first == last:
+            return int(self.flags[first]) & need == need
+        return int(np.bitwise_and.reduce(self.flags[first : last + 1])) & need == need
+
+    def map(self, start: int, end: int, flags: int) -> None:
+        """Makes the whole pages [start, end) accessible. Those that were not mapped read as zero."""
+        first, last = (start - self.base) >> PAGE_SHIFT, (end - self.base) >> PAGE_SHIFT
+        low, high = first * PAGE // GRANULE, -(-last * PAGE // GRANULE)
+        if high - low == 1:  # the common case, where arrays would cost more than the work
+            used = int(self._granules[low])
+            if not used:
+                _checked(_libc.mprotect(self.base + low * GRANULE, GRANULE, _PROT_READ | _PROT_WRITE), "mprotect")
+            self._granules[low] = used + last - first - int(np.count_nonzero(self.flags[first:last]))
+            self.flags[first:last] = flags
+            return
+        touched = self._per_granule(self.flags[first:last] == 0, first)
+        was = self._granules[low:high].copy()
+        self._granules[low:high] += touched
+        try:
+            fresh = np.flatnonzero((was == 0) & (touched > 0))
+            if len(fresh):
+                self._protect(low, fresh, _PROT_READ | _PROT_WRITE)
+        except WindowError:
+            self._granules[low:high] = was
+            raise
+        self.flags[first:last] = flags
+
+    def unmap(self, start: int, end: int) -> None:
+        """Takes the whole pages [start, end) away and gives their memory back to the system."""
+        first, last = (start - self.base) >> PAGE_SHIFT, (end - self.base) >> PAGE_SHIFT
+        low, high = first * PAGE // GRANULE, -(-last * PAGE // GRANULE)
+        if high - low == 1:
+            touched = np.array([np.count_nonzero(self.flags[first:last])], np.uint16)
+        else:
+            touched = self._per_granule(self.flags[first:last] != 0, first)
+        self.flags[first:last] = 0
+        _checked(_libc.madvise(start, end - start, _MADV_DONTNEED), "madvise")
+        self._granules[low:high] -= touched
+        emptied = np.flatnonzero((self._granules[low:high] == 0) & (touched > 0))
+        if not len(emptied):
+            return
+        try:
+            self._protect(low, emptied, _PROT_NONE)
+        except WindowError:
+            # The limit on mappings: the granule stays accessible to us, and forbidden by its flags.
+            return
+
+    def close(self) -> None:
+        """Gives everything back. The arrays of this object must not be used afterwards."""
+        if self._open:
+            self._open = False
+            _libc.munmap(self.base, self.size)
+            _libc.munmap(self._flags_address, self.pages)
+
+    def _per_granule(self, pages: npt.NDArray[np.bool_], first: int) -> npt.NDArray[np.uint16]:
+        """How many of the marked pages, the first of which is page `first`, lie in each granule they touch."""
+        each = GRANULE // PAGE
+        lead = first % each
+        padded = np.zeros(-(-(lead + len(pages)) // each) * each, np.bool_)
+        padded[lead : lead + len(pages)] = pages
+        counts: npt.NDArray[np.uint16] = padded.reshape(-1, each).sum(axis=1, dtype=np.uint16)
+        return counts
+
+    def _protect(self, low: int, granules: npt.NDArray[np.intp], protection: int) -> None:
+        """Sets the protection of granules, given relative to granule low, one call for each run of neighbours."""
+        for run in np.split(granules, np.flatnonzero(np.diff(granules) > 1) + 1):
+            start = self.base + (low + int(run[0])) * GRANULE
+            _checked(_libc.mprotect(start, len(run) * GRANULE, protection), "mprotect")
