@@ -4,6 +4,10 @@
 //! (crate `client`) nor what an operation means (`tape.toml`, from which `generated_operations` comes).
 //! Depends on nothing, so that either side of the wire can use it. Source: `protos/tape.md`, version 1.
 
+#[rustfmt::skip]
+#[allow(clippy::pedantic)]
+#[path = "generated_operations.rs"]
+pub mod operations;
 mod results;
 mod writer;
 

@@ -1,0 +1,30 @@
+from farlane.v1 import session_pb2 as _session_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DescribeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeReply(_message.Message):
+    __slots__ = ("host_version", "tape_version_min", "tape_version_max", "devices", "sessions", "session_limit", "uptime_seconds")
+    HOST_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TAPE_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
+    TAPE_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    host_version: str
+    tape_version_min: int
+    tape_version_max: int
+    devices: _containers.RepeatedCompositeFieldContainer[_session_pb2.DeviceDescription]
+    sessions: int
+    session_limit: int
+    uptime_seconds: float
+    def __init__(self, host_version: _Optional[str] = ..., tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[_session_pb2.DeviceDescription, _Mapping]]] = ..., sessions: _Optional[int] = ..., session_limit: _Optional[int] = ..., uptime_seconds: _Optional[float] = ...) -> None: ...

@@ -1,0 +1,155 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GuestMessage(_message.Message):
+    __slots__ = ("hello", "tape", "goodbye")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    TAPE_FIELD_NUMBER: _ClassVar[int]
+    GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    tape: Tape
+    goodbye: Goodbye
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., tape: _Optional[_Union[Tape, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+
+class HostMessage(_message.Message):
+    __slots__ = ("welcome", "refusal", "reply")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    refusal: Refusal
+    reply: Reply
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests")
+    TAPE_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
+    TAPE_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    MODULE_DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    tape_version_min: int
+    tape_version_max: int
+    client_version: str
+    program: str
+    pid: int
+    mode: str
+    module_digests: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules")
+    TAPE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    HOST_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_BASE_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_QUOTA_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_MODULES_FIELD_NUMBER: _ClassVar[int]
+    tape_version: int
+    host_version: str
+    session: str
+    window_base: int
+    window_size: int
+    memory_quota: int
+    credit_bytes: int
+    message_bytes: int
+    devices: _containers.RepeatedCompositeFieldContainer[DeviceDescription]
+    known_modules: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class DeviceDescription(_message.Message):
+    __slots__ = ("backend", "name", "uuid", "compute_major", "compute_minor", "total_memory", "attributes", "takes_ptx", "takes_machine_code", "pci_bus_id")
+    class AttributesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_MAJOR_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_MINOR_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    TAKES_PTX_FIELD_NUMBER: _ClassVar[int]
+    TAKES_MACHINE_CODE_FIELD_NUMBER: _ClassVar[int]
+    PCI_BUS_ID_FIELD_NUMBER: _ClassVar[int]
+    backend: str
+    name: str
+    uuid: bytes
+    compute_major: int
+    compute_minor: int
+    total_memory: int
+    attributes: _containers.ScalarMap[int, int]
+    takes_ptx: bool
+    takes_machine_code: bool
+    pci_bus_id: str
+    def __init__(self, backend: _Optional[str] = ..., name: _Optional[str] = ..., uuid: _Optional[bytes] = ..., compute_major: _Optional[int] = ..., compute_minor: _Optional[int] = ..., total_memory: _Optional[int] = ..., attributes: _Optional[_Mapping[int, int]] = ..., takes_ptx: bool = ..., takes_machine_code: bool = ..., pci_bus_id: _Optional[str] = ...) -> None: ...
+
+class Refusal(_message.Message):
+    __slots__ = ("reason", "message")
+    class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        REASON_UNSPECIFIED: _ClassVar[Refusal.Reason]
+        VERSION: _ClassVar[Refusal.Reason]
+        BUSY: _ClassVar[Refusal.Reason]
+        MALFORMED: _ClassVar[Refusal.Reason]
+        DEVICE: _ClassVar[Refusal.Reason]
+        UNAUTHORIZED: _ClassVar[Refusal.Reason]
+    REASON_UNSPECIFIED: Refusal.Reason
+    VERSION: Refusal.Reason
+    BUSY: Refusal.Reason
+    MALFORMED: Refusal.Reason
+    DEVICE: Refusal.Reason
+    UNAUTHORIZED: Refusal.Reason
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    reason: Refusal.Reason
+    message: str
+    def __init__(self, reason: _Optional[_Union[Refusal.Reason, str]] = ..., message: _Optional[str] = ...) -> None: ...
+
+class Tape(_message.Message):
+    __slots__ = ("group", "records", "last")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    records: bytes
+    last: bool
+    def __init__(self, group: _Optional[int] = ..., records: _Optional[bytes] = ..., last: bool = ...) -> None: ...
+
+class Reply(_message.Message):
+    __slots__ = ("group", "results", "last", "error", "sticky", "error_message", "device_nanoseconds")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    STICKY_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_NANOSECONDS_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    results: bytes
+    last: bool
+    error: int
+    sticky: bool
+    error_message: str
+    device_nanoseconds: int
+    def __init__(self, group: _Optional[int] = ..., results: _Optional[bytes] = ..., last: bool = ..., error: _Optional[int] = ..., sticky: bool = ..., error_message: _Optional[str] = ..., device_nanoseconds: _Optional[int] = ...) -> None: ...
+
+class Goodbye(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
