@@ -1,0 +1,190 @@
+//! What every exported function passes through: counting, panics, sticky errors, the last error of each thread.
+//!
+//! Owns the conventions between the generated exports and the hand-written families; owns no function's behaviour.
+//! The generated exports call [`enter`] for functions that return a `cudaError_t` and [`enter_value`] for the few that
+//! return something else. No panic leaves either: it becomes cudaErrorUnknown, logged with the function's name.
+//!
+//! Order of checks, for functions of class deferred or sync: a forked child first, then a sticky error of the session, then the
+//! function itself. Functions of class local decide for themselves what they need (`runtime::session` tells a child apart).
+//! Source: CUDA runtime API, "Error Handling"; house rule 7.
+
+use std::cell::Cell;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Mutex;
+
+use abi::CudaError;
+use client::{CallSummary, Failure};
+
+use crate::generated_exports::Function;
+use crate::{lifecycle, runtime};
+
+/// What a family's function returns.
+pub type CudaResult<T = ()> = Result<T, CudaError>;
+
+/// How the API table has a function executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Answered in the guest.
+    Local = 0,
+    /// Recorded on the tape.
+    Deferred = 1,
+    /// Waits for the host's answer, where there is something to wait for.
+    Sync = 2,
+}
+
+/// Which default stream a null stream argument means: the plain symbols' or the `_ptsz`/`_ptds` ones'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultStream {
+    Legacy,
+    PerThread,
+}
+
+/// cudaErrorUnknown: what a bug of ours looks like to the program.
+const UNKNOWN: CudaError = CudaError(999);
+/// cudaErrorDevicesUnavailable: what a dead transport looks like to the program.
+const DEVICES_UNAVAILABLE: CudaError = CudaError(46);
+
+static CALLS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static UNSUPPORTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static LAST_ERROR: Cell<i32> = const { Cell::new(0) };
+}
+
+/// Runs one call of the program and returns its `cudaError_t`.
+#[inline]
+pub fn enter(function: Function, body: impl FnOnce() -> CudaResult) -> CudaError {
+    let class = function.class();
+    count(class);
+    let outcome = match admit(function, class) {
+        Ok(()) => catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(report_panic(function))),
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(()) => CudaError(0),
+        Err(error) => {
+            if !reads_last_error(function) {
+                set_last_error(error);
+            }
+            error
+        }
+    }
+}
+
+/// Runs one call that returns no `cudaError_t`; after a panic it returns `otherwise`.
+#[inline]
+pub fn enter_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T) -> T {
+    count(function.class());
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        report_panic(function);
+        otherwise
+    })
+}
+
+/// Called by the libraries' exports that have no row in the API table: names the function once, in the log and the report.
+pub fn unsupported(name: &'static str) -> CudaError {
+    let error = CudaError(801);
+    if let Ok(mut names) = UNSUPPORTED.lock() {
+        if !names.contains(&name) {
+            names.push(name);
+            crate::log::error(format_args!("{name} is not supported yet: it returns cudaErrorNotSupported"));
+        }
+    }
+    set_last_error(error);
+    error
+}
+
+/// The CUDA result that the program sees for a failure of the session.
+#[inline]
+pub fn error_of(failure: Failure) -> CudaError {
+    match failure {
+        Failure::Cuda { code, .. } => CudaError(code),
+        Failure::Dead if lifecycle::is_forked_child() => lifecycle::INITIALIZATION_ERROR,
+        Failure::Dead => DEVICES_UNAVAILABLE,
+    }
+}
+
+/// As a result, for `map_err(...)?`-free code: `Ok` for success, the error otherwise.
+#[inline]
+pub fn check(code: i32) -> CudaResult {
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(CudaError(code))
+    }
+}
+
+/// The thread's last error (cudaPeekAtLastError).
+#[inline]
+pub fn last_error() -> CudaError {
+    CudaError(LAST_ERROR.try_with(Cell::get).unwrap_or(0))
+}
+
+/// The thread's last error, which is success from now on (cudaGetLastError).
+#[inline]
+pub fn take_last_error() -> CudaError {
+    CudaError(LAST_ERROR.try_with(|slot| slot.replace(0)).unwrap_or(0))
+}
+
+/// Sets the thread's last error. Success leaves it as it is.
+#[inline]
+pub fn set_last_error(error: CudaError) {
+    if error.0 != 0 {
+        // A thread that is ending has no last error any more.
+        let _ = LAST_ERROR.try_with(|slot| slot.set(error.0));
+    }
+}
+
+/// What was counted so far, for the report.
+pub fn summary() -> CallSummary {
+    CallSummary {
+        local: CALLS[Class::Local as usize].load(Relaxed),
+        deferred: CALLS[Class::Deferred as usize].load(Relaxed),
+        sync: CALLS[Class::Sync as usize].load(Relaxed),
+        unsupported: match UNSUPPORTED.lock() {
+            Ok(names) => names.iter().map(|name| (*name).to_owned()).collect(),
+            Err(_) => Vec::new(),
+        },
+    }
+}
+
+#[inline]
+fn count(class: Class) {
+    CALLS[class as usize].fetch_add(1, Relaxed);
+}
+
+#[inline]
+fn admit(function: Function, class: Class) -> CudaResult {
+    if class == Class::Local {
+        return Ok(());
+    }
+    if lifecycle::is_forked_child() {
+        return Err(lifecycle::INITIALIZATION_ERROR);
+    }
+    match runtime::opened_session().and_then(client::Session::sticky) {
+        Some(code) if !clears_sticky(function) => Err(CudaError(code)),
+        _ => Ok(()),
+    }
+}
+
+/// cudaDeviceReset is how a program leaves a sticky error behind.
+#[inline]
+fn clears_sticky(function: Function) -> bool {
+    matches!(function, Function::cudaDeviceReset)
+}
+
+/// These return the last error as their result, which is no error of theirs.
+#[inline]
+fn reads_last_error(function: Function) -> bool {
+    matches!(function, Function::cudaGetLastError | Function::cudaPeekAtLastError)
+}
+
+#[cold]
+fn report_panic(function: Function) -> CudaError {
+    crate::log::error(format_args!(
+        "{} failed inside Farlane's shim (a bug of Farlane, not of the program); it returns cudaErrorUnknown",
+        function.name()
+    ));
+    UNKNOWN
+}
