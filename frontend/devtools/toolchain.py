@@ -8,11 +8,11 @@ Toolchains live in `<cache>/toolchains/<name>`, each made in a temporary folder 
 lock, so any number of processes may ask for the same one at once and none ever sees half of it. A toolchain whose
 description changed is made anew.
 
-Facts the layout rests on, tried: NVIDIA's wheels for CUDA 13 share one tree `nvidia/cu13`, which `nvcc.profile` expects,
-but for `lib64`, which 13.0 looks for.
-The wheels for CUDA 12 hold ptxas, headers and libdevice but neither nvcc nor fatbinary, so clang is the compiler there
-and CUDA 13.0's fatbinary writes the container; it dropped the option by which clang names images, hence a wrapper.
-Clang includes `curand_mtgp32_kernel.h` unconditionally; an empty file serves.
+Facts the layout rests on, tried: NVIDIA's wheels for CUDA 13 share one tree `nvidia/cu13`, as `nvcc.profile` expects,
+except for the folder `lib64`, in which 13.0 looks for libraries. The wheels for CUDA 12 hold ptxas, headers and
+libdevice but neither nvcc nor fatbinary, so clang is the compiler there and CUDA 13.0's fatbinary writes the container;
+it dropped the option by which clang names images, hence a wrapper. Clang includes `curand_mtgp32_kernel.h`
+unconditionally; an empty file serves.
 """
 
 from __future__ import annotations

@@ -1,0 +1,72 @@
+// Pitched memory: cudaMallocPitch, 2-D copies in all directions with different pitches, 2-D memset.
+#include "support.cuh"
+
+__global__ void add_position(int *data, size_t pitch, int width, int height) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x;
+    int y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x < width && y < height) {
+        int *row = reinterpret_cast<int *>(reinterpret_cast<char *>(data) + y * pitch);
+        row[x] += 1000 * y + x;
+    }
+}
+
+int main() {
+    const int width = 77, height = 41, stride = 80;
+    const size_t row_bytes = width * sizeof(int);
+    Verdict verdict;
+    int *data = nullptr, *other = nullptr;
+    size_t pitch = 0, other_pitch = 0;
+    CHECK(cudaMallocPitch(&data, &pitch, row_bytes, height));
+    CHECK(cudaMallocPitch(&other, &other_pitch, 2 * row_bytes, height));
+    verdict.expect(pitch >= row_bytes && pitch % 32 == 0 && other_pitch >= 2 * row_bytes, "pitch");
+
+    std::vector<int> source(stride * height), result(stride * height, -5);
+    for (size_t i = 0; i < source.size(); ++i) {
+        source[i] = static_cast<int>(i);
+    }
+    CHECK(cudaMemcpy2D(data, pitch, source.data(), stride * sizeof(int), row_bytes, height, cudaMemcpyHostToDevice));
+    add_position<<<dim3(3, 6), dim3(32, 8)>>>(data, pitch, width, height);
+    CHECK_LAUNCH();
+    CHECK(cudaMemcpy2D(other, other_pitch, data, pitch, row_bytes, height, cudaMemcpyDeviceToDevice));
+    CHECK(cudaMemcpy2D(result.data(), stride * sizeof(int), other, other_pitch, row_bytes, height,
+                       cudaMemcpyDeviceToHost));
+    bool right = true, untouched = true;
+    for (int y = 0; y < height; ++y) {
+        for (int x = 0; x < stride; ++x) {
+            int i = y * stride + x;
+            if (x < width) {
+                right = right && result[i] == i + 1000 * y + x;
+            } else {
+                untouched = untouched && result[i] == -5;
+            }
+        }
+    }
+    verdict.expect(right, "values through three 2-D copies");
+    verdict.expect(untouched, "the host's padding is not written");
+    print_checksum("pitched", result);
+
+    // A rectangle within: columns 10 to 29 of rows 5 to 14.
+    CHECK(cudaMemset2D(reinterpret_cast<char *>(other) + 5 * other_pitch + 10 * sizeof(int), other_pitch, 0xAB,
+                       20 * sizeof(int), 10));
+    std::vector<int> after(stride * height, -5);
+    CHECK(cudaMemcpy2DAsync(after.data(), stride * sizeof(int), other, other_pitch, row_bytes, height,
+                            cudaMemcpyDeviceToHost, 0));
+    CHECK(cudaStreamSynchronize(0));
+    right = true;
+    for (int y = 0; y < height; ++y) {
+        for (int x = 0; x < stride; ++x) {
+            int i = y * stride + x;
+            bool inside = x >= 10 && x < 30 && y >= 5 && y < 15;
+            right = right && after[i] == (inside ? static_cast<int>(0xABABABAB) : result[i]);
+        }
+    }
+    verdict.expect(right, "2-D memset");
+
+    verdict.expect(cudaMemcpy2D(data, row_bytes - 4, source.data(), row_bytes, row_bytes, 2, cudaMemcpyHostToDevice) ==
+                       cudaErrorInvalidPitchValue,
+                   "a pitch below the width");
+    cudaGetLastError();
+    CHECK(cudaFree(data));
+    CHECK(cudaFree(other));
+    return verdict.finish();
+}
