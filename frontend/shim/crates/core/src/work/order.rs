@@ -68,6 +68,13 @@ pub struct Point {
     at: u64,
 }
 
+impl Point {
+    /// Tells points of one stream apart.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+}
+
 /// See the module's comment.
 #[derive(Debug)]
 pub struct Order {

@@ -1,0 +1,198 @@
+//! The event family: creation, records, waiting, elapsed time.
+//!
+//! Owns the session's events. An event's latest record is a point of its stream (`work::order`): it is known done when the
+//! stream is, or when it was waited for, and then costs no round trip. An event never recorded is done.
+//!
+//! Locking: an event's lock is held while its record is appended, so that the record kept here is the last one on the tape;
+//! it is not held while anything waits for an answer.
+//!
+//! Source: CUDA runtime API, "Event Management".
+
+use crate::call::{CudaResult, DefaultStream};
+use crate::runtime::{self, HandleKind};
+use crate::stream;
+use crate::work::handle::{decode, encode, Tag};
+use crate::work::order::Point;
+use crate::work::{self, tracking};
+use abi::{cudaEvent_t, cudaStream_t, CudaError};
+use std::collections::HashMap;
+use std::ffi::{c_float, c_int, c_uint};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use tape::generated_operations as operation;
+
+const INVALID_VALUE: CudaError = CudaError(1);
+const INVALID_RESOURCE_HANDLE: CudaError = CudaError(400);
+const NOT_SUPPORTED: CudaError = CudaError(801);
+
+const BLOCKING_SYNC: c_uint = 1;
+const DISABLE_TIMING: c_uint = 2;
+const INTERPROCESS: c_uint = 4;
+/// cudaEventRecordExternal and cudaEventWaitExternal: of consequence in a capture only.
+pub const EXTERNAL: c_uint = 1;
+
+/// The latest record of an event.
+#[derive(Debug, Clone)]
+struct Record {
+    point: Point,
+    done: bool,
+    /// What cudaEventElapsedTime answered from a start event (number and point) to this record.
+    elapsed: Option<(u32, u64, f32)>,
+}
+
+/// One event.
+#[derive(Debug)]
+pub struct Event {
+    pub number: u32,
+    flags: c_uint,
+    record: Mutex<Option<Record>>,
+}
+
+impl Event {
+    fn record(&self) -> MutexGuard<'_, Option<Record>> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The latest record that may not be done yet.
+    pub fn pending(&self) -> CudaResult<Option<Point>> {
+        let order = &tracking()?.order;
+        let record = self.record();
+        Ok(record.as_ref().filter(|r| !r.done && order.point_pending(&r.point)).map(|r| r.point.clone()))
+    }
+
+    /// The record at that point is done.
+    fn done(&self, point: &Point) {
+        if let Some(record) = self.record().as_mut().filter(|record| record.point.at() == point.at()) {
+            record.done = true;
+        }
+    }
+
+    fn settle(&self, operation: fn(&mut tape::Writer, u32, u32)) -> CudaResult {
+        match self.pending()? {
+            None => work::settled(),
+            Some(point) => {
+                work::settle_point(self.number, &point, operation)?;
+                self.done(&point);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The events of the session.
+#[derive(Debug, Default)]
+pub struct Events(RwLock<HashMap<u32, Arc<Event>>>);
+
+impl Events {
+    fn add(&self, event: Event) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(event.number, Arc::new(event));
+    }
+
+    fn find(&self, number: u32) -> Option<Arc<Event>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
+    }
+
+    fn remove(&self, number: u32) -> Option<Arc<Event>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&number)
+    }
+
+    /// DEVICE_RESET was answered: there are none.
+    pub fn clear(&self) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// The event that the program means.
+pub fn resolve(event: cudaEvent_t) -> CudaResult<Arc<Event>> {
+    let number = decode(Tag::Event, event as usize).ok_or(INVALID_RESOURCE_HANDLE)?;
+    tracking()?.events.find(number).ok_or(INVALID_RESOURCE_HANDLE)
+}
+
+pub unsafe fn cudaEventCreate(event: *mut cudaEvent_t) -> CudaResult {
+    // SAFETY: the caller's promise.
+    unsafe { cudaEventCreateWithFlags(event, 0) }
+}
+
+pub unsafe fn cudaEventCreateWithFlags(event: *mut cudaEvent_t, flags: c_uint) -> CudaResult {
+    if event.is_null() || flags & !(BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS) != 0 {
+        return Err(INVALID_VALUE);
+    }
+    if flags & INTERPROCESS != 0 {
+        return Err(if flags & DISABLE_TIMING == 0 { INVALID_VALUE } else { NOT_SUPPORTED });
+    }
+    let events = &tracking()?.events;
+    let number = runtime::mint(HandleKind::Event)?;
+    work::append(|w| operation::event_create(w, number, flags))?;
+    events.add(Event { number, flags, record: Mutex::new(None) });
+    // SAFETY: not null, and the program says that it is an event's place.
+    unsafe { event.write(encode(Tag::Event, number) as cudaEvent_t) };
+    Ok(())
+}
+
+pub unsafe fn cudaEventDestroy(event: cudaEvent_t) -> CudaResult {
+    let number = resolve(event)?.number;
+    tracking()?.events.remove(number).ok_or(INVALID_RESOURCE_HANDLE)?;
+    work::append(|w| operation::event_destroy(w, number))
+}
+
+pub unsafe fn cudaEventRecord(default: DefaultStream, event: cudaEvent_t, stream: cudaStream_t) -> CudaResult {
+    record(default, event, stream)
+}
+
+pub unsafe fn cudaEventRecordWithFlags(
+    default: DefaultStream,
+    event: cudaEvent_t,
+    stream: cudaStream_t,
+    flags: c_uint,
+) -> CudaResult {
+    if flags & !EXTERNAL != 0 {
+        return Err(INVALID_VALUE);
+    }
+    record(default, event, stream)
+}
+
+fn record(default: DefaultStream, event: cudaEvent_t, stream: cudaStream_t) -> CudaResult {
+    let event = resolve(event)?;
+    let stream = stream::resolve(default, stream)?;
+    let mut record = event.record();
+    let point = work::defer_point(&stream, |w| operation::event_record(w, event.number, stream.number, 0))?;
+    *record = Some(Record { point, done: false, elapsed: None });
+    Ok(())
+}
+
+pub unsafe fn cudaEventQuery(event: cudaEvent_t) -> CudaResult {
+    resolve(event)?.settle(operation::event_query)
+}
+
+pub unsafe fn cudaEventSynchronize(event: cudaEvent_t) -> CudaResult {
+    resolve(event)?.settle(operation::event_synchronize)
+}
+
+pub unsafe fn cudaEventElapsedTime(ms: *mut c_float, start: cudaEvent_t, end: cudaEvent_t) -> CudaResult {
+    if ms.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    let (start, end) = (resolve(start)?, resolve(end)?);
+    if (start.flags | end.flags) & DISABLE_TIMING != 0 {
+        return Err(INVALID_RESOURCE_HANDLE);
+    }
+    let point_of = |event: &Event| event.record().as_ref().map(|record| record.point.at());
+    let (Some(from), Some(to)) = (point_of(&start), point_of(&end)) else {
+        return Err(INVALID_RESOURCE_HANDLE);
+    };
+    let known = end.record().as_ref().and_then(|record| record.elapsed);
+    let elapsed = match known {
+        Some((number, at, elapsed)) if (number, at) == (start.number, from) => elapsed,
+        _ => {
+            let bits = work::request(|w, slot| operation::event_elapsed(w, start.number, end.number, slot))?;
+            // The value is the bits of an f32, zero-extended.
+            let elapsed = f32::from_bits((bits & u64::from(u32::MAX)) as u32);
+            if let Some(record) = end.record().as_mut().filter(|record| record.point.at() == to) {
+                record.elapsed = Some((start.number, from, elapsed));
+            }
+            elapsed
+        }
+    };
+    // SAFETY: not null, and the program says that it is a float's place.
+    unsafe { ms.write(elapsed) };
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! The stream family: creation, attributes, waiting, host functions, capture queries.
+//!
+//! Owns what a `cudaStream_t` means: null and the constants name the default streams, everything else is a handle minted
+//! here; what is not a live handle is cudaErrorInvalidResourceHandle. What a stream has pending is `work::order`'s.
+//!
+//! Host functions (cudaLaunchHostFunc, cudaStreamAddCallback) run on the calling thread: the stream is synchronized, then the
+//! function is called, then the call returns. That keeps every order CUDA promises; it costs a round trip when work is
+//! pending, and a function that waits for its caller would wait for ever. Capture into graphs is not supported; the queries
+//! about it answer that there is none.
+//!
+//! Source: CUDA runtime API, "Stream Management", "Stream synchronization behavior", "Execution Control".
+
+use crate::call::{CudaResult, DefaultStream};
+use crate::runtime::{self, HandleKind};
+use crate::work::handle::{decode, encode, Tag};
+use crate::work::order::{Kind, Stream};
+use crate::work::{self, tracking};
+use crate::{call, event};
+use abi::{cudaEvent_t, cudaHostFn_t, cudaStreamCallback_t, cudaStream_t, CudaError};
+use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use std::sync::Arc;
+use tape::generated_operations as operation;
+
+const INVALID_VALUE: CudaError = CudaError(1);
+const INVALID_RESOURCE_HANDLE: CudaError = CudaError(400);
+
+/// cudaStreamLegacy and cudaStreamPerThread.
+const LEGACY: usize = 1;
+const PER_THREAD: usize = 2;
+
+const NON_BLOCKING: c_uint = 1;
+
+/// What cudaDeviceGetStreamPriorityRange answers: the least and the greatest priority.
+pub const PRIORITY_RANGE: (c_int, c_int) = (0, -5);
+
+/// The stream that the program means.
+#[inline]
+pub fn resolve(default: DefaultStream, stream: cudaStream_t) -> CudaResult<Arc<Stream>> {
+    let order = &tracking()?.order;
+    match (stream as usize, default) {
+        (0, DefaultStream::Legacy) | (LEGACY, _) => Ok(order.legacy.clone()),
+        (0, DefaultStream::PerThread) | (PER_THREAD, _) => Ok(order.per_thread.clone()),
+        (value, _) => decode(Tag::Stream, value).and_then(|number| order.find(number)).ok_or(INVALID_RESOURCE_HANDLE),
+    }
+}
+
+/// As `resolve`, for a stream that was created: the default ones are refused.
+fn created(stream: cudaStream_t) -> CudaResult<Arc<Stream>> {
+    let number = decode(Tag::Stream, stream as usize).ok_or(INVALID_RESOURCE_HANDLE)?;
+    tracking()?.order.find(number).ok_or(INVALID_RESOURCE_HANDLE)
+}
+
+/// Writes a result through a pointer of the program.
+unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
+    if place.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    // SAFETY: not null, and the program says that it is such a place.
+    unsafe { place.write(value) };
+    Ok(())
+}
+
+/// Waits for the stream's work, then runs the function with what the wait gave; see the module's comment.
+pub fn then(default: DefaultStream, stream: cudaStream_t, function: impl FnOnce(CudaResult)) -> CudaResult {
+    let stream = resolve(default, stream)?;
+    function(work::synchronize_stream(&stream));
+    Ok(())
+}
+
+pub unsafe fn cudaStreamCreate(pStream: *mut cudaStream_t) -> CudaResult {
+    // SAFETY: the caller's promise.
+    unsafe { cudaStreamCreateWithPriority(pStream, 0, 0) }
+}
+
+pub unsafe fn cudaStreamCreateWithFlags(pStream: *mut cudaStream_t, flags: c_uint) -> CudaResult {
+    // SAFETY: the caller's promise.
+    unsafe { cudaStreamCreateWithPriority(pStream, flags, 0) }
+}
+
+pub unsafe fn cudaStreamCreateWithPriority(pStream: *mut cudaStream_t, flags: c_uint, priority: c_int) -> CudaResult {
+    if pStream.is_null() || flags & !NON_BLOCKING != 0 {
+        return Err(INVALID_VALUE);
+    }
+    let order = &tracking()?.order;
+    // A priority outside the range is the nearest one inside, says CUDA's documentation.
+    let (least, greatest) = PRIORITY_RANGE;
+    let priority = priority.clamp(greatest, least);
+    let number = runtime::mint(HandleKind::Stream)?;
+    work::append(|w| operation::stream_create(w, number, flags, priority))?;
+    let kind = if flags & NON_BLOCKING != 0 { Kind::NonBlocking } else { Kind::Blocking };
+    order.add(Stream::new(number, kind, flags, priority));
+    // SAFETY: the caller's promise; not null.
+    unsafe { give(pStream, encode(Tag::Stream, number) as cudaStream_t) }
+}
+
+pub unsafe fn cudaStreamDestroy(stream: cudaStream_t) -> CudaResult {
+    let number = created(stream)?.number;
+    tracking()?.order.remove(number).ok_or(INVALID_RESOURCE_HANDLE)?;
+    work::append(|w| operation::stream_destroy(w, number))
+}
+
+pub unsafe fn cudaStreamSynchronize(default: DefaultStream, stream: cudaStream_t) -> CudaResult {
+    work::synchronize_stream(&*resolve(default, stream)?)
+}
+
+pub unsafe fn cudaStreamQuery(default: DefaultStream, stream: cudaStream_t) -> CudaResult {
+    work::query_stream(&*resolve(default, stream)?)
+}
+
+pub unsafe fn cudaStreamAddCallback(
+    default: DefaultStream,
+    stream: cudaStream_t,
+    callback: cudaStreamCallback_t,
+    userData: *mut c_void,
+    flags: c_uint,
+) -> CudaResult {
+    let Some(callback) = callback.filter(|_| flags == 0) else {
+        return Err(INVALID_VALUE);
+    };
+    then(default, stream, |waited| {
+        let status = waited.err().unwrap_or(CudaError(0));
+        // SAFETY: the program says that it is such a function.
+        unsafe { callback(stream, status, userData) };
+    })
+}
+
+pub unsafe fn cudaStreamWaitEvent(
+    default: DefaultStream,
+    stream: cudaStream_t,
+    event: cudaEvent_t,
+    flags: c_uint,
+) -> CudaResult {
+    if flags & !event::EXTERNAL != 0 {
+        return Err(INVALID_VALUE);
+    }
+    let stream = resolve(default, stream)?;
+    let event = event::resolve(event)?;
+    // Waiting for what is done, or was never recorded, changes nothing.
+    if event.pending()?.is_none() {
+        return Ok(());
+    }
+    work::defer(&stream, |w| operation::stream_wait_event(w, stream.number, event.number))
+}
+
+pub unsafe fn cudaStreamGetPriority(default: DefaultStream, hStream: cudaStream_t, priority: *mut c_int) -> CudaResult {
+    // SAFETY: the caller's promise.
+    unsafe { give(priority, resolve(default, hStream)?.priority) }
+}
+
+pub unsafe fn cudaStreamGetFlags(default: DefaultStream, hStream: cudaStream_t, flags: *mut c_uint) -> CudaResult {
+    // SAFETY: the caller's promise.
+    unsafe { give(flags, resolve(default, hStream)?.flags) }
+}
+
+pub unsafe fn cudaStreamGetId(default: DefaultStream, hStream: cudaStream_t, streamId: *mut c_ulonglong) -> CudaResult {
+    // SAFETY: the caller's promise.
+    unsafe { give(streamId, resolve(default, hStream)?.number.into()) }
+}
+
+pub unsafe fn cudaStreamGetDevice(default: DefaultStream, hStream: cudaStream_t, device: *mut c_int) -> CudaResult {
+    resolve(default, hStream)?;
+    // SAFETY: the caller's promise.
+    unsafe { give(device, 0) }
+}

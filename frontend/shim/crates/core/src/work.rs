@@ -1,0 +1,174 @@
+//! The only way in which this crate puts work on the tape, and what it knows about that work.
+//!
+//! Owns the bookkeeping beside the session: which streams have work pending (`order`), the addresses (`Addresses`), streams
+//! and events by handle. Owns neither the session (`runtime`) nor groups and transport (crate `client`).
+//!
+//! A deferred call is `defer` (work of a stream) or `append` (work of no stream: allocation, handles, modules). A call that
+//! needs an answer is `request`, `read` or one of the `synchronize_*` functions; these know when nothing is pending and
+//! then answer without a round trip, telling the first deferred error that nobody has been told yet, if there is one.
+//!
+//! Locking: see `order`; nothing here holds a lock while it waits for the host, except in mode `none`, where a caller of
+//! `append` may hold the allocator's.
+//!
+//! Source: architecture, "What makes deferral invisible"; protos/tape.md, "Errors".
+
+pub mod handle;
+pub mod order;
+
+use crate::call::{check, error_of, CudaResult};
+use crate::event::Events;
+use crate::memory::Addresses;
+use crate::runtime;
+use abi::CudaError;
+use client::{Answer, Destination, Session};
+use order::{Order, Point, Stream};
+use std::sync::{Arc, OnceLock};
+use tape::generated_operations as operation;
+use tape::Writer;
+
+/// Everything that is tracked for the session.
+#[derive(Debug)]
+pub struct Tracking {
+    pub order: Order,
+    pub events: Events,
+    pub addresses: Addresses,
+}
+
+static TRACKING: OnceLock<Tracking> = OnceLock::new();
+
+fn session_and_tracking() -> CudaResult<(&'static Session, &'static Tracking)> {
+    let session = runtime::session()?;
+    let tracking = TRACKING.get_or_init(|| Tracking {
+        order: Order::default(),
+        events: Events::default(),
+        addresses: Addresses::new(session.welcome()),
+    });
+    Ok((session, tracking))
+}
+
+/// What is tracked for the session; opens the session if that has not happened.
+pub fn tracking() -> CudaResult<&'static Tracking> {
+    Ok(session_and_tracking()?.1)
+}
+
+/// cudaErrorNotReady: an answer, and not one that ends a wait.
+pub const NOT_READY: CudaError = CudaError(600);
+
+/// The value of an answer that arrived.
+fn value_of(answer: Answer) -> CudaResult<u64> {
+    check(answer.error).map(|()| answer.value)
+}
+
+/// Appends records that are not work of a stream.
+pub fn append(write: impl FnOnce(&mut Writer)) -> CudaResult {
+    runtime::session()?.defer(write).map_err(error_of)
+}
+
+/// Appends one record of work of the stream.
+#[inline]
+pub fn defer(stream: &Stream, write: impl FnOnce(&mut Writer)) -> CudaResult {
+    let (session, tracking) = session_and_tracking()?;
+    let start = tracking.order.begin();
+    let appended = session.defer(write);
+    tracking.order.commit(stream, start);
+    appended.map_err(error_of)
+}
+
+/// As `defer`, for work whose completion will be asked about.
+pub fn defer_point(stream: &Arc<Stream>, write: impl FnOnce(&mut Writer)) -> CudaResult<Point> {
+    let (session, tracking) = session_and_tracking()?;
+    let start = tracking.order.begin();
+    let appended = session.defer(write);
+    let point = tracking.order.commit_point(stream, start);
+    appended.map_err(error_of).map(|()| point)
+}
+
+/// Appends a record that answers into the slot, and waits for the value: one round trip.
+pub fn request(write: impl FnOnce(&mut Writer, u32)) -> CudaResult<u64> {
+    value_of(runtime::session()?.request(write).map_err(error_of)?)
+}
+
+/// Copies from the device to the guest in the order of the stream: one round trip.
+///
+/// # Safety
+/// Every row of the destination is writable until this returns.
+pub unsafe fn read(
+    stream: &Stream,
+    destination: Destination,
+    write: impl FnOnce(&mut Writer, u32),
+) -> CudaResult {
+    let (session, tracking) = session_and_tracking()?;
+    let start = tracking.order.begin();
+    // SAFETY: the caller's promise.
+    unsafe { session.read(destination, write) }.map_err(error_of)?;
+    tracking.order.work_done(stream, start);
+    Ok(())
+}
+
+/// The end of a synchronization that has nothing to wait for.
+fn idle(session: &Session) -> CudaResult {
+    session.take_deferred_error().map_or(Ok(()), |code| Err(CudaError(code)))
+}
+
+/// Waits for a status. `done` is called when the answer says that the wait is over, with whatever error.
+fn wait(session: &Session, write: impl FnOnce(&mut Writer, u32), done: impl FnOnce()) -> CudaResult {
+    let answer = session.request(write).map_err(error_of)?;
+    if CudaError(answer.error) != NOT_READY {
+        done();
+    }
+    value_of(answer).map(drop)
+}
+
+/// Waits for all work of the session.
+pub fn synchronize_device() -> CudaResult {
+    let (session, Tracking { order, .. }) = session_and_tracking()?;
+    if !order.any_pending() {
+        return idle(session);
+    }
+    let position = order.position();
+    wait(session, operation::device_synchronize, || order.device_synchronized(position))
+}
+
+/// Waits for the work of a stream.
+pub fn synchronize_stream(stream: &Stream) -> CudaResult {
+    settle_stream(stream, operation::stream_synchronize)
+}
+
+/// Success when the stream has no work pending, else `NOT_READY`.
+pub fn query_stream(stream: &Stream) -> CudaResult {
+    settle_stream(stream, operation::stream_query)
+}
+
+fn settle_stream(stream: &Stream, operation: fn(&mut Writer, u32, u32)) -> CudaResult {
+    let (session, Tracking { order, .. }) = session_and_tracking()?;
+    if !order.pending(stream) {
+        return idle(session);
+    }
+    let start = order.begin_synchronize(stream);
+    wait(session, |w, slot| operation(w, stream.number, slot), || order.stream_synchronized(stream, start))
+}
+
+/// Waits for a point that is pending, or asks about it; `operation` takes the event's number.
+pub fn settle_point(event: u32, point: &Point, operation: fn(&mut Writer, u32, u32)) -> CudaResult {
+    let (session, Tracking { order, .. }) = session_and_tracking()?;
+    wait(session, |w, slot| operation(w, event, slot), || order.point_done(point))
+}
+
+/// A synchronization that has nothing to wait for.
+pub fn settled() -> CudaResult {
+    idle(runtime::session()?)
+}
+
+/// Resets the device and everything tracked here; what other modules hold of the session is theirs to renew.
+pub fn reset_device() -> CudaResult {
+    let (session, tracking) = session_and_tracking()?;
+    // Held throughout, so that no address is minted between the record and the reset of the allocator.
+    let mut addresses = tracking.addresses.lock();
+    let position = tracking.order.position();
+    value_of(session.request(operation::device_reset).map_err(error_of)?)?;
+    addresses.reset(session.welcome());
+    tracking.events.clear();
+    tracking.order.reset(position);
+    session.clear_errors();
+    Ok(())
+}
