@@ -1,0 +1,7 @@
+"""The simulated device (`SimDevice`): wires compiled kernels, device memory and CPU threads together."""
+
+from __future__ import annotations
+
+from farlane.backend.device.sim.device import SimDevice
+
+__all__ = ["SimDevice"]

@@ -13,7 +13,8 @@ Not thread-safe; one session's thread at a time. Large copies release the GIL.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,14 @@ MODULE_BYTES = 1 << 34
 MODULE_ALIGNMENT = 256
 _NUMPY_FROM = 1 << 15  # below it numpy's own cost outweighs the GIL held for a memmove
 _UNSIGNED = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
+
+
+class Part(NamedTuple):
+    """A variable's place in its module."""
+
+    offset: int
+    size: int
+    label: str
 
 
 class Memory:
@@ -55,9 +64,17 @@ class Memory:
         self.allocations = Allocations()
         self._guest_bytes = 0
         self._module_bytes = 0
+        self._modules: dict[int, list[int]] = {}  # a module's base: where its parts start
 
     def close(self) -> None:
         self.window.close()
+
+    def clear(self) -> None:
+        """Ends every allocation, variables included."""
+        for allocation in list(self.allocations):
+            self._release(allocation.start)
+        self._modules.clear()
+        self._guest_bytes = self._module_bytes = 0
 
     # Allocations ------------------------------------------------------------------------------------------------
     def allocate(self, address: int, size: int) -> None:
@@ -78,12 +95,13 @@ class Memory:
             raise CudaError(INVALID_VALUE, f"free of {address:#x}, which is outside the session's window")
         self._guest_bytes -= self._release(address).size
 
-    def allocate_module(self, size: int, label: str) -> int:
-        """Finds and backs size bytes in the module area."""
-        if self._module_bytes + size > self.quota:
+    def allocate_module(self, size: int, parts: Sequence[Part]) -> int:
+        """Finds size bytes in the module area and backs these parts of them; returns their address."""
+        wanted = sum(part.size for part in parts)
+        if self._module_bytes + wanted > self.quota:
             raise CudaError(
                 OUT_OF_MEMORY,
-                f"{label}: {size} bytes; modules use {self._module_bytes} of the session's {self.quota} already",
+                f"variables of {wanted} bytes; modules use {self._module_bytes} of the session's {self.quota} already",
             )
         place = self.guest.base + self.guest.size
         for allocation in self.allocations.since(place):
@@ -91,13 +109,23 @@ class Memory:
                 break
             place = -(-allocation.end // MODULE_ALIGNMENT) * MODULE_ALIGNMENT
         if place + size > self.window.end:
-            raise CudaError(OUT_OF_MEMORY, f"{label}: no {size} bytes in a row are left for modules")
-        self._back(Allocation(place, size, label))
-        self._module_bytes += size
+            raise CudaError(OUT_OF_MEMORY, f"no {size} bytes in a row are left for a module's variables")
+        backed: list[int] = []
+        try:
+            for part in parts:
+                self._back(Allocation(place + part.offset, part.size, part.label))
+                backed.append(place + part.offset)
+        except CudaError:
+            for address in backed:
+                self._release(address)
+            raise
+        self._modules[place] = backed
+        self._module_bytes += wanted
         return place
 
-    def free_module(self, address: int) -> None:
-        self._module_bytes -= self._release(address).size
+    def free_module(self, base: int) -> None:
+        for address in self._modules.pop(base):
+            self._module_bytes -= self._release(address).size
 
     def _back(self, allocation: Allocation) -> None:
         clash = self.allocations.overlapping(allocation.start, allocation.end)

@@ -1,0 +1,181 @@
+"""One session's share of the simulated device.
+
+Owns the session's memory, modules, streams and events, and the time its work has taken. Every method runs its work to
+the end before it returns, in the caller's order. One thread at a time; `interrupt` alone may come from another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from farlane.backend.device.base import Context, CudaError, LaunchShape, Rows, Window
+from farlane.backend.device.sim.launches import Launcher, Limits
+from farlane.backend.device.sim.memory import Memory
+from farlane.backend.device.sim.modules import Library, SimFunction, SimModule
+from farlane.backend.device.sim.pool import Pool
+from farlane.backend.device.sim.timeline import Timeline
+from farlane.backend.jit import Options
+
+INVALID_RESOURCE_HANDLE = 400
+
+_MAX_DYNAMIC_SHARED = 8  # cudaFuncAttributeMaxDynamicSharedMemorySize
+_LIMIT_STACK_SIZE = 0  # cudaLimitStackSize
+
+
+class SimContext(Context):
+    """See `Context`; `on_close` tells the device that the context has ended."""
+
+    def __init__(
+        self, quota: int, library: Library, pool: Pool, limits: Limits, on_close: Callable[[SimContext], None]
+    ) -> None:
+        self.quota = quota
+        self.device_nanoseconds = 0
+        self._library = library
+        self._limits = limits
+        self._pool = pool
+        self._on_close = on_close
+        self._closed = False
+        self._memory = Memory(quota)
+        self.window: Window = self._memory.guest
+        self._begin()
+
+    def _begin(self) -> None:
+        self._timeline = Timeline()
+        self._launcher = Launcher(self._memory, self._pool, self._limits)
+        self._modules: set[SimModule] = set()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._end_modules()
+            self._memory.close()
+            self._on_close(self)
+
+    def reset(self) -> None:
+        self._end_modules()
+        self._memory.clear()
+        self._begin()
+
+    def interrupt(self) -> None:
+        """Ends a running kernel: its session is going away. From any thread; the session can only be closed afterwards."""
+        self._launcher.interrupt()
+
+    def _end_modules(self) -> None:
+        for module in self._modules:
+            module.unload()
+        self._modules = set()
+
+    # Memory -----------------------------------------------------------------------------------------------------
+    def allocate(self, address: int, size: int) -> None:
+        self._memory.allocate(address, size)
+
+    def free(self, address: int) -> None:
+        self._memory.free(address)
+
+    def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:
+        self._timeline.check_stream(stream)
+        started = time.monotonic_ns()
+        self._memory.set(rows, value, element)
+        self.device_nanoseconds += time.monotonic_ns() - started
+
+    def write(self, rows: Rows, data: memoryview, stream: Any) -> None:
+        self._timeline.check_stream(stream)
+        started = time.monotonic_ns()
+        self._memory.write(rows, data)
+        self.device_nanoseconds += time.monotonic_ns() - started
+
+    def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:
+        """A piece may show device memory itself: use it before the next call to this context."""
+        self._timeline.check_stream(stream)
+        return self._timed(self._memory.read(rows))
+
+    def copy(self, destination: Rows, source: Rows, stream: Any) -> None:
+        self._timeline.check_stream(stream)
+        started = time.monotonic_ns()
+        self._memory.copy(destination, source)
+        self.device_nanoseconds += time.monotonic_ns() - started
+
+    def _timed(self, pieces: Iterator[memoryview]) -> Iterator[memoryview | bytes]:
+        while not self._closed:
+            started = time.monotonic_ns()
+            piece = next(pieces, None)
+            self.device_nanoseconds += time.monotonic_ns() - started
+            if piece is None:
+                return
+            yield piece
+
+    # Modules ----------------------------------------------------------------------------------------------------
+    def load_module(self, image: bytes) -> SimModule:
+        module = SimModule(self._library.parse(image), self._memory)
+        self._modules.add(module)
+        return module
+
+    def unload_module(self, module: SimModule) -> None:
+        self._modules.discard(module)
+        module.unload()
+
+    def function(self, module: SimModule, name: str) -> SimFunction:
+        if module not in self._modules:
+            raise CudaError(INVALID_RESOURCE_HANDLE, "the module has been unloaded")
+        return module.function(name)
+
+    def set_function_attribute(self, function: SimFunction, attribute: int, value: int) -> None:
+        if attribute == _MAX_DYNAMIC_SHARED:
+            function.max_dynamic_shared = value
+        # The others are hints (carve-out, cluster preferences) which have no effect on results.
+
+    def variable(self, module: SimModule, name: str) -> tuple[int, int]:
+        if module not in self._modules:
+            raise CudaError(INVALID_RESOURCE_HANDLE, "the module has been unloaded")
+        return module.variable(name)
+
+    def launch(self, function: SimFunction, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
+        self._timeline.check_stream(stream)
+        self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
+
+    # Streams and events -----------------------------------------------------------------------------------------
+    def default_stream(self, number: int) -> Any:
+        return self._timeline.default_stream(number)
+
+    def create_stream(self, flags: int, priority: int) -> Any:
+        return self._timeline.create_stream(flags, priority)
+
+    def destroy_stream(self, stream: Any) -> None:
+        self._timeline.destroy_stream(stream)
+
+    def wait_event(self, stream: Any, event: Any) -> None:
+        self._timeline.check_stream(stream)
+        self._timeline.check_event(event)
+
+    def stream_done(self, stream: Any) -> bool:
+        self._timeline.check_stream(stream)
+        return True
+
+    def create_event(self, flags: int) -> Any:
+        return self._timeline.create_event(flags)
+
+    def destroy_event(self, event: Any) -> None:
+        self._timeline.destroy_event(event)
+
+    def record_event(self, event: Any, stream: Any, flags: int) -> None:
+        self._timeline.record(event, stream)
+
+    def event_done(self, event: Any) -> bool:
+        self._timeline.check_event(event)
+        return True
+
+    def elapsed_ms(self, start: Any, end: Any) -> float:
+        return self._timeline.elapsed_ms(start, end)
+
+    def synchronize(self, stream: Any | None = None, event: Any | None = None) -> None:
+        if stream is not None:
+            self._timeline.check_stream(stream)
+        if event is not None:
+            self._timeline.check_event(event)
+
+    def set_limit(self, limit: int, value: int) -> None:
+        """The stack limit counts for kernels compiled from now on; the other limits bound nothing that is simulated."""
+        if limit == _LIMIT_STACK_SIZE:
+            self._launcher.options = Options(local_stack_bytes=max(value, Options().local_stack_bytes))

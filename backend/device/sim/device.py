@@ -1,0 +1,77 @@
+"""The simulated device: what its sessions share.
+
+Owns the description, the thread pool, the parsed modules and the list of open contexts. Kernels really run, on the CPU;
+see docs/simulated-device.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import threading
+
+from farlane.backend.device.attributes import Specification, attributes
+from farlane.backend.device.base import Context, CudaError, Description, Device
+from farlane.backend.device.sim.context import SimContext
+from farlane.backend.device.sim.launches import Limits
+from farlane.backend.device.sim.modules import Library
+from farlane.backend.device.sim.pool import Pool, thread_count
+
+COMPUTE_CAPABILITY = (9, 0)
+DEVICE_UNAVAILABLE = 46
+
+
+class SimDevice(Device):
+    """A device that executes PTX on this machine's CPU."""
+
+    name = "sim"
+
+    def __init__(self, threads: int | None = None, total_memory: int | None = None) -> None:
+        """Opens the device.
+
+        Args:
+            threads: CPU threads that run kernels; by default FARLANE_SIM_THREADS or what the process may use.
+            total_memory: what the device claims to have; by default half of this machine's memory.
+        """
+        threads = thread_count() if threads is None else threads
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self._total_memory = total_memory or physical // 2 & -(2 << 20)
+        self._attributes = attributes(Specification(multiprocessors=threads, compute_capability=COMPUTE_CAPABILITY))
+        self._limits = Limits(self._attributes)
+        self._pool = Pool(threads)
+        self._library = Library(COMPUTE_CAPABILITY)
+        self._contexts: set[SimContext] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def describe(self) -> Description:
+        return Description(
+            backend=self.name,
+            name=f"Farlane simulated device ({platform.machine()}, {self._pool.threads} threads)",
+            uuid=hashlib.blake2b(f"farlane sim {platform.node()}".encode(), digest_size=16).digest(),
+            compute_capability=COMPUTE_CAPABILITY,
+            total_memory=self._total_memory,
+            takes_ptx=True,
+            takes_machine_code=False,
+            attributes=self._attributes,
+        )
+
+    def open_context(self, quota: int) -> Context:
+        if self._closed:
+            raise CudaError(DEVICE_UNAVAILABLE, "the device has been closed")
+        context = SimContext(quota, self._library, self._pool, self._limits, self._forget)
+        with self._lock:
+            self._contexts.add(context)
+        return context
+
+    def close(self) -> None:
+        """Closes the contexts that are still open, too. No launch may be running."""
+        self._closed = True
+        for context in list(self._contexts):
+            context.close()
+        self._pool.close()
+
+    def _forget(self, context: SimContext) -> None:
+        with self._lock:
+            self._contexts.discard(context)

@@ -1,0 +1,63 @@
+"""From a kernel's fault to CUDA's error and a message that leads to the cause.
+
+Owns the map from fault kinds to error codes and the wording, which names what compute-sanitizer names: the kernel, the
+block, the thread, the address and the nearest allocation. Every fault is sticky, as on a GPU.
+
+Source: CUDA runtime API, enum cudaError.
+"""
+
+from __future__ import annotations
+
+from farlane.backend.device.base import CudaError
+from farlane.backend.device.sim.allocations import Allocations
+from farlane.backend.jit import Fault, FaultKind
+
+LAUNCH_FAILURE = 719
+
+_CODES = {
+    FaultKind.ILLEGAL_ADDRESS: 700,
+    FaultKind.MISALIGNED_ADDRESS: 716,
+    FaultKind.TRAP: LAUNCH_FAILURE,
+    FaultKind.ILLEGAL_INSTRUCTION: 715,
+    FaultKind.INVALID_ADDRESS_SPACE: 717,
+    FaultKind.STACK_OVERFLOW: LAUNCH_FAILURE,
+    FaultKind.ASSERT: 710,
+    FaultKind.BARRIER_DEADLOCK: 702,
+}
+
+_WITHOUT_ADDRESS = {
+    FaultKind.TRAP: "trap",
+    FaultKind.ILLEGAL_INSTRUCTION: "illegal instruction",
+    FaultKind.STACK_OVERFLOW: "the stack or local memory is exhausted",
+    FaultKind.ASSERT: "a device-side assertion failed",
+    FaultKind.BARRIER_DEADLOCK: "threads wait at barriers that can never complete",
+}
+
+
+def error_of(fault: Fault, kernel: str, allocations: Allocations) -> CudaError:
+    """The sticky error of a launch that ended with this fault."""
+    try:
+        kind = FaultKind(fault.kind)
+    except ValueError:
+        kind = FaultKind.NONE
+    what = _WITHOUT_ADDRESS.get(kind) or _access(kind, fault, allocations)
+    where = f"block ({_triple(fault.block)}), thread ({_triple(fault.thread)})"
+    line = f", line {fault.line} of its PTX" if fault.line else ""
+    return CudaError(_CODES.get(kind, LAUNCH_FAILURE), f"kernel {kernel}: {what}; {where}{line}", sticky=True)
+
+
+def _access(kind: FaultKind, fault: Fault, allocations: Allocations) -> str:
+    adjective = {
+        FaultKind.ILLEGAL_ADDRESS: "illegal",
+        FaultKind.MISALIGNED_ADDRESS: "misaligned",
+        FaultKind.INVALID_ADDRESS_SPACE: "wrong state space in a",
+    }.get(kind)
+    if adjective is None:
+        return f"unknown fault {fault.kind}"
+    access = "write" if fault.write else "read"
+    place = allocations.describe(fault.address)
+    return f"{adjective} {access} of {fault.size} bytes at {fault.address:#x}, {place}"
+
+
+def _triple(values: object) -> str:
+    return ", ".join(str(value) for value in values)  # type: ignore[attr-defined]

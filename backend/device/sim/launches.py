@@ -1,0 +1,197 @@
+"""Launching: from a shape and a parameter buffer to a kernel run by CPU threads.
+
+Owns the checks of a launch (the guest made them too; nothing it says is trusted), compiling at the first launch, and how
+many threads share the blocks. A small grid runs on the calling thread alone; a kernel whose result depends on the order
+of its blocks (floating-point atomics) runs on one thread, blocks in order, so that every run gives the same bits.
+
+A launch returns when the kernel has ended. While it runs, only `interrupt` may be called, from any thread.
+
+Source: CUDA programming guide, "Technical specifications per compute capability" (9.0); cudaLaunchKernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import threading
+import time
+
+from farlane.backend import jit
+from farlane.backend.device.attributes import Attribute
+from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.device.sim.faults import LAUNCH_FAILURE, error_of
+from farlane.backend.device.sim.memory import Memory
+from farlane.backend.device.sim.modules import SimFunction, ptx_error
+from farlane.backend.device.sim.pool import Pool
+from farlane.backend.device.sim.window import PAGE_SHIFT
+
+INVALID_VALUE = 1
+INVALID_CONFIGURATION = 9
+INVALID_RESOURCE_HANDLE = 400
+
+MAX_PARAMETER_BYTES = 32764
+_PARAMETER_ALIGNMENT = 64
+_INLINE_THREADS = 4096  # a grid with fewer is over before a helper has woken up
+_CHUNKS_PER_THREAD = 8
+_MAX_CHUNK = 256
+_SLOW_COMPILE_S = 1.0
+
+_log = logging.getLogger(__name__)
+_compiling = threading.Lock()  # LLVM is entered by one thread at a time anyway; the second finds the first one's result
+
+
+class Limits:
+    """The launch limits of a device, from its attributes."""
+
+    def __init__(self, attributes: dict[int, int]) -> None:
+        a = Attribute
+        self.threads = attributes[a.MAX_THREADS_PER_BLOCK]
+        self.block = tuple(attributes[d] for d in (a.MAX_BLOCK_DIM_X, a.MAX_BLOCK_DIM_Y, a.MAX_BLOCK_DIM_Z))
+        self.grid = tuple(attributes[d] for d in (a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z))
+        self.shared = attributes[a.MAX_SHARED_MEMORY_PER_BLOCK]
+        self.shared_opt_in = attributes[a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN]
+
+
+class Launcher:
+    """Runs the kernels of one session."""
+
+    def __init__(self, memory: Memory, pool: Pool, limits: Limits) -> None:
+        self._memory = memory
+        self._pool = pool
+        self._limits = limits
+        self._worker = jit.Worker()
+        buffer = (ctypes.c_uint8 * (MAX_PARAMETER_BYTES + _PARAMETER_ALIGNMENT))()
+        lead = -ctypes.addressof(buffer) % _PARAMETER_ALIGNMENT
+        self._parameters = memoryview(buffer).cast("B")[lead:]
+        self._fault = jit.Fault()
+        self._launch = jit.Launch(
+            parameters=ctypes.addressof(buffer) + lead,
+            window_base=memory.window.base,
+            window_size=memory.window.size,
+            page_flags=memory.window.flags_address,
+            page_shift=PAGE_SHIFT,
+            fault=ctypes.pointer(self._fault),
+        )
+        self._interrupted = False
+        self.options = jit.Options()
+
+    def interrupt(self) -> None:
+        """Ends the launch that runs now, and refuses all later ones. Thread-safe."""
+        self._interrupted = True
+        self._launch.abort = 1
+
+    def launch(self, function: SimFunction, shape: LaunchShape, parameters: memoryview) -> int:
+        """Runs a kernel to its end and returns how many nanoseconds that took, compiling it apart.
+
+        Raises:
+            CudaError: the launch is refused, or (sticky) the kernel faulted.
+        """
+        self._check(function, shape, parameters)
+        kernel = function.compiled.get((shape.block, self.options)) or self._compile(function, shape.block)
+        self._check_shared(function, shape, kernel.info.static_shared)
+        self._parameters[: parameters.nbytes] = parameters
+        blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
+        launch = self._launch
+        launch.variables = ctypes.addressof(function.module.addresses)
+        launch.next_block = 0
+        launch.end_block = blocks
+        launch.grid[:] = shape.grid
+        launch.block[:] = shape.block
+        launch.dynamic_shared = shape.shared_bytes
+        launch.grid_id += 1
+        helpers = self._helpers(kernel.info, blocks, shape)
+        launch.chunk = max(1, min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), _MAX_CHUNK))
+        statuses: list[int] = []
+
+        def share(worker: jit.Worker) -> None:
+            worker.reserve(kernel, launch)
+            statuses.append(kernel.run(launch, worker))
+
+        started = time.monotonic_ns()
+        self._pool.run(share, self._worker, helpers)
+        if any(statuses):
+            self._failed(function)
+        return time.monotonic_ns() - started
+
+    def _check(self, function: SimFunction, shape: LaunchShape, parameters: memoryview) -> None:
+        if self._interrupted:
+            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+        if not function.alive:
+            raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {function.name}: its module has been unloaded")
+        limits = self._limits
+        for what, dimensions, maxima in (("grid", shape.grid, limits.grid), ("block", shape.block, limits.block)):
+            if any(not 1 <= value <= most for value, most in zip(dimensions, maxima, strict=True)):
+                raise CudaError(INVALID_CONFIGURATION, f"kernel {function.name}: {what} {dimensions}; limits {maxima}")
+        threads = shape.block[0] * shape.block[1] * shape.block[2]
+        if threads > limits.threads:
+            raise CudaError(
+                INVALID_CONFIGURATION, f"kernel {function.name}: {threads} threads in a block; limit {limits.threads}"
+            )
+        entry = function.entry
+        if entry.required_threads is not None and shape.block != entry.required_threads:
+            raise CudaError(
+                INVALID_VALUE, f"kernel {function.name} requires blocks of {entry.required_threads}, not {shape.block}"
+            )
+        if entry.max_threads is not None:
+            most = entry.max_threads[0] * entry.max_threads[1] * entry.max_threads[2]
+            if threads > most:
+                raise CudaError(
+                    INVALID_VALUE, f"kernel {function.name}: {threads} threads in a block; its launch bound is {most}"
+                )
+        if parameters.nbytes != entry.parameter_bytes or parameters.nbytes > MAX_PARAMETER_BYTES:
+            raise CudaError(
+                INVALID_VALUE,
+                f"kernel {function.name}: {parameters.nbytes} bytes of parameters; it takes {entry.parameter_bytes}",
+            )
+
+    def _check_shared(self, function: SimFunction, shape: LaunchShape, static: int) -> None:
+        limits = self._limits
+        if function.max_dynamic_shared:
+            allowed = min(function.max_dynamic_shared, limits.shared_opt_in - static)
+        else:
+            allowed = limits.shared - static
+        if shape.shared_bytes > allowed or static > limits.shared:
+            raise CudaError(
+                INVALID_VALUE,
+                f"kernel {function.name}: {static} bytes of static and {shape.shared_bytes} of dynamic shared memory; "
+                f"the dynamic part may have {max(0, allowed)}",
+            )
+
+    def _helpers(self, info: jit.KernelInfo, blocks: int, shape: LaunchShape) -> int:
+        """How many threads beside this one a launch is worth."""
+        threads = blocks * shape.block[0] * shape.block[1] * shape.block[2]
+        if blocks == 1 or threads < _INLINE_THREADS or info.order_sensitive:
+            return 0
+        return min(blocks, self._pool.threads) - 1
+
+    def _compile(self, function: SimFunction, block: tuple[int, int, int]) -> jit.CompiledKernel:
+        name = function.name
+        started = time.monotonic()
+        progress = threading.Timer(_SLOW_COMPILE_S, _log.info, ("compiling kernel %s for blocks of %s ...", name, block))
+        progress.daemon = True
+        progress.start()
+        try:
+            with _compiling:
+                kernel = jit.compile_kernel(function.module.parsed, name, block, self.options)
+        except jit.PtxError as error:
+            raise ptx_error(error) from None
+        finally:
+            progress.cancel()
+        seconds = time.monotonic() - started
+        if seconds >= _SLOW_COMPILE_S:
+            _log.info("compiled kernel %s in %.1f s", name, seconds)
+        function.compiled[block, self.options] = kernel
+        return kernel
+
+    def _failed(self, function: SimFunction) -> None:
+        """Raises what ended the launch, and makes ready for the next one."""
+        fault = self._fault
+        if fault.claimed:
+            error = error_of(fault, function.name, self._memory.allocations)
+            ctypes.memset(ctypes.addressof(fault), 0, ctypes.sizeof(fault))
+        else:
+            error = CudaError(LAUNCH_FAILURE, f"kernel {function.name}: interrupted", sticky=True)
+        if not self._interrupted:
+            self._launch.abort = 0
+        raise error
+

@@ -1,0 +1,88 @@
+"""Streams and events of a session.
+
+Work runs when it is issued, in tape order, on the thread that issues it: an order that every stream rule of CUDA allows.
+So a stream has no queue, waiting for an event is always over, and an event's record is the moment at which it is issued,
+which is when all work before it has just been done.
+
+Source: CUDA runtime API, "Stream synchronization behavior" and "Event Management".
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
+
+INVALID_RESOURCE_HANDLE = 400
+DISABLE_TIMING = 2
+
+
+@dataclass(eq=False)
+class Stream:
+    """A stream of one session."""
+
+    flags: int = 0
+    priority: int = 0
+    alive: bool = True
+
+
+@dataclass(eq=False)
+class Event:
+    """An event; `recorded` is the monotonic clock in nanoseconds at its latest record."""
+
+    flags: int = 0
+    recorded: int | None = None
+    alive: bool = True
+
+
+class Timeline:
+    """The streams and events of one session."""
+
+    def __init__(self) -> None:
+        self._defaults = {LEGACY_STREAM: Stream(), PER_THREAD_STREAM: Stream()}
+
+    def default_stream(self, number: int) -> Stream:
+        try:
+            return self._defaults[number]
+        except KeyError:
+            raise CudaError(INVALID_RESOURCE_HANDLE, f"there is no default stream {number}") from None
+
+    def create_stream(self, flags: int, priority: int) -> Stream:
+        return Stream(flags, priority)
+
+    def destroy_stream(self, stream: Stream) -> None:
+        self.check_stream(stream)
+        if stream in self._defaults.values():
+            raise CudaError(INVALID_RESOURCE_HANDLE, "a default stream cannot be destroyed")
+        stream.alive = False
+
+    def create_event(self, flags: int) -> Event:
+        return Event(flags)
+
+    def destroy_event(self, event: Event) -> None:
+        self.check_event(event)
+        event.alive = False
+
+    def record(self, event: Event, stream: Stream) -> None:
+        self.check_stream(stream)
+        self.check_event(event)
+        event.recorded = time.monotonic_ns()
+
+    def elapsed_ms(self, start: Event, end: Event) -> float:
+        for event in (start, end):
+            self.check_event(event)
+            if event.flags & DISABLE_TIMING:
+                raise CudaError(INVALID_RESOURCE_HANDLE, "an event created without timing has no time")
+            if event.recorded is None:
+                raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
+        assert start.recorded is not None and end.recorded is not None
+        return (end.recorded - start.recorded) / 1e6
+
+    def check_stream(self, stream: Stream) -> None:
+        if not stream.alive:
+            raise CudaError(INVALID_RESOURCE_HANDLE, "the stream has been destroyed")
+
+    def check_event(self, event: Event) -> None:
+        if not event.alive:
+            raise CudaError(INVALID_RESOURCE_HANDLE, "the event has been destroyed")
