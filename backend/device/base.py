@@ -143,6 +143,13 @@ class Context(ABC):
     def launch(self, function: Any, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
         """`parameters` is valid only during the call."""
 
+    def launch_from(
+        self, function: Any, shape: LaunchShape, message: memoryview, begin: int, end: int, stream: Any
+    ) -> None:
+        """`launch` with the parameters message[begin:end]: what the replay calls. A device that does not look at parameters, or
+        copies them itself, overrides it and saves the view."""
+        self.launch(function, shape, message[begin:end], stream)
+
     # Streams and events -----------------------------------------------------------------------------------------
     @abstractmethod
     def default_stream(self, number: int) -> Any:

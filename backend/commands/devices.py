@@ -1,0 +1,89 @@
+"""`farlane devices`: the devices of this machine, or of a host.
+
+Owns the command line and its text. Opening a device is the only proof that it is there, so each is opened and closed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from farlane.backend.device import registry
+from farlane.backend.device.attributes import Attribute
+from farlane.backend.device.base import Description
+from farlane.backend.server import admin_client
+from farlane.backend.server.endpoint import EndpointError, parse
+
+
+def lines_of(description: Description) -> Iterator[str]:
+    """What a user asks about a device."""
+    major, minor = description.compute_capability
+    yield f"{description.backend}: {description.name}"
+    yield f"    compute capability {major}.{minor}, {_bytes(description.total_memory)} of memory"
+    multiprocessors = description.attributes.get(Attribute.MULTIPROCESSOR_COUNT)
+    if multiprocessors is not None:
+        yield f"    {multiprocessors} multiprocessors"
+    images = [
+        text
+        for takes, text in ((description.takes_ptx, "PTX"), (description.takes_machine_code, "machine code"))
+        if takes
+    ]
+    yield f"    runs images with {' or '.join(images)}" if images else "    runs no images"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if count >= size:
+            return f"{count / size:.4g} {unit}"
+    return f"{count} bytes"
+
+
+class DevicesCommand:
+    """Lists devices."""
+
+    help = "list the devices of this machine, or of a host"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--host", metavar="URL", help="ask a running `farlane serve` instead")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        if arguments.host:
+            return self._remote(arguments.host)
+        for name in registry.names():
+            try:
+                device = registry.open_device(name)
+            except registry.DeviceUnavailable as error:
+                print(f"{name}: not available\n    {error}")
+                continue
+            try:
+                description = device.describe()
+            finally:
+                device.close()
+            print("\n".join(lines_of(description)))
+            print(f"    {registry.ENTRIES[name].summary}")
+        return 0
+
+    def _remote(self, url: str) -> int:
+        try:
+            answer = admin_client.describe(parse(url))
+        except (EndpointError, admin_client.NoAnswer) as error:
+            print(f"farlane: {error}", file=sys.stderr)
+            return 1
+        for description in answer.devices:
+            print("\n".join(lines_of(description)))
+        print(f"host: Farlane {answer.host_version}, {answer.sessions} of {answer.session_limit} sessions open")
+        return 0
+
+
+command = DevicesCommand()
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="farlane devices", description=command.help)
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

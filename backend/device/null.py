@@ -1,0 +1,237 @@
+"""The null device: accepts everything, computes nothing.
+
+Owns the bookkeeping that the contract of `Context` asks for: allocations (disjoint, inside the window, within the quota), ranges of
+copies, events' records. Reads answer zeros, kernels are only counted. For measuring the path to a device and for testing the
+layers above it.
+
+It knows no image's contents: any kernel name is a kernel, any variable name a variable of the largest size the tape can address.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from farlane.backend.device.attributes import Specification, attributes
+from farlane.backend.device.base import Context, CudaError, Description, Device, LaunchShape, Rows, Window
+
+_INVALID_VALUE = 1
+_MEMORY_ALLOCATION = 2
+_INVALID_RESOURCE_HANDLE = 400
+_DISABLE_TIMING = 2  # cudaEventDisableTiming
+
+_ALIGNMENT = 256
+_PIECE = 1 << 20
+_ZEROS = memoryview(bytes(_PIECE))
+# Session windows lie above every user address of today's machines, each in a slot of its own: [base, base + half) for
+# allocations, the upper half for variables.
+_FIRST_SLOT = 1 << 48
+_SLOT = 1 << 46
+_HALF = _SLOT // 2
+_SLOTS = 1 << 14
+_VARIABLE_BYTES = 1 << 32
+
+
+class _Module:
+    def __init__(self) -> None:
+        self.variables: dict[str, int] = {}
+
+
+class _Event:
+    def __init__(self, flags: int) -> None:
+        self.timed = not flags & _DISABLE_TIMING
+        self.recorded_ns: int | None = None
+
+
+class NullContext(Context):
+    """One session's bookkeeping."""
+
+    def __init__(self, base: int, quota: int) -> None:
+        self.window = Window(base, _HALF)
+        self.quota = quota
+        self.launches = 0
+        self.closed = False
+        self._starts: list[int] = []
+        self._sizes: dict[int, int] = {}
+        self._used = 0
+        self._default_streams: dict[int, object] = {}
+        self._next_variable = base + _HALF
+        self._variables: dict[int, int] = {}  # address -> size
+
+    def close(self) -> None:
+        self.closed = True
+        self._clear()
+
+    def reset(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self._starts.clear()
+        self._sizes.clear()
+        self._used = 0
+        self._default_streams.clear()
+        self._variables.clear()
+
+    @property
+    def allocations(self) -> int:
+        return len(self._starts)
+
+    # Memory -----------------------------------------------------------------------------------------------------
+
+    def allocate(self, address: int, size: int) -> None:
+        window = self.window
+        if size <= 0 or address % _ALIGNMENT or not window.base <= address <= window.base + window.size - size:
+            raise CudaError(_INVALID_VALUE, f"an allocation of {size} bytes at {address:#x}")
+        if self._used + size > self.quota:
+            raise CudaError(_MEMORY_ALLOCATION, f"{size} bytes more than {self._used} exceed the quota of {self.quota}")
+        index = bisect.bisect_right(self._starts, address)
+        before = self._starts[index - 1] if index else None
+        if before is not None and before + self._sizes[before] > address:
+            raise CudaError(_INVALID_VALUE, f"{address:#x} lies in the allocation at {before:#x}")
+        if index < len(self._starts) and self._starts[index] < address + size:
+            raise CudaError(_INVALID_VALUE, f"{size} bytes at {address:#x} reach into {self._starts[index]:#x}")
+        self._starts.insert(index, address)
+        self._sizes[address] = size
+        self._used += size
+
+    def free(self, address: int) -> None:
+        size = self._sizes.pop(address, None)
+        if size is None:
+            raise CudaError(_INVALID_VALUE, f"no allocation starts at {address:#x}")
+        del self._starts[bisect.bisect_left(self._starts, address)]
+        self._used -= size
+
+    def _check(self, rows: Rows) -> None:
+        extent = (rows.height - 1) * rows.pitch + rows.width
+        end = rows.address + extent
+        index = bisect.bisect_right(self._starts, rows.address) - 1
+        if index >= 0 and end <= self._starts[index] + self._sizes[self._starts[index]]:
+            return
+        if rows.address >= self.window.base + _HALF:
+            start = rows.address - (rows.address - self.window.base) % _VARIABLE_BYTES
+            if end <= start + self._variables.get(start, 0):
+                return
+        raise CudaError(_INVALID_VALUE, f"{extent} bytes at {rows.address:#x} are not in one allocation")
+
+    def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:
+        self._check(rows)
+
+    def write(self, rows: Rows, data: memoryview, stream: Any) -> None:
+        self._check(rows)
+
+    def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:
+        self._check(rows)
+        return _zeros(rows.width * rows.height)
+
+    def copy(self, destination: Rows, source: Rows, stream: Any) -> None:
+        self._check(destination)
+        self._check(source)
+
+    # Modules ----------------------------------------------------------------------------------------------------
+
+    def load_module(self, image: bytes) -> Any:
+        return _Module()
+
+    def unload_module(self, module: _Module) -> None:
+        for address in module.variables.values():
+            self._variables.pop(address, None)
+
+    def function(self, module: _Module, name: str) -> Any:
+        return name
+
+    def set_function_attribute(self, function: Any, attribute: int, value: int) -> None:
+        pass
+
+    def variable(self, module: _Module, name: str) -> tuple[int, int]:
+        address = module.variables.get(name)
+        if address is None:
+            address = self._next_variable
+            if address + _VARIABLE_BYTES > self.window.base + _SLOT:
+                raise CudaError(_MEMORY_ALLOCATION, "the null device has no address left for a variable")
+            self._next_variable += _VARIABLE_BYTES
+            module.variables[name] = address
+            self._variables[address] = _VARIABLE_BYTES
+        return address, _VARIABLE_BYTES
+
+    def launch(self, function: Any, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
+        self.launches += 1
+
+    def launch_from(
+        self, function: Any, shape: LaunchShape, message: memoryview, begin: int, end: int, stream: Any
+    ) -> None:
+        self.launches += 1
+
+    # Streams and events -----------------------------------------------------------------------------------------
+
+    def default_stream(self, number: int) -> Any:
+        return self._default_streams.setdefault(number, object())
+
+    def create_stream(self, flags: int, priority: int) -> Any:
+        return object()
+
+    def destroy_stream(self, stream: Any) -> None:
+        pass
+
+    def wait_event(self, stream: Any, event: _Event) -> None:
+        pass
+
+    def stream_done(self, stream: Any) -> bool:
+        return True
+
+    def create_event(self, flags: int) -> Any:
+        return _Event(flags)
+
+    def destroy_event(self, event: _Event) -> None:
+        pass
+
+    def record_event(self, event: _Event, stream: Any, flags: int) -> None:
+        event.recorded_ns = time.monotonic_ns()
+
+    def event_done(self, event: _Event) -> bool:
+        return True
+
+    def elapsed_ms(self, start: _Event, end: _Event) -> float:
+        if not (start.timed and end.timed) or start.recorded_ns is None or end.recorded_ns is None:
+            raise CudaError(_INVALID_RESOURCE_HANDLE, "an event that was not recorded, or has no timing")
+        return (end.recorded_ns - start.recorded_ns) / 1e6
+
+    def synchronize(self, stream: Any | None = None, event: _Event | None = None) -> None:
+        pass
+
+    def set_limit(self, limit: int, value: int) -> None:
+        pass
+
+
+def _zeros(size: int) -> Iterator[memoryview]:
+    for offset in range(0, size, _PIECE):
+        yield _ZEROS[: min(_PIECE, size - offset)]
+
+
+class NullDevice(Device):
+    """A device of any number of sessions."""
+
+    name = "null"
+
+    def __init__(self) -> None:
+        self._slots = itertools.count()
+
+    def describe(self) -> Description:
+        return Description(
+            backend="null",
+            name="Farlane Null Device",
+            uuid=b"farlane-null-dev",
+            compute_capability=(9, 0),
+            total_memory=16 << 30,
+            takes_ptx=True,
+            takes_machine_code=True,
+            attributes=attributes(Specification()),
+        )
+
+    def open_context(self, quota: int) -> NullContext:
+        return NullContext(_FIRST_SLOT + next(self._slots) % _SLOTS * _SLOT, quota)
+
+    def close(self) -> None:
+        pass

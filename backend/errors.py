@@ -1,0 +1,58 @@
+"""The three kinds of error of the host, and the one map from exceptions to CUDA results.
+
+- `CudaError` (device.base): a CUDA result. A value that belongs to the guest; nothing is wrong with the host.
+- `ProtocolError`: the guest broke the tape's or the session's rules. The session ends, nobody else notices.
+- `DeadTransport`: the guest can no longer be reached. The session ends silently.
+- Anything else is a bug of ours (or of a device): logged with the operation's name and its traceback, and the guest sees
+  cudaErrorUnknown, sticky, because what the operation left half-done is not known.
+
+Source: protos/tape.md, "Errors"; mission.md S1 point 10 (the program behaves as without deferral).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from farlane.backend.device.base import CudaError
+
+log = logging.getLogger("farlane.errors")
+
+# cudaError_t, by CUDA's names.
+SUCCESS = 0
+INVALID_VALUE = 1
+MEMORY_ALLOCATION = 2
+INVALID_CONFIGURATION = 9
+INVALID_PITCH_VALUE = 12
+INVALID_SYMBOL = 13
+INVALID_DEVICE_FUNCTION = 98
+INVALID_KERNEL_IMAGE = 200
+INVALID_RESOURCE_HANDLE = 400
+NOT_READY = 600
+ILLEGAL_ADDRESS = 700
+UNKNOWN = 999
+
+
+class ProtocolError(Exception):
+    """The guest broke a rule of tape.md or session.proto; the message names it."""
+
+
+class DeadTransport(Exception):
+    """The guest is gone: the stream was cancelled or the connection broke."""
+
+
+def to_cuda(error: Exception, operation: str) -> CudaError:
+    """The CUDA result of an operation that raised. `ProtocolError` and `DeadTransport` are not results: they pass through.
+
+    Args:
+        error: what the handler raised.
+        operation: the tape operation's name, for the log and the guest's message.
+    """
+    if isinstance(error, CudaError):
+        return error
+    if isinstance(error, (ProtocolError, DeadTransport)):
+        raise error
+    if isinstance(error, MemoryError):
+        log.error("%s: the host is out of memory", operation)
+        return CudaError(MEMORY_ALLOCATION, "the host is out of memory")
+    log.error("%s failed inside the host: %r", operation, error, exc_info=error)
+    return CudaError(UNKNOWN, f"internal error of the host: {error!r}", sticky=True)

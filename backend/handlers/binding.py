@@ -1,0 +1,71 @@
+"""Binds the tape's operations to their handlers.
+
+A handler is the function named as the operation, in the file of the operation's family. It gets the session's resources and what the
+generated decoder returns: the fields in the table's order, without slots, lengths and reserved fields, the tail last. Every
+row has a handler and every handler a row, or importing this module fails.
+
+What a handler returns follows from the row's result: nothing for "none", a cudaError_t for "status", an integer for "value", a
+`memory.Reading` for "data".
+"""
+
+from __future__ import annotations
+
+import inspect
+import struct
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from farlane.backend.handlers import device, event, launch, memory, module, stream
+from farlane.backend.handlers.generated_operations import OPERATIONS, Decoder, Operation
+
+FAMILIES: dict[str, ModuleType] = {
+    "memory": memory,
+    "stream": stream,
+    "event": event,
+    "device": device,
+    "module": module,
+    "launch": launch,
+}
+Handler = Callable[..., Any]
+_U32 = struct.Struct("<I")
+
+
+class Bound:
+    """One operation, ready to decode and to call."""
+
+    __slots__ = ("code", "decode", "fixed", "handler", "name", "result", "slot_at")
+
+    def __init__(self, row: Operation, handler: Handler) -> None:
+        self.name = row.name
+        self.code = row.code
+        self.fixed = row.fixed
+        self.result = row.result
+        self.slot_at = row.slot_at
+        self.decode: Decoder = row.decode
+        self.handler = handler
+
+    def slot(self, buffer: bytes, at: int) -> int:
+        """The slot of the record at `at`; only for operations that yield a result."""
+        assert self.slot_at is not None
+        slot: int = _U32.unpack_from(buffer, at + self.slot_at)[0]
+        return slot
+
+
+def bind(rows: dict[int, Operation]) -> dict[int, Bound]:
+    bound = {}
+    for code, row in rows.items():
+        handler = getattr(FAMILIES[row.family], row.name.lower(), None)
+        if handler is None:
+            raise LookupError(f"{row.name} has no handler in {FAMILIES[row.family].__name__}")
+        bound[code] = Bound(row, handler)
+    known = {row.name.lower() for row in rows.values()}
+    for family in FAMILIES.values():
+        for name, function in inspect.getmembers(family, inspect.isfunction):
+            own = function.__module__ == family.__name__ and not name.startswith("_")
+            if own and "resources" in inspect.signature(function).parameters and name not in known:
+                raise LookupError(f"{family.__name__}.{name} handles no operation")
+    return bound
+
+
+TABLE: dict[int, Bound] = bind(OPERATIONS)

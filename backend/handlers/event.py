@@ -1,0 +1,42 @@
+"""Event operations of the tape: EVENT_CREATE, EVENT_DESTROY, EVENT_RECORD, EVENT_SYNCHRONIZE, EVENT_QUERY, EVENT_ELAPSED.
+
+Owns nothing: what an event has captured is the context's to know.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from farlane.backend.errors import NOT_READY, SUCCESS
+from farlane.backend.resources import Resources
+
+_F32 = struct.Struct("<f")
+
+
+def event_create(resources: Resources, event: int, flags: int) -> None:
+    with resources.events.reserve(event) as reservation:
+        reservation.fill(resources.context.create_event(flags))
+
+
+def event_destroy(resources: Resources, event: int) -> None:
+    value = resources.events.release(event)
+    if value is not None:
+        resources.context.destroy_event(value)
+
+
+def event_record(resources: Resources, event: int, stream: int, flags: int) -> None:
+    resources.context.record_event(resources.events.get(event), resources.streams.get(stream), flags)
+
+
+def event_synchronize(resources: Resources, event: int) -> int:
+    resources.context.synchronize(event=resources.events.get(event))
+    return SUCCESS
+
+
+def event_query(resources: Resources, event: int) -> int:
+    return SUCCESS if resources.context.event_done(resources.events.get(event)) else NOT_READY
+
+
+def event_elapsed(resources: Resources, start: int, end: int) -> int:
+    milliseconds = resources.context.elapsed_ms(resources.events.get(start), resources.events.get(end))
+    return int.from_bytes(_F32.pack(milliseconds), "little")

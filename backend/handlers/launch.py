@@ -1,0 +1,60 @@
+"""LAUNCH.
+
+Owns the decoding and checking of a launch's fixed part, done once for each different one: programs launch the same kernel with the
+same shape thousands of times, and the replay finds the prepared launch by those bytes. The parameters are the device's to check.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.errors import INVALID_CONFIGURATION
+from farlane.backend.resources import Resources
+
+COOPERATIVE = 1  # record flag
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+_MAX_BLOCK = (1024, 1024, 64)
+_MAX_THREADS = 1024
+
+
+class Prepared(NamedTuple):
+    function: Any
+    shape: LaunchShape
+    stream: Any
+
+
+def shape_of(
+    grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, cooperative: bool
+) -> LaunchShape:
+    """The shape, when CUDA's own limits (the same on every compute capability since 3.0) allow it.
+
+    The guest has checked all this; a host does not rely on it.
+    """
+    if any(not 0 < extent <= limit for extent, limit in zip(grid, _MAX_GRID, strict=True)):
+        raise CudaError(INVALID_CONFIGURATION, f"a grid of {grid}")
+    threads = block[0] * block[1] * block[2]
+    if threads > _MAX_THREADS or any(not 0 < extent <= limit for extent, limit in zip(block, _MAX_BLOCK, strict=True)):
+        raise CudaError(INVALID_CONFIGURATION, f"a block of {block}")
+    return LaunchShape(grid, block, shared_bytes, cooperative)
+
+
+def launch(
+    resources: Resources,
+    flags: int,
+    function: int,
+    stream: int,
+    grid_x: int,
+    grid_y: int,
+    grid_z: int,
+    block_x: int,
+    block_y: int,
+    block_z: int,
+    shared_bytes: int,
+) -> Prepared:
+    """Everything about a launch but its parameters, resolved and checked; the replay hands it to the device."""
+    return Prepared(
+        resources.functions.get(function),
+        shape_of((grid_x, grid_y, grid_z), (block_x, block_y, block_z), shared_bytes, bool(flags & COOPERATIVE)),
+        resources.streams.get(stream),
+    )

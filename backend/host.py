@@ -1,0 +1,208 @@
+"""The host: one device, the sessions on it, the images they share.
+
+Owns the admission of sessions (versions, limits, the quota) and the list of those that are open. Knows no transport and no protobuf:
+the edge turns a Hello into a `Greeting` and an `Admission` into a Welcome.
+
+Locking: one lock around the list of sessions; the device is never called while it is held.
+Source: protos/farlane/v1/session.proto; docs/architecture.md, "Session and host".
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib.metadata
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from farlane.backend.device.base import CudaError, Description, Device, Window
+from farlane.backend.images import DIGEST_BYTES, ImageStore, SessionImages
+from farlane.backend.resources import Resources
+from farlane.backend.session import Session
+
+log = logging.getLogger("farlane.session")
+
+TAPE_VERSION_MIN = 1
+TAPE_VERSION_MAX = 1
+DEFAULT_SESSIONS = 64
+DIGESTS_LIMIT = 4096  # images named in one Hello
+MODES = ("none", "calls", "loops")
+
+
+def version() -> str:
+    return importlib.metadata.version("farlane")
+
+
+class Reason(enum.Enum):
+    """Why a session is refused (session.proto, Refusal.Reason)."""
+
+    VERSION = 1
+    BUSY = 2
+    MALFORMED = 3
+    DEVICE = 4
+
+
+class Refused(Exception):
+    """The session is not admitted; the message is for the guest's user."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What a guest says first (session.proto, Hello)."""
+
+    tape_version_min: int
+    tape_version_max: int
+    client_version: str = ""
+    program: str = ""
+    pid: int = 0
+    mode: str = "calls"
+    module_digests: Sequence[bytes] = ()
+
+
+@dataclass(frozen=True)
+class Admission:
+    """An open session and what its guest is told about it (session.proto, Welcome)."""
+
+    session: Session
+    tape_version: int
+    window: Window
+    quota: int
+    device: Description
+    known_modules: Sequence[bytes]
+
+
+class Host:
+    """Sessions on one device."""
+
+    def __init__(
+        self,
+        device: Device,
+        *,
+        quota: int | None = None,
+        session_limit: int = DEFAULT_SESSIONS,
+        images: ImageStore | None = None,
+    ) -> None:
+        self.device = device
+        self.description = device.describe()
+        self.quota = self.description.total_memory if quota is None else quota
+        self.session_limit = session_limit
+        self.images = images or ImageStore()
+        self._started = time.monotonic()
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._open: dict[str, Session | None] = {}  # None: being opened
+
+    @property
+    def sessions(self) -> int:
+        """Sessions open now."""
+        with self._lock:
+            return len(self._open)
+
+    @property
+    def uptime(self) -> float:
+        return time.monotonic() - self._started
+
+    def admit(self, greeting: Greeting) -> Admission:
+        """Opens a session.
+
+        Raises:
+            Refused: with the reason, and nothing left behind.
+        """
+        tape_version = _common_version(greeting)
+        _check(greeting)
+        name = self._reserve()
+        try:
+            session = self._open_session(name)
+        except BaseException:
+            self._forget(name)
+            raise
+        with self._lock:
+            self._open[name] = session
+        images = session.resources.images
+        known = [digest for digest in greeting.module_digests if images.find(digest) is not None]
+        context = session.resources.context
+        log.info(
+            "session %s opened: %s (pid %d), client %s, mode %s, %d of %d images known",
+            name, greeting.program or "?", greeting.pid, greeting.client_version or "?", greeting.mode,
+            len(known), len(greeting.module_digests),
+        )  # fmt: skip
+        return Admission(session, tape_version, context.window, context.quota, self.description, known)
+
+    def end(self, session: Session, why: str) -> None:
+        """Closes a session, however it ended. Idempotent; never raises."""
+        if not session.closed:
+            session.close()
+            log.info("session %s ended: %s", session.name, why)
+        self._forget(session.name)
+
+    def close(self) -> None:
+        """Ends what is left and closes the device. The transports have stopped before."""
+        with self._lock:
+            left = [session for session in self._open.values() if session is not None]
+        for session in left:
+            self.end(session, "the host is stopping")
+        self.device.close()
+
+    def _reserve(self) -> str:
+        name = f"s{next(self._numbers)}"
+        with self._lock:
+            if len(self._open) >= self.session_limit:
+                raise Refused(
+                    Reason.BUSY,
+                    f"the host serves {self.session_limit} sessions already, which is its limit: "
+                    "try again later, or start it with a higher --sessions",
+                )
+            self._open[name] = None
+        return name
+
+    def _forget(self, name: str) -> None:
+        with self._lock:
+            self._open.pop(name, None)
+
+    def _open_session(self, name: str) -> Session:
+        try:
+            context = self.device.open_context(self.quota)
+        except CudaError as error:
+            raise Refused(
+                Reason.DEVICE, f"the device {self.description.backend!r} has no room: {error.message} ({error.code})"
+            ) from error
+        except Exception as error:
+            log.exception("the device failed to open a context")
+            raise Refused(Reason.DEVICE, f"the device {self.description.backend!r} failed: {error!r}") from error
+        try:
+            return Session(name, Resources(context, SessionImages(self.images)))
+        except BaseException:
+            context.close()
+            raise
+
+
+def _common_version(greeting: Greeting) -> int:
+    low, high = greeting.tape_version_min, greeting.tape_version_max
+    if not 0 < low <= high:
+        raise Refused(Reason.MALFORMED, f"the first message asks for the tape versions {low} to {high}")
+    best = min(high, TAPE_VERSION_MAX)
+    if best < max(low, TAPE_VERSION_MIN):
+        older = "guest" if high < TAPE_VERSION_MIN else "host"
+        raise Refused(
+            Reason.VERSION,
+            f"no common tape version: the guest (Farlane {greeting.client_version or 'unknown'}) speaks {low} to {high}, "
+            f"the host (Farlane {version()}) {TAPE_VERSION_MIN} to {TAPE_VERSION_MAX}; upgrade the {older}",
+        )
+    return best
+
+
+def _check(greeting: Greeting) -> None:
+    if len(greeting.module_digests) > DIGESTS_LIMIT:
+        raise Refused(Reason.MALFORMED, f"the first message names more than {DIGESTS_LIMIT} images")
+    if any(len(digest) != DIGEST_BYTES for digest in greeting.module_digests):
+        raise Refused(Reason.MALFORMED, f"an image digest that has not {DIGEST_BYTES} bytes")
+    if greeting.mode not in MODES:
+        raise Refused(Reason.MALFORMED, f"unknown mode {greeting.mode!r}")

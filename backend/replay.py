@@ -1,0 +1,236 @@
+"""Replays a session's tape on its context.
+
+Owns the walk over the records of a message, the results they yield, and the bookkeeping of deferred and sticky errors. Does not
+own the meaning of any operation (handlers/) nor who sent the bytes (session.py, server/).
+
+Bulk data is never copied here: writes see the message's own bytes, reads pass the device's pieces on. The walk has one short cut:
+a LAUNCH whose fixed part has been seen before goes straight to the device (handlers/launch.py says why).
+
+Errors, as tape.md has them:
+- a deferred operation's error is kept until it is reported: by the next STATUS or DATA result, else with the group;
+- an operation that yields a result reports its own error there; that error is not reported again;
+- a sticky error fails every later operation until DEVICE_RESET. Uploads of images go on: they are the host's, not the context's.
+
+Source: protos/tape.md; mission.md S1 point 8.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from farlane.backend.device.base import CudaError
+from farlane.backend.errors import NOT_READY, ProtocolError, to_cuda
+from farlane.backend.handlers.binding import TABLE, Bound
+from farlane.backend.handlers.memory import Reading
+from farlane.backend.resources import Resources
+
+log = logging.getLogger("farlane.replay")
+
+Piece = bytes | memoryview
+
+RECORD_LIMIT = (1 << 20) + 4096
+PREPARED_LIMIT = 4096  # different launches that a session remembers
+CHUNK_BYTES = 64 << 10  # results of at least this size are passed on at once, uncopied
+DATA_LIMIT = 1 << 20  # bytes of one DATA record
+
+_STATUS, _VALUE, _DATA = 1, 2, 3
+_HEADER = struct.Struct("<IHH")
+_STATUS_RECORD = struct.Struct("<IHHIi")
+_VALUE_RECORD = struct.Struct("<IHHIiQ")
+_DATA_RECORD = struct.Struct("<IHHIiQII")
+_PADDING = bytes(8)
+
+_LAUNCH = next(operation for operation in TABLE.values() if operation.name == "LAUNCH")
+_LAUNCH_BYTES = _LAUNCH.fixed
+_RESET = next(operation.code for operation in TABLE.values() if operation.name == "DEVICE_RESET")
+_HOST_ONLY = frozenset(
+    operation.code for operation in TABLE.values() if operation.name in ("MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END")
+)
+
+
+class Replay:
+    """The replay of one session. One thread at a time."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+        self.sticky: CudaError | None = None
+        self._deferred: CudaError | None = None  # the first error that nobody was told yet
+        self._out: list[Piece] = []
+        self._out_bytes = 0
+        self._unfinished: Iterator[Piece] | None = None
+
+    def run(self, buffer: bytes, start: int, end: int) -> Iterator[list[Piece]]:
+        """Replays the records in buffer[start:end].
+
+        Yields:
+            Pieces of results that are large enough to be passed on; they are valid until the iterator is resumed. What is
+            left at the end is `take_results`'s.
+
+        Raises:
+            ProtocolError: a record breaks a rule of tape.md; everything before it has been replayed.
+        """
+        self._finish_read()
+        view = memoryview(buffer)
+        at = start
+        launches = self.resources.launches
+        launch = self.resources.context.launch_from
+        find = launches.get
+        while at < end:
+            try:
+                while at < end:
+                    prepared = find(buffer[at : at + _LAUNCH_BYTES])
+                    if prepared is not None:
+                        length, parameters_end, function, shape, stream = prepared
+                        if at + length > end:
+                            raise ProtocolError(f"a record of {length} bytes where {end - at} are left")
+                        launch(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
+                    else:
+                        length, operation, flags = self._header(buffer, at, end)
+                        reading = self._one(operation, buffer, view, at, length, flags)
+                        if reading is not None:
+                            yield from self._data(operation.slot(buffer, at), reading, at + length == end)
+                    at += length
+            except ProtocolError:
+                raise
+            except Exception as error:
+                length, operation, _ = self._header(buffer, at, end)
+                self._failed(operation, to_cuda(error, operation.name), buffer, at)
+                at += length
+
+    @property
+    def results_bytes(self) -> int:
+        """Bytes of results not yet passed on."""
+        return self._out_bytes
+
+    def take_results(self) -> list[Piece]:
+        """The results not yet passed on; valid until the next `run`."""
+        out, self._out, self._out_bytes = self._out, [], 0
+        return out
+
+    def take_error(self) -> CudaError | None:
+        """The error to report with the group: the sticky one as long as it lasts, else the first one not yet reported."""
+        error, self._deferred = self._deferred, None
+        return self.sticky or error
+
+    def close(self) -> None:
+        self._finish_read()
+        self._out.clear()
+
+    # Records ----------------------------------------------------------------------------------------------------
+
+    def _header(self, buffer: bytes, at: int, end: int) -> tuple[int, Bound, int]:
+        if end - at < _HEADER.size:
+            raise ProtocolError(f"{end - at} bytes where a record should begin")
+        length, code, flags = _HEADER.unpack_from(buffer, at)
+        if length < _HEADER.size or length % 8 or length > RECORD_LIMIT:
+            raise ProtocolError(f"a record of {length} bytes")
+        if length > end - at:
+            raise ProtocolError(f"a record of {length} bytes where {end - at} are left")
+        operation = TABLE.get(code)
+        if operation is None:
+            raise ProtocolError(f"unknown operation {code:#06x}")
+        return length, operation, flags
+
+    def _one(
+        self, operation: Bound, buffer: bytes, view: memoryview, at: int, length: int, flags: int
+    ) -> Reading | None:
+        """Replays one record; gives back a READ that can begin."""
+        arguments = operation.decode(buffer, view, at, length, flags)
+        if self.sticky is not None and operation.code != _RESET and operation.code not in _HOST_ONLY:
+            raise CudaError(self.sticky.code, self.sticky.message, sticky=True)
+        if operation is _LAUNCH:
+            self._launch(buffer, at, length, flags, arguments)
+            return None
+        if operation.result == "data":
+            if self._deferred is not None:
+                raise self._take_deferred()
+            reading: Reading = operation.handler(self.resources, *arguments)
+            return reading
+        result = operation.handler(self.resources, *arguments)
+        if operation.result == "status":
+            if operation.code == _RESET:
+                self.sticky = None
+                if self._deferred is not None and self._deferred.sticky:
+                    self._deferred = None
+            if self._deferred is not None and result in (0, NOT_READY):
+                raise self._take_deferred()
+            self._append(_STATUS_RECORD.pack(_STATUS_RECORD.size, _STATUS, 0, operation.slot(buffer, at), result))
+        elif operation.result == "value":
+            self._append(_VALUE_RECORD.pack(_VALUE_RECORD.size, _VALUE, 0, operation.slot(buffer, at), 0, result))
+        return None
+
+    def _launch(self, buffer: bytes, at: int, length: int, flags: int, arguments: tuple[Any, ...]) -> None:
+        *fields, parameters = arguments
+        function, shape, stream = _LAUNCH.handler(self.resources, flags, *fields)
+        launches = self.resources.launches
+        if len(launches) >= PREPARED_LIMIT:
+            launches.clear()
+        key = buffer[at : at + _LAUNCH_BYTES]
+        launches[key] = (length, _LAUNCH_BYTES + len(parameters), function, shape, stream)
+        self.resources.context.launch(function, shape, parameters, stream)
+
+    # Errors -----------------------------------------------------------------------------------------------------
+
+    def _failed(self, operation: Bound, error: CudaError, buffer: bytes, at: int) -> None:
+        if error.sticky and self.sticky is None:
+            self.sticky = error
+            self.resources.launches.clear()
+            log.warning("%s: %s (error %d): the session is lost", operation.name, error.message, error.code)
+        if operation.slot_at is None:
+            if self._deferred is None:
+                self._deferred = CudaError(error.code, f"{operation.name}: {error.message}", sticky=error.sticky)
+                log.info("%s: %s (error %d)", operation.name, error.message, error.code)
+            return
+        slot = operation.slot(buffer, at)
+        if self._deferred is not None and self._deferred.sticky:
+            self._deferred = None  # delivered here
+        if operation.result == "data":
+            self._append(_DATA_RECORD.pack(_DATA_RECORD.size, _DATA, 0, slot, error.code, 0, 0, 0))
+        elif operation.result == "value":
+            self._append(_VALUE_RECORD.pack(_VALUE_RECORD.size, _VALUE, 0, slot, error.code, 0))
+        else:
+            self._append(_STATUS_RECORD.pack(_STATUS_RECORD.size, _STATUS, 0, slot, error.code))
+
+    def _take_deferred(self) -> CudaError:
+        assert self._deferred is not None
+        error, self._deferred = self._deferred, None
+        return error
+
+    # Results ----------------------------------------------------------------------------------------------------
+
+    def _append(self, piece: Piece) -> None:
+        self._out.append(piece)
+        self._out_bytes += len(piece)
+
+    def _data(self, slot: int, reading: Reading, at_end: bool) -> Iterator[list[Piece]]:
+        """DATA records for a READ. The last piece stays in the results when nothing follows it in the message: it
+        then travels with the reply that ends the group, and its iterator is resumed only after that."""
+        offset = 0
+        pieces = iter(reading.pieces)
+        for piece in pieces:
+            size = len(piece)
+            if size > DATA_LIMIT or offset + size > reading.total:
+                raise RuntimeError(f"the device yielded {size} bytes at {offset} of {reading.total}")
+            padding = -size % 8
+            self._append(_DATA_RECORD.pack(_DATA_RECORD.size + size + padding, _DATA, 0, slot, 0, offset, size, 0))
+            self._append(piece if size >= CHUNK_BYTES else bytes(piece))
+            if padding:
+                self._append(_PADDING[:padding])
+            offset += size
+            if at_end and offset == reading.total:
+                self._unfinished = pieces
+                return
+            if self._out_bytes >= CHUNK_BYTES:
+                yield self.take_results()
+        if offset != reading.total:
+            raise RuntimeError(f"the device yielded {offset} bytes of {reading.total}")
+
+    def _finish_read(self) -> None:
+        unfinished, self._unfinished = self._unfinished, None
+        if unfinished is not None:
+            for _ in unfinished:
+                log.error("READ: the device yielded more than was asked for")
+                break

@@ -1,0 +1,198 @@
+"""Between protobuf messages and the backend's own types.
+
+Owns the reading of guest messages and the writing of host messages. Two of them are on the hot path and carry bulk data, and are read
+and written here without protobuf's copies: `Tape` (its records are used where they lie in the received bytes) and `Reply` (its
+results are joined once, straight into the message). Anything but the plain form of a Tape goes through protobuf.
+
+Source: protos/farlane/v1/session.proto; protobuf encoding (tag, varint, length-delimited).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from farlane.backend.device.base import Description
+from farlane.backend.host import Admission, Greeting, Refused, version
+from farlane.backend.replay import Piece
+from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES, Reply
+from farlane.v1 import session_pb2 as pb
+
+_TAPE = 0x12  # GuestMessage.tape
+_TAPE_GROUP = 0x08
+_TAPE_RECORDS = 0x12
+_TAPE_LAST = 0x18
+_HOST_REPLY = b"\x1a"  # HostMessage.reply
+_REPLY_RESULTS = b"\x12"
+
+
+class TapePart(NamedTuple):
+    """A Tape message: its records are buffer[start:end]."""
+
+    group: int
+    buffer: bytes
+    start: int
+    end: int
+    last: bool
+
+
+class Goodbye(NamedTuple):
+    pass
+
+
+class Malformed(NamedTuple):
+    """Not a message of the protocol, or one out of place."""
+
+    why: str
+
+
+GuestMessage = TapePart | Greeting | Goodbye | Malformed
+
+
+def read_guest(data: bytes) -> GuestMessage:
+    """What a guest sent. Never raises: it runs where an exception could not be answered."""
+    part = _read_tape(data)
+    return part if part is not None else _read_any(data)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """(value, where it ends). Raises IndexError at the end of the data, ValueError when it is over-long."""
+    value = data[at]
+    if value < 0x80:
+        return value, at + 1
+    value &= 0x7F
+    for shift in range(7, 64, 7):
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at + 1
+    raise ValueError("over-long varint")
+
+
+def _read_tape(data: bytes) -> TapePart | None:
+    """A Tape whose fields stand in order and once each, as every protobuf library writes them; None for all else."""
+    group, start, end, last = 0, 0, 0, False
+    try:
+        if data[0] != _TAPE:
+            return None
+        size, at = _varint(data, 1)
+        if at + size != len(data):
+            return None
+        if at < len(data) and data[at] == _TAPE_GROUP:
+            group, at = _varint(data, at + 1)
+        if at < len(data) and data[at] == _TAPE_RECORDS:
+            size, start = _varint(data, at + 1)
+            at = end = start + size
+        if at < len(data) and data[at] == _TAPE_LAST:
+            flag, at = _varint(data, at + 1)
+            last = flag != 0
+    except (IndexError, ValueError):
+        return None
+    return TapePart(group, data, start, end, last) if at == len(data) else None
+
+
+def _read_any(data: bytes) -> GuestMessage:
+    try:
+        message = pb.GuestMessage.FromString(data)
+    except Exception as error:
+        return Malformed(f"bytes that are no GuestMessage: {error}")
+    kind = message.WhichOneof("kind")
+    if kind == "tape":
+        tape = message.tape
+        return TapePart(tape.group, tape.records, 0, len(tape.records), tape.last)
+    if kind == "hello":
+        hello = message.hello
+        return Greeting(
+            tape_version_min=hello.tape_version_min,
+            tape_version_max=hello.tape_version_max,
+            client_version=hello.client_version,
+            program=hello.program,
+            pid=hello.pid,
+            mode=hello.mode,
+            module_digests=list(hello.module_digests),
+        )
+    if kind == "goodbye":
+        return Goodbye()
+    return Malformed("an empty GuestMessage, or one of a later version")
+
+
+def write_reply(reply: Reply) -> bytes:
+    head = pb.Reply(
+        group=reply.group,
+        last=reply.last,
+        error=reply.error,
+        sticky=reply.sticky,
+        error_message=reply.error_message,
+        device_nanoseconds=reply.device_nanoseconds,
+    ).SerializeToString()
+    size = sum(map(len, reply.results))
+    if not size:
+        return b"".join((_HOST_REPLY, _varint_bytes(len(head)), head))
+    length = _varint_bytes(size)
+    total = _varint_bytes(len(head) + 1 + len(length) + size)
+    pieces: list[Piece] = [_HOST_REPLY, total, head, _REPLY_RESULTS, length, *reply.results]
+    return b"".join(pieces)
+
+
+def _varint_bytes(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def write_welcome(admission: Admission) -> bytes:
+    return pb.HostMessage(
+        welcome=pb.Welcome(
+            tape_version=admission.tape_version,
+            host_version=version(),
+            session=admission.session.name,
+            window_base=admission.window.base,
+            window_size=admission.window.size,
+            memory_quota=admission.quota,
+            credit_bytes=CREDIT_BYTES,
+            message_bytes=MESSAGE_BYTES,
+            devices=describe([admission.device]),
+            known_modules=admission.known_modules,
+        )
+    ).SerializeToString()
+
+
+def write_refusal(refused: Refused) -> bytes:
+    reason = pb.Refusal.Reason.Name(refused.reason.value)
+    return pb.HostMessage(refusal=pb.Refusal(reason=reason, message=refused.message)).SerializeToString()
+
+
+def describe(descriptions: Iterable[Description]) -> list[pb.DeviceDescription]:
+    return [
+        pb.DeviceDescription(
+            backend=description.backend,
+            name=description.name,
+            uuid=description.uuid,
+            compute_major=description.compute_capability[0],
+            compute_minor=description.compute_capability[1],
+            total_memory=description.total_memory,
+            attributes=description.attributes,
+            takes_ptx=description.takes_ptx,
+            takes_machine_code=description.takes_machine_code,
+            pci_bus_id=description.pci_bus_id,
+        )
+        for description in descriptions
+    ]
+
+
+def description_of(message: pb.DeviceDescription) -> Description:
+    return Description(
+        backend=message.backend,
+        name=message.name,
+        uuid=message.uuid,
+        compute_capability=(message.compute_major, message.compute_minor),
+        total_memory=message.total_memory,
+        takes_ptx=message.takes_ptx,
+        takes_machine_code=message.takes_machine_code,
+        pci_bus_id=message.pci_bus_id,
+        attributes=dict(message.attributes),
+    )
