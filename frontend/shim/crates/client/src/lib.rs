@@ -5,16 +5,27 @@
 //! this crate is loaded into arbitrary processes.
 //! Source: `protos/tape.md` (carriage, results, errors), `protos/farlane/v1/session.proto`.
 
+mod age;
 mod config;
+mod connect;
+mod conversation;
 mod counters;
 mod error;
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs)]
 #[rustfmt::skip]
 pub mod generated_farlane_v1;
+mod ledger;
+pub mod log;
+mod outbox;
+pub mod report;
 mod session;
+mod transport;
+mod waiter;
 
 pub use config::{Config, ConfigError, Endpoint, Mode};
 pub use counters::{Counter, Counters};
 pub use error::{Failure, OpenError, OpenReason};
 pub use generated_farlane_v1::{DeviceDescription, Welcome};
-pub use session::{Answer, CallSummary, Destination, HelloInfo, Session};
+pub use report::CallSummary;
+pub use session::{HelloInfo, Session};
+pub use waiter::{Answer, Destination};

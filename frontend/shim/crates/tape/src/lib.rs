@@ -5,12 +5,12 @@
 //! Depends on nothing, so that either side of the wire can use it. Source: `protos/tape.md`, version 1.
 
 #[rustfmt::skip]
-#[allow(clippy::pedantic)]
-#[path = "generated_operations.rs"]
-pub mod operations;
+#[allow(clippy::pedantic, unused_parens)]
+pub mod generated_operations;
 mod results;
 mod writer;
 
+pub use generated_operations as operations;
 pub use results::{ResultError, ResultRecord, Results};
 pub use writer::{record_length, whole_records, Oversized, Writer};
 

@@ -61,6 +61,13 @@ impl Writer {
         &self.buffer
     }
 
+    /// Nothing has been begun that was not ended.
+    #[inline]
+    #[must_use]
+    pub fn is_between_records(&self) -> bool {
+        self.start == self.buffer.len()
+    }
+
     /// Takes the records out and goes on with `empty` (cleared, its capacity kept).
     pub fn replace(&mut self, mut empty: Vec<u8>) -> Vec<u8> {
         empty.clear();

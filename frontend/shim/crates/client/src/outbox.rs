@@ -1,0 +1,220 @@
+//! The tape being written: appends, cut into groups and messages, handed to the background thread.
+//!
+//! Everything here happens under the outbox's one lock, which therefore decides the order of the tape. The hot path (an
+//! append to a tape that is not full) makes no system call, no allocation and wakes nobody; the first append after the
+//! timer ran out arms it again. A thread that waits for credit keeps the lock: the others could not send either.
+
+use crate::age::AgeTimer;
+use crate::counters::Counters;
+use crate::generated_farlane_v1::{guest_message::Kind, Goodbye, GuestMessage, Tape};
+use crate::ledger::{Awaited, Entry, Ledger, Patience};
+use parking_lot::Mutex;
+use prost::bytes::Bytes;
+use prost::Message;
+use std::sync::Arc;
+use std::time::Duration;
+use tape::{whole_records, Writer};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Groups on their way that make an old tape wait for more records: the host is busy, nothing is won by sending less.
+const BUSY_GROUPS: usize = 2;
+
+/// What does not change over a session.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// A tape of this many bytes is sent.
+    pub(crate) group_bytes: usize,
+    /// The most bytes of one message.
+    pub(crate) message_bytes: usize,
+    /// Zero: no age timer.
+    pub(crate) age: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub(crate) writer: Writer,
+    limits: Limits,
+    next_group: u64,
+    last_slot: u32,
+    /// The group for whose first record the age timer runs.
+    timer: Option<u64>,
+    sender: Option<UnboundedSender<GuestMessage>>,
+    spares: Arc<Spares>,
+}
+
+/// What became of an attempt to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Yes,
+    NoCredit,
+    Closed,
+}
+
+/// What the timer's expiry asks for next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Aged {
+    /// Nothing is old (any more).
+    No,
+    /// Look again when the host has acknowledged something.
+    Later,
+}
+
+impl Outbox {
+    pub(crate) fn new(limits: Limits, sender: UnboundedSender<GuestMessage>) -> Self {
+        let capacity = limits.group_bytes + 4096;
+        Self {
+            writer: Writer::with_capacity(capacity),
+            spares: Arc::new(Spares::new(capacity)),
+            limits,
+            next_group: 1,
+            last_slot: 0,
+            timer: None,
+            sender: Some(sender),
+        }
+    }
+
+    /// Slots are 1, 2, 3, ... and begin again only after all of u32.
+    pub(crate) fn mint_slot(&mut self) -> u32 {
+        self.last_slot = self.last_slot.checked_add(1).unwrap_or(1);
+        self.last_slot
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.writer.len() >= self.limits.group_bytes
+    }
+
+    /// After an append to a tape that was empty: the tape has begun to age.
+    #[inline]
+    pub(crate) fn begin_aging(&mut self, timer: &AgeTimer) {
+        if self.timer.is_none() && !self.limits.age.is_zero() {
+            self.timer = Some(self.next_group);
+            timer.arm(self.limits.age);
+        }
+    }
+
+    /// The timer ran out. Sends the tape when it is as old as the timer and the host has nothing else to do.
+    pub(crate) fn expire(&mut self, timer: &AgeTimer, ledger: &Ledger, counters: &Counters) -> Aged {
+        let armed_for = self.timer.take();
+        if self.writer.is_empty() {
+            return Aged::No;
+        }
+        if armed_for != Some(self.next_group) {
+            self.begin_aging(timer); // its first record is younger than the timer
+            return Aged::No;
+        }
+        self.send_aged(ledger, counters)
+    }
+
+    /// Sends a tape that is old enough, unless the host is busy or there is no credit.
+    pub(crate) fn send_aged(&mut self, ledger: &Ledger, counters: &Counters) -> Aged {
+        if self.writer.is_empty() {
+            return Aged::No;
+        }
+        let (groups, bytes) = ledger.in_flight();
+        if groups >= BUSY_GROUPS || bytes + self.writer.len() as u64 > ledger.credit_bytes() {
+            return Aged::Later;
+        }
+        self.send(None, Patience::None, ledger, counters);
+        Aged::No
+    }
+
+    /// Sends the tape as one group, or more where it is larger than all of the credit. What is awaited belongs to its
+    /// last record. Without credit (or connection) what is left is dropped: only a session that ends has no patience.
+    pub(crate) fn send(
+        &mut self,
+        mut awaited: Option<Awaited>,
+        patience: Patience,
+        ledger: &Ledger,
+        counters: &Counters,
+    ) -> Sent {
+        if self.writer.is_empty() {
+            return Sent::Yes;
+        }
+        let Some(sender) = &self.sender else {
+            self.writer.truncate(0);
+            return Sent::Closed;
+        };
+        let mut rest = self.spares.clone().lend(self.writer.replace(self.spares.take()));
+        let largest_group = usize::try_from(ledger.credit_bytes()).unwrap_or(usize::MAX);
+        while !rest.is_empty() {
+            let mut records = rest.split_to(whole_records(&rest, largest_group));
+            let group = self.next_group;
+            let awaited = if rest.is_empty() { awaited.take() } else { None };
+            match ledger.enter(group, records.len() as u64, awaited, patience) {
+                Entry::Entered { waited } => counters.flow_waits.add(u64::from(waited)),
+                Entry::NoCredit => return Sent::NoCredit,
+                Entry::Closed => return Sent::Closed,
+            }
+            self.next_group += 1;
+            counters.groups.add(1);
+            while !records.is_empty() {
+                let part = records.split_to(whole_records(&records, self.limits.message_bytes));
+                let tape = Tape { group, records: part, last: records.is_empty() };
+                post(sender, Kind::Tape(tape), counters);
+            }
+        }
+        Sent::Yes
+    }
+
+    /// Nothing is sent behind this.
+    pub(crate) fn close(&mut self, goodbye: bool, counters: &Counters) {
+        if let (Some(sender), true) = (self.sender.take(), goodbye) {
+            post(&sender, Kind::Goodbye(Goodbye {}), counters);
+        }
+    }
+}
+
+/// Hands a message to the background thread. When that is gone, the ledger is closed and tells everybody.
+pub(crate) fn post(sender: &UnboundedSender<GuestMessage>, kind: Kind, counters: &Counters) {
+    let message = GuestMessage { kind: Some(kind) };
+    let bytes = message.encoded_len() as u64;
+    if sender.send(message).is_ok() {
+        counters.bytes_up.add(bytes);
+    }
+}
+
+/// Buffers that were sent and can be written again.
+#[derive(Debug)]
+struct Spares {
+    capacity: usize,
+    buffers: Mutex<Vec<Vec<u8>>>,
+}
+
+const MAX_SPARES: usize = 4;
+/// A buffer that bulk data has made larger than this is given back to the system.
+const MAX_SPARE_BYTES: usize = 4 << 20;
+
+impl Spares {
+    fn new(capacity: usize) -> Self {
+        Self { capacity, buffers: Mutex::new(Vec::with_capacity(MAX_SPARES)) }
+    }
+
+    fn take(&self) -> Vec<u8> {
+        self.buffers.lock().pop().unwrap_or_else(|| Vec::with_capacity(self.capacity))
+    }
+
+    /// `records` as shared bytes; the buffer comes back when the last message that holds a part of it is gone.
+    fn lend(self: Arc<Self>, records: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Lent { records, spares: self })
+    }
+}
+
+struct Lent {
+    records: Vec<u8>,
+    spares: Arc<Spares>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.records
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut buffers = self.spares.buffers.lock();
+        if buffers.len() < MAX_SPARES && self.records.capacity() <= MAX_SPARE_BYTES {
+            buffers.push(std::mem::take(&mut self.records));
+        }
+    }
+}

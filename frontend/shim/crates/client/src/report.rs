@@ -1,0 +1,121 @@
+//! The report a session leaves behind: one JSON object, written whole or not at all.
+
+use crate::{Counters, Mode};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, io, process};
+
+/// What the layer above counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallSummary {
+    pub local: u64,
+    pub deferred: u64,
+    pub sync: u64,
+    /// Names of the functions that were called and are not supported.
+    pub unsupported: Vec<String>,
+}
+
+/// The report as JSON. A program that never opened a session reports empty `counters`.
+#[must_use]
+pub fn render(mode: Mode, counters: &Counters, calls: &CallSummary, wall: Duration) -> String {
+    let mut text = String::with_capacity(512);
+    // Writing into a String cannot fail.
+    let _ = write!(
+        text,
+        "{{\"mode\":\"{}\",\"round_trips\":{},\"calls\":{{\"local\":{},\"deferred\":{},\"sync\":{}}},\"groups\":{},\
+         \"bytes_up\":{},\"bytes_down\":{},\"wall_seconds\":{:.6},\"device_seconds\":{:.9},\"flow_waits\":{},\
+         \"unsupported\":[",
+        mode.as_str(),
+        counters.round_trips.get(),
+        calls.local,
+        calls.deferred,
+        calls.sync,
+        counters.groups.get(),
+        counters.bytes_up.get(),
+        counters.bytes_down.get(),
+        wall.as_secs_f64(),
+        Duration::from_nanos(counters.device_nanoseconds.get()).as_secs_f64(),
+        counters.flow_waits.get(),
+    );
+    for (index, name) in calls.unsupported.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        push_string(&mut text, name);
+    }
+    text.push_str("]}\n");
+    text
+}
+
+fn push_string(text: &mut String, value: &str) {
+    text.push('"');
+    for character in value.chars() {
+        match character {
+            '"' | '\\' => {
+                text.push('\\');
+                text.push(character);
+            }
+            control if control < ' ' => {
+                let _ = write!(text, "\\u{:04x}", u32::from(control));
+            }
+            plain => text.push(plain),
+        }
+    }
+    text.push('"');
+}
+
+/// Writes `report` beside `path` and renames it, so that a reader never sees half of it.
+///
+/// # Errors
+/// What the file system says.
+pub fn write(path: &Path, report: &str) -> io::Result<()> {
+    let mut scratch = path.as_os_str().to_owned();
+    scratch.push(format!(".{}.tmp", process::id()));
+    let write = |scratch: &Path| {
+        let mut file = fs::File::create(scratch)?;
+        file.write_all(report.as_bytes())?;
+        fs::rename(scratch, path)
+    };
+    let scratch = Path::new(&scratch);
+    write(scratch).inspect_err(|_| {
+        let _ = fs::remove_file(scratch);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_has_every_field_and_escapes_names() {
+        let counters = Counters::default();
+        counters.round_trips.add(3);
+        counters.device_nanoseconds.set(1_500_000_000);
+        let calls = CallSummary { local: 1, deferred: 2, sync: 4, unsupported: vec!["a\"\\\n".into(), "cudaX".into()] };
+        let report = render(Mode::Calls, &counters, &calls, Duration::from_millis(2500));
+        assert_eq!(
+            report,
+            concat!(
+                r#"{"mode":"calls","round_trips":3,"calls":{"local":1,"deferred":2,"sync":4},"groups":0,"bytes_up":0,"#,
+                r#""bytes_down":0,"wall_seconds":2.500000,"device_seconds":1.500000000,"flow_waits":0,"#,
+                r#""unsupported":["a\"\\\u000a","cudaX"]}"#,
+                "\n"
+            )
+        );
+    }
+
+    #[test]
+    fn report_is_written_whole_and_leaves_nothing_beside_it() {
+        let folder = std::env::temp_dir().join(format!("farlane-report-{}", process::id()));
+        fs::create_dir_all(&folder).expect("folder");
+        let path = folder.join("report.json");
+        write(&path, "old").expect("written");
+        write(&path, "new").expect("replaced");
+        assert_eq!(fs::read_to_string(&path).expect("read"), "new");
+        assert_eq!(fs::read_dir(&folder).expect("list").count(), 1);
+        assert!(write(&folder.join("missing/report.json"), "x").is_err());
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+}

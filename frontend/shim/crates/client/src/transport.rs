@@ -1,0 +1,289 @@
+//! The background thread from its start to its end: connection, handshake, then `conversation` until the session is over.
+//!
+//! It owns the gRPC stream and is the only thread that fills results. It never waits for a lock that a thread of the program
+//! holds while waiting for the host: the outbox, which such a thread may hold, is only tried.
+
+use crate::age::AgeTimer;
+use crate::connect::{self, Socket};
+use crate::conversation::converse;
+use crate::counters::Counters;
+use crate::error::{OpenError, OpenReason};
+use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
+use crate::generated_farlane_v1::{guest_message, host_message, refusal, GuestMessage, Hello, HostMessage};
+use crate::ledger::Ledger;
+use crate::outbox::{post, Limits, Outbox};
+use crate::session::{self, Errors, HelloInfo, Shared};
+use crate::{log, Config, Endpoint, Welcome};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use prost::Message;
+use std::os::fd::{AsRawFd, RawFd};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{mpsc, Arc};
+use std::time::Instant;
+use std::{fmt, io, thread};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::{Channel, Uri};
+use tonic::{Code, Status, Streaming};
+
+/// Bytes the host may send ahead of us: bulk data must not wait for window updates.
+const STREAM_WINDOW_BYTES: u32 = 8 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// The largest message taken from a host.
+const MAX_REPLY_BYTES: usize = 16 << 20;
+
+type Opened = (Arc<Shared>, Welcome);
+
+/// Starts the background thread and waits until it has opened the session or failed to.
+pub(crate) fn open(config: &Config, hello: HelloInfo) -> Result<Opened, OpenError> {
+    let deadline = Instant::now() + config.connect_timeout;
+    let (report, reports) = mpsc::sync_channel(1);
+    let task = Task { config: config.clone(), hello, deadline, report };
+    spawn(move || task.run())
+        .map_err(|error| OpenError::new(OpenReason::Local, format!("cannot start the connection's thread: {error}")))?;
+    match reports.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Ok(result) => result,
+        Err(mpsc::RecvTimeoutError::Timeout) => Err(timed_out(config)),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            Err(OpenError::new(OpenReason::Local, "internal error: the connection's thread ended unexpectedly"))
+        }
+    }
+}
+
+fn timed_out(config: &Config) -> OpenError {
+    let (endpoint, seconds) = (&config.endpoint, config.connect_timeout.as_secs_f64());
+    OpenError::new(
+        OpenReason::Timeout,
+        format!(
+            "no answer from {endpoint} within {seconds} s: check that a Farlane host runs there (`farlane doctor`), or raise \
+             FARLANE_TIMEOUT"
+        ),
+    )
+}
+
+/// Spawns the thread, detached, with the program's signals blocked: its handlers must run on its own threads. The signals of
+/// faults stay deliverable, so that writing a result to a bad address ends as it would in the program.
+fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    // SAFETY: the sets are initialized by sigfillset before use, and live over the calls. Only this thread's mask changes,
+    // and it is put back.
+    unsafe {
+        let mut blocked: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut blocked);
+        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS] {
+            libc::sigdelset(&raw mut blocked, fault);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut before);
+        let spawned = thread::Builder::new().name("farlane".to_owned()).spawn(run);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        spawned.map(drop)
+    }
+}
+
+struct Task {
+    config: Config,
+    hello: HelloInfo,
+    deadline: Instant,
+    report: mpsc::SyncSender<Result<Opened, OpenError>>,
+}
+
+impl Task {
+    fn run(self) {
+        let report = self.report.clone();
+        match panic::catch_unwind(AssertUnwindSafe(|| self.serve())) {
+            Ok(Ok(())) => {}
+            // Nobody listens any more when opening timed out.
+            Ok(Err(error)) => drop(report.try_send(Err(error))),
+            Err(_) => log::error(format_args!("internal error: the connection's thread panicked")),
+        }
+    }
+
+    fn serve(self) -> Result<(), OpenError> {
+        let socket = connect::connect(&self.config.endpoint, self.deadline)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(|e| local(&e))?;
+        runtime.block_on(async move {
+            let descriptor = socket.as_raw_fd();
+            let (sender, mut replies, welcome, counters) = self.shake_hands(socket).await?;
+            let timer = AgeTimer::new().map_err(|e| local(&e))?;
+            let shared = Arc::new(self.share(sender, &welcome, counters, timer, descriptor));
+            if self.report.send(Ok((shared.clone(), welcome))).is_err() {
+                return Ok(()); // opening timed out meanwhile
+            }
+            let _guard = FailOnPanic(&shared);
+            match converse(&shared, &mut replies).await {
+                Ok(()) => shared.fail("the host ended the session"),
+                Err(why) => shared.fail(&why),
+            }
+            Ok(())
+        })
+    }
+
+    fn share(
+        &self,
+        sender: UnboundedSender<GuestMessage>,
+        welcome: &Welcome,
+        counters: Counters,
+        timer: AgeTimer,
+        socket: RawFd,
+    ) -> Shared {
+        let limits = Limits {
+            group_bytes: self.config.group_bytes.max(1),
+            message_bytes: welcome.message_bytes as usize,
+            age: self.config.age,
+        };
+        Shared {
+            endpoint: self.config.endpoint.to_string(),
+            status: session::Status::running(),
+            outbox: Mutex::new(Outbox::new(limits, sender)),
+            ledger: Ledger::new(welcome.credit_bytes),
+            errors: Errors::default(),
+            counters,
+            timer,
+            socket,
+        }
+    }
+
+    async fn shake_hands(
+        &self,
+        socket: Socket,
+    ) -> Result<(UnboundedSender<GuestMessage>, Streaming<HostMessage>, Welcome, Counters), OpenError> {
+        let endpoint = &self.config.endpoint;
+        let broken = |why: &dyn fmt::Display| {
+            let message = format!("{endpoint} does not answer as a Farlane host ({why}): check FARLANE_HOST");
+            OpenError::new(OpenReason::Protocol, message)
+        };
+        let channel = open_channel(endpoint, socket).await.map_err(|error| broken(&root_cause(&error)))?;
+        let counters = Counters::default();
+        let (sender, receiver) = unbounded_channel();
+        post(&sender, guest_message::Kind::Hello(hello(&self.hello)), &counters);
+        let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
+        let mut replies = match client.open(UnboundedReceiverStream::new(receiver)).await {
+            Ok(response) => response.into_inner(),
+            Err(status) if status.code() == Code::Unimplemented => {
+                return Err(broken(&"it speaks gRPC, but has no session service"));
+            }
+            Err(status) => return Err(broken(&describe(&status))),
+        };
+        let answer = match replies.message().await {
+            Ok(Some(message)) => message,
+            Ok(None) => return Err(broken(&"it ended the session at once")),
+            Err(status) => return Err(broken(&describe(&status))),
+        };
+        counters.bytes_down.add(answer.encoded_len() as u64);
+        match answer.kind {
+            Some(host_message::Kind::Welcome(welcome)) => {
+                check(endpoint, &welcome)?;
+                Ok((sender, replies, welcome, counters))
+            }
+            Some(host_message::Kind::Refusal(refusal)) => {
+                let reason = match refusal.reason() {
+                    refusal::Reason::Version => OpenReason::Version,
+                    _ => OpenReason::Refused,
+                };
+                Err(OpenError::new(reason, format!("the host at {endpoint} refused the session: {}", refusal.message)))
+            }
+            Some(host_message::Kind::Reply(_)) | None => Err(broken(&"its first message is no welcome")),
+        }
+    }
+}
+
+/// Whatever happens to the background thread, nobody waits for it for ever.
+struct FailOnPanic<'a>(&'a Shared);
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail("internal error");
+        }
+    }
+}
+
+fn local(error: &io::Error) -> OpenError {
+    OpenError::new(OpenReason::Local, format!("cannot set up the connection: {error}"))
+}
+
+fn hello(info: &HelloInfo) -> Hello {
+    Hello {
+        tape_version_min: tape::VERSION,
+        tape_version_max: tape::VERSION,
+        client_version: env!("CARGO_PKG_VERSION").to_owned(),
+        program: info.program.clone(),
+        pid: info.pid,
+        mode: info.mode.as_str().to_owned(),
+        module_digests: info.module_digests.iter().map(|digest| digest.to_vec()).collect(),
+    }
+}
+
+/// What a session cannot do without.
+fn check(endpoint: &Endpoint, welcome: &Welcome) -> Result<(), OpenError> {
+    if welcome.tape_version != tape::VERSION {
+        let message = format!(
+            "the host at {endpoint} (version {}) wants tape version {}, this shim writes version {}: install the same version \
+             of Farlane on both sides",
+            welcome.host_version,
+            welcome.tape_version,
+            tape::VERSION
+        );
+        return Err(OpenError::new(OpenReason::Version, message));
+    }
+    let longest = tape::MAX_RECORD_BYTES as u64;
+    if u64::from(welcome.message_bytes) < longest || welcome.credit_bytes < longest {
+        let message = format!(
+            "the host at {endpoint} takes messages of {} bytes and grants {} bytes of credit: both must hold the longest \
+             record ({longest} bytes)",
+            welcome.message_bytes, welcome.credit_bytes
+        );
+        return Err(OpenError::new(OpenReason::Protocol, message));
+    }
+    Ok(())
+}
+
+/// A channel over this one socket; it never connects again.
+async fn open_channel(endpoint: &Endpoint, socket: Socket) -> Result<Channel, tonic::transport::Error> {
+    let authority = match endpoint {
+        Endpoint::Tcp { .. } => endpoint.to_string().replacen("grpc://", "http://", 1),
+        Endpoint::Unix(_) => "http://localhost".to_owned(),
+    };
+    let mut socket = Some(socket);
+    let connector = tower::service_fn(move |_: Uri| {
+        let taken = socket.take();
+        async move { taken.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)).and_then(adopt) }
+    });
+    Channel::from_shared(authority)
+        .unwrap_or_else(|_| Channel::from_static("http://localhost")) // a name that no URI can hold
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .connect_with_connector(connector)
+        .await
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+fn adopt(socket: Socket) -> io::Result<TokioIo<Box<dyn Stream>>> {
+    let stream: Box<dyn Stream> = match socket {
+        Socket::Tcp(stream) => Box::new(TcpStream::from_std(stream)?),
+        Socket::Unix(stream) => Box::new(UnixStream::from_std(stream)?),
+    };
+    Ok(TokioIo::new(stream))
+}
+
+/// A gRPC status in words: what the connection suffered from, or what the host said.
+pub(crate) fn describe(status: &Status) -> String {
+    match std::error::Error::source(status) {
+        Some(cause) => root_cause(cause),
+        None if status.message().is_empty() => status.code().to_string(),
+        None => status.message().to_owned(),
+    }
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
