@@ -176,6 +176,9 @@ class SimContext(Context):
             self._timeline.check_event(event)
 
     def set_limit(self, limit: int, value: int) -> None:
-        """The stack limit counts for kernels compiled from now on; the other limits bound nothing that is simulated."""
+        """The stack limit counts from the next launch on; the other limits bound nothing that is simulated."""
         if limit == _LIMIT_STACK_SIZE:
             self._launcher.options = Options(local_stack_bytes=max(value, Options().local_stack_bytes))
+            for module in self._modules:
+                for function in module.functions.values():
+                    function.compiled.clear()

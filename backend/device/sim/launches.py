@@ -87,7 +87,7 @@ class Launcher:
             CudaError: the launch is refused, or (sticky) the kernel faulted.
         """
         self._check(function, shape, parameters)
-        kernel = function.compiled.get((shape.block, self.options)) or self._compile(function, shape.block)
+        kernel = function.compiled.get(shape.block) or self._compile(function, shape.block)
         self._check_shared(function, shape, kernel.info.static_shared)
         self._parameters[: parameters.nbytes] = parameters
         blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
@@ -167,7 +167,9 @@ class Launcher:
     def _compile(self, function: SimFunction, block: tuple[int, int, int]) -> jit.CompiledKernel:
         name = function.name
         started = time.monotonic()
-        progress = threading.Timer(_SLOW_COMPILE_S, _log.info, ("compiling kernel %s for blocks of %s ...", name, block))
+        progress = threading.Timer(
+            _SLOW_COMPILE_S, _log.info, ("compiling kernel %s for blocks of %s ...", name, block)
+        )
         progress.daemon = True
         progress.start()
         try:
@@ -180,7 +182,7 @@ class Launcher:
         seconds = time.monotonic() - started
         if seconds >= _SLOW_COMPILE_S:
             _log.info("compiled kernel %s in %.1f s", name, seconds)
-        function.compiled[block, self.options] = kernel
+        function.compiled[block] = kernel
         return kernel
 
     def _failed(self, function: SimFunction) -> None:
@@ -194,4 +196,3 @@ class Launcher:
         if not self._interrupted:
             self._launch.abort = 0
         raise error
-

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.base import Window as AddressRange
 from farlane.backend.device.sim.allocations import Allocation, Allocations
@@ -146,7 +145,8 @@ class Memory:
         allocation = self.allocations.remove(address)
         if allocation is None:
             raise CudaError(
-                INVALID_VALUE, f"free of {address:#x}: no allocation starts there ({self.allocations.describe(address)})"
+                INVALID_VALUE,
+                f"free of {address:#x}: no allocation starts there ({self.allocations.describe(address)})",
             )
         first, last = _pages(allocation.start, allocation.end)
         for page in self._shared(allocation, first, last):

@@ -167,5 +167,4 @@ class SimFunction:
         self.name = entry.name
         self.alive = True
         self.max_dynamic_shared = 0  # cudaFuncAttributeMaxDynamicSharedMemorySize
-        self.compiled: dict[tuple[tuple[int, int, int], jit.Options], jit.CompiledKernel] = {}
-
+        self.compiled: dict[tuple[int, int, int], jit.CompiledKernel] = {}

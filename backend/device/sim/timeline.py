@@ -70,14 +70,15 @@ class Timeline:
         event.recorded = time.monotonic_ns()
 
     def elapsed_ms(self, start: Event, end: Event) -> float:
-        for event in (start, end):
-            self.check_event(event)
-            if event.flags & DISABLE_TIMING:
-                raise CudaError(INVALID_RESOURCE_HANDLE, "an event created without timing has no time")
-            if event.recorded is None:
-                raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
-        assert start.recorded is not None and end.recorded is not None
-        return (end.recorded - start.recorded) / 1e6
+        return (self._time(end) - self._time(start)) / 1e6
+
+    def _time(self, event: Event) -> int:
+        self.check_event(event)
+        if event.flags & DISABLE_TIMING:
+            raise CudaError(INVALID_RESOURCE_HANDLE, "an event created without timing has no time")
+        if event.recorded is None:
+            raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
+        return event.recorded
 
     def check_stream(self, stream: Stream) -> None:
         if not stream.alive:

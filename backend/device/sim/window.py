@@ -70,7 +70,7 @@ def _reserve(size: int) -> int:
     protection, flags = _PROT_NONE, _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
     step = -(-size // ALIGNMENT) * ALIGNMENT
     with _placing:
-        for _ in range((HIGHEST - LOWEST) // ALIGNMENT):
+        for _ in range((HIGHEST - LOWEST) // ALIGNMENT if step <= HIGHEST - LOWEST else 0):
             place = _next_place if _next_place + step <= HIGHEST else LOWEST
             _next_place = place + step
             # mmap's address may be refused (in use) or, by an old kernel, taken as a hint only.
@@ -93,9 +93,7 @@ class Window:
         self.pages = self.size >> PAGE_SHIFT
         # Anonymous zero pages: a table for 64 GiB is 16 MiB of addresses and, mostly, no memory.
         self._flags_address = int(
-            _libc.mmap(
-                0, self.pages, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE, -1, 0
-            )
+            _libc.mmap(0, self.pages, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE, -1, 0)
         )
         if self._flags_address == _MAP_FAILED:
             number = ctypes.get_errno()
@@ -105,7 +103,9 @@ class Window:
             (ctypes.c_uint8 * self.pages).from_address(self._flags_address), np.uint8
         )
         #: Every byte of the window; touch only what the flags allow.
-        self.bytes: npt.NDArray[np.uint8] = np.frombuffer((ctypes.c_uint8 * self.size).from_address(self.base), np.uint8)
+        self.bytes: npt.NDArray[np.uint8] = np.frombuffer(
+            (ctypes.c_uint8 * self.size).from_address(self.base), np.uint8
+        )
         self.view: memoryview = memoryview(self.bytes)
         self._granules = np.zeros(self.size // GRANULE, np.uint16)  # pages in use in each granule
         self._open = True

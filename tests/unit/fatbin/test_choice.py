@@ -34,7 +34,9 @@ def test_the_highest_that_runs_is_chosen(capability: tuple[int, int], target: st
 
 
 def test_nothing_low_enough() -> None:
-    with pytest.raises(CudaError, match=r"PTX for compute_75.*machine code for sm_75|machine code for sm_75.*PTX") as found:
+    with pytest.raises(
+        CudaError, match=r"PTX for compute_75.*machine code for sm_75|machine code for sm_75.*PTX"
+    ) as found:
         choose((IMAGES / "several.fatbin").read_bytes(), (7, 0))
     assert found.value.code == 209
     assert not found.value.sticky

@@ -55,6 +55,7 @@ def test_only_the_errors_that_are_promised(path: Path) -> None:
         except FatBinaryError:
             outcomes["malformed"] += 1
         except CudaError as error:
-            assert error.code == 209
+            if error.code != 209:
+                raise
             outcomes["none"] += 1
     assert outcomes["malformed"] > ROUNDS // 10  # else the mutations did not reach the parser
