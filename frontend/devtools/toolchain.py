@@ -130,10 +130,11 @@ class Toolchain:
         """The compiler with the options without which it does not make a program on the shared runtime.
 
         Args:
-            architecture: "sm_NN" for machine code and PTX, "compute_NN" for PTX alone (nvcc only).
+            architecture: "sm_NN" for machine code and PTX; with nvcc also "compute_NN" for PTX alone, or a list
+                "75,sm_90,compute_80" of several: the images as given, NN for machine code and PTX both.
         """
         if self.specification.compiler == "nvcc":
-            return [str(self.cuda_root / "bin/nvcc"), "-cudart", "shared", f"-arch={architecture}"]
+            return [str(self.cuda_root / "bin/nvcc"), "-cudart", "shared", *_nvcc_architectures(architecture)]
         return [
             CLANG,
             f"--cuda-path={self.cuda_root}",
@@ -146,6 +147,17 @@ class Toolchain:
     def environment(self) -> dict[str, str]:
         """The environment to compile in: the caller's, less what silently changes nvcc's options."""
         return {name: value for name, value in os.environ.items() if not name.startswith("NVCC_")}
+
+
+def _nvcc_architectures(architecture: str) -> list[str]:
+    if "," not in architecture:
+        return [f"-arch={architecture}"]
+    options = []
+    for image in architecture.split(","):
+        number = image.rpartition("_")[2]
+        code = f"[sm_{number},compute_{number}]" if image == number else image
+        options.append(f"-gencode=arch=compute_{number},code={code}")
+    return options
 
 
 def cache_folder() -> Path:
