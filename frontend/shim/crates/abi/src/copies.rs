@@ -1,0 +1,101 @@
+//! Parameters of copies, allocations and pointer queries.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use crate::cudaArray_t;
+
+pub type cudaMemcpyKind = c_int;
+pub const cudaMemcpyHostToHost: cudaMemcpyKind = 0;
+pub const cudaMemcpyHostToDevice: cudaMemcpyKind = 1;
+pub const cudaMemcpyDeviceToHost: cudaMemcpyKind = 2;
+pub const cudaMemcpyDeviceToDevice: cudaMemcpyKind = 3;
+pub const cudaMemcpyDefault: cudaMemcpyKind = 4;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct cudaExtent {
+    pub width: usize,
+    pub height: usize,
+    pub depth: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct cudaPos {
+    pub x: usize,
+    pub y: usize,
+    pub z: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cudaPitchedPtr {
+    pub ptr: *mut c_void,
+    pub pitch: usize,
+    pub xsize: usize,
+    pub ysize: usize,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cudaMemcpy3DParms {
+    pub srcArray: cudaArray_t,
+    pub srcPos: cudaPos,
+    pub srcPtr: cudaPitchedPtr,
+    pub dstArray: cudaArray_t,
+    pub dstPos: cudaPos,
+    pub dstPtr: cudaPitchedPtr,
+    pub extent: cudaExtent,
+    pub kind: cudaMemcpyKind,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cudaMemcpy3DPeerParms {
+    pub srcArray: cudaArray_t,
+    pub srcPos: cudaPos,
+    pub srcPtr: cudaPitchedPtr,
+    pub srcDevice: c_int,
+    pub dstArray: cudaArray_t,
+    pub dstPos: cudaPos,
+    pub dstPtr: cudaPitchedPtr,
+    pub dstDevice: c_int,
+    pub extent: cudaExtent,
+}
+
+pub type cudaMemoryType = c_int;
+pub const cudaMemoryTypeUnregistered: cudaMemoryType = 0;
+pub const cudaMemoryTypeHost: cudaMemoryType = 1;
+pub const cudaMemoryTypeDevice: cudaMemoryType = 2;
+pub const cudaMemoryTypeManaged: cudaMemoryType = 3;
+
+/// CUDA 12's whole structure and the part of CUDA 13's that is defined (reserved fields follow it there): what both
+/// libraries may write.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cudaPointerAttributes {
+    pub type_: cudaMemoryType,
+    pub device: c_int,
+    pub devicePointer: *mut c_void,
+    pub hostPointer: *mut c_void,
+}
+
+pub const cudaHostAllocDefault: c_uint = 0;
+pub const cudaHostAllocPortable: c_uint = 1;
+pub const cudaHostAllocMapped: c_uint = 2;
+pub const cudaHostAllocWriteCombined: c_uint = 4;
+pub const cudaHostRegisterDefault: c_uint = 0;
+pub const cudaHostRegisterPortable: c_uint = 1;
+pub const cudaHostRegisterMapped: c_uint = 2;
+pub const cudaHostRegisterIoMemory: c_uint = 4;
+pub const cudaHostRegisterReadOnly: c_uint = 8;
+
+pub type cudaMemPoolAttr = c_int;
+pub const cudaMemPoolReuseFollowEventDependencies: cudaMemPoolAttr = 1;
+pub const cudaMemPoolReuseAllowOpportunistic: cudaMemPoolAttr = 2;
+pub const cudaMemPoolReuseAllowInternalDependencies: cudaMemPoolAttr = 3;
+pub const cudaMemPoolAttrReleaseThreshold: cudaMemPoolAttr = 4;
+pub const cudaMemPoolAttrReservedMemCurrent: cudaMemPoolAttr = 5;
+pub const cudaMemPoolAttrReservedMemHigh: cudaMemPoolAttr = 6;
+pub const cudaMemPoolAttrUsedMemCurrent: cudaMemPoolAttr = 7;
+pub const cudaMemPoolAttrUsedMemHigh: cudaMemPoolAttr = 8;

@@ -1,0 +1,63 @@
+//! Opaque handles. Pointers on the C side; the shim mints its own values and never dereferences a program's.
+
+use std::ffi::{c_int, c_void};
+
+use crate::cudaError_t;
+
+macro_rules! opaque {
+    ($($handle:ident = $target:ident),* $(,)?) => {$(
+        #[repr(C)]
+        pub struct $target {
+            _private: [u8; 0],
+        }
+        pub type $handle = *mut $target;
+    )*};
+}
+
+opaque! {
+    cudaStream_t = CUstream_st,
+    cudaEvent_t = CUevent_st,
+    cudaGraph_t = CUgraph_st,
+    cudaGraphNode_t = CUgraphNode_st,
+    cudaMemPool_t = CUmemPoolHandle_st,
+    cudaFunction_t = CUfunc_st,
+    cudaKernel_t = CUkern_st,
+    cudaLibrary_t = CUlib_st,
+    cudaArray_t = cudaArray,
+}
+
+pub type cudaHostFn_t = Option<unsafe extern "C" fn(userData: *mut c_void)>;
+pub type cudaStreamCallback_t =
+    Option<unsafe extern "C" fn(stream: cudaStream_t, status: cudaError_t, userData: *mut c_void)>;
+
+/// The stream arguments that name the two default streams.
+pub const cudaStreamLegacy: usize = 1;
+pub const cudaStreamPerThread: usize = 2;
+
+pub const cudaStreamDefault: u32 = 0;
+pub const cudaStreamNonBlocking: u32 = 1;
+
+pub const cudaEventDefault: u32 = 0;
+pub const cudaEventBlockingSync: u32 = 1;
+pub const cudaEventDisableTiming: u32 = 2;
+pub const cudaEventInterprocess: u32 = 4;
+pub const cudaEventRecordDefault: u32 = 0;
+pub const cudaEventRecordExternal: u32 = 1;
+pub const cudaEventWaitDefault: u32 = 0;
+pub const cudaEventWaitExternal: u32 = 1;
+
+pub type cudaStreamCaptureStatus = c_int;
+pub const cudaStreamCaptureStatusNone: cudaStreamCaptureStatus = 0;
+pub type cudaStreamCaptureMode = c_int;
+pub const cudaStreamCaptureModeGlobal: cudaStreamCaptureMode = 0;
+pub const cudaStreamCaptureModeThreadLocal: cudaStreamCaptureMode = 1;
+pub const cudaStreamCaptureModeRelaxed: cudaStreamCaptureMode = 2;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct cudaGraphEdgeData {
+    pub from_port: u8,
+    pub to_port: u8,
+    pub type_: u8,
+    pub reserved: [u8; 5],
+}
