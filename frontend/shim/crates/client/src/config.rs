@@ -175,7 +175,9 @@ impl Config {
                     ConfigError(format!("FARLANE_TIMEOUT is \"{seconds}\": it must be a number of seconds"))
                 })?;
         }
-        config.report = raw("FARLANE_REPORT").map(PathBuf::from);
+        // A program of several processes leaves one report for each.
+        config.report =
+            raw("FARLANE_REPORT").map(|name| PathBuf::from(name.replace("%p", &std::process::id().to_string())));
         Ok(config)
     }
 }
@@ -227,12 +229,12 @@ mod tests {
             ("FARLANE_HOST", "unix:///s"),
             ("FARLANE_DEFER", "none"),
             ("FARLANE_TIMEOUT", "0.5"),
-            ("FARLANE_REPORT", "/r"),
+            ("FARLANE_REPORT", "/r-%p"),
         ])
         .expect("valid");
         assert_eq!(config.mode, Mode::None);
         assert_eq!(config.connect_timeout, Duration::from_millis(500));
-        assert_eq!(config.report, Some(PathBuf::from("/r")));
+        assert_eq!(config.report, Some(PathBuf::from(format!("/r-{}", std::process::id()))));
     }
 
     #[test]
