@@ -16,6 +16,6 @@ pub const PARAMETER_BYTES: u32 = 32764;
 /// Bytes of a name.
 pub const NAME_BYTES: usize = 1 << 16;
 /// Steps taken while following calls to the shared memory that a kernel's callees use.
-pub const REFERENCE_STEPS: usize = 20_000_000;
+pub const REFERENCE_STEPS: usize = 4_000_000;
 /// Sections of one machine-code file.
 pub const SECTIONS: usize = 1 << 19;
