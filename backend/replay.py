@@ -111,9 +111,15 @@ class Replay:
         return out
 
     def take_error(self) -> CudaError | None:
-        """The error to report with the group: the sticky one as long as it lasts, else the first one not yet reported."""
+        """The error to report with the group: the sticky one as long as it lasts, else the first one not yet reported.
+
+        The message of a sticky one is given once: a guest that goes on would log it with every group.
+        """
         error, self._deferred = self._deferred, None
-        return self.sticky or error
+        if self.sticky is None:
+            return error
+        told, self.sticky = self.sticky, CudaError(self.sticky.code, "", sticky=True)
+        return told
 
     def close(self) -> None:
         self._finish_read()
@@ -140,7 +146,7 @@ class Replay:
         """Replays one record; gives back a READ that can begin."""
         arguments = operation.decode(buffer, view, at, length, flags)
         if self.sticky is not None and operation.code != _RESET and operation.code not in _HOST_ONLY:
-            raise CudaError(self.sticky.code, self.sticky.message, sticky=True)
+            raise CudaError(self.sticky.code, "the session is lost", sticky=True)
         if operation is _LAUNCH:
             self._launch(buffer, at, length, flags, arguments)
             return None
@@ -176,7 +182,7 @@ class Replay:
 
     def _failed(self, operation: Bound, error: CudaError, buffer: bytes, at: int) -> None:
         if error.sticky and self.sticky is None:
-            self.sticky = error
+            self.sticky = CudaError(error.code, f"{operation.name}: {error.message}", sticky=True)
             self.resources.launches.clear()
             log.warning("%s: %s (error %d): the session is lost", operation.name, error.message, error.code)
         if operation.slot_at is None:

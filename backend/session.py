@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from farlane.backend.errors import ProtocolError
 from farlane.backend.replay import CHUNK_BYTES, Piece, Replay
@@ -27,12 +27,11 @@ MESSAGE_BYTES = (1 << 20) + (64 << 10)  # at least one record of the largest siz
 CREDIT_BYTES = 32 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer to a group, or a part of one: whole result records. `results` are valid until the next reply is taken."""
 
     group: int
-    results: list[Piece] = field(default_factory=list)
+    results: list[Piece]
     last: bool = False
     error: int = 0
     sticky: bool = False

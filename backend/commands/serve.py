@@ -25,6 +25,7 @@ log = logging.getLogger("farlane.server")
 
 DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
 GRACE_SECONDS = 5.0  # for open sessions, after the first signal
+SWITCH_SECONDS = 0.0005  # Python's default of 5 ms would let one session's long group hold up every other's round trip
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -82,6 +83,7 @@ class ServeCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         logs.configure(arguments.log_level)
+        sys.setswitchinterval(SWITCH_SECONDS)
         stop = threading.Event()
         self._catch_signals(stop)
         if arguments.die_with_parent:

@@ -23,7 +23,13 @@ _TAPE_GROUP = 0x08
 _TAPE_RECORDS = 0x12
 _TAPE_LAST = 0x18
 _HOST_REPLY = b"\x1a"  # HostMessage.reply
+_REPLY_GROUP = b"\x08"
 _REPLY_RESULTS = b"\x12"
+_REPLY_LAST = b"\x18\x01"
+_REPLY_DEVICE_NANOSECONDS = b"\x38"
+
+
+_SMALL = [bytes((value,)) for value in range(0x80)]
 
 
 class TapePart(NamedTuple):
@@ -118,24 +124,26 @@ def _read_any(data: bytes) -> GuestMessage:
 
 
 def write_reply(reply: Reply) -> bytes:
-    head = pb.Reply(
-        group=reply.group,
-        last=reply.last,
-        error=reply.error,
-        sticky=reply.sticky,
-        error_message=reply.error_message,
-        device_nanoseconds=reply.device_nanoseconds,
-    ).SerializeToString()
-    size = sum(map(len, reply.results))
+    group, results, last, error, sticky, error_message, device_nanoseconds = reply
+    head = bytearray(_REPLY_GROUP + _varint_bytes(group))
+    if last:
+        head += _REPLY_LAST
+    if device_nanoseconds:
+        head += _REPLY_DEVICE_NANOSECONDS + _varint_bytes(device_nanoseconds)
+    if error:
+        head += pb.Reply(error=error, sticky=sticky, error_message=error_message).SerializeToString()
+    size = sum(map(len, results))
     if not size:
         return b"".join((_HOST_REPLY, _varint_bytes(len(head)), head))
     length = _varint_bytes(size)
     total = _varint_bytes(len(head) + 1 + len(length) + size)
-    pieces: list[Piece] = [_HOST_REPLY, total, head, _REPLY_RESULTS, length, *reply.results]
+    pieces: list[Piece | bytearray] = [_HOST_REPLY, total, head, _REPLY_RESULTS, length, *results]
     return b"".join(pieces)
 
 
 def _varint_bytes(value: int) -> bytes:
+    if value < 0x80:
+        return _SMALL[value]
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
