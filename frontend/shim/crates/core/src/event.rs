@@ -16,13 +16,9 @@ use crate::work::order::Point;
 use crate::work::{self, tracking};
 use abi::{cudaEvent_t, cudaStream_t, CudaError};
 use std::collections::HashMap;
-use std::ffi::{c_float, c_int, c_uint};
+use std::ffi::{c_float, c_uint};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tape::generated_operations as operation;
-
-const INVALID_VALUE: CudaError = CudaError(1);
-const INVALID_RESOURCE_HANDLE: CudaError = CudaError(400);
-const NOT_SUPPORTED: CudaError = CudaError(801);
 
 const BLOCKING_SYNC: c_uint = 1;
 const DISABLE_TIMING: c_uint = 2;
@@ -103,8 +99,8 @@ impl Events {
 
 /// The event that the program means.
 pub fn resolve(event: cudaEvent_t) -> CudaResult<Arc<Event>> {
-    let number = decode(Tag::Event, event as usize).ok_or(INVALID_RESOURCE_HANDLE)?;
-    tracking()?.events.find(number).ok_or(INVALID_RESOURCE_HANDLE)
+    let number = decode(Tag::Event, event as usize).ok_or(CudaError::INVALID_RESOURCE_HANDLE)?;
+    tracking()?.events.find(number).ok_or(CudaError::INVALID_RESOURCE_HANDLE)
 }
 
 pub unsafe fn cudaEventCreate(event: *mut cudaEvent_t) -> CudaResult {
@@ -114,10 +110,10 @@ pub unsafe fn cudaEventCreate(event: *mut cudaEvent_t) -> CudaResult {
 
 pub unsafe fn cudaEventCreateWithFlags(event: *mut cudaEvent_t, flags: c_uint) -> CudaResult {
     if event.is_null() || flags & !(BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS) != 0 {
-        return Err(INVALID_VALUE);
+        return Err(CudaError::INVALID_VALUE);
     }
     if flags & INTERPROCESS != 0 {
-        return Err(if flags & DISABLE_TIMING == 0 { INVALID_VALUE } else { NOT_SUPPORTED });
+        return Err(if flags & DISABLE_TIMING == 0 { CudaError::INVALID_VALUE } else { CudaError::NOT_SUPPORTED });
     }
     let events = &tracking()?.events;
     let number = runtime::mint(HandleKind::Event)?;
@@ -130,7 +126,7 @@ pub unsafe fn cudaEventCreateWithFlags(event: *mut cudaEvent_t, flags: c_uint) -
 
 pub unsafe fn cudaEventDestroy(event: cudaEvent_t) -> CudaResult {
     let number = resolve(event)?.number;
-    tracking()?.events.remove(number).ok_or(INVALID_RESOURCE_HANDLE)?;
+    tracking()?.events.remove(number).ok_or(CudaError::INVALID_RESOURCE_HANDLE)?;
     work::append(|w| operation::event_destroy(w, number))
 }
 
@@ -145,7 +141,7 @@ pub unsafe fn cudaEventRecordWithFlags(
     flags: c_uint,
 ) -> CudaResult {
     if flags & !EXTERNAL != 0 {
-        return Err(INVALID_VALUE);
+        return Err(CudaError::INVALID_VALUE);
     }
     record(default, event, stream)
 }
@@ -169,15 +165,15 @@ pub unsafe fn cudaEventSynchronize(event: cudaEvent_t) -> CudaResult {
 
 pub unsafe fn cudaEventElapsedTime(ms: *mut c_float, start: cudaEvent_t, end: cudaEvent_t) -> CudaResult {
     if ms.is_null() {
-        return Err(INVALID_VALUE);
+        return Err(CudaError::INVALID_VALUE);
     }
     let (start, end) = (resolve(start)?, resolve(end)?);
     if (start.flags | end.flags) & DISABLE_TIMING != 0 {
-        return Err(INVALID_RESOURCE_HANDLE);
+        return Err(CudaError::INVALID_RESOURCE_HANDLE);
     }
     let point_of = |event: &Event| event.record().as_ref().map(|record| record.point.at());
     let (Some(from), Some(to)) = (point_of(&start), point_of(&end)) else {
-        return Err(INVALID_RESOURCE_HANDLE);
+        return Err(CudaError::INVALID_RESOURCE_HANDLE);
     };
     let known = end.record().as_ref().and_then(|record| record.elapsed);
     let elapsed = match known {

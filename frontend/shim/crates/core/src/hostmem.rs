@@ -15,11 +15,6 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What CUDA aligns page-locked memory to.
 const PAGE: usize = 4096;
-const INVALID_VALUE: CudaError = CudaError(1);
-const MEMORY_ALLOCATION: CudaError = CudaError(2);
-const ALREADY_REGISTERED: CudaError = CudaError(712);
-const NOT_REGISTERED: CudaError = CudaError(713);
-const NOT_SUPPORTED: CudaError = CudaError(801);
 
 /// cudaHostAllocPortable, Mapped, WriteCombined.
 const ALLOCATE_FLAGS: u32 = 7;
@@ -53,13 +48,13 @@ impl Pinned {
 
     fn register(&mut self, start: usize, size: usize, flags: u32) -> CudaResult {
         if start == 0 || size == 0 || start.checked_add(size).is_none() || flags & !REGISTER_FLAGS != 0 {
-            return Err(INVALID_VALUE);
+            return Err(CudaError::INVALID_VALUE);
         }
         if flags & IO_MEMORY != 0 {
-            return Err(NOT_SUPPORTED);
+            return Err(CudaError::NOT_SUPPORTED);
         }
         if self.overlaps(start, size) {
-            return Err(ALREADY_REGISTERED);
+            return Err(CudaError::HOST_MEMORY_ALREADY_REGISTERED);
         }
         self.0.insert(start, Range { start, size, flags, registered: true });
         Ok(())
@@ -83,7 +78,7 @@ fn pinned_mut() -> RwLockWriteGuard<'static, Pinned> {
 }
 
 fn layout(size: usize) -> CudaResult<Layout> {
-    Layout::from_size_align(size, PAGE).map_err(|_| MEMORY_ALLOCATION)
+    Layout::from_size_align(size, PAGE).map_err(|_| CudaError::MEMORY_ALLOCATION)
 }
 
 /// The pinned range that holds the address.
@@ -94,7 +89,7 @@ pub fn find(address: usize) -> Option<Range> {
 /// Memory of `size` bytes, null for none. Zeroed it is not, as with CUDA.
 pub fn allocate(size: usize, flags: u32) -> CudaResult<*mut u8> {
     if flags & !ALLOCATE_FLAGS != 0 {
-        return Err(INVALID_VALUE);
+        return Err(CudaError::INVALID_VALUE);
     }
     if size == 0 {
         return Ok(std::ptr::null_mut());
@@ -102,7 +97,7 @@ pub fn allocate(size: usize, flags: u32) -> CudaResult<*mut u8> {
     // SAFETY: the size is not 0.
     let memory = unsafe { alloc(layout(size)?) };
     if memory.is_null() {
-        return Err(MEMORY_ALLOCATION);
+        return Err(CudaError::MEMORY_ALLOCATION);
     }
     let start = memory as usize;
     let mut pinned = pinned_mut();
@@ -119,7 +114,7 @@ pub fn free(memory: *mut u8) -> CudaResult {
     if memory.is_null() {
         return Ok(());
     }
-    let range = pinned_mut().remove(memory as usize, false).ok_or(INVALID_VALUE)?;
+    let range = pinned_mut().remove(memory as usize, false).ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: it was allocated with this layout, and taken out of the table by this call alone.
     unsafe { dealloc(memory, layout(range.size)?) };
     Ok(())
@@ -132,7 +127,7 @@ pub fn register(start: usize, size: usize, flags: u32) -> CudaResult {
 
 /// cudaHostUnregister.
 pub fn unregister(start: usize) -> CudaResult {
-    pinned_mut().remove(start, true).map(drop).ok_or(NOT_REGISTERED)
+    pinned_mut().remove(start, true).map(drop).ok_or(CudaError::HOST_MEMORY_NOT_REGISTERED)
 }
 
 #[cfg(test)]
@@ -144,7 +139,7 @@ mod tests {
         let mut pinned = Pinned::default();
         assert_eq!(pinned.register(0x1000, 0x100, 0), Ok(()));
         for (start, size) in [(0x1000, 1), (0x10ff, 1), (0xfff, 2), (0x800, 0x1000), (0x1050, 0x1000)] {
-            assert_eq!(pinned.register(start, size, 0), Err(ALREADY_REGISTERED), "{start:#x}");
+            assert_eq!(pinned.register(start, size, 0), Err(CudaError::HOST_MEMORY_ALREADY_REGISTERED), "{start:#x}");
         }
         assert_eq!(pinned.register(0x1100, 0x100, 1), Ok(()));
         assert_eq!(pinned.find(0x11ff).map(|r| (r.start, r.flags)), Some((0x1100, 1)));
@@ -155,9 +150,9 @@ mod tests {
     fn bad_registrations_are_refused() {
         let mut pinned = Pinned::default();
         for (start, size, flags) in [(0, 8, 0), (8, 0, 0), (usize::MAX, 2, 0), (8, 8, 16)] {
-            assert_eq!(pinned.register(start, size, flags), Err(INVALID_VALUE));
+            assert_eq!(pinned.register(start, size, flags), Err(CudaError::INVALID_VALUE));
         }
-        assert_eq!(pinned.register(8, 8, IO_MEMORY), Err(NOT_SUPPORTED));
+        assert_eq!(pinned.register(8, 8, IO_MEMORY), Err(CudaError::NOT_SUPPORTED));
         assert!(pinned.0.is_empty());
     }
 
@@ -167,24 +162,24 @@ mod tests {
         let start = memory as usize;
         assert_eq!(start % PAGE, 0);
         assert_eq!(find(start + 9_999).map(|range| range.flags), Some(1));
-        assert_eq!(unregister(start), Err(NOT_REGISTERED));
+        assert_eq!(unregister(start), Err(CudaError::HOST_MEMORY_NOT_REGISTERED));
         // SAFETY: inside the allocation.
-        assert_eq!(free(unsafe { memory.add(1) }), Err(INVALID_VALUE));
+        assert_eq!(free(unsafe { memory.add(1) }), Err(CudaError::INVALID_VALUE));
         assert_eq!(free(memory), Ok(()));
         assert_eq!(find(start), None);
 
         let own = vec![0_u8; 64];
         let start = own.as_ptr() as usize;
         register(start, 64, 0).unwrap();
-        assert_eq!(free(start as *mut u8), Err(INVALID_VALUE));
-        assert_eq!((unregister(start), unregister(start)), (Ok(()), Err(NOT_REGISTERED)));
+        assert_eq!(free(start as *mut u8), Err(CudaError::INVALID_VALUE));
+        assert_eq!((unregister(start), unregister(start)), (Ok(()), Err(CudaError::HOST_MEMORY_NOT_REGISTERED)));
     }
 
     #[test]
     fn no_memory_is_null_and_too_much_is_refused() {
         assert_eq!(allocate(0, 0), Ok(std::ptr::null_mut()));
         assert_eq!(free(std::ptr::null_mut()), Ok(()));
-        assert_eq!(allocate(usize::MAX - 4096, 0), Err(MEMORY_ALLOCATION));
-        assert_eq!(allocate(8, 8), Err(INVALID_VALUE));
+        assert_eq!(allocate(usize::MAX - 4096, 0), Err(CudaError::MEMORY_ALLOCATION));
+        assert_eq!(allocate(8, 8), Err(CudaError::INVALID_VALUE));
     }
 }

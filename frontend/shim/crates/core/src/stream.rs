@@ -1,4 +1,4 @@
-//! The stream family: creation, attributes, waiting, host functions, capture queries.
+//! The stream family: creation, waiting, callbacks, queries. Attributes are in `attributes`, capture queries in `capture`.
 //!
 //! Owns what a `cudaStream_t` means: null and the constants name the default streams, everything else is a handle minted
 //! here; what is not a live handle is cudaErrorInvalidResourceHandle. What a stream has pending is `work::order`'s.
@@ -11,24 +11,24 @@
 //! Source: CUDA runtime API, "Stream Management", "Stream synchronization behavior", "Execution Control".
 
 use crate::call::{CudaResult, DefaultStream};
+use crate::event;
 use crate::runtime::{self, HandleKind};
 use crate::work::handle::{decode, encode, Tag};
 use crate::work::order::{Kind, Stream};
 use crate::work::{self, tracking};
-use crate::{call, event};
-use abi::{cudaEvent_t, cudaHostFn_t, cudaStreamCallback_t, cudaStream_t, CudaError};
+use abi::{
+    cudaEvent_t, cudaStreamCallback_t, cudaStreamLegacy, cudaStreamNonBlocking, cudaStreamPerThread, cudaStream_t,
+    CudaError,
+};
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::sync::Arc;
 use tape::generated_operations as operation;
 
-const INVALID_VALUE: CudaError = CudaError(1);
-const INVALID_RESOURCE_HANDLE: CudaError = CudaError(400);
+mod attributes;
+mod capture;
 
-/// cudaStreamLegacy and cudaStreamPerThread.
-const LEGACY: usize = 1;
-const PER_THREAD: usize = 2;
-
-const NON_BLOCKING: c_uint = 1;
+pub use attributes::*;
+pub use capture::*;
 
 /// What cudaDeviceGetStreamPriorityRange answers: the least and the greatest priority.
 pub const PRIORITY_RANGE: (c_int, c_int) = (0, -5);
@@ -38,22 +38,24 @@ pub const PRIORITY_RANGE: (c_int, c_int) = (0, -5);
 pub fn resolve(default: DefaultStream, stream: cudaStream_t) -> CudaResult<Arc<Stream>> {
     let order = &tracking()?.order;
     match (stream as usize, default) {
-        (0, DefaultStream::Legacy) | (LEGACY, _) => Ok(order.legacy.clone()),
-        (0, DefaultStream::PerThread) | (PER_THREAD, _) => Ok(order.per_thread.clone()),
-        (value, _) => decode(Tag::Stream, value).and_then(|number| order.find(number)).ok_or(INVALID_RESOURCE_HANDLE),
+        (0, DefaultStream::Legacy) | (cudaStreamLegacy, _) => Ok(order.legacy.clone()),
+        (0, DefaultStream::PerThread) | (cudaStreamPerThread, _) => Ok(order.per_thread.clone()),
+        (value, _) => {
+            decode(Tag::Stream, value).and_then(|number| order.find(number)).ok_or(CudaError::INVALID_RESOURCE_HANDLE)
+        }
     }
 }
 
 /// As `resolve`, for a stream that was created: the default ones are refused.
 fn created(stream: cudaStream_t) -> CudaResult<Arc<Stream>> {
-    let number = decode(Tag::Stream, stream as usize).ok_or(INVALID_RESOURCE_HANDLE)?;
-    tracking()?.order.find(number).ok_or(INVALID_RESOURCE_HANDLE)
+    let number = decode(Tag::Stream, stream as usize).ok_or(CudaError::INVALID_RESOURCE_HANDLE)?;
+    tracking()?.order.find(number).ok_or(CudaError::INVALID_RESOURCE_HANDLE)
 }
 
 /// Writes a result through a pointer of the program.
 unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
     if place.is_null() {
-        return Err(INVALID_VALUE);
+        return Err(CudaError::INVALID_VALUE);
     }
     // SAFETY: not null, and the program says that it is such a place.
     unsafe { place.write(value) };
@@ -78,8 +80,8 @@ pub unsafe fn cudaStreamCreateWithFlags(pStream: *mut cudaStream_t, flags: c_uin
 }
 
 pub unsafe fn cudaStreamCreateWithPriority(pStream: *mut cudaStream_t, flags: c_uint, priority: c_int) -> CudaResult {
-    if pStream.is_null() || flags & !NON_BLOCKING != 0 {
-        return Err(INVALID_VALUE);
+    if pStream.is_null() || flags & !cudaStreamNonBlocking != 0 {
+        return Err(CudaError::INVALID_VALUE);
     }
     let order = &tracking()?.order;
     // A priority outside the range is the nearest one inside, says CUDA's documentation.
@@ -87,7 +89,7 @@ pub unsafe fn cudaStreamCreateWithPriority(pStream: *mut cudaStream_t, flags: c_
     let priority = priority.clamp(greatest, least);
     let number = runtime::mint(HandleKind::Stream)?;
     work::append(|w| operation::stream_create(w, number, flags, priority))?;
-    let kind = if flags & NON_BLOCKING != 0 { Kind::NonBlocking } else { Kind::Blocking };
+    let kind = if flags & cudaStreamNonBlocking != 0 { Kind::NonBlocking } else { Kind::Blocking };
     order.add(Stream::new(number, kind, flags, priority));
     // SAFETY: the caller's promise; not null.
     unsafe { give(pStream, encode(Tag::Stream, number) as cudaStream_t) }
@@ -95,7 +97,7 @@ pub unsafe fn cudaStreamCreateWithPriority(pStream: *mut cudaStream_t, flags: c_
 
 pub unsafe fn cudaStreamDestroy(stream: cudaStream_t) -> CudaResult {
     let number = created(stream)?.number;
-    tracking()?.order.remove(number).ok_or(INVALID_RESOURCE_HANDLE)?;
+    tracking()?.order.remove(number).ok_or(CudaError::INVALID_RESOURCE_HANDLE)?;
     work::append(|w| operation::stream_destroy(w, number))
 }
 
@@ -115,7 +117,7 @@ pub unsafe fn cudaStreamAddCallback(
     flags: c_uint,
 ) -> CudaResult {
     let Some(callback) = callback.filter(|_| flags == 0) else {
-        return Err(INVALID_VALUE);
+        return Err(CudaError::INVALID_VALUE);
     };
     then(default, stream, |waited| {
         let status = waited.err().unwrap_or(CudaError(0));
@@ -131,7 +133,7 @@ pub unsafe fn cudaStreamWaitEvent(
     flags: c_uint,
 ) -> CudaResult {
     if flags & !event::EXTERNAL != 0 {
-        return Err(INVALID_VALUE);
+        return Err(CudaError::INVALID_VALUE);
     }
     let stream = resolve(default, stream)?;
     let event = event::resolve(event)?;
@@ -161,4 +163,9 @@ pub unsafe fn cudaStreamGetDevice(default: DefaultStream, hStream: cudaStream_t,
     resolve(default, hStream)?;
     // SAFETY: the caller's promise.
     unsafe { give(device, 0) }
+}
+
+pub unsafe fn cudaCtxResetPersistingL2Cache() -> CudaResult {
+    // Persisting lines are a hint; nothing here keeps them.
+    tracking().map(drop)
 }

@@ -51,9 +51,6 @@ pub fn tracking() -> CudaResult<&'static Tracking> {
     Ok(session_and_tracking()?.1)
 }
 
-/// cudaErrorNotReady: an answer, and not one that ends a wait.
-pub const NOT_READY: CudaError = CudaError(600);
-
 /// The value of an answer that arrived.
 fn value_of(answer: Answer) -> CudaResult<u64> {
     check(answer.error).map(|()| answer.value)
@@ -92,11 +89,7 @@ pub fn request(write: impl FnOnce(&mut Writer, u32)) -> CudaResult<u64> {
 ///
 /// # Safety
 /// Every row of the destination is writable until this returns.
-pub unsafe fn read(
-    stream: &Stream,
-    destination: Destination,
-    write: impl FnOnce(&mut Writer, u32),
-) -> CudaResult {
+pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce(&mut Writer, u32)) -> CudaResult {
     let (session, tracking) = session_and_tracking()?;
     let start = tracking.order.begin();
     // SAFETY: the caller's promise.
@@ -113,7 +106,7 @@ fn idle(session: &Session) -> CudaResult {
 /// Waits for a status. `done` is called when the answer says that the wait is over, with whatever error.
 fn wait(session: &Session, write: impl FnOnce(&mut Writer, u32), done: impl FnOnce()) -> CudaResult {
     let answer = session.request(write).map_err(error_of)?;
-    if CudaError(answer.error) != NOT_READY {
+    if CudaError(answer.error) != CudaError::NOT_READY {
         done();
     }
     value_of(answer).map(drop)

@@ -6,6 +6,7 @@
 //! Locking: one mutex around both; a caller that mints or releases an address holds it until the record is appended
 //! (`allocator`), the others for one lookup.
 
+use super::pools::Pool;
 use crate::allocator::{Allocation, Allocator, Refused};
 use client::Welcome;
 use std::collections::BTreeMap;
@@ -17,12 +18,17 @@ pub struct Live {
     pub allocator: Allocator,
     /// Start -> size of variables at addresses of the host's.
     told: BTreeMap<u64, u64>,
+    pub pool: Pool,
 }
 
 impl Live {
     fn new(welcome: &Welcome) -> Self {
         let Welcome { window_base, window_size, memory_quota, .. } = *welcome;
-        Self { allocator: Allocator::new(window_base, window_size, memory_quota), told: BTreeMap::new() }
+        Self {
+            allocator: Allocator::new(window_base, window_size, memory_quota),
+            told: BTreeMap::new(),
+            pool: Pool::default(),
+        }
     }
 
     /// Everything forgotten: the device was reset.
@@ -79,8 +85,8 @@ impl Addresses {
 impl From<Refused> for abi::CudaError {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::OutOfMemory => Self(2),
-            Refused::NotAllocated => Self(1),
+            Refused::OutOfMemory => Self::MEMORY_ALLOCATION,
+            Refused::NotAllocated => Self::INVALID_VALUE,
         }
     }
 }
@@ -112,7 +118,9 @@ mod tests {
         let addresses = addresses();
         assert!(!addresses.is_device(0x5555_0000));
         addresses.tell(0x5555_0000, 64);
-        assert!(addresses.is_device(0x5555_003f) && addresses.holds(0x5555_0010, 48) && !addresses.holds(0x5555_0010, 49));
+        assert!(
+            addresses.is_device(0x5555_003f) && addresses.holds(0x5555_0010, 48) && !addresses.holds(0x5555_0010, 49)
+        );
         assert!(!addresses.is_device(0x5555_0040) && !addresses.is_device(0x5554_ffff));
     }
 

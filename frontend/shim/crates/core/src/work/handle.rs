@@ -1,4 +1,4 @@
-//! The values that the program holds as `cudaStream_t` and `cudaEvent_t`, and the numbers they stand for on the tape.
+//! The values that the program holds as `cudaStream_t`, `cudaEvent_t` and `cudaMemPool_t`, and the numbers they stand for on the tape.
 //!
 //! A value is a tag above a 32-bit number. The tags make it a non-canonical address on x86-64 and an unmapped one
 //! elsewhere: a program that wrongly dereferences a handle faults at once instead of reading something. An event is never
@@ -13,6 +13,7 @@ const FIRST: u32 = 16;
 pub enum Tag {
     Stream = 0x00F5_7A3E,
     Event = 0x00F5_7E7E,
+    Pool = 0x00F5_7B0B,
 }
 
 /// The opaque value of a handle.

@@ -15,9 +15,9 @@
 //!
 //! Locking: `streams` is read-locked briefly, never while anything waits; the marks are atomics.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -35,6 +35,8 @@ pub struct Stream {
     pub kind: Kind,
     pub flags: u32,
     pub priority: i32,
+    /// Attributes that the program has set, as the bytes of their values.
+    pub attributes: Mutex<BTreeMap<i32, [u8; 64]>>,
     /// The latest work.
     last: AtomicU64,
     /// The latest work of the legacy stream that the latest work of this (blocking) stream waits for.
@@ -45,8 +47,8 @@ pub struct Stream {
 
 impl Stream {
     pub fn new(number: u32, kind: Kind, flags: u32, priority: i32) -> Self {
-        let (last, behind_legacy, complete) = Default::default();
-        Self { number, kind, flags, priority, last, behind_legacy, complete }
+        let (attributes, last, behind_legacy, complete) = Default::default();
+        Self { number, kind, flags, priority, attributes, last, behind_legacy, complete }
     }
 }
 

@@ -1,0 +1,178 @@
+//! The memory family: allocation, sets, copies, pinned memory, what a pointer is.
+//!
+//! One file per part: `addresses` (what is live), `shape` (boxes of rows), `copy` (what every copy does), `copies` and `sets`
+//! (the API's functions), `host` (pinned memory), `pools` (the default memory pool). This file has allocation and the queries.
+//!
+//! Allocation is deferred: the address is minted here, out of memory is known from the quota. The allocator's lock is held
+//! until the record is appended, so that an address that is minted again comes after its release on the tape.
+//!
+//! Source: CUDA runtime API, "Memory Management", "Stream Ordered Memory Allocator".
+
+mod addresses;
+mod copies;
+mod copy;
+mod host;
+mod pools;
+mod sets;
+mod shape;
+
+pub use addresses::Addresses;
+pub use copies::*;
+pub use host::*;
+pub use pools::{
+    cudaDeviceGetDefaultMemPool, cudaDeviceGetMemPool, cudaDeviceSetMemPool, cudaMemPoolGetAttribute,
+    cudaMemPoolSetAttribute, cudaMemPoolTrimTo,
+};
+pub use sets::*;
+
+use crate::call::{CudaResult, DefaultStream};
+use crate::work::{self, tracking};
+use crate::{hostmem, stream};
+use abi::{cudaExtent, cudaMemPool_t, cudaPitchedPtr, cudaPointerAttributes, cudaStream_t, CudaError};
+use std::ffi::c_void;
+use tape::generated_operations as operation;
+
+/// Rows of a pitched allocation start at multiples of this, as on NVIDIA's devices.
+const PITCH: usize = 512;
+
+/// Mints an address and appends its ALLOCATE; null for no bytes.
+fn allocate(size: usize) -> CudaResult<*mut c_void> {
+    if size == 0 {
+        return Ok(std::ptr::null_mut());
+    }
+    let mut live = tracking()?.addresses.lock();
+    let address = live.allocator.allocate(size as u64)?;
+    if let Err(error) = work::append(|w| operation::allocate(w, address, size as u64)) {
+        live.allocator.free(address)?;
+        return Err(error);
+    }
+    Ok(address as *mut c_void)
+}
+
+fn free(pointer: *mut c_void) -> CudaResult {
+    if pointer.is_null() {
+        return Ok(());
+    }
+    let address = pointer as u64;
+    let mut live = tracking()?.addresses.lock();
+    live.allocator.free(address)?;
+    live.pool.remove(address);
+    work::append(|w| operation::free(w, address))
+}
+
+/// Allocates rows of `width` bytes; returns the pointer and the pitch.
+fn allocate_rows(width: usize, rows: Option<usize>) -> CudaResult<(*mut c_void, usize)> {
+    let pitch = width.checked_next_multiple_of(PITCH).ok_or(CudaError::MEMORY_ALLOCATION)?;
+    let size = rows.and_then(|rows| pitch.checked_mul(rows)).ok_or(CudaError::MEMORY_ALLOCATION)?;
+    Ok((allocate(size)?, pitch))
+}
+
+pub unsafe fn cudaMalloc(devPtr: *mut *mut c_void, size: usize) -> CudaResult {
+    if devPtr.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let pointer = allocate(size)?;
+    // SAFETY: not null, and the program says that it is a pointer's place.
+    unsafe { devPtr.write(pointer) };
+    Ok(())
+}
+
+pub unsafe fn cudaMallocPitch(devPtr: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) -> CudaResult {
+    if devPtr.is_null() || pitch.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let (pointer, bytes) = allocate_rows(width, Some(height))?;
+    // SAFETY: as above.
+    unsafe {
+        devPtr.write(pointer);
+        pitch.write(bytes);
+    }
+    Ok(())
+}
+
+pub unsafe fn cudaMalloc3D(pitchedDevPtr: *mut cudaPitchedPtr, extent: cudaExtent) -> CudaResult {
+    if pitchedDevPtr.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let (ptr, pitch) = allocate_rows(extent.width, extent.height.checked_mul(extent.depth))?;
+    // SAFETY: as above.
+    unsafe { pitchedDevPtr.write(cudaPitchedPtr { ptr, pitch, xsize: extent.width, ysize: extent.height }) };
+    Ok(())
+}
+
+pub unsafe fn cudaMallocAsync(
+    default: DefaultStream,
+    devPtr: *mut *mut c_void,
+    size: usize,
+    hStream: cudaStream_t,
+) -> CudaResult {
+    stream::resolve(default, hStream)?;
+    // SAFETY: the caller's promise. The tape's order is the stream's order, and stricter.
+    unsafe { cudaMalloc(devPtr, size) }?;
+    // SAFETY: it was written just now.
+    let address = unsafe { devPtr.read() } as u64;
+    if address != 0 {
+        tracking()?.addresses.lock().pool.add(address, size as u64);
+    }
+    Ok(())
+}
+
+pub unsafe fn cudaMallocFromPoolAsync(
+    default: DefaultStream,
+    ptr: *mut *mut c_void,
+    size: usize,
+    memPool: cudaMemPool_t,
+    stream: cudaStream_t,
+) -> CudaResult {
+    pools::check(memPool)?;
+    // SAFETY: the caller's promise.
+    unsafe { cudaMallocAsync(default, ptr, size, stream) }
+}
+
+pub unsafe fn cudaFree(devPtr: *mut c_void) -> CudaResult {
+    free(devPtr)
+}
+
+pub unsafe fn cudaFreeAsync(default: DefaultStream, devPtr: *mut c_void, hStream: cudaStream_t) -> CudaResult {
+    stream::resolve(default, hStream)?;
+    if devPtr.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    free(devPtr)
+}
+
+pub unsafe fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> CudaResult {
+    if free.is_null() || total.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let live = tracking()?.addresses.lock();
+    let bytes = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    // SAFETY: not null, and the program says that they are such places.
+    unsafe {
+        free.write(bytes(live.allocator.available()));
+        total.write(bytes(live.allocator.quota()));
+    }
+    Ok(())
+}
+
+pub unsafe fn cudaPointerGetAttributes(attributes: *mut cudaPointerAttributes, ptr: *const c_void) -> CudaResult {
+    if attributes.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: an all-zero value of this C struct is valid: unregistered, no pointers.
+    let mut found: cudaPointerAttributes = unsafe { std::mem::zeroed() };
+    if tracking()?.addresses.lock().find(ptr as u64).is_some() {
+        (found.type_, found.device) = (abi::cudaMemoryTypeDevice, 0);
+        found.devicePointer = ptr.cast_mut();
+    } else if hostmem::find(ptr as usize).is_some() {
+        (found.type_, found.device) = (abi::cudaMemoryTypeHost, 0);
+        found.hostPointer = ptr.cast_mut();
+    } else {
+        // CUDA's answer for memory it does not know: no device.
+        (found.type_, found.device) = (abi::cudaMemoryTypeUnregistered, -2);
+        found.hostPointer = ptr.cast_mut();
+    }
+    // SAFETY: not null, and the program says that it is such a place.
+    unsafe { attributes.write(found) };
+    Ok(())
+}

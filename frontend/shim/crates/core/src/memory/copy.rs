@@ -1,0 +1,172 @@
+//! What every copy does, whichever function asked for it.
+//!
+//! Owns the directions: to the device (deferred: the source is captured, straight into the tape, before the call returns; WRITE
+//! records of at most 1 MiB), within the device (deferred, COPY), to the guest (READ: one round trip for each row set, hence one
+//! unless slices have gaps), within the guest (here and now). An asynchronous copy to the guest returns when the data is there,
+//! which CUDA does for pageable memory and allows for pinned memory.
+//!
+//! Where a pointer lies decides, as it does in CUDA since unified addressing; the declared kind must not contradict it: what
+//! is declared device memory must be. Device ranges must lie in one live allocation or variable.
+//!
+//! Source: CUDA runtime API, "Memory Management", "API synchronization behavior"; protos/tape.md, "Records", "Addresses".
+
+use super::shape::{parts, pieces, Extent, Layout, Part};
+use crate::call::CudaResult;
+use crate::hostmem;
+use crate::module;
+use crate::work::order::Stream;
+use crate::work::{self, tracking};
+use abi::{cudaMemcpyKind, CudaError};
+use client::Destination;
+use std::ffi::c_void;
+use tape::generated_operations as operation;
+use tape::MAX_TAIL_BYTES;
+
+/// Bit 63 of an address operand: relative to a variable.
+const VARIABLE_RELATIVE: u64 = 1 << 63;
+const VARIABLE_SHIFT: u32 = 32;
+
+/// Where the program says that memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Host,
+    Device,
+    /// cudaMemcpyDefault.
+    Anywhere,
+}
+
+/// Destination and source of a kind of copy.
+pub fn places(kind: cudaMemcpyKind) -> CudaResult<(Place, Place)> {
+    match kind {
+        abi::cudaMemcpyHostToHost => Ok((Place::Host, Place::Host)),
+        abi::cudaMemcpyHostToDevice => Ok((Place::Device, Place::Host)),
+        abi::cudaMemcpyDeviceToHost => Ok((Place::Host, Place::Device)),
+        abi::cudaMemcpyDeviceToDevice => Ok((Place::Device, Place::Device)),
+        abi::cudaMemcpyDefault => Ok((Place::Anywhere, Place::Anywhere)),
+        _ => Err(CudaError::INVALID_MEMCPY_DIRECTION),
+    }
+}
+
+/// Where memory is.
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    Host(*mut u8),
+    /// An operand of the tape: a device address, or one relative to a variable.
+    Device(u64),
+}
+
+/// One end of a copy.
+#[derive(Debug, Clone, Copy)]
+pub struct End {
+    start: Start,
+    layout: Layout,
+}
+
+impl End {
+    /// Memory at a pointer of the program, in rows as `layout` says.
+    pub fn at(pointer: *const c_void, place: Place, layout: Layout, extent: &Extent) -> CudaResult<Self> {
+        if layout.pitch < extent.width {
+            return Err(CudaError::INVALID_PITCH_VALUE);
+        }
+        let span = layout.span(extent).ok_or(CudaError::INVALID_VALUE)?;
+        let (addresses, address) = (&tracking()?.addresses, pointer as u64);
+        let start = if addresses.is_device(address) {
+            if !addresses.holds(address, span) {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            Start::Device(address)
+        } else {
+            // Pinned memory is memory of the device too, to CUDA.
+            let contradicted = place == Place::Device && hostmem::find(pointer as usize).is_none();
+            if pointer.is_null() || contradicted || address.checked_add(span).is_none() {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            Start::Host(pointer.cast_mut().cast())
+        };
+        Ok(Self { start, layout })
+    }
+
+    /// `count` bytes of a variable, from `offset` on.
+    pub fn variable(symbol: *const c_void, offset: usize, count: usize) -> CudaResult<Self> {
+        let (variable, size) = module::variable_of(symbol)?;
+        let offset = u32::try_from(offset).map_err(|_| CudaError::INVALID_VALUE)?;
+        if (offset as usize).checked_add(count).is_none_or(|end| end > size) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let operand = VARIABLE_RELATIVE | u64::from(variable) << VARIABLE_SHIFT | u64::from(offset);
+        Ok(Self { start: Start::Device(operand), layout: Layout::plane(count as u64) })
+    }
+}
+
+/// Copies a box. Nothing is done, and the ends need not be valid, when it is empty: callers check that first.
+///
+/// # Safety
+/// Ends that are host memory are readable (the source) and writable (the destination) for the box.
+pub unsafe fn copy(stream: &Stream, to: End, from: End, extent: Extent) -> CudaResult {
+    let (to_pitch, from_pitch) = (to.layout.pitch, from.layout.pitch);
+    for part in parts(extent, to.layout, from.layout) {
+        match (to.start, from.start) {
+            // SAFETY: the caller's promise.
+            (Start::Device(to), Start::Host(from)) => unsafe { upload(stream, to, to_pitch, from, from_pitch, part) }?,
+            (Start::Device(to), Start::Device(from)) => work::defer(stream, |w| {
+                let (to, from) = (to + part.to, from + part.from);
+                operation::copy(w, to, to_pitch, from, from_pitch, part.width, part.height, stream.number);
+            })?,
+            (Start::Host(to), Start::Device(from)) => {
+                let (width, height) = (part.width as usize, part.height as usize);
+                // SAFETY: the caller's promise; the part lies in the box.
+                let ptr = unsafe { to.add(part.to as usize) };
+                let destination = Destination { ptr, pitch: to_pitch as usize, width, height };
+                let from = from + part.from;
+                // SAFETY: as above.
+                unsafe {
+                    work::read(stream, destination, |w, slot| {
+                        operation::read(w, from, from_pitch, part.width, part.height, stream.number, slot);
+                    })
+                }?;
+            }
+            // SAFETY: the caller's promise.
+            (Start::Host(to), Start::Host(from)) => unsafe { move_rows(to, to_pitch, from, from_pitch, part) },
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// The rows are readable.
+unsafe fn upload(stream: &Stream, to: u64, to_pitch: u64, from: *mut u8, from_pitch: u64, part: Part) -> CudaResult {
+    for piece in pieces(part, to_pitch, from_pitch, MAX_TAIL_BYTES as u64) {
+        let (width, height) = (piece.width as usize, piece.height as usize);
+        let (address, number) = (to + piece.to, stream.number);
+        let row = |row: usize| {
+            let offset = piece.from as usize + row * from_pitch as usize;
+            // SAFETY: the caller's promise; the piece lies in the part.
+            unsafe { std::slice::from_raw_parts(from.add(offset).cast_const(), width) }
+        };
+        work::defer(stream, |w| {
+            if height == 1 {
+                operation::write(w, address, piece.width, piece.width, 1, number, row(0));
+                return;
+            }
+            operation::write_with(w, address, to_pitch, piece.width, piece.height, number, width * height, |data| {
+                for (number, packed) in data.chunks_exact_mut(width).enumerate() {
+                    packed.copy_from_slice(row(number));
+                }
+            });
+        })?;
+    }
+    Ok(())
+}
+
+/// # Safety
+/// The rows are readable and writable.
+unsafe fn move_rows(to: *mut u8, to_pitch: u64, from: *mut u8, from_pitch: u64, part: Part) {
+    for row in 0..part.height {
+        let (to_offset, from_offset) = (part.to + row * to_pitch, part.from + row * from_pitch);
+        // SAFETY: the caller's promise; `copy` allows overlap.
+        unsafe {
+            let from = from.add(from_offset as usize);
+            std::ptr::copy(from, to.add(to_offset as usize), part.width as usize);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Pinned memory as the API has it; the ranges themselves are `hostmem`'s. All of it is local.
+
+use crate::call::CudaResult;
+use crate::hostmem;
+use abi::CudaError;
+use std::ffi::{c_uint, c_void};
+
+pub unsafe fn cudaMallocHost(ptr: *mut *mut c_void, size: usize) -> CudaResult {
+    // SAFETY: the caller's promise.
+    unsafe { cudaHostAlloc(ptr, size, 0) }
+}
+
+pub unsafe fn cudaHostAlloc(pHost: *mut *mut c_void, size: usize, flags: c_uint) -> CudaResult {
+    if pHost.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let memory = hostmem::allocate(size, flags)?;
+    // SAFETY: not null, and the program says that it is a pointer's place.
+    unsafe { pHost.write(memory.cast()) };
+    Ok(())
+}
+
+pub unsafe fn cudaFreeHost(ptr: *mut c_void) -> CudaResult {
+    hostmem::free(ptr.cast())
+}
+
+pub unsafe fn cudaHostRegister(ptr: *mut c_void, size: usize, flags: c_uint) -> CudaResult {
+    hostmem::register(ptr as usize, size, flags)
+}
+
+pub unsafe fn cudaHostUnregister(ptr: *mut c_void) -> CudaResult {
+    hostmem::unregister(ptr as usize)
+}
+
+pub unsafe fn cudaHostGetFlags(pFlags: *mut c_uint, pHost: *mut c_void) -> CudaResult {
+    let found = hostmem::find(pHost as usize).filter(|_| !pFlags.is_null()).ok_or(CudaError::INVALID_VALUE)?;
+    // SAFETY: not null, and the program says that it is such a place.
+    unsafe { pFlags.write(found.flags) };
+    Ok(())
+}

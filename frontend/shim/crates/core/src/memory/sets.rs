@@ -1,0 +1,115 @@
+//! cudaMemset and its kin: all deferred, one MEMSET record each (one for each slice when slices have gaps).
+
+use super::shape::{parts, Extent, Layout};
+use crate::call::{CudaResult, DefaultStream};
+use crate::stream;
+use crate::work::{self, tracking};
+use abi::{cudaExtent, cudaPitchedPtr, cudaStream_t, CudaError};
+use std::ffi::{c_int, c_void};
+use tape::generated_operations as operation;
+
+/// Sets a box of bytes at `start` to the low byte of the value.
+fn set(
+    default: DefaultStream,
+    stream: cudaStream_t,
+    start: *mut c_void,
+    layout: Layout,
+    value: c_int,
+    extent: Extent,
+) -> CudaResult {
+    let stream = stream::resolve(default, stream)?;
+    if extent.is_empty() {
+        return Ok(());
+    }
+    let address = start as u64;
+    let rows_overlap = extent.height > 1 && layout.pitch < extent.width;
+    let span = layout.span(&extent).ok_or(CudaError::INVALID_VALUE)?;
+    if rows_overlap || !tracking()?.addresses.holds(address, span) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // The low byte is the value, says CUDA's documentation.
+    let value = u32::from(value.to_le_bytes()[0]);
+    for part in parts(extent, layout, layout) {
+        let (address, pitch) = (address + part.to, layout.pitch.max(part.width));
+        work::defer(&stream, |w| {
+            operation::memset(w, address, pitch, part.width, part.height, value, 1, stream.number);
+        })?;
+    }
+    Ok(())
+}
+
+fn plane(pitch: usize, width: usize, height: usize) -> (Layout, Extent) {
+    (Layout::plane(pitch as u64), Extent::plane(width as u64, height as u64))
+}
+
+fn volume(pitched: &cudaPitchedPtr, extent: cudaExtent) -> CudaResult<(Layout, Extent)> {
+    let (pitch, rows) = (pitched.pitch as u64, pitched.ysize as u64);
+    let slice = pitch.checked_mul(rows).ok_or(CudaError::INVALID_VALUE)?;
+    let cudaExtent { width, height, depth } = extent;
+    if extent.depth > 1 && rows < height as u64 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok((Layout { pitch, slice }, Extent { width: width as u64, height: height as u64, depth: depth as u64 }))
+}
+
+pub unsafe fn cudaMemset(default: DefaultStream, devPtr: *mut c_void, value: c_int, count: usize) -> CudaResult {
+    let (layout, extent) = plane(count, count, 1);
+    set(default, std::ptr::null_mut(), devPtr, layout, value, extent)
+}
+
+pub unsafe fn cudaMemset2D(
+    default: DefaultStream,
+    devPtr: *mut c_void,
+    pitch: usize,
+    value: c_int,
+    width: usize,
+    height: usize,
+) -> CudaResult {
+    let (layout, extent) = plane(pitch, width, height);
+    set(default, std::ptr::null_mut(), devPtr, layout, value, extent)
+}
+
+pub unsafe fn cudaMemset3D(
+    default: DefaultStream,
+    pitchedDevPtr: cudaPitchedPtr,
+    value: c_int,
+    extent: cudaExtent,
+) -> CudaResult {
+    let (layout, extent) = volume(&pitchedDevPtr, extent)?;
+    set(default, std::ptr::null_mut(), pitchedDevPtr.ptr, layout, value, extent)
+}
+
+pub unsafe fn cudaMemsetAsync(
+    default: DefaultStream,
+    devPtr: *mut c_void,
+    value: c_int,
+    count: usize,
+    stream: cudaStream_t,
+) -> CudaResult {
+    let (layout, extent) = plane(count, count, 1);
+    set(default, stream, devPtr, layout, value, extent)
+}
+
+pub unsafe fn cudaMemset2DAsync(
+    default: DefaultStream,
+    devPtr: *mut c_void,
+    pitch: usize,
+    value: c_int,
+    width: usize,
+    height: usize,
+    stream: cudaStream_t,
+) -> CudaResult {
+    let (layout, extent) = plane(pitch, width, height);
+    set(default, stream, devPtr, layout, value, extent)
+}
+
+pub unsafe fn cudaMemset3DAsync(
+    default: DefaultStream,
+    pitchedDevPtr: cudaPitchedPtr,
+    value: c_int,
+    extent: cudaExtent,
+    stream: cudaStream_t,
+) -> CudaResult {
+    let (layout, extent) = volume(&pitchedDevPtr, extent)?;
+    set(default, stream, pitchedDevPtr.ptr, layout, value, extent)
+}
