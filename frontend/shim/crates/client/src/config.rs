@@ -148,10 +148,9 @@ impl Config {
     /// # Errors
     /// As [`Config::from_env`].
     pub fn from_variables<V: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<V>) -> Result<Self, ConfigError> {
-        let raw = |name: &str| variable(name).map(|v| v.as_ref().to_owned()).filter(|v| !v.is_empty());
-        let text = |name: &str| match raw(name).map(|v| v.into_string()) {
+        let text = |name: &str| match variable(name).map(|value| value.as_ref().to_owned().into_string()) {
             None => Ok(None),
-            Some(Ok(text)) => Ok(Some(text)),
+            Some(Ok(text)) => Ok(Some(text).filter(|text| !text.is_empty())),
             Some(Err(_)) => Err(ConfigError(format!("{name} is not valid UTF-8"))),
         };
         let Some(host) = text("FARLANE_HOST")? else {
@@ -177,7 +176,7 @@ impl Config {
         }
         // A program of several processes leaves one report for each.
         config.report =
-            raw("FARLANE_REPORT").map(|name| PathBuf::from(name.replace("%p", &std::process::id().to_string())));
+            text("FARLANE_REPORT")?.map(|name| PathBuf::from(name.replace("%p", &std::process::id().to_string())));
         Ok(config)
     }
 }

@@ -22,6 +22,9 @@ mod session;
 mod transport;
 mod waiter;
 
+#[cfg(test)]
+mod tests;
+
 pub use config::{Config, ConfigError, Endpoint, Mode};
 pub use counters::{Counter, Counters};
 pub use error::{Failure, OpenError, OpenReason};
