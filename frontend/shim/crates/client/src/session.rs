@@ -152,6 +152,15 @@ impl Session {
         if self.mode == Mode::None {
             return self.defer_fenced(write);
         }
+        self.defer_part(write)
+    }
+
+    /// As `defer`, for records behind which the same call appends more: in mode none the wait is the last append's.
+    ///
+    /// # Errors
+    /// [`Failure::Dead`].
+    #[inline]
+    pub fn defer_part(&self, write: impl FnOnce(&mut Writer)) -> Result<(), Failure> {
         let mut outbox = self.shared.lock_running()?;
         append(&mut outbox, &self.shared.timer, write)?;
         if outbox.is_full() {
