@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from farlane_codegen import api_table, errors_table, protobuf, python_operations, rust_exports, rust_operations, tape_table
+from farlane_codegen import (
+    api_table,
+    coverage_page,
+    errors_table,
+    protobuf,
+    python_operations,
+    rust_exports,
+    rust_operations,
+    tape_table,
+    thin_libraries,
+)
 
 
 def outputs(root: Path) -> dict[Path, str]:
@@ -22,7 +32,12 @@ def outputs(root: Path) -> dict[Path, str]:
         crates / "abi/src/generated_attributes.rs": errors_table.emit_rust_attributes(attributes),
         backend / "handlers/generated_operations.py": python_operations.emit(tape),
         backend / "generated_errors.py": errors_table.emit_python_errors(errors),
+        root / "docs/coverage.md": coverage_page.emit(api),
     }
+    for version in api_table.VERSIONS:
+        thin = shim / f"thin/generated_libcudart_{version}"
+        files[thin.with_suffix(".S")] = thin_libraries.emit_assembly(api, version)
+        files[thin.with_suffix(".map")] = thin_libraries.emit_version_script(api, version)
     for name, text in protobuf.emit_python(protos).items():
         files[protos / "farlane/v1" / name] = text
     rust = crates / "client/src/generated_farlane_v1.rs"

@@ -42,7 +42,8 @@ pub enum Function {
     cudaDeviceFlushGPUDirectRDMAWrites,
     cudaDeviceGetTexture1DLinearMaxWidth,
     cudaDriverGetVersion,
-    cudaRuntimeGetVersion,
+    cudaRuntimeGetVersion_v12,
+    cudaRuntimeGetVersion_v13,
     cudaDeviceGetHostAtomicCapabilities,
     cudaDeviceGetP2PAtomicCapabilities,
     cudaProfilerStart,
@@ -212,7 +213,8 @@ impl Function {
             Self::cudaDeviceFlushGPUDirectRDMAWrites => "cudaDeviceFlushGPUDirectRDMAWrites",
             Self::cudaDeviceGetTexture1DLinearMaxWidth => "cudaDeviceGetTexture1DLinearMaxWidth",
             Self::cudaDriverGetVersion => "cudaDriverGetVersion",
-            Self::cudaRuntimeGetVersion => "cudaRuntimeGetVersion",
+            Self::cudaRuntimeGetVersion_v12 => "cudaRuntimeGetVersion",
+            Self::cudaRuntimeGetVersion_v13 => "cudaRuntimeGetVersion",
             Self::cudaDeviceGetHostAtomicCapabilities => "cudaDeviceGetHostAtomicCapabilities",
             Self::cudaDeviceGetP2PAtomicCapabilities => "cudaDeviceGetP2PAtomicCapabilities",
             Self::cudaProfilerStart => "cudaProfilerStart",
@@ -481,8 +483,13 @@ pub unsafe extern "C" fn farlane_cudaDriverGetVersion(driverVersion: *mut c_int)
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn farlane_cudaRuntimeGetVersion(runtimeVersion: *mut c_int) -> cudaError_t {
-    call::enter(Function::cudaRuntimeGetVersion, || unsafe { device::cudaRuntimeGetVersion(runtimeVersion) })
+pub unsafe extern "C" fn farlane_cudaRuntimeGetVersion_v12(runtimeVersion: *mut c_int) -> cudaError_t {
+    call::enter(Function::cudaRuntimeGetVersion_v12, || unsafe { device::cudaRuntimeGetVersion_v12(runtimeVersion) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaRuntimeGetVersion_v13(runtimeVersion: *mut c_int) -> cudaError_t {
+    call::enter(Function::cudaRuntimeGetVersion_v13, || unsafe { device::cudaRuntimeGetVersion_v13(runtimeVersion) })
 }
 
 #[no_mangle]

@@ -1,0 +1,97 @@
+"""Builds the shim into frontend/lib/: the core library with cargo, the thin libcudart replacements with the C compiler.
+
+Usage: python frontend/shim/build.py [--debug]
+
+Libraries are replaced by renaming: a process that has the old ones loaded keeps them. Needs cargo and cc, no CUDA. The thin libraries
+are generated assembly (thin/): they carry NVIDIA's SONAMEs and symbol versions and find the core beside themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+SHIM = Path(__file__).resolve().parent
+LIBRARY_FOLDER = SHIM.parent / "lib"
+CORE = "libfarlane_core.so"
+VERSIONS = ("12", "13")
+
+
+class BuildError(Exception):
+    """Something is missing or failed; the message says what to do."""
+
+
+def _tool(environment: str, name: str, hint: str) -> str:
+    wanted = os.environ.get(environment, name)
+    found = shutil.which(wanted)
+    if found is None:
+        raise BuildError(f"{wanted} was not found: {hint}")
+    return found
+
+
+def _run(command: list[str]) -> None:
+    if subprocess.run(command, cwd=SHIM, check=False).returncode != 0:
+        raise BuildError(f"this command failed (its messages are above): {' '.join(command)}")
+
+
+def _install(built: Path, name: str) -> None:
+    partial = LIBRARY_FOLDER / f".{name}.{os.getpid()}"
+    shutil.copy2(built, partial)
+    partial.replace(LIBRARY_FOLDER / name)
+
+
+def build_core(*, debug: bool) -> None:
+    """The core library, by cargo, with the versions of Cargo.lock."""
+    cargo = _tool("CARGO", "cargo", "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo")
+    profile = "debug" if debug else "release"
+    command = [cargo, "build", "--locked", "--quiet", "--package", "farlane_core"]
+    _run(command if debug else [*command, "--release"])
+    target = Path(os.environ.get("CARGO_TARGET_DIR", SHIM / "target"))
+    _install(SHIM / target / profile / CORE, CORE)
+
+
+def build_thin(version: str) -> None:
+    """libcudart.so.<version>: jumps into the core library, which must be there already."""
+    compiler = _tool("CC", "cc", "install a C compiler (gcc or clang)")
+    soname = f"libcudart.so.{version}"
+    source = SHIM / "thin" / f"generated_libcudart_{version}.S"
+    partial = LIBRARY_FOLDER / f".{soname}.link.{os.getpid()}"
+    linker = [
+        f"-soname,{soname}",
+        f"--version-script,{source.with_suffix('.map')}",
+        "-rpath,$ORIGIN",
+        "--no-undefined",
+        "-z,relro",
+        "-z,now",
+        "-z,noexecstack",
+    ]
+    command = [compiler, "-shared", "-nostdlib", "-o", str(partial), str(source)]
+    command += [f"-L{LIBRARY_FOLDER}", "-lfarlane_core", *(f"-Wl,{option}" for option in linker)]
+    try:
+        _run(command)
+        partial.replace(LIBRARY_FOLDER / soname)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Builds Farlane's shim into frontend/lib/.")
+    parser.add_argument("--debug", action="store_true", help="unoptimized, with debugging symbols")
+    arguments = parser.parse_args()
+    LIBRARY_FOLDER.mkdir(exist_ok=True)
+    try:
+        build_core(debug=arguments.debug)
+        for version in VERSIONS:
+            build_thin(version)
+    except BuildError as error:
+        print(f"build.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
