@@ -51,8 +51,9 @@ pub fn tracking() -> CudaResult<&'static Tracking> {
     Ok(session_and_tracking()?.1)
 }
 
-/// The value of an answer that arrived.
-fn value_of(answer: Answer) -> CudaResult<u64> {
+/// The value of an answer that arrived. An error of an earlier deferred call, told by nobody yet, comes first.
+fn value_of(session: &Session, answer: Answer) -> CudaResult<u64> {
+    untold(session)?;
     check(answer.error).map(|()| answer.value)
 }
 
@@ -64,9 +65,15 @@ pub fn append(write: impl FnOnce(&mut Writer)) -> CudaResult {
 /// Appends one record of work of the stream.
 #[inline]
 pub fn defer(stream: &Stream, write: impl FnOnce(&mut Writer)) -> CudaResult {
+    defer_piece(stream, true, write)
+}
+
+/// As `defer`, for a call that makes several records: `last` says that no more follow.
+#[inline]
+pub fn defer_piece(stream: &Stream, last: bool, write: impl FnOnce(&mut Writer)) -> CudaResult {
     let (session, tracking) = session_and_tracking()?;
     let start = tracking.order.begin();
-    let appended = session.defer(write);
+    let appended = if last { session.defer(write) } else { session.defer_part(write) };
     tracking.order.commit(stream, start);
     appended.map_err(error_of)
 }
@@ -82,7 +89,8 @@ pub fn defer_point(stream: &Arc<Stream>, write: impl FnOnce(&mut Writer)) -> Cud
 
 /// Appends a record that answers into the slot, and waits for the value: one round trip.
 pub fn request(write: impl FnOnce(&mut Writer, u32)) -> CudaResult<u64> {
-    value_of(runtime::session()?.request(write).map_err(error_of)?)
+    let session = runtime::session()?;
+    value_of(session, session.request(write).map_err(error_of)?)
 }
 
 /// Copies from the device to the guest in the order of the stream: one round trip.
@@ -95,11 +103,11 @@ pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce
     // SAFETY: the caller's promise.
     unsafe { session.read(destination, write) }.map_err(error_of)?;
     tracking.order.work_done(stream, start);
-    Ok(())
+    untold(session)
 }
 
-/// The end of a synchronization that has nothing to wait for.
-fn idle(session: &Session) -> CudaResult {
+/// The first error of a deferred call that nobody has been told yet.
+fn untold(session: &Session) -> CudaResult {
     session.take_deferred_error().map_or(Ok(()), |code| Err(CudaError(code)))
 }
 
@@ -109,14 +117,14 @@ fn wait(session: &Session, write: impl FnOnce(&mut Writer, u32), done: impl FnOn
     if CudaError(answer.error) != CudaError::NOT_READY {
         done();
     }
-    value_of(answer).map(drop)
+    value_of(session, answer).map(drop)
 }
 
 /// Waits for all work of the session.
 pub fn synchronize_device() -> CudaResult {
     let (session, Tracking { order, .. }) = session_and_tracking()?;
     if !order.any_pending() {
-        return idle(session);
+        return untold(session);
     }
     let position = order.position();
     wait(session, operation::device_synchronize, || order.device_synchronized(position))
@@ -135,7 +143,7 @@ pub fn query_stream(stream: &Stream) -> CudaResult {
 fn settle_stream(stream: &Stream, operation: fn(&mut Writer, u32, u32)) -> CudaResult {
     let (session, Tracking { order, .. }) = session_and_tracking()?;
     if !order.pending(stream) {
-        return idle(session);
+        return untold(session);
     }
     let start = order.begin_synchronize(stream);
     wait(session, |w, slot| operation(w, stream.number, slot), || order.stream_synchronized(stream, start))
@@ -149,7 +157,7 @@ pub fn settle_point(event: u32, point: &Point, operation: fn(&mut Writer, u32, u
 
 /// A synchronization that has nothing to wait for.
 pub fn settled() -> CudaResult {
-    idle(runtime::session()?)
+    untold(runtime::session()?)
 }
 
 /// Resets the device and everything tracked here; what other modules hold of the session is theirs to renew.
@@ -158,7 +166,7 @@ pub fn reset_device() -> CudaResult {
     // Held throughout, so that no address is minted between the record and the reset of the allocator.
     let mut addresses = tracking.addresses.lock();
     let position = tracking.order.position();
-    value_of(session.request(operation::device_reset).map_err(error_of)?)?;
+    check(session.request(operation::device_reset).map_err(error_of)?.error)?;
     addresses.reset(session.welcome());
     tracking.events.clear();
     tracking.order.reset(position);

@@ -104,11 +104,15 @@ impl End {
 /// Ends that are host memory are readable (the source) and writable (the destination) for the box.
 pub unsafe fn copy(stream: &Stream, to: End, from: End, extent: Extent) -> CudaResult {
     let (to_pitch, from_pitch) = (to.layout.pitch, from.layout.pitch);
-    for part in parts(extent, to.layout, from.layout) {
+    let mut parts = parts(extent, to.layout, from.layout).peekable();
+    while let Some(part) = parts.next() {
+        let last = parts.peek().is_none();
         match (to.start, from.start) {
             // SAFETY: the caller's promise.
-            (Start::Device(to), Start::Host(from)) => unsafe { upload(stream, to, to_pitch, from, from_pitch, part) }?,
-            (Start::Device(to), Start::Device(from)) => work::defer(stream, |w| {
+            (Start::Device(to), Start::Host(from)) => {
+                unsafe { upload(stream, (to, to_pitch), (from, from_pitch), part, last) }?
+            }
+            (Start::Device(to), Start::Device(from)) => work::defer_piece(stream, last, |w| {
                 let (to, from) = (to + part.to, from + part.from);
                 operation::copy(w, to, to_pitch, from, from_pitch, part.width, part.height, stream.number);
             })?,
@@ -134,8 +138,16 @@ pub unsafe fn copy(stream: &Stream, to: End, from: End, extent: Extent) -> CudaR
 
 /// # Safety
 /// The rows are readable.
-unsafe fn upload(stream: &Stream, to: u64, to_pitch: u64, from: *mut u8, from_pitch: u64, part: Part) -> CudaResult {
-    for piece in pieces(part, to_pitch, from_pitch, MAX_TAIL_BYTES as u64) {
+unsafe fn upload(
+    stream: &Stream,
+    (to, to_pitch): (u64, u64),
+    (from, from_pitch): (*mut u8, u64),
+    part: Part,
+    last: bool,
+) -> CudaResult {
+    let mut pieces = pieces(part, to_pitch, from_pitch, MAX_TAIL_BYTES as u64).peekable();
+    while let Some(piece) = pieces.next() {
+        let last = last && pieces.peek().is_none();
         let (width, height) = (piece.width as usize, piece.height as usize);
         let (address, number) = (to + piece.to, stream.number);
         let row = |row: usize| {
@@ -143,7 +155,7 @@ unsafe fn upload(stream: &Stream, to: u64, to_pitch: u64, from: *mut u8, from_pi
             // SAFETY: the caller's promise; the piece lies in the part.
             unsafe { std::slice::from_raw_parts(from.add(offset).cast_const(), width) }
         };
-        work::defer(stream, |w| {
+        work::defer_piece(stream, last, |w| {
             if height == 1 {
                 operation::write(w, address, piece.width, piece.width, 1, number, row(0));
                 return;

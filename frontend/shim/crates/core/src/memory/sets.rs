@@ -29,9 +29,10 @@ fn set(
     }
     // The low byte is the value, says CUDA's documentation.
     let value = u32::from(value.to_le_bytes()[0]);
-    for part in parts(extent, layout, layout) {
+    let mut parts = parts(extent, layout, layout).peekable();
+    while let Some(part) = parts.next() {
         let (address, pitch) = (address + part.to, layout.pitch.max(part.width));
-        work::defer(&stream, |w| {
+        work::defer_piece(&stream, parts.peek().is_none(), |w| {
             operation::memset(w, address, pitch, part.width, part.height, value, 1, stream.number);
         })?;
     }
