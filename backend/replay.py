@@ -148,7 +148,7 @@ class Replay:
         if self.sticky is not None and operation.code != _RESET and operation.code not in _HOST_ONLY:
             raise CudaError(self.sticky.code, "the session is lost", sticky=True)
         if operation is _LAUNCH:
-            self._launch(buffer, at, length, flags, arguments)
+            self._launch(buffer, view, at, length, flags, arguments)
             return None
         if operation.result == "data":
             if self._deferred is not None:
@@ -168,15 +168,17 @@ class Replay:
             self._append(_VALUE_RECORD.pack(_VALUE_RECORD.size, _VALUE, 0, operation.slot(buffer, at), 0, result))
         return None
 
-    def _launch(self, buffer: bytes, at: int, length: int, flags: int, arguments: tuple[Any, ...]) -> None:
+    def _launch(
+        self, buffer: bytes, view: memoryview, at: int, length: int, flags: int, arguments: tuple[Any, ...]
+    ) -> None:
         *fields, parameters = arguments
         function, shape, stream = _LAUNCH.handler(self.resources, flags, *fields)
         launches = self.resources.launches
         if len(launches) >= PREPARED_LIMIT:
             launches.clear()
-        key = buffer[at : at + _LAUNCH_BYTES]
-        launches[key] = (length, _LAUNCH_BYTES + len(parameters), function, shape, stream)
-        self.resources.context.launch(function, shape, parameters, stream)
+        parameters_end = _LAUNCH_BYTES + len(parameters)
+        launches[buffer[at : at + _LAUNCH_BYTES]] = (length, parameters_end, function, shape, stream)
+        self.resources.context.launch_from(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
 
     # Errors -----------------------------------------------------------------------------------------------------
 
