@@ -8,6 +8,8 @@ Source: CUDA runtime API, enum cudaError.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim.allocations import Allocations
 from farlane.backend.jit import Fault, FaultKind
@@ -59,5 +61,5 @@ def _access(kind: FaultKind, fault: Fault, allocations: Allocations) -> str:
     return f"{adjective} {access} of {fault.size} bytes at {fault.address:#x}, {place}"
 
 
-def _triple(values: object) -> str:
-    return ", ".join(str(value) for value in values)  # type: ignore[attr-defined]
+def _triple(values: Iterable[int]) -> str:
+    return ", ".join(str(value) for value in values)

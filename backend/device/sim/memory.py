@@ -14,7 +14,7 @@ Not thread-safe; one session's thread at a time. Large copies release the GIL.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ GUEST_BYTES = 1 << 36
 MODULE_BYTES = 1 << 34
 MODULE_ALIGNMENT = 256
 _NUMPY_FROM = 1 << 15  # below it numpy's own cost outweighs the GIL held for a memmove
-_UNSIGNED = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
+_UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 
 
 class Part(NamedTuple):
@@ -233,7 +233,7 @@ class Memory:
         offset = rows.address - self.window.base
         return self.window.bytes[offset : offset + rows.width * rows.height]
 
-    def _rows(self, rows: Rows, kind: np.dtype[np.unsignedinteger] = _UNSIGNED[1]) -> npt.NDArray[np.unsignedinteger]:
+    def _rows(self, rows: Rows, kind: np.dtype[Any] = _UNSIGNED[1]) -> npt.NDArray[Any]:
         """The rows as a two-dimensional array over device memory."""
         columns = rows.width // kind.itemsize
         if _contiguous(rows):  # one dimension is what numpy fills and copies fastest
@@ -259,7 +259,7 @@ class Memory:
         array = self._rows(rows)
         step = PIECE // rows.width
         for row in range(0, rows.height, step):
-            yield memoryview(np.ascontiguousarray(array[row : row + step]).reshape(-1))
+            yield np.ascontiguousarray(array[row : row + step]).reshape(-1).data
 
 
 def _contiguous(rows: Rows) -> bool:

@@ -100,13 +100,13 @@ class Window:
             _libc.munmap(self.base, self.size)
             raise WindowError(number, "no memory for the page flags")
         self.flags: npt.NDArray[np.uint8] = np.frombuffer(
-            (ctypes.c_uint8 * self.pages).from_address(self._flags_address), np.uint8
+            memoryview((ctypes.c_uint8 * self.pages).from_address(self._flags_address)), np.uint8
         )
         #: Every byte of the window; touch only what the flags allow.
         self.bytes: npt.NDArray[np.uint8] = np.frombuffer(
-            (ctypes.c_uint8 * self.size).from_address(self.base), np.uint8
+            memoryview((ctypes.c_uint8 * self.size).from_address(self.base)), np.uint8
         )
-        self.view: memoryview = memoryview(self.bytes)
+        self.view: memoryview = self.bytes.data
         self._granules = np.zeros(self.size // GRANULE, np.uint16)  # pages in use in each granule
         self._open = True
 
@@ -124,17 +124,6 @@ class Window:
         """Pages that are mapped (not: that the system has given memory to)."""
         return int(self._granules.sum(dtype=np.int64))
 
-    def holds(self, address: int, size: int) -> bool:
-        return self.base <= address and address + size <= self.end
-
-    def mapped(self, address: int, size: int, need: int) -> bool:
-        """Whether every byte of [address, address + size), which lies in the window, is there with these flags."""
-        first = (address - self.base) >> PAGE_SHIFT
-        last = (address + size - 1 - self.base) >> PAGE_SHIFT
-        if first == last:
-            return int(self.flags[first]) & need == need
-        return int(np.bitwise_and.reduce(self.flags[first : last + 1])) & need == need
-
     def map(self, start: int, end: int, flags: int) -> None:
         """Makes the whole pages [start, end) accessible. Those that were not mapped read as zero."""
         first, last = (start - self.base) >> PAGE_SHIFT, (end - self.base) >> PAGE_SHIFT
@@ -142,7 +131,7 @@ class Window:
         if high - low == 1:  # the common case, where arrays would cost more than the work
             used = int(self._granules[low])
             if not used:
-                _checked(_libc.mprotect(self.base + low * GRANULE, GRANULE, _PROT_READ | _PROT_WRITE), "mprotect")
+                self._protect([(low, high)], _PROT_READ | _PROT_WRITE)
             self._granules[low] = used + last - first - int(np.count_nonzero(self.flags[first:last]))
             self.flags[first:last] = flags
             return
@@ -150,9 +139,7 @@ class Window:
         was = self._granules[low:high].copy()
         self._granules[low:high] += touched
         try:
-            fresh = np.flatnonzero((was == 0) & (touched > 0))
-            if len(fresh):
-                self._protect(low, fresh, _PROT_READ | _PROT_WRITE)
+            self._protect(_runs(low, (was == 0) & (touched > 0)), _PROT_READ | _PROT_WRITE)
         except WindowError:
             self._granules[low:high] = was
             raise
@@ -163,17 +150,17 @@ class Window:
         first, last = (start - self.base) >> PAGE_SHIFT, (end - self.base) >> PAGE_SHIFT
         low, high = first * PAGE // GRANULE, -(-last * PAGE // GRANULE)
         if high - low == 1:
-            touched = np.array([np.count_nonzero(self.flags[first:last])], np.uint16)
+            left = int(self._granules[low]) - int(np.count_nonzero(self.flags[first:last]))
+            self._granules[low] = left
+            emptied = [(low, high)] if not left else []
         else:
             touched = self._per_granule(self.flags[first:last] != 0, first)
+            self._granules[low:high] -= touched
+            emptied = _runs(low, (self._granules[low:high] == 0) & (touched > 0))
         self.flags[first:last] = 0
         _checked(_libc.madvise(start, end - start, _MADV_DONTNEED), "madvise")
-        self._granules[low:high] -= touched
-        emptied = np.flatnonzero((self._granules[low:high] == 0) & (touched > 0))
-        if not len(emptied):
-            return
         try:
-            self._protect(low, emptied, _PROT_NONE)
+            self._protect(emptied, _PROT_NONE)
         except WindowError:
             # The limit on mappings: the granule stays accessible to us, and forbidden by its flags.
             return
@@ -194,8 +181,14 @@ class Window:
         counts: npt.NDArray[np.uint16] = padded.reshape(-1, each).sum(axis=1, dtype=np.uint16)
         return counts
 
-    def _protect(self, low: int, granules: npt.NDArray[np.intp], protection: int) -> None:
-        """Sets the protection of granules, given relative to granule low, one call for each run of neighbours."""
-        for run in np.split(granules, np.flatnonzero(np.diff(granules) > 1) + 1):
-            start = self.base + (low + int(run[0])) * GRANULE
-            _checked(_libc.mprotect(start, len(run) * GRANULE, protection), "mprotect")
+    def _protect(self, runs: list[tuple[int, int]], protection: int) -> None:
+        """Sets the protection of runs of granules."""
+        for low, high in runs:
+            start, size = self.base + low * GRANULE, (high - low) * GRANULE
+            _checked(_libc.mprotect(start, size, protection), "mprotect")
+
+
+def _runs(low: int, marked: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """The runs [first, last) of marked granules; the first of `marked` is granule low."""
+    edges = np.flatnonzero(np.diff(marked, prepend=False, append=False))
+    return [(low + int(first), low + int(last)) for first, last in edges.reshape(-1, 2)]

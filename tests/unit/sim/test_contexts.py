@@ -1,0 +1,122 @@
+"""Sessions: many at once, and everything given back when they end."""
+
+from __future__ import annotations
+
+import gc
+from itertools import pairwise
+
+import pytest
+from farlane.backend.device.base import LEGACY_STREAM, CudaError, Rows
+from farlane.backend.device.sim import SimDevice
+
+from .conftest import Program, pack
+
+
+def status(field: str) -> int:
+    """A field of /proc/self/status, in KiB."""
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
+
+
+def test_many_contexts_are_apart(device: SimDevice) -> None:
+    programs = [Program(device) for _ in range(40)]
+    windows = sorted((program.context.window.base, program.context.window.size) for program in programs)
+    assert all(low + size <= high for (low, size), (high, _) in pairwise(windows))
+    places = [program.allocate(4096, pack("I", number)) for number, program in enumerate(programs)]
+    for program in programs:
+        program.launch("count", block=3)
+    for number, (program, at) in enumerate(zip(programs, places, strict=True)):
+        assert program.read(at, 4) == pack("I", number)
+        address, _ = program.context.variable(program.module, "counter")
+        assert program.read(address, 4) == pack("I", 10)
+        program.context.close()
+
+
+def test_memory_returns_when_it_is_freed_and_when_contexts_close(device: SimDevice) -> None:
+    size = 64 << 20
+    filler = memoryview(bytes(1 << 20))
+
+    def use(close: bool) -> None:
+        context = device.open_context(1 << 30)
+        stream = context.default_stream(LEGACY_STREAM)
+        for round_ in range(2):
+            at = context.window.base + round_ * size
+            context.allocate(at, size)
+            for offset in range(0, size, len(filler)):
+                context.write(Rows(at + offset, len(filler), len(filler), 1), filler, stream)
+            context.free(at)
+        context.allocate(at, size)
+        context.set(Rows(at, size, size, 1), 1, 1, stream)
+        if not close:
+            context.free(at)
+        context.close()
+
+    use(True)
+    gc.collect()
+    resident, virtual = status("VmRSS"), status("VmSize")
+    for _ in range(6):
+        use(True)
+        use(False)
+    gc.collect()
+    assert status("VmRSS") - resident < 40 << 10  # KiB; without returns it would be gigabytes
+    assert status("VmSize") - virtual < 1 << 20
+
+
+def test_freed_memory_goes_back_at_once(device: SimDevice) -> None:
+    context = device.open_context(1 << 30)
+    at, size = context.window.base, 256 << 20
+    context.allocate(at, size)
+    context.set(Rows(at, size, size, 1), 1, 1, context.default_stream(LEGACY_STREAM))
+    resident = status("VmRSS")
+    context.free(at)
+    assert resident - status("VmRSS") > 250 << 10
+    context.close()
+
+
+def test_close_is_idempotent_and_a_read_that_is_left_over_ends(device: SimDevice) -> None:
+    program = Program(device)
+    at = program.allocate(4 << 20)
+    pieces = program.context.read(Rows(at, 4 << 20, 4 << 20, 1), program.stream)
+    next(pieces)
+    program.context.close()
+    program.context.close()
+    assert list(pieces) == []
+
+
+def test_reset_is_as_after_opening(program: Program) -> None:
+    context = program.context
+    at = program.allocate(1 << 20)
+    context.reset()
+    with pytest.raises(CudaError):
+        context.free(at)
+    with pytest.raises(CudaError, match="unloaded"):
+        context.function(program.module, "count")
+    context.allocate(at, context.quota)
+    assert context._memory.window.resident_pages == context.quota // 4096
+
+
+def test_an_impossible_quota_is_refused(device: SimDevice) -> None:
+    with pytest.raises(CudaError, match="no room") as found:
+        device.open_context(1 << 60)
+    assert found.value.code == 2
+
+
+def test_a_closed_device_closes_its_contexts_and_opens_no_more() -> None:
+    device = SimDevice(threads=2)
+    context = device.open_context(1 << 20)
+    device.close()
+    context.close()
+    with pytest.raises(CudaError, match="closed"):
+        device.open_context(1 << 20)
+
+
+def test_the_description() -> None:
+    device = SimDevice(threads=3)
+    description = device.describe()
+    assert description.backend == "sim"
+    assert (description.takes_ptx, description.takes_machine_code) == (True, False)
+    assert description.compute_capability == (9, 0)
+    assert len(description.uuid) == 16
+    assert description.attributes[16] == 3
+    assert description.total_memory > 1 << 30
+    device.close()
