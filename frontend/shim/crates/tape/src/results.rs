@@ -90,7 +90,7 @@ impl<'a> Results<'a> {
             return Err(ResultError::Truncated { left });
         }
         let length = u32_at(self.rest, 0) as usize;
-        if length % ALIGNMENT != 0 || !(PREFIX_BYTES..=MAX_RECORD_BYTES).contains(&length) {
+        if !length.is_multiple_of(ALIGNMENT) || !(PREFIX_BYTES..=MAX_RECORD_BYTES).contains(&length) {
             return Err(ResultError::Length { length });
         }
         if length > left {

@@ -152,7 +152,7 @@ impl Writer {
     pub fn end(&mut self) {
         let end = self.buffer.len().next_multiple_of(ALIGNMENT);
         let length = end - self.start;
-        if length > MAX_RECORD_BYTES || length < HEADER_BYTES {
+        if !(HEADER_BYTES..=MAX_RECORD_BYTES).contains(&length) {
             self.refuse(length);
             return;
         }
