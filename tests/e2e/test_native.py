@@ -15,6 +15,8 @@ Every build runs in each deferral mode, and must print the same, which is also w
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +123,18 @@ def test_program(build_case: Case, toolchain: Callable[[str], Toolchain], guest)
         assert outcome.report.processes >= 1
         trips[mode] = outcome.report.round_trips
     assert 0 < trips["calls"] < trips["none"]
+
+
+@pytest.mark.gpu
+def test_program_natively(build_case: Case, toolchain: Callable[[str], Toolchain]) -> None:
+    """The same build with NVIDIA's runtime on a real GPU prints the same: what is expected is what CUDA does."""
+    if not Path("/dev/nvidiactl").exists():
+        pytest.skip("no NVIDIA GPU here")
+    installed = toolchain(build_case.row.toolchain)
+    command = build_case.entry.compiled(installed, build_case.row.build())
+    environment = os.environ | {"LD_LIBRARY_PATH": str(installed.library_folder)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, build_case.entry.expected), done.stderr
 
 
 def test_every_program_says_what_it_prints() -> None:
