@@ -94,6 +94,9 @@ class Context(ABC):
     def close(self) -> None:
         """Releases everything, however much of it there is. Idempotent; never raises."""
 
+    def interrupt(self) -> None:  # noqa: B027  (a device whose work always ends has nothing to do)
+        """Ends running work early, for its guest has gone. Any thread may call it at any time; only `close` may follow."""
+
     @abstractmethod
     def reset(self) -> None:
         """cudaDeviceReset: as after opening, sticky error cleared."""

@@ -124,6 +124,7 @@ class SimContext(Context):
     def set_function_attribute(self, function: SimFunction, attribute: int, value: int) -> None:
         if attribute == _MAX_DYNAMIC_SHARED:
             function.max_dynamic_shared = value
+            function.prepared = None
         # The others are hints (carve-out, cluster preferences) which have no effect on results.
 
     def variable(self, module: SimModule, name: str) -> tuple[int, int]:
@@ -181,4 +182,4 @@ class SimContext(Context):
             self._launcher.options = Options(local_stack_bytes=max(value, Options().local_stack_bytes))
             for module in self._modules:
                 for function in module.functions.values():
-                    function.compiled.clear()
+                    function.forget()

@@ -15,6 +15,7 @@ import ctypes
 import logging
 import threading
 import time
+from typing import NamedTuple
 
 from farlane.backend import jit
 from farlane.backend.device.attributes import Attribute
@@ -52,6 +53,15 @@ class Limits:
         self.shared_opt_in = attributes[a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN]
 
 
+class Prepared(NamedTuple):
+    """A launch of one shape that has passed every check: programs repeat themselves, so the next one need only start."""
+
+    shape: LaunchShape
+    kernel: jit.CompiledKernel
+    launch: jit.Launch
+    helpers: int
+
+
 class Launcher:
     """Runs the kernels of one session."""
 
@@ -63,22 +73,18 @@ class Launcher:
         buffer = (ctypes.c_uint8 * (MAX_PARAMETER_BYTES + _PARAMETER_ALIGNMENT))()
         lead = -ctypes.addressof(buffer) % _PARAMETER_ALIGNMENT
         self._parameters = memoryview(buffer).cast("B")[lead:]
+        self._parameters_address = ctypes.addressof(buffer) + lead
         self._fault = jit.Fault()
-        self._launch = jit.Launch(
-            parameters=ctypes.addressof(buffer) + lead,
-            window_base=memory.window.base,
-            window_size=memory.window.size,
-            page_flags=memory.window.flags_address,
-            page_shift=PAGE_SHIFT,
-            fault=ctypes.pointer(self._fault),
-        )
+        self._running: jit.Launch | None = None
         self._interrupted = False
+        self._launches = 0
         self.options = jit.Options()
 
     def interrupt(self) -> None:
         """Ends the launch that runs now, and refuses all later ones. Thread-safe."""
         self._interrupted = True
-        self._launch.abort = 1
+        if (running := self._running) is not None:
+            running.abort = 1
 
     def launch(self, function: SimFunction, shape: LaunchShape, parameters: memoryview) -> int:
         """Runs a kernel to its end and returns how many nanoseconds that took, compiling it apart.
@@ -86,36 +92,61 @@ class Launcher:
         Raises:
             CudaError: the launch is refused, or (sticky) the kernel faulted.
         """
-        self._check(function, shape, parameters)
-        kernel = function.compiled.get(shape.block) or self._compile(function, shape.block)
-        self._check_shared(function, shape, kernel.info.static_shared)
-        self._parameters[: parameters.nbytes] = parameters
-        blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
-        launch = self._launch
-        launch.variables = ctypes.addressof(function.module.addresses)
+        size = parameters.nbytes
+        if size != function.entry.parameter_bytes or size > MAX_PARAMETER_BYTES:
+            raise CudaError(
+                INVALID_VALUE,
+                f"kernel {function.name}: {size} bytes of parameters; it takes {function.entry.parameter_bytes}",
+            )
+        prepared = function.prepared
+        if prepared is None or prepared.shape != shape:
+            prepared = function.prepared = self._prepare(function, shape)
+        self._parameters[:size] = parameters
+        _, kernel, launch, helpers = prepared
+        self._launches += 1
+        launch.grid_id = self._launches
         launch.next_block = 0
-        launch.end_block = blocks
-        launch.grid[:] = shape.grid
-        launch.block[:] = shape.block
-        launch.dynamic_shared = shape.shared_bytes
-        launch.grid_id += 1
-        helpers = self._helpers(kernel.info, blocks, shape)
-        launch.chunk = max(1, min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), _MAX_CHUNK))
         statuses: list[int] = []
 
         def share(worker: jit.Worker) -> None:
             worker.reserve(kernel, launch)
             statuses.append(kernel.run(launch, worker))
 
+        self._running = launch
+        if self._interrupted:  # read behind the store, so that an interrupt is seen here or sees the launch
+            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
         started = time.monotonic_ns()
         self._pool.run(share, self._worker, helpers)
+        ended = time.monotonic_ns()
+        self._running = None
         if any(statuses):
-            self._failed(function)
-        return time.monotonic_ns() - started
+            self._failed(function, launch)
+        return ended - started
 
-    def _check(self, function: SimFunction, shape: LaunchShape, parameters: memoryview) -> None:
-        if self._interrupted:
-            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+    def _prepare(self, function: SimFunction, shape: LaunchShape) -> Prepared:
+        """Checks a launch, compiles its kernel if need be, and lays out what compiled code reads of it."""
+        self._check(function, shape)
+        kernel = function.compiled.get(shape.block) or self._compile(function, shape.block)
+        self._check_shared(function, shape, kernel.info.static_shared)
+        blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
+        helpers = self._helpers(kernel.info, blocks, shape)
+        launch = jit.Launch(
+            parameters=self._parameters_address,
+            variables=ctypes.addressof(function.module.addresses),
+            window_base=self._memory.window.base,
+            window_size=self._memory.window.size,
+            page_flags=self._memory.window.flags_address,
+            page_shift=PAGE_SHIFT,
+            fault=ctypes.pointer(self._fault),
+            end_block=blocks,
+            chunk=max(1, min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), _MAX_CHUNK)),
+            grid=shape.grid,
+            block=shape.block,
+            dynamic_shared=shape.shared_bytes,
+        )
+        return Prepared(shape, kernel, launch, helpers)
+
+    def _check(self, function: SimFunction, shape: LaunchShape) -> None:
         if not function.alive:
             raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {function.name}: its module has been unloaded")
         limits = self._limits
@@ -138,11 +169,6 @@ class Launcher:
                 raise CudaError(
                     INVALID_VALUE, f"kernel {function.name}: {threads} threads in a block; its launch bound is {most}"
                 )
-        if parameters.nbytes != entry.parameter_bytes or parameters.nbytes > MAX_PARAMETER_BYTES:
-            raise CudaError(
-                INVALID_VALUE,
-                f"kernel {function.name}: {parameters.nbytes} bytes of parameters; it takes {entry.parameter_bytes}",
-            )
 
     def _check_shared(self, function: SimFunction, shape: LaunchShape, static: int) -> None:
         limits = self._limits
@@ -185,7 +211,7 @@ class Launcher:
         function.compiled[block] = kernel
         return kernel
 
-    def _failed(self, function: SimFunction) -> None:
+    def _failed(self, function: SimFunction, launch: jit.Launch) -> None:
         """Raises what ended the launch, and makes ready for the next one."""
         fault = self._fault
         if fault.claimed:
@@ -193,6 +219,5 @@ class Launcher:
             ctypes.memset(ctypes.addressof(fault), 0, ctypes.sizeof(fault))
         else:
             error = CudaError(LAUNCH_FAILURE, f"kernel {function.name}: interrupted", sticky=True)
-        if not self._interrupted:
-            self._launch.abort = 0
+        launch.abort = 0
         raise error

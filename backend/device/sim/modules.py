@@ -14,11 +14,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from ctypes import Array, c_uint64
+from typing import TYPE_CHECKING
 
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory import Memory, Part
 from farlane.backend.fatbin import FatBinaryError, choose
+
+if TYPE_CHECKING:
+    from farlane.backend.device.sim.launches import Prepared
 
 INVALID_SYMBOL = 13
 INVALID_DEVICE_FUNCTION = 98
@@ -30,11 +34,12 @@ _PLACED = ("global", "const")
 
 
 class Library:
-    """The parsed texts of a device, by the digest of the image they came from: the latest few."""
+    """The parsed texts of a device, by the digest of the image they came from: the latest, `capacity` characters."""
 
-    def __init__(self, capability: tuple[int, int], capacity: int = 64) -> None:
+    def __init__(self, capability: tuple[int, int], capacity: int = 256 << 20) -> None:
         self._capability = capability
         self._capacity = capacity
+        self._characters = 0
         self._parsed: OrderedDict[bytes, jit.Module] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -57,9 +62,11 @@ class Library:
         except jit.PtxError as error:
             raise ptx_error(error) from None
         with self._lock:
+            if digest not in self._parsed:
+                self._characters += len(module.text)
             self._parsed[digest] = module
-            while len(self._parsed) > self._capacity:
-                self._parsed.popitem(last=False)
+            while self._characters > self._capacity and len(self._parsed) > 1:
+                self._characters -= len(self._parsed.popitem(last=False)[1].text)
         return module
 
 
@@ -97,7 +104,7 @@ class SimModule:
             self._memory.free_module(self._base)
             self._base = None
         for function in self.functions.values():
-            function.alive = False
+            function.end()
 
     def function(self, name: str) -> SimFunction:
         found = self.functions.get(name)
@@ -167,4 +174,15 @@ class SimFunction:
         self.name = entry.name
         self.alive = True
         self.max_dynamic_shared = 0  # cudaFuncAttributeMaxDynamicSharedMemorySize
+        self.prepared: Prepared | None = None  # the latest launch, see launches.py
         self.compiled: dict[tuple[int, int, int], jit.CompiledKernel] = {}
+
+    def end(self) -> None:
+        """The module has been unloaded."""
+        self.alive = False
+        self.prepared = None
+
+    def forget(self) -> None:
+        """What launches are checked against or compiled with has changed."""
+        self.prepared = None
+        self.compiled.clear()
