@@ -9,6 +9,7 @@ from farlane_codegen import (
     coverage_page,
     errors_table,
     protobuf,
+    python_encoders,
     python_operations,
     rust_exports,
     rust_operations,
@@ -31,6 +32,7 @@ def outputs(root: Path) -> dict[Path, str]:
         crates / "abi/src/generated_errors.rs": errors_table.emit_rust_errors(errors),
         crates / "abi/src/generated_attributes.rs": errors_table.emit_rust_attributes(attributes),
         backend / "handlers/generated_operations.py": python_operations.emit(tape),
+        root / "frontend/generated_operations.py": python_encoders.emit(tape),
         backend / "generated_errors.py": errors_table.emit_python_errors(errors),
         root / "docs/coverage.md": coverage_page.emit(api),
     }
