@@ -7,21 +7,14 @@ own, so that many short programs need not wait for a host to start each. `tests/
 from __future__ import annotations
 
 import functools
-import os
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from farlane.frontend import program as programs
-from farlane.frontend import report as reports
 from farlane.frontend import shim_library
+from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.toolchain import Toolchain, ToolchainError, install
 from farlane.frontend.embedded import EmbeddedHost
-
-NATIVE = Path(__file__).parent / "native"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,48 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a guest ended: its exit status (negative: a signal), its streams, and the shim's report if it wrote one."""
-
-    status: int
-    stdout: str
-    stderr: str
-    report: reports.Report
-
-
-class Guest:
-    """Runs programs against one host."""
-
-    def __init__(self, url: str, folder: Path) -> None:
-        self.url = url
-        self._folder = folder
-        self._runs = 0
-
-    def environment(self, program: str, mode: str, report: Path | None = None) -> dict[str, str]:
-        """The environment in which the program's CUDA calls go to the host."""
-        runtimes = programs.inspect(Path(program)).runtimes
-        base = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
-        pattern = str(report / "%p.json") if report else None
-        return shim_library.guest_environment(base, host=self.url, mode=mode, runtimes=runtimes, report=pattern)
-
-    def run(
-        self, command: list[str], mode: str = "calls", timeout: float = 120, extra: Mapping[str, str] | None = None
-    ) -> Outcome:
-        """Runs a program to its end; a program that does not end in time fails the test."""
-        self._runs += 1
-        folder = self._folder / f"reports-{self._runs}"
-        folder.mkdir()
-        environment = self.environment(command[0], mode, folder) | dict(extra or {})
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, errors="replace", timeout=timeout
-        )
-        report = reports.collect(folder, mode, 0.0, done.returncode)
-        return Outcome(done.returncode, done.stdout, done.stderr, report)
-
-
 @pytest.fixture(scope="session")
-def sim_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedHost]:
+def sim_host() -> Iterator[EmbeddedHost]:
     """A host with the simulated device for all tests of a worker, on a Unix socket."""
     shim_library.require_built()
     with EmbeddedHost("sim") as host:
@@ -82,9 +35,9 @@ def sim_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedHost]
 
 
 @pytest.fixture(scope="session")
-def guest(sim_host: EmbeddedHost, tmp_path_factory: pytest.TempPathFactory) -> Guest:
+def guest(sim_host: EmbeddedHost) -> Guest:
     """Runs programs on the session's simulated device."""
-    return Guest(sim_host.url, tmp_path_factory.mktemp("guest"))
+    return Guest(sim_host.url)
 
 
 @functools.cache

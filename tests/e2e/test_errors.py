@@ -18,6 +18,7 @@ import grpc
 import pytest
 from elftools.elf.elffile import ELFFile
 from farlane.frontend.devtools import registry
+from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build
 from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import Toolchain
@@ -143,7 +144,7 @@ def test_a_host_that_is_full(vecadd: str, nvcc: Toolchain) -> None:
 
 
 @pytest.mark.parametrize("mode", ["none", "calls"])
-def test_an_image_of_machine_code_only(nvcc: Toolchain, guest, mode: str) -> None:  # type: ignore[no-untyped-def]
+def test_an_image_of_machine_code_only(nvcc: Toolchain, guest: Guest, mode: str) -> None:
     program = ENTRIES["vecadd"].compiled(nvcc, Build(architecture="sm_90,sm_80"))
     outcome = guest.run(program, mode)
     assert outcome.status == 1
@@ -195,7 +196,7 @@ def patched(program: Path, folder: Path, offset: int, data: bytes) -> str:
 
 
 @pytest.mark.parametrize("what", DAMAGE)
-def test_a_damaged_fat_binary(what: str, ptx_only: Path, guest, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_fat_binary(what: str, ptx_only: Path, guest: Guest, tmp_path: Path) -> None:
     """The guest gets a CUDA error or, where nothing that matters was damaged, the right result; never a signal."""
     start, size = fat_binary(ptx_only)
     content = ptx_only.read_bytes()[start : start + size]
@@ -208,7 +209,7 @@ def test_a_damaged_fat_binary(what: str, ptx_only: Path, guest, tmp_path: Path) 
     assert "panicked" not in outcome.stderr
 
 
-def test_randomly_damaged_fat_binaries(ptx_only: Path, guest, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_randomly_damaged_fat_binaries(ptx_only: Path, guest: Guest, tmp_path: Path) -> None:
     """Whatever bytes are wrong, the guest ends by itself, right or with an error, and the host lives."""
     start, size = fat_binary(ptx_only)
     chance = random.Random(1)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from farlane.frontend.devtools import registry
+from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build
 from farlane.frontend.devtools.toolchain import Toolchain
 from farlane.frontend.embedded import EmbeddedHost
@@ -51,7 +52,7 @@ def own_host() -> Iterator[EmbeddedHost]:
 @pytest.mark.parametrize(
     ("kind", "code"), [("null", 700), ("load", 700), ("host", 700), ("beyond", 700), ("freed", 700), ("trap", 719)]
 )
-def test_a_faulting_kernel_leaves_a_sticky_error(fault: str, guest, kind: str, code: int, mode: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_faulting_kernel_leaves_a_sticky_error(fault: str, guest: Guest, kind: str, code: int, mode: str) -> None:
     """The fault is reported by the synchronization and by every later call. Mode none may report it at the launch."""
     outcome = guest.run([fault, kind], mode)
     assert outcome.status == 0, outcome.stdout + outcome.stderr
@@ -61,7 +62,7 @@ def test_a_faulting_kernel_leaves_a_sticky_error(fault: str, guest, kind: str, c
     assert re.fullmatch(launch + later, outcome.stdout), outcome.stdout
 
 
-def test_a_fault_stays_in_its_session(fault: str, patient: str, guest) -> None:  # type: ignore[no-untyped-def]
+def test_a_fault_stays_in_its_session(fault: str, patient: str, guest: Guest) -> None:
     """A program that runs meanwhile, and one that starts afterwards, notice nothing."""
     bystander = subprocess.Popen(
         [patient, "60"], env=guest.environment(patient, "calls"), stdout=subprocess.PIPE, text=True
@@ -91,7 +92,7 @@ def started(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_host_dies(patient: str, own_host: EmbeddedHost, guest, number: signal.Signals) -> None:  # type: ignore[no-untyped-def]
+def test_the_host_dies(patient: str, own_host: EmbeddedHost, guest: Guest, number: signal.Signals) -> None:
     """The guest's next call fails with one fixed error, said once on stderr; it ends without hanging."""
     process = started(patient, own_host.url, guest.environment, 1 << 20)
     assert own_host._process is not None
@@ -116,7 +117,7 @@ def sessions(url: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
-def test_the_guest_dies(patient: str, own_host: EmbeddedHost, guest, number: signal.Signals) -> None:  # type: ignore[no-untyped-def]
+def test_the_guest_dies(patient: str, own_host: EmbeddedHost, guest: Guest, number: signal.Signals) -> None:
     """The host ends the session and frees the session."""
     process = started(patient, own_host.url, guest.environment, 64 << 20)
     assert sessions(own_host.url) == 1
@@ -130,7 +131,7 @@ def test_the_guest_dies(patient: str, own_host: EmbeddedHost, guest, number: sig
     assert own_host.alive()
 
 
-def test_memory_of_dead_guests_is_free_again(patient: str, guest) -> None:  # type: ignore[no-untyped-def]
+def test_memory_of_dead_guests_is_free_again(patient: str, guest: Guest) -> None:
     """Guests that die holding most of the device's memory, one after another."""
     with EmbeddedHost("sim", quota=512 << 20) as host:
         assert host._process is not None

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 from farlane.frontend.devtools import registry
+from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build
 from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import SPECIFICATIONS, Toolchain
@@ -110,7 +111,7 @@ def cases(full: bool) -> list[Case]:
     return chosen
 
 
-def test_program(build_case: Case, toolchain: Callable[[str], Toolchain], guest) -> None:  # type: ignore[no-untyped-def]
+def test_program(build_case: Case, toolchain: Callable[[str], Toolchain], guest: Guest) -> None:
     """A build runs right and prints the same in every mode; deferral saves round trips."""
     command = build_case.entry.compiled(toolchain(build_case.row.toolchain), build_case.row.build())
     trips = {}
