@@ -179,9 +179,10 @@ class Host:
             raise Refused(Reason.DEVICE, f"the device {self.description.backend!r} failed: {error!r}") from error
         try:
             return Session(name, Resources(context, SessionImages(self.images)))
-        except BaseException:
+        except Exception as error:
             context.close()
-            raise
+            log.exception("a session could not be made")
+            raise Refused(Reason.DEVICE, f"the device {self.description.backend!r} failed: {error!r}") from error
 
 
 def _common_version(greeting: Greeting) -> int:

@@ -1,0 +1,158 @@
+"""The tape is written by somebody else: whatever it holds, the host answers or ends the session, and goes on.
+
+Mutated groups with a fixed seed, on the null device. A run is right when every group either is answered or raises ProtocolError,
+when no exception of ours hides in a cudaErrorUnknown, and when all is released afterwards.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import Any
+
+import pytest
+from farlane.backend.device.null import NullDevice
+from farlane.backend.errors import ProtocolError
+from farlane.backend.handlers.generated_operations import OPERATIONS, encode
+from farlane.backend.host import Greeting, Host
+from farlane.backend.images import digest_of
+
+GROUPS = 6000
+INTERESTING = [0, 1, 2, 7, 8, 15, 16, 17, 255, 256, 4096, 2**20, 2**31 - 1, 2**31, 2**32 - 1, 2**48, 2**63, 2**64 - 1]
+IMAGE = b"fuzz"
+DIGEST = digest_of(IMAGE)
+
+
+def number(rng: random.Random, format_: str, base: int) -> int:
+    """A value for one field; often a plausible one, so that records get beyond their first check."""
+    kind = rng.random()
+    if format_ == "Q" and kind < 0.6:
+        return base + rng.randrange(16) * 256 if rng.random() < 0.5 else rng.randrange(1, 2048)
+    if kind < 0.8:
+        return rng.choice([1, 1, 2, 16, 17, 18, rng.randrange(64)])
+    bits = struct.calcsize("<" + format_) * 8
+    value = rng.choice(INTERESTING) % 2**bits
+    return value - 2**bits if format_ == "i" and value >= 2 ** (bits - 1) else value
+
+
+def record(rng: random.Random, base: int) -> bytes:
+    operation = rng.choice(list(OPERATIONS.values()))
+    tail = rng.randbytes(rng.choice([0, 1, 4, 8, 63])) if operation.tail else b""
+    values: list[int | bytes] = []
+    for field in operation.fields:
+        if field.format.endswith("s"):
+            values.append(DIGEST if rng.random() < 0.7 else rng.randbytes(32))
+        elif field.name == "reserved":
+            values.append(0 if rng.random() < 0.98 else 1)
+        elif field.name == operation.length_field:
+            values.append(len(tail) if rng.random() < 0.95 else rng.choice(INTERESTING) % 2**32)
+        else:
+            values += [number(rng, format_, base) for format_ in field.format]
+    return encode(operation.name, *values, tail=tail, flags=int(rng.random() < 0.05))
+
+
+def opening(base: int) -> bytes:
+    """A session with something of each kind in it."""
+    return b"".join(
+        (
+            encode("ALLOCATE", base, 1 << 16),
+            encode("STREAM_CREATE", 16, 0, 0, 0),
+            encode("EVENT_CREATE", 16, 0),
+            encode("MODULE_BEGIN", len(IMAGE), DIGEST),
+            encode("MODULE_CHUNK", len(IMAGE), 0, tail=IMAGE),
+            encode("MODULE_END", DIGEST),
+            encode("MODULE_OPEN", 16, 0, DIGEST),
+            encode("FUNCTION_OPEN", 16, 16, 1, 0, tail=b"f"),
+            encode("VARIABLE_OPEN", 16, 16, 64, 1, 0, tail=b"v"),
+        )
+    )
+
+
+def mutate(rng: random.Random, group: bytes) -> bytes:
+    data = bytearray(group)
+    for _ in range(rng.choice([0, 0, 0, 1, 1, 2, 8])):
+        kind = rng.random()
+        at = rng.randrange(len(data)) if data else 0
+        if not data:
+            break
+        if kind < 0.5:
+            data[at] ^= 1 << rng.randrange(8)
+        elif kind < 0.7:
+            struct.pack_into("<I", data, min(at & ~3, len(data) - 4), rng.choice(INTERESTING) % 2**32)
+        elif kind < 0.8:
+            del data[at : at + rng.choice([1, 4, 8, 16])]
+        elif kind < 0.9:
+            data[at:at] = rng.randbytes(rng.choice([1, 8, 24]))
+        else:
+            del data[at:]
+        if len(data) < 4:
+            break
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_groups(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+    rng = random.Random(seed)
+    host = Host(NullDevice(), quota=1 << 20)
+    admission: Any = None
+    groups = refused = failed = 0
+    for _ in range(GROUPS // 4):
+        if admission is None:
+            admission = host.admit(Greeting(1, 1))
+            start = opening(admission.window.base)
+            (reply,) = admission.session.submit(1, start, 0, len(start), True)
+            assert reply.error == 0
+            groups = 1
+        data = mutate(rng, b"".join(record(rng, admission.window.base) for _ in range(rng.randrange(1, 8))))
+        groups += 1
+        try:
+            replies = list(admission.session.submit(groups, data, 0, len(data), True))
+        except ProtocolError:
+            refused += 1
+            host.end(admission.session, "fuzz")
+            assert admission.session.resources.context.closed
+            admission = None
+        else:
+            assert replies[-1].last
+            failed += replies[-1].error != 0
+            if rng.random() < 0.05:
+                host.end(admission.session, "fuzz")
+                admission = None
+    host.close()
+    assert host.sessions == 0
+    assert not [entry for entry in caplog.records if entry.levelname == "ERROR"], "an exception of ours"
+    # The generator must reach both sides of the checks, or it tests nothing.
+    assert 0.1 < refused / (GROUPS // 4) < 0.9
+    assert failed > 50
+
+
+def test_random_bytes() -> None:
+    rng = random.Random(7)
+    host = Host(NullDevice())
+    for _ in range(2000):
+        session = host.admit(Greeting(1, 1)).session
+        data = rng.randbytes(rng.randrange(1, 200))
+        with pytest.raises(ProtocolError):
+            list(session.submit(1, data, 0, len(data), True))
+        host.end(session, "fuzz")
+    assert host.sessions == 0
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+def test_every_truncation_is_refused(operation: Any) -> None:
+    host = Host(NullDevice())
+    tail = b"12345678" if operation.tail else b""
+    values = [
+        bytes(32) if field.format.endswith("s") else len(tail) if field.name == operation.length_field else 0
+        for field in operation.fields
+        for _ in (field.format if not field.format.endswith("s") else "s")
+    ]
+    whole = encode(operation.name, *values, tail=tail)
+    for size in range(1, len(whole)):
+        for claimed in (len(whole), size, size & ~7):
+            session = host.admit(Greeting(1, 1)).session
+            data = struct.pack("<I", claimed) + whole[4:size]
+            with pytest.raises(ProtocolError):
+                list(session.submit(1, data[:size], 0, min(size, len(data)), True))
+            host.end(session, "fuzz")
+    host.close()
