@@ -1,0 +1,480 @@
+"""The gRPC edge, with a raw gRPC guest: handshake, groups, and every way a session can end."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from farlane.backend.device.base import CudaError
+from farlane.backend.device.null import NullDevice
+from farlane.backend.handlers.generated_operations import encode
+from farlane.backend.host import Host
+from farlane.backend.images import digest_of
+from farlane.backend.server import service
+from farlane.backend.server.edge import Edge
+from farlane.backend.server.endpoint import EndpointError, parse
+from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES
+from farlane.v1 import admin_pb2
+from farlane.v1 import session_pb2 as pb
+
+FENCE = encode("FENCE", 7, 0)
+HELLO = pb.Hello(tape_version_min=1, tape_version_max=1, client_version="test", program="test", pid=1, mode="calls")
+
+
+class Wire:
+    """One stream to the host, message by message."""
+
+    def __init__(self, target: str) -> None:
+        self.channel = grpc.insecure_channel(
+            target, options=[("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
+        )
+        self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self.call = self.channel.stream_stream(
+            "/farlane.v1.SessionService/Open", response_deserializer=pb.HostMessage.FromString
+        )(iter(self._outgoing.get, None))
+        self.group = 0
+
+    def send(self, **message: Any) -> None:
+        self._outgoing.put(pb.GuestMessage(**message).SerializeToString())
+
+    def send_raw(self, data: bytes) -> None:
+        self._outgoing.put(data)
+
+    def receive(self) -> pb.HostMessage:
+        message: pb.HostMessage = next(self.call)
+        return message
+
+    def open(self, hello: pb.Hello = HELLO) -> pb.Welcome:
+        self.send(hello=hello)
+        message = self.receive()
+        assert message.WhichOneof("kind") == "welcome", message
+        return message.welcome
+
+    def submit(self, *records: bytes) -> list[pb.Reply]:
+        self.group += 1
+        self.send(tape=pb.Tape(group=self.group, records=b"".join(records), last=True))
+        replies = []
+        while not replies or not replies[-1].last:
+            replies.append(self.receive().reply)
+            assert replies[-1].group == self.group
+        return replies
+
+    def half_close(self) -> None:
+        self._outgoing.put(None)
+
+    def ended(self) -> tuple[grpc.StatusCode, str]:
+        with contextlib.suppress(grpc.RpcError):
+            for _ in self.call:
+                pass
+        return self.call.code(), self.call.details()
+
+    def close(self) -> None:
+        self.call.cancel()
+        self.half_close()
+        self.channel.close()
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+class Served:
+    def __init__(self, host: Host, edge: Edge, targets: list[str]) -> None:
+        self.host = host
+        self.edge = edge
+        self.targets = targets
+        self.contexts: list[Any] = []
+        self._wires: list[Wire] = []
+        device, open_context = host.device, host.device.open_context
+
+        def opening(quota: int) -> Any:
+            context = open_context(quota)
+            self.contexts.append(context)
+            return context
+
+        device.open_context = opening  # type: ignore[method-assign]
+
+    def wire(self, transport: int = 0) -> Wire:
+        self._wires.append(Wire(self.targets[transport]))
+        return self._wires[-1]
+
+    def all_released(self) -> None:
+        eventually(lambda: self.host.sessions == 0)
+        eventually(lambda: all(context.closed for context in self.contexts))
+        assert all(entry.pins == 0 for entry in self.host.images._entries.values())
+
+    def close(self) -> None:
+        for wire in self._wires:
+            wire.close()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    host = Host(NullDevice(), session_limit=24)
+    edge = Edge(host)
+    bound = edge.listen([parse("grpc://127.0.0.1:0"), parse(f"unix://{tmp_path}/host.sock")])
+    served = Served(host, edge, [endpoint.target for endpoint in bound])
+    yield served
+    served.close()
+    edge.stop(5)
+    host.close()
+    served.all_released()
+    assert not (tmp_path / "host.sock").exists()
+
+
+@pytest.mark.parametrize("transport", [0, 1], ids=["tcp", "unix"])
+class TestBothTransports:
+    def test_welcome(self, served: Served, transport: int) -> None:
+        welcome = served.wire(transport).open()
+        assert welcome.tape_version == 1
+        assert welcome.session
+        assert (welcome.credit_bytes, welcome.message_bytes) == (CREDIT_BYTES, MESSAGE_BYTES)
+        assert welcome.memory_quota == 16 << 30
+        (device,) = welcome.devices
+        assert (device.backend, device.compute_major, device.attributes[10]) == ("null", 9, 32)
+
+    def test_memory_and_launches(self, served: Served, transport: int) -> None:
+        wire = served.wire(transport)
+        base = wire.open().window_base
+        image = b"image"
+        digest = digest_of(image)
+        launch = encode("LAUNCH", 16, 1, 1, 1, 1, 32, 1, 1, 0, 16, tail=bytes(16))
+        (reply,) = wire.submit(
+            encode("MODULE_BEGIN", len(image), digest),
+            encode("MODULE_CHUNK", len(image), 0, tail=image),
+            encode("MODULE_END", digest),
+            encode("MODULE_OPEN", 16, 0, digest),
+            encode("FUNCTION_OPEN", 16, 16, 1, 0, tail=b"k"),
+            encode("ALLOCATE", base, 4096),
+            encode("WRITE", base, 0, 5, 1, 1, 5, tail=b"hello"),
+            *[launch] * 1000,
+            encode("READ", base, 0, 5, 1, 1, 1),
+        )
+        assert (reply.error, reply.sticky) == (0, False)
+        assert reply.results[32:37] == bytes(5)
+        assert served.contexts[0].launches == 1000
+
+    def test_large_reads_and_writes(self, served: Served, transport: int) -> None:
+        wire = served.wire(transport)
+        base = wire.open().window_base
+        size = 24 << 20
+        wire.submit(encode("ALLOCATE", base, size))
+        wire.group += 1
+        data = bytes(1 << 20)
+        for at in range(0, size, 1 << 20):
+            record = encode("WRITE", base + at, 0, len(data), 1, 1, len(data), tail=data)
+            wire.send(tape=pb.Tape(group=wire.group, records=record, last=at + len(data) == size))
+        assert wire.receive().reply.error == 0
+        replies = wire.submit(encode("READ", base, 0, size, 1, 1, 9))
+        total = 0
+        for reply in replies:
+            at = 0
+            while at < len(reply.results):
+                length, kind, _, slot, error, offset, count, _ = struct.unpack_from("<IHHIiQII", reply.results, at)
+                assert (kind, slot, error, offset) == (3, 9, 0, total)
+                total += count
+                at += length
+        assert total == size
+
+    def test_describe(self, served: Served, transport: int) -> None:
+        served.wire(transport).open()
+        with grpc.insecure_channel(served.targets[transport]) as channel:
+            reply = channel.unary_unary(
+                "/farlane.v1.AdminService/Describe",
+                request_serializer=admin_pb2.DescribeRequest.SerializeToString,
+                response_deserializer=admin_pb2.DescribeReply.FromString,
+            )(admin_pb2.DescribeRequest(), timeout=5)
+        assert (reply.sessions, reply.session_limit, reply.devices[0].backend) == (1, 24, "null")
+        assert (reply.tape_version_min, reply.tape_version_max) == (1, 1)
+
+
+class TestRefusals:
+    def refusal(self, wire: Wire) -> pb.Refusal:
+        message = wire.receive()
+        assert message.WhichOneof("kind") == "refusal", message
+        assert wire.ended()[0] is grpc.StatusCode.OK
+        return message.refusal
+
+    def test_version(self, served: Served) -> None:
+        wire = served.wire()
+        wire.send(hello=pb.Hello(tape_version_min=2, tape_version_max=3, mode="calls"))
+        refusal = self.refusal(wire)
+        assert refusal.reason == pb.Refusal.VERSION
+        assert "upgrade the host" in refusal.message
+
+    def test_busy(self, served: Served) -> None:
+        served.host.session_limit = 1
+        served.wire().open()
+        wire = served.wire()
+        wire.send(hello=HELLO)
+        assert self.refusal(wire).reason == pb.Refusal.BUSY
+
+    @pytest.mark.parametrize(
+        "data",
+        [b"", b"\xff\xff\xff", pb.GuestMessage(goodbye=pb.Goodbye()).SerializeToString(),
+         pb.GuestMessage(tape=pb.Tape(group=1)).SerializeToString(),
+         pb.GuestMessage(hello=pb.Hello()).SerializeToString()],
+        ids=["empty", "garbage", "goodbye", "tape", "empty hello"],
+    )  # fmt: skip
+    def test_malformed(self, served: Served, data: bytes) -> None:
+        wire = served.wire()
+        wire.send_raw(data)
+        assert self.refusal(wire).reason == pb.Refusal.MALFORMED
+
+    def test_device(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+        def open_context(quota: int) -> Any:
+            raise CudaError(2, "no room for another context")
+
+        monkeypatch.setattr(served.host.device, "open_context", open_context)
+        wire = served.wire()
+        wire.send(hello=HELLO)
+        refusal = self.refusal(wire)
+        assert refusal.reason == pb.Refusal.DEVICE
+        assert "no room for another context" in refusal.message
+
+    def test_silence(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(service, "HELLO_SECONDS", 0.2)
+        assert served.wire().ended()[0] is not grpc.StatusCode.OK
+
+    def test_connection_closed_before_hello(self, served: Served) -> None:
+        wire = served.wire()
+        wire.half_close()
+        assert wire.ended()[0] is grpc.StatusCode.OK
+
+
+class TestEnds:
+    """However a session ends, everything of it is given back."""
+
+    def opened(self, served: Served) -> Wire:
+        wire = served.wire()
+        base = wire.open().window_base
+        image = b"image"
+        digest = digest_of(image)
+        (reply,) = wire.submit(
+            encode("ALLOCATE", base, 1 << 20),
+            encode("STREAM_CREATE", 16, 0, 0, 0),
+            encode("EVENT_CREATE", 16, 0),
+            encode("MODULE_BEGIN", len(image), digest),
+            encode("MODULE_CHUNK", len(image), 0, tail=image),
+            encode("MODULE_END", digest),
+            encode("MODULE_OPEN", 16, 0, digest),
+        )
+        assert reply.error == 0
+        assert served.host.sessions == 1
+        return wire
+
+    def test_goodbye(self, served: Served) -> None:
+        wire = self.opened(served)
+        wire.send(goodbye=pb.Goodbye())
+        assert wire.ended()[0] is grpc.StatusCode.OK
+        served.all_released()
+
+    def test_half_close(self, served: Served) -> None:
+        wire = self.opened(served)
+        wire.half_close()
+        assert wire.ended()[0] is grpc.StatusCode.OK
+        served.all_released()
+
+    def test_cancel(self, served: Served) -> None:
+        self.opened(served).call.cancel()
+        served.all_released()
+
+    def test_broken_connection(self, served: Served) -> None:
+        self.opened(served).channel.close()
+        served.all_released()
+
+    def test_the_guest_vanishes_in_the_middle_of_a_group(self, served: Served) -> None:
+        wire = self.opened(served)
+        wire.send(tape=pb.Tape(group=wire.group + 1, records=FENCE, last=False))
+        wire.call.cancel()
+        served.all_released()
+
+    def test_the_guest_vanishes_while_its_work_runs(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+        wire = self.opened(served)
+        running, go_on = threading.Event(), threading.Event()
+
+        def synchronize(**_: Any) -> None:
+            running.set()
+            go_on.wait(10)
+
+        monkeypatch.setattr(served.contexts[0], "synchronize", synchronize)
+        wire.send(tape=pb.Tape(group=wire.group + 1, records=encode("DEVICE_SYNCHRONIZE", 1, 0), last=True))
+        assert running.wait(10)
+        wire.call.cancel()
+        assert not served.contexts[0].closed, "not while a call is inside the device"
+        go_on.set()
+        served.all_released()
+
+    def test_the_guest_vanishes_in_the_middle_of_a_large_read(self, served: Served) -> None:
+        wire = self.opened(served)
+        size = 512 << 20
+        base = served.contexts[0].window.base + (1 << 30)
+        wire.send(
+            tape=pb.Tape(
+                group=wire.group + 1,
+                records=encode("ALLOCATE", base, size) + encode("READ", base, 0, size, 1, 1, 5),
+                last=True,
+            )
+        )
+        wire.receive()
+        wire.call.cancel()
+        served.all_released()
+
+    @pytest.mark.parametrize(
+        ("records", "why"),
+        [(b"\1\2\3", "bytes where a record should begin"), (struct.pack("<IHH", 8, 0x999, 0), "unknown operation"),
+         (struct.pack("<IHH", 2**31, 1, 0), "record of"), (encode("STREAM_CREATE", 16, 0, 0, 0), "second time"),
+         (encode("STREAM_CREATE", 3, 0, 0, 0), "outside the range"), (encode("FENCE", 1, 9), "reserved")],
+    )  # fmt: skip
+    def test_malformed_tape(self, served: Served, records: bytes, why: str) -> None:
+        wire = self.opened(served)
+        wire.send(tape=pb.Tape(group=wire.group + 1, records=records, last=True))
+        code, details = wire.ended()
+        assert code is grpc.StatusCode.INTERNAL
+        assert why in details
+        served.all_released()
+
+    @pytest.mark.parametrize(
+        "message",
+        [pb.GuestMessage(hello=HELLO), pb.GuestMessage(), pb.GuestMessage(tape=pb.Tape(group=7, records=FENCE))],
+        ids=["hello", "empty", "group"],
+    )
+    def test_a_message_out_of_place(self, served: Served, message: pb.GuestMessage) -> None:
+        wire = self.opened(served)
+        wire.send_raw(message.SerializeToString())
+        assert wire.ended()[0] is grpc.StatusCode.INTERNAL
+        served.all_released()
+
+    def test_more_than_its_credit(self, served: Served) -> None:
+        wire = self.opened(served)
+        data = bytes(1 << 20)
+        record = encode("WRITE", served.contexts[0].window.base, 0, len(data), 1, 1, len(data), tail=data)
+        for _ in range(CREDIT_BYTES // len(record) + 1):
+            wire.send(tape=pb.Tape(group=wire.group + 1, records=record))
+        code, details = wire.ended()
+        assert code is grpc.StatusCode.INTERNAL
+        assert "acknowledgement" in details
+        served.all_released()
+
+    def test_a_message_too_large(self, served: Served) -> None:
+        wire = self.opened(served)
+        wire.send(tape=pb.Tape(group=wire.group + 1, records=bytes(4 << 20)))
+        assert wire.ended()[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+        served.all_released()
+
+    def test_an_exception_of_ours(
+        self, served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        wire = self.opened(served)
+        monkeypatch.setattr(service.messages, "write_reply", lambda reply: 1 // 0)
+        wire.send(tape=pb.Tape(group=wire.group + 1, records=FENCE, last=True))
+        code, details = wire.ended()
+        assert (code, "internal error of the host" in details) == (grpc.StatusCode.INTERNAL, True)
+        assert "ZeroDivisionError" in caplog.text
+        served.all_released()
+
+    def test_an_exception_in_a_handler_ends_no_session(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+        wire = self.opened(served)
+        monkeypatch.setattr(served.contexts[0], "allocate", lambda address, size: 1 // 0)
+        (reply,) = wire.submit(encode("ALLOCATE", 0, 1), FENCE)
+        assert (reply.error, reply.sticky) == (999, True)
+        (reply,) = wire.submit(encode("DEVICE_RESET", 1, 0))
+        assert (reply.error, reply.sticky) == (0, False)
+
+    def test_the_host_stops(self, served: Served) -> None:
+        wire = self.opened(served)
+        served.edge.stop(0.1)
+        assert wire.ended()[0] is not grpc.StatusCode.OK
+        served.all_released()
+
+
+def test_many_sessions_at_once(served: Served) -> None:
+    failures: list[str] = []
+
+    def work(number: int) -> None:
+        try:
+            wire = served.wire(number % 2)
+            base = wire.open().window_base
+            for round_ in range(20):
+                address = base + round_ * 4096
+                replies = wire.submit(
+                    encode("ALLOCATE", address, 4096),
+                    encode("MEMSET", address, 0, 4096, 1, 1, 1, 1, 0),
+                    encode("READ", address, 0, 4096, 1, 1, round_ + 1),
+                )
+                assert [reply.error for reply in replies] == [0]
+                assert len(replies[0].results) == 32 + 4096
+            if number % 4 == 3:
+                wire.send(tape=pb.Tape(group=99, records=b"", last=True))
+                assert wire.ended()[0] is grpc.StatusCode.INTERNAL
+            else:
+                wire.send(goodbye=pb.Goodbye())
+                assert wire.ended()[0] is grpc.StatusCode.OK
+        except BaseException as error:
+            failures.append(f"{number}: {error!r}")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures
+    assert len(served.contexts) == 24
+    served.all_released()
+
+
+def test_a_session_that_computes_does_not_hold_up_another(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device releases the GIL while it works; another session's round trips go on."""
+    busy, free = served.wire(), served.wire(1)
+    busy.open()
+    release = threading.Event()
+    monkeypatch.setattr(served.contexts[0], "synchronize", lambda **_: release.wait(20))
+    free.open()
+    busy.send(tape=pb.Tape(group=1, records=encode("DEVICE_SYNCHRONIZE", 1, 0), last=True))
+    for _ in range(10):
+        free.submit(FENCE)
+    release.set()
+    assert busy.receive().reply.last
+
+
+def test_known_modules(served: Served) -> None:
+    image = b"known"
+    digest = digest_of(image)
+    hello = pb.Hello(tape_version_min=1, tape_version_max=1, mode="calls", module_digests=[digest, bytes(32)])
+    first = served.wire()
+    assert not first.open(hello).known_modules
+    first.submit(
+        encode("MODULE_BEGIN", len(image), digest),
+        encode("MODULE_CHUNK", len(image), 0, tail=image),
+        encode("MODULE_END", digest),
+    )
+    second = served.wire()
+    assert list(second.open(hello).known_modules) == [digest]
+    (reply,) = second.submit(encode("MODULE_OPEN", 16, 0, digest))
+    assert reply.error == 0
+
+
+class TestListening:
+    def test_a_taken_port_is_not_shared(self, served: Served) -> None:
+        edge = Edge(served.host)
+        with pytest.raises(EndpointError, match="in use"):
+            edge.listen([parse(f"grpc://{served.targets[0]}")])
+        edge.stop(0)
+
+    def test_a_taken_socket_is_not_stolen(self, served: Served) -> None:
+        edge = Edge(served.host)
+        with pytest.raises(EndpointError, match="another process"):
+            edge.listen([parse(served.targets[1])])
+        edge.stop(0)
+        served.wire(1).open()

@@ -1,0 +1,117 @@
+"""Endpoints: their syntax, and what is said when one cannot be used."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+from farlane.backend.server.endpoint import EndpointError, TcpEndpoint, UnixEndpoint, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoint"),
+    [
+        ("grpc://127.0.0.1:7070", TcpEndpoint("127.0.0.1", 7070)),
+        ("grpc://localhost:0", TcpEndpoint("localhost", 0)),
+        ("grpc://0.0.0.0:1/", TcpEndpoint("0.0.0.0", 1)),
+        ("grpc://[::1]:7070", TcpEndpoint("::1", 7070)),
+        ("unix:///run/farlane.sock", UnixEndpoint("/run/farlane.sock")),
+        ("unix:/run/farlane.sock", UnixEndpoint("/run/farlane.sock")),
+    ],
+)
+def test_forms(text: str, endpoint: TcpEndpoint | UnixEndpoint) -> None:
+    assert parse(text) == endpoint
+    assert parse(str(endpoint)) == endpoint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "7070", "127.0.0.1:7070", "http://127.0.0.1:80", "grpc://127.0.0.1", "grpc://:7070", "grpc://h:port", "grpc://h:65536",
+        "grpc://h:-1", "grpc://h:1/path", "grpc://user@h:1", "grpc://[::1", "unix://relative", "unix://", "unix:///", "unix:",
+    ],
+)  # fmt: skip
+def test_malformed(text: str) -> None:
+    with pytest.raises(EndpointError, match="malformed"):
+        parse(text)
+
+
+def test_ipv6_target() -> None:
+    assert parse("grpc://[::1]:7070").target == "[::1]:7070"
+
+
+@pytest.mark.parametrize(
+    ("text", "local"),
+    [("grpc://127.0.0.1:1", True), ("grpc://localhost:1", True), ("grpc://[::1]:1", True), ("grpc://0.0.0.0:1", False)],
+)
+def test_local(text: str, local: bool) -> None:
+    assert parse(text).local is local
+
+
+class TestTcp:
+    def test_in_use(self) -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            with pytest.raises(EndpointError, match="in use"):
+                TcpEndpoint("127.0.0.1", taken.getsockname()[1]).prepare()
+
+    def test_free(self) -> None:
+        TcpEndpoint("127.0.0.1", 0).prepare()
+
+    def test_not_ours(self) -> None:
+        with pytest.raises(EndpointError, match="no such address"):
+            TcpEndpoint("192.0.2.1", 0).prepare()
+
+    def test_unknown_host(self) -> None:
+        with pytest.raises(EndpointError, match="unknown host"):
+            TcpEndpoint("no-such-host.invalid", 1).prepare()
+
+
+class TestUnix:
+    def test_free(self, tmp_path: Path) -> None:
+        UnixEndpoint(f"{tmp_path}/s").prepare()
+
+    def test_left_behind_by_a_dead_host(self, tmp_path: Path) -> None:
+        path = f"{tmp_path}/s"
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(path)
+        UnixEndpoint(path).prepare()
+        assert not os.path.exists(path)
+
+    def test_in_use(self, tmp_path: Path) -> None:
+        path = f"{tmp_path}/s"
+        with socket.socket(socket.AF_UNIX) as taken:
+            taken.bind(path)
+            taken.listen()
+            with pytest.raises(EndpointError, match="another process"):
+                UnixEndpoint(path).prepare()
+            assert os.path.exists(path)
+
+    def test_a_file_is_not_removed(self, tmp_path: Path) -> None:
+        path = tmp_path / "s"
+        path.write_text("precious")
+        with pytest.raises(EndpointError, match="no socket"):
+            UnixEndpoint(str(path)).prepare()
+        assert path.read_text() == "precious"
+
+    def test_no_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(EndpointError, match="does not exist"):
+            UnixEndpoint(f"{tmp_path}/none/s").prepare()
+
+    def test_too_long(self, tmp_path: Path) -> None:
+        with pytest.raises(EndpointError, match="longer than 107"):
+            UnixEndpoint(f"{tmp_path}/{'s' * 108}").prepare()
+
+    def test_only_for_this_user(self, tmp_path: Path) -> None:
+        path = f"{tmp_path}/s"
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path)
+            UnixEndpoint(path).bound()
+            assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+            UnixEndpoint(path).remove()
+        assert not os.path.exists(path)
+        UnixEndpoint(path).remove()
