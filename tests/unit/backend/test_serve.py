@@ -1,0 +1,185 @@
+"""`farlane serve` and `farlane devices` as processes: starting, saying so, stopping, and what a user is told when it cannot be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from farlane.backend.commands import devices, serve
+from farlane.v1 import admin_pb2
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def arguments(*more: str) -> list[str]:
+    return [sys.executable, "-m", "farlane.backend.commands.serve", "--device", "null", *more]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def starting(*more: str) -> subprocess.Popen[str]:
+        started.append(subprocess.Popen(arguments(*more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield starting
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def listening(process: subprocess.Popen[str]) -> str:
+    """The endpoint that the process says it listens on."""
+    assert process.stdout
+    line = process.stdout.readline()
+    assert line.startswith("farlane: listening on "), (line, process.communicate())
+    return line.split()[3]
+
+
+def describe(target: str) -> admin_pb2.DescribeReply:
+    with grpc.insecure_channel(target) as channel:
+        reply: admin_pb2.DescribeReply = channel.unary_unary(
+            "/farlane.v1.AdminService/Describe",
+            request_serializer=admin_pb2.DescribeRequest.SerializeToString,
+            response_deserializer=admin_pb2.DescribeReply.FromString,
+        )(admin_pb2.DescribeRequest(), timeout=10)
+    return reply
+
+
+def test_any_free_port_and_a_socket_at_once(start: Start, tmp_path: Path) -> None:
+    process = start("--listen", "grpc://127.0.0.1:0", "--listen", f"unix://{tmp_path}/s", "--sessions", "3")
+    endpoints = [listening(process), listening(process)]
+    assert endpoints[1] == f"unix://{tmp_path}/s"
+    port = int(endpoints[0].rpartition(":")[2])
+    assert port > 0
+    assert describe(f"127.0.0.1:{port}").session_limit == 3
+    assert describe(endpoints[1]).devices[0].backend == "null"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_stop_it(start: Start, tmp_path: Path, number: signal.Signals) -> None:
+    process = start("--listen", f"unix://{tmp_path}/s", "--log-level", "info")
+    listening(process)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == 0, errors
+    assert "stopping" in errors
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_killed_hosts_socket_does_not_stop_the_next(start: Start, tmp_path: Path) -> None:
+    first = start("--listen", f"unix://{tmp_path}/s")
+    listening(first)
+    first.kill()
+    first.wait()
+    assert (tmp_path / "s").exists()
+    assert listening(start("--listen", f"unix://{tmp_path}/s"))
+
+
+def test_ready_fd(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    process = subprocess.Popen(
+        arguments("--listen", f"unix://{tmp_path}/s", "--ready-fd", str(writer)),
+        pass_fds=(writer,),
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        os.close(writer)
+        with os.fdopen(reader) as ready:
+            assert ready.read() == f"unix://{tmp_path}/s\n"
+        assert describe(f"unix://{tmp_path}/s")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_dies_with_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    code = (
+        "import subprocess, sys, time\n"
+        f"process = subprocess.Popen({arguments('--listen', f'unix://{path}', '--die-with-parent')!r}, stdout=subprocess.PIPE)\n"
+        "process.stdout.readline()\n"
+        "print(process.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        child = int(parent.stdout.readline())
+        assert path.exists()
+        parent.kill()
+    deadline = time.monotonic() + 10
+    while path.exists() or _alive(child):
+        assert time.monotonic() < deadline, "the host outlived its parent"
+        time.sleep(0.02)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+class TestErrors:
+    def message(self, *more: str) -> str:
+        done = subprocess.run(arguments(*more), capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    def test_port_in_use(self) -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            endpoint = f"grpc://127.0.0.1:{taken.getsockname()[1]}"
+            message = self.message("--listen", endpoint)
+        assert message.startswith(f"farlane: cannot listen on {endpoint}: the port is in use by another process")
+
+    def test_malformed_endpoint(self) -> None:
+        assert "farlane: malformed endpoint 'tcp://h:1'" in self.message("--listen", "tcp://h:1")
+
+    def test_unknown_device(self) -> None:
+        assert "farlane: there is no device 'gpu'" in self.message("--device", "gpu")
+
+    @pytest.mark.parametrize(
+        "more", [("--quota", "much"), ("--quota", "0"), ("--sessions", "0"), ("--log-level", "loud")]
+    )
+    def test_bad_values(self, more: tuple[str, str]) -> None:
+        assert "error: argument" in self.message(*more)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("4096", 4096), ("512M", 512 << 20), ("2g", 2 << 30), ("1GiB", 1 << 30), ("3 KB", 3 << 10)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert serve.parse_bytes(text) == size
+
+
+class TestDevices:
+    def test_of_this_machine(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert devices.main([]) == 0
+        text = capsys.readouterr().out
+        assert "null: Farlane Null Device" in text
+        assert "compute capability 9.0, 16 GiB of memory" in text
+        assert "cupy: not available" in text
+
+    def test_of_a_host(self, start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        process = start("--listen", f"unix://{tmp_path}/s", "--sessions", "5")
+        assert devices.main(["--host", listening(process)]) == 0
+        text = capsys.readouterr().out
+        assert "null: Farlane Null Device" in text
+        assert "0 of 5 sessions open" in text
+
+    def test_of_no_host(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert devices.main(["--host", f"unix://{tmp_path}/none"]) == 1
+        assert "is `farlane serve` running there?" in capsys.readouterr().err
