@@ -114,29 +114,29 @@ forward cudaDeviceGetP2PAttribute
 forward cudaDeviceGetPCIBusId
 forward cudaDeviceGetSharedMemConfig
 forward cudaDeviceGetStreamPriorityRange
-forward cudaDeviceGetTexture1DLinearMaxWidth
-refuse cudaDeviceGraphMemTrim, 13
-refuse cudaDeviceRegisterAsyncNotification, 14
+refuse cudaDeviceGetTexture1DLinearMaxWidth, 13
+refuse cudaDeviceGraphMemTrim, 14
+refuse cudaDeviceRegisterAsyncNotification, 15
 forward cudaDeviceReset
 forward cudaDeviceSetCacheConfig
-refuse cudaDeviceSetGraphMemAttribute, 15
+refuse cudaDeviceSetGraphMemAttribute, 16
 forward cudaDeviceSetLimit
 forward cudaDeviceSetMemPool
 forward cudaDeviceSetSharedMemConfig
 forward cudaDeviceSynchronize
-refuse cudaDeviceUnregisterAsyncNotification, 16
+refuse cudaDeviceUnregisterAsyncNotification, 17
 forward cudaDriverGetVersion
-refuse cudaEGLStreamConsumerAcquireFrame, 17
-refuse cudaEGLStreamConsumerConnect, 18
-refuse cudaEGLStreamConsumerConnectWithFlags, 19
-refuse cudaEGLStreamConsumerDisconnect, 20
-refuse cudaEGLStreamConsumerReleaseFrame, 21
-refuse cudaEGLStreamProducerConnect, 22
-refuse cudaEGLStreamProducerDisconnect, 23
-refuse cudaEGLStreamProducerPresentFrame, 24
-refuse cudaEGLStreamProducerReturnFrame, 25
+refuse cudaEGLStreamConsumerAcquireFrame, 18
+refuse cudaEGLStreamConsumerConnect, 19
+refuse cudaEGLStreamConsumerConnectWithFlags, 20
+refuse cudaEGLStreamConsumerDisconnect, 21
+refuse cudaEGLStreamConsumerReleaseFrame, 22
+refuse cudaEGLStreamProducerConnect, 23
+refuse cudaEGLStreamProducerDisconnect, 24
+refuse cudaEGLStreamProducerPresentFrame, 25
+refuse cudaEGLStreamProducerReturnFrame, 26
 forward cudaEventCreate
-refuse cudaEventCreateFromEGLSync, 26
+refuse cudaEventCreateFromEGLSync, 27
 forward cudaEventCreateWithFlags
 forward cudaEventDestroy
 forward cudaEventElapsedTime
@@ -147,172 +147,172 @@ forward cudaEventRecordWithFlags
 forward cudaEventRecordWithFlags_ptsz
 forward cudaEventRecord_ptsz
 forward cudaEventSynchronize
-refuse cudaExternalMemoryGetMappedBuffer, 27
-refuse cudaExternalMemoryGetMappedMipmappedArray, 28
+refuse cudaExternalMemoryGetMappedBuffer, 28
+refuse cudaExternalMemoryGetMappedMipmappedArray, 29
 forward cudaFree
-refuse cudaFreeArray, 29
+refuse cudaFreeArray, 30
 forward cudaFreeAsync
 forward cudaFreeAsync_ptsz
 forward cudaFreeHost
-refuse cudaFreeMipmappedArray, 30
+refuse cudaFreeMipmappedArray, 31
 forward cudaFuncGetAttributes
 forward cudaFuncGetName
 forward cudaFuncGetParamInfo
 forward cudaFuncSetAttribute
 forward cudaFuncSetCacheConfig
 forward cudaFuncSetSharedMemConfig
-refuse cudaGLGetDevices, 31
-refuse cudaGLMapBufferObject, 32
-refuse cudaGLMapBufferObjectAsync, 33
-refuse cudaGLRegisterBufferObject, 34
-refuse cudaGLSetBufferObjectMapFlags, 35
-refuse cudaGLSetGLDevice, 36
-refuse cudaGLUnmapBufferObject, 37
-refuse cudaGLUnmapBufferObjectAsync, 38
-refuse cudaGLUnregisterBufferObject, 39
-refuse cudaGetChannelDesc, 40
+refuse cudaGLGetDevices, 32
+refuse cudaGLMapBufferObject, 33
+refuse cudaGLMapBufferObjectAsync, 34
+refuse cudaGLRegisterBufferObject, 35
+refuse cudaGLSetBufferObjectMapFlags, 36
+refuse cudaGLSetGLDevice, 37
+refuse cudaGLUnmapBufferObject, 38
+refuse cudaGLUnmapBufferObjectAsync, 39
+refuse cudaGLUnregisterBufferObject, 40
+refuse cudaGetChannelDesc, 41
 forward cudaGetDevice
 forward cudaGetDeviceCount
 forward cudaGetDeviceFlags
 forward_to cudaGetDeviceProperties, cudaGetDeviceProperties_v12
 forward cudaGetDeviceProperties_v2
-refuse cudaGetDriverEntryPoint, 41
-refuse cudaGetDriverEntryPointByVersion, 42
-refuse cudaGetDriverEntryPointByVersion_ptsz, 43
-refuse cudaGetDriverEntryPoint_ptsz, 44
+refuse cudaGetDriverEntryPoint, 42
+refuse cudaGetDriverEntryPointByVersion, 43
+refuse cudaGetDriverEntryPointByVersion_ptsz, 44
+refuse cudaGetDriverEntryPoint_ptsz, 45
 forward cudaGetErrorName
 forward cudaGetErrorString
-refuse cudaGetExportTable, 45
+refuse cudaGetExportTable, 46
 forward cudaGetFuncBySymbol
 forward cudaGetKernel
 forward cudaGetLastError
-refuse cudaGetMipmappedArrayLevel, 46
-refuse cudaGetSurfaceObjectResourceDesc, 47
+refuse cudaGetMipmappedArrayLevel, 47
+refuse cudaGetSurfaceObjectResourceDesc, 48
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
-refuse cudaGetTextureObjectResourceDesc, 48
-refuse cudaGetTextureObjectResourceViewDesc, 49
-refuse cudaGetTextureObjectTextureDesc, 50
-refuse cudaGraphAddChildGraphNode, 51
-refuse cudaGraphAddDependencies, 52
-refuse cudaGraphAddDependencies_v2, 53
-refuse cudaGraphAddEmptyNode, 54
-refuse cudaGraphAddEventRecordNode, 55
-refuse cudaGraphAddEventWaitNode, 56
-refuse cudaGraphAddExternalSemaphoresSignalNode, 57
-refuse cudaGraphAddExternalSemaphoresWaitNode, 58
-refuse cudaGraphAddHostNode, 59
-refuse cudaGraphAddKernelNode, 60
-refuse cudaGraphAddMemAllocNode, 61
-refuse cudaGraphAddMemFreeNode, 62
-refuse cudaGraphAddMemcpyNode, 63
-refuse cudaGraphAddMemcpyNode1D, 64
-refuse cudaGraphAddMemcpyNodeFromSymbol, 65
-refuse cudaGraphAddMemcpyNodeToSymbol, 66
-refuse cudaGraphAddMemsetNode, 67
-refuse cudaGraphAddNode, 68
-refuse cudaGraphAddNode_v2, 69
-refuse cudaGraphChildGraphNodeGetGraph, 70
-refuse cudaGraphClone, 71
-refuse cudaGraphConditionalHandleCreate, 72
-refuse cudaGraphCreate, 73
-refuse cudaGraphDebugDotPrint, 74
-refuse cudaGraphDestroy, 75
-refuse cudaGraphDestroyNode, 76
-refuse cudaGraphEventRecordNodeGetEvent, 77
-refuse cudaGraphEventRecordNodeSetEvent, 78
-refuse cudaGraphEventWaitNodeGetEvent, 79
-refuse cudaGraphEventWaitNodeSetEvent, 80
-refuse cudaGraphExecChildGraphNodeSetParams, 81
-refuse cudaGraphExecDestroy, 82
-refuse cudaGraphExecEventRecordNodeSetEvent, 83
-refuse cudaGraphExecEventWaitNodeSetEvent, 84
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 85
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 86
-refuse cudaGraphExecGetFlags, 87
-refuse cudaGraphExecHostNodeSetParams, 88
-refuse cudaGraphExecKernelNodeSetParams, 89
-refuse cudaGraphExecMemcpyNodeSetParams, 90
-refuse cudaGraphExecMemcpyNodeSetParams1D, 91
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 92
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 93
-refuse cudaGraphExecMemsetNodeSetParams, 94
-refuse cudaGraphExecNodeSetParams, 95
-refuse cudaGraphExecUpdate, 96
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 97
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 98
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 99
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 100
-refuse cudaGraphGetEdges, 101
-refuse cudaGraphGetEdges_v2, 102
-refuse cudaGraphGetNodes, 103
-refuse cudaGraphGetRootNodes, 104
-refuse cudaGraphHostNodeGetParams, 105
-refuse cudaGraphHostNodeSetParams, 106
-refuse cudaGraphInstantiate, 107
-refuse cudaGraphInstantiateWithFlags, 108
-refuse cudaGraphInstantiateWithParams, 109
-refuse cudaGraphInstantiateWithParams_ptsz, 110
-refuse cudaGraphKernelNodeCopyAttributes, 111
-refuse cudaGraphKernelNodeGetAttribute, 112
-refuse cudaGraphKernelNodeGetParams, 113
-refuse cudaGraphKernelNodeSetAttribute, 114
-refuse cudaGraphKernelNodeSetParams, 115
-refuse cudaGraphLaunch, 116
-refuse cudaGraphLaunch_ptsz, 117
-refuse cudaGraphMemAllocNodeGetParams, 118
-refuse cudaGraphMemFreeNodeGetParams, 119
-refuse cudaGraphMemcpyNodeGetParams, 120
-refuse cudaGraphMemcpyNodeSetParams, 121
-refuse cudaGraphMemcpyNodeSetParams1D, 122
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 123
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 124
-refuse cudaGraphMemsetNodeGetParams, 125
-refuse cudaGraphMemsetNodeSetParams, 126
-refuse cudaGraphNodeFindInClone, 127
-refuse cudaGraphNodeGetDependencies, 128
-refuse cudaGraphNodeGetDependencies_v2, 129
-refuse cudaGraphNodeGetDependentNodes, 130
-refuse cudaGraphNodeGetDependentNodes_v2, 131
-refuse cudaGraphNodeGetEnabled, 132
-refuse cudaGraphNodeGetType, 133
-refuse cudaGraphNodeSetEnabled, 134
-refuse cudaGraphNodeSetParams, 135
-refuse cudaGraphReleaseUserObject, 136
-refuse cudaGraphRemoveDependencies, 137
-refuse cudaGraphRemoveDependencies_v2, 138
-refuse cudaGraphRetainUserObject, 139
-refuse cudaGraphUpload, 140
-refuse cudaGraphUpload_ptsz, 141
-refuse cudaGraphicsEGLRegisterImage, 142
-refuse cudaGraphicsGLRegisterBuffer, 143
-refuse cudaGraphicsGLRegisterImage, 144
-refuse cudaGraphicsMapResources, 145
-refuse cudaGraphicsResourceGetMappedEglFrame, 146
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 147
-refuse cudaGraphicsResourceGetMappedPointer, 148
-refuse cudaGraphicsResourceSetMapFlags, 149
-refuse cudaGraphicsSubResourceGetMappedArray, 150
-refuse cudaGraphicsUnmapResources, 151
-refuse cudaGraphicsUnregisterResource, 152
-refuse cudaGraphicsVDPAURegisterOutputSurface, 153
-refuse cudaGraphicsVDPAURegisterVideoSurface, 154
+refuse cudaGetTextureObjectResourceDesc, 49
+refuse cudaGetTextureObjectResourceViewDesc, 50
+refuse cudaGetTextureObjectTextureDesc, 51
+refuse cudaGraphAddChildGraphNode, 52
+refuse cudaGraphAddDependencies, 53
+refuse cudaGraphAddDependencies_v2, 54
+refuse cudaGraphAddEmptyNode, 55
+refuse cudaGraphAddEventRecordNode, 56
+refuse cudaGraphAddEventWaitNode, 57
+refuse cudaGraphAddExternalSemaphoresSignalNode, 58
+refuse cudaGraphAddExternalSemaphoresWaitNode, 59
+refuse cudaGraphAddHostNode, 60
+refuse cudaGraphAddKernelNode, 61
+refuse cudaGraphAddMemAllocNode, 62
+refuse cudaGraphAddMemFreeNode, 63
+refuse cudaGraphAddMemcpyNode, 64
+refuse cudaGraphAddMemcpyNode1D, 65
+refuse cudaGraphAddMemcpyNodeFromSymbol, 66
+refuse cudaGraphAddMemcpyNodeToSymbol, 67
+refuse cudaGraphAddMemsetNode, 68
+refuse cudaGraphAddNode, 69
+refuse cudaGraphAddNode_v2, 70
+refuse cudaGraphChildGraphNodeGetGraph, 71
+refuse cudaGraphClone, 72
+refuse cudaGraphConditionalHandleCreate, 73
+refuse cudaGraphCreate, 74
+refuse cudaGraphDebugDotPrint, 75
+refuse cudaGraphDestroy, 76
+refuse cudaGraphDestroyNode, 77
+refuse cudaGraphEventRecordNodeGetEvent, 78
+refuse cudaGraphEventRecordNodeSetEvent, 79
+refuse cudaGraphEventWaitNodeGetEvent, 80
+refuse cudaGraphEventWaitNodeSetEvent, 81
+refuse cudaGraphExecChildGraphNodeSetParams, 82
+refuse cudaGraphExecDestroy, 83
+refuse cudaGraphExecEventRecordNodeSetEvent, 84
+refuse cudaGraphExecEventWaitNodeSetEvent, 85
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 86
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 87
+refuse cudaGraphExecGetFlags, 88
+refuse cudaGraphExecHostNodeSetParams, 89
+refuse cudaGraphExecKernelNodeSetParams, 90
+refuse cudaGraphExecMemcpyNodeSetParams, 91
+refuse cudaGraphExecMemcpyNodeSetParams1D, 92
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 93
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 94
+refuse cudaGraphExecMemsetNodeSetParams, 95
+refuse cudaGraphExecNodeSetParams, 96
+refuse cudaGraphExecUpdate, 97
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 98
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 99
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 100
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 101
+refuse cudaGraphGetEdges, 102
+refuse cudaGraphGetEdges_v2, 103
+refuse cudaGraphGetNodes, 104
+refuse cudaGraphGetRootNodes, 105
+refuse cudaGraphHostNodeGetParams, 106
+refuse cudaGraphHostNodeSetParams, 107
+refuse cudaGraphInstantiate, 108
+refuse cudaGraphInstantiateWithFlags, 109
+refuse cudaGraphInstantiateWithParams, 110
+refuse cudaGraphInstantiateWithParams_ptsz, 111
+refuse cudaGraphKernelNodeCopyAttributes, 112
+refuse cudaGraphKernelNodeGetAttribute, 113
+refuse cudaGraphKernelNodeGetParams, 114
+refuse cudaGraphKernelNodeSetAttribute, 115
+refuse cudaGraphKernelNodeSetParams, 116
+refuse cudaGraphLaunch, 117
+refuse cudaGraphLaunch_ptsz, 118
+refuse cudaGraphMemAllocNodeGetParams, 119
+refuse cudaGraphMemFreeNodeGetParams, 120
+refuse cudaGraphMemcpyNodeGetParams, 121
+refuse cudaGraphMemcpyNodeSetParams, 122
+refuse cudaGraphMemcpyNodeSetParams1D, 123
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 124
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 125
+refuse cudaGraphMemsetNodeGetParams, 126
+refuse cudaGraphMemsetNodeSetParams, 127
+refuse cudaGraphNodeFindInClone, 128
+refuse cudaGraphNodeGetDependencies, 129
+refuse cudaGraphNodeGetDependencies_v2, 130
+refuse cudaGraphNodeGetDependentNodes, 131
+refuse cudaGraphNodeGetDependentNodes_v2, 132
+refuse cudaGraphNodeGetEnabled, 133
+refuse cudaGraphNodeGetType, 134
+refuse cudaGraphNodeSetEnabled, 135
+refuse cudaGraphNodeSetParams, 136
+refuse cudaGraphReleaseUserObject, 137
+refuse cudaGraphRemoveDependencies, 138
+refuse cudaGraphRemoveDependencies_v2, 139
+refuse cudaGraphRetainUserObject, 140
+refuse cudaGraphUpload, 141
+refuse cudaGraphUpload_ptsz, 142
+refuse cudaGraphicsEGLRegisterImage, 143
+refuse cudaGraphicsGLRegisterBuffer, 144
+refuse cudaGraphicsGLRegisterImage, 145
+refuse cudaGraphicsMapResources, 146
+refuse cudaGraphicsResourceGetMappedEglFrame, 147
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 148
+refuse cudaGraphicsResourceGetMappedPointer, 149
+refuse cudaGraphicsResourceSetMapFlags, 150
+refuse cudaGraphicsSubResourceGetMappedArray, 151
+refuse cudaGraphicsUnmapResources, 152
+refuse cudaGraphicsUnregisterResource, 153
+refuse cudaGraphicsVDPAURegisterOutputSurface, 154
+refuse cudaGraphicsVDPAURegisterVideoSurface, 155
 forward cudaHostAlloc
-refuse cudaHostGetDevicePointer, 155
+refuse cudaHostGetDevicePointer, 156
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 156
-refuse cudaImportExternalSemaphore, 157
+refuse cudaImportExternalMemory, 157
+refuse cudaImportExternalSemaphore, 158
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 158
-refuse cudaIpcGetEventHandle, 159
-refuse cudaIpcGetMemHandle, 160
-refuse cudaIpcOpenEventHandle, 161
-refuse cudaIpcOpenMemHandle, 162
+refuse cudaIpcCloseMemHandle, 159
+refuse cudaIpcGetEventHandle, 160
+refuse cudaIpcGetMemHandle, 161
+refuse cudaIpcOpenEventHandle, 162
+refuse cudaIpcOpenMemHandle, 163
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
-refuse cudaLaunchCooperativeKernelMultiDevice, 163
+refuse cudaLaunchCooperativeKernelMultiDevice, 164
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
@@ -324,88 +324,88 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 164
-refuse cudaLibraryGetUnifiedFunction, 165
+refuse cudaLibraryGetManaged, 165
+refuse cudaLibraryGetUnifiedFunction, 166
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
 forward cudaMalloc
 forward cudaMalloc3D
-refuse cudaMalloc3DArray, 166
-refuse cudaMallocArray, 167
+refuse cudaMalloc3DArray, 167
+refuse cudaMallocArray, 168
 forward cudaMallocAsync
 forward cudaMallocAsync_ptsz
 forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
-refuse cudaMallocManaged, 168
-refuse cudaMallocMipmappedArray, 169
+refuse cudaMallocManaged, 169
+refuse cudaMallocMipmappedArray, 170
 forward cudaMallocPitch
-refuse cudaMemAdvise, 170
-refuse cudaMemAdvise_v2, 171
+refuse cudaMemAdvise, 171
+refuse cudaMemAdvise_v2, 172
 forward cudaMemGetInfo
-refuse cudaMemPoolCreate, 172
-refuse cudaMemPoolDestroy, 173
-refuse cudaMemPoolExportPointer, 174
-refuse cudaMemPoolExportToShareableHandle, 175
-refuse cudaMemPoolGetAccess, 176
+refuse cudaMemPoolCreate, 173
+refuse cudaMemPoolDestroy, 174
+refuse cudaMemPoolExportPointer, 175
+refuse cudaMemPoolExportToShareableHandle, 176
+refuse cudaMemPoolGetAccess, 177
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 177
-refuse cudaMemPoolImportPointer, 178
-refuse cudaMemPoolSetAccess, 179
+refuse cudaMemPoolImportFromShareableHandle, 178
+refuse cudaMemPoolImportPointer, 179
+refuse cudaMemPoolSetAccess, 180
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
-refuse cudaMemPrefetchAsync, 180
-refuse cudaMemPrefetchAsync_ptsz, 181
-refuse cudaMemPrefetchAsync_v2, 182
-refuse cudaMemPrefetchAsync_v2_ptsz, 183
-refuse cudaMemRangeGetAttribute, 184
-refuse cudaMemRangeGetAttributes, 185
+refuse cudaMemPrefetchAsync, 181
+refuse cudaMemPrefetchAsync_ptsz, 182
+refuse cudaMemPrefetchAsync_v2, 183
+refuse cudaMemPrefetchAsync_v2_ptsz, 184
+refuse cudaMemRangeGetAttribute, 185
+refuse cudaMemRangeGetAttributes, 186
 forward cudaMemcpy
 forward cudaMemcpy2D
-refuse cudaMemcpy2DArrayToArray, 186
-refuse cudaMemcpy2DArrayToArray_ptds, 187
+refuse cudaMemcpy2DArrayToArray, 187
+refuse cudaMemcpy2DArrayToArray_ptds, 188
 forward cudaMemcpy2DAsync
 forward cudaMemcpy2DAsync_ptsz
-refuse cudaMemcpy2DFromArray, 188
-refuse cudaMemcpy2DFromArrayAsync, 189
-refuse cudaMemcpy2DFromArrayAsync_ptsz, 190
-refuse cudaMemcpy2DFromArray_ptds, 191
-refuse cudaMemcpy2DToArray, 192
-refuse cudaMemcpy2DToArrayAsync, 193
-refuse cudaMemcpy2DToArrayAsync_ptsz, 194
-refuse cudaMemcpy2DToArray_ptds, 195
+refuse cudaMemcpy2DFromArray, 189
+refuse cudaMemcpy2DFromArrayAsync, 190
+refuse cudaMemcpy2DFromArrayAsync_ptsz, 191
+refuse cudaMemcpy2DFromArray_ptds, 192
+refuse cudaMemcpy2DToArray, 193
+refuse cudaMemcpy2DToArrayAsync, 194
+refuse cudaMemcpy2DToArrayAsync_ptsz, 195
+refuse cudaMemcpy2DToArray_ptds, 196
 forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 196
-refuse cudaMemcpy3DBatchAsync_ptsz, 197
+refuse cudaMemcpy3DBatchAsync, 197
+refuse cudaMemcpy3DBatchAsync_ptsz, 198
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 198
-refuse cudaMemcpyArrayToArray_ptds, 199
+refuse cudaMemcpyArrayToArray, 199
+refuse cudaMemcpyArrayToArray_ptds, 200
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 200
-refuse cudaMemcpyBatchAsync_ptsz, 201
-refuse cudaMemcpyFromArray, 202
-refuse cudaMemcpyFromArrayAsync, 203
-refuse cudaMemcpyFromArrayAsync_ptsz, 204
-refuse cudaMemcpyFromArray_ptds, 205
+refuse cudaMemcpyBatchAsync, 201
+refuse cudaMemcpyBatchAsync_ptsz, 202
+refuse cudaMemcpyFromArray, 203
+refuse cudaMemcpyFromArrayAsync, 204
+refuse cudaMemcpyFromArrayAsync_ptsz, 205
+refuse cudaMemcpyFromArray_ptds, 206
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
 forward cudaMemcpyFromSymbolAsync_ptsz
 forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
-refuse cudaMemcpyToArray, 206
-refuse cudaMemcpyToArrayAsync, 207
-refuse cudaMemcpyToArrayAsync_ptsz, 208
-refuse cudaMemcpyToArray_ptds, 209
+refuse cudaMemcpyToArray, 207
+refuse cudaMemcpyToArrayAsync, 208
+refuse cudaMemcpyToArrayAsync_ptsz, 209
+refuse cudaMemcpyToArray_ptds, 210
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
@@ -423,13 +423,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 210
-refuse cudaMipmappedArrayGetSparseProperties, 211
+refuse cudaMipmappedArrayGetMemoryRequirements, 211
+refuse cudaMipmappedArrayGetSparseProperties, 212
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 212
-refuse cudaOccupancyMaxPotentialClusterSize, 213
+refuse cudaOccupancyMaxActiveClusters, 213
+refuse cudaOccupancyMaxPotentialClusterSize, 214
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -440,26 +440,26 @@ forward cudaSetDeviceFlags
 forward cudaSetDoubleForDevice
 forward cudaSetDoubleForHost
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 214
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 215
-refuse cudaSignalExternalSemaphoresAsync_v2, 216
-refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 217
+refuse cudaSignalExternalSemaphoresAsync, 215
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 216
+refuse cudaSignalExternalSemaphoresAsync_v2, 217
+refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 218
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
-refuse cudaStreamAttachMemAsync, 218
-refuse cudaStreamAttachMemAsync_ptsz, 219
-refuse cudaStreamBeginCapture, 220
-refuse cudaStreamBeginCaptureToGraph, 221
-refuse cudaStreamBeginCaptureToGraph_ptsz, 222
-refuse cudaStreamBeginCapture_ptsz, 223
+refuse cudaStreamAttachMemAsync, 219
+refuse cudaStreamAttachMemAsync_ptsz, 220
+refuse cudaStreamBeginCapture, 221
+refuse cudaStreamBeginCaptureToGraph, 222
+refuse cudaStreamBeginCaptureToGraph_ptsz, 223
+refuse cudaStreamBeginCapture_ptsz, 224
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
 forward cudaStreamCreateWithFlags
 forward cudaStreamCreateWithPriority
 forward cudaStreamDestroy
-refuse cudaStreamEndCapture, 224
-refuse cudaStreamEndCapture_ptsz, 225
+refuse cudaStreamEndCapture, 225
+refuse cudaStreamEndCapture_ptsz, 226
 forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v12
@@ -484,10 +484,10 @@ forward cudaStreamSetAttribute
 forward cudaStreamSetAttribute_ptsz
 forward cudaStreamSynchronize
 forward cudaStreamSynchronize_ptsz
-refuse cudaStreamUpdateCaptureDependencies, 226
-refuse cudaStreamUpdateCaptureDependencies_ptsz, 227
-refuse cudaStreamUpdateCaptureDependencies_v2, 228
-refuse cudaStreamUpdateCaptureDependencies_v2_ptsz, 229
+refuse cudaStreamUpdateCaptureDependencies, 227
+refuse cudaStreamUpdateCaptureDependencies_ptsz, 228
+refuse cudaStreamUpdateCaptureDependencies_v2, 229
+refuse cudaStreamUpdateCaptureDependencies_v2_ptsz, 230
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
 forward cudaThreadExchangeStreamCaptureMode
@@ -497,14 +497,14 @@ forward cudaThreadGetLimit
 forward cudaThreadSetCacheConfig
 forward cudaThreadSetLimit
 forward cudaThreadSynchronize
-refuse cudaUserObjectCreate, 230
-refuse cudaUserObjectRelease, 231
-refuse cudaUserObjectRetain, 232
-refuse cudaVDPAUGetDevice, 233
-refuse cudaVDPAUSetVDPAUDevice, 234
-refuse cudaWaitExternalSemaphoresAsync, 235
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 236
-refuse cudaWaitExternalSemaphoresAsync_v2, 237
-refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 238
+refuse cudaUserObjectCreate, 231
+refuse cudaUserObjectRelease, 232
+refuse cudaUserObjectRetain, 233
+refuse cudaVDPAUGetDevice, 234
+refuse cudaVDPAUSetVDPAUDevice, 235
+refuse cudaWaitExternalSemaphoresAsync, 236
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 237
+refuse cudaWaitExternalSemaphoresAsync_v2, 238
+refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 239
 
     .section .note.GNU-stack, "", %progbits

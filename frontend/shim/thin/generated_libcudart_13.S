@@ -122,29 +122,29 @@ forward cudaDeviceGetP2PAttribute
 forward cudaDeviceGetPCIBusId
 forward cudaDeviceGetSharedMemConfig
 forward cudaDeviceGetStreamPriorityRange
-forward cudaDeviceGetTexture1DLinearMaxWidth
-refuse cudaDeviceGraphMemTrim, 19
-refuse cudaDeviceRegisterAsyncNotification, 20
+refuse cudaDeviceGetTexture1DLinearMaxWidth, 19
+refuse cudaDeviceGraphMemTrim, 20
+refuse cudaDeviceRegisterAsyncNotification, 21
 forward cudaDeviceReset
 forward cudaDeviceSetCacheConfig
-refuse cudaDeviceSetGraphMemAttribute, 21
+refuse cudaDeviceSetGraphMemAttribute, 22
 forward cudaDeviceSetLimit
 forward cudaDeviceSetMemPool
 forward cudaDeviceSetSharedMemConfig
 forward cudaDeviceSynchronize
-refuse cudaDeviceUnregisterAsyncNotification, 22
+refuse cudaDeviceUnregisterAsyncNotification, 23
 forward cudaDriverGetVersion
-refuse cudaEGLStreamConsumerAcquireFrame, 23
-refuse cudaEGLStreamConsumerConnect, 24
-refuse cudaEGLStreamConsumerConnectWithFlags, 25
-refuse cudaEGLStreamConsumerDisconnect, 26
-refuse cudaEGLStreamConsumerReleaseFrame, 27
-refuse cudaEGLStreamProducerConnect, 28
-refuse cudaEGLStreamProducerDisconnect, 29
-refuse cudaEGLStreamProducerPresentFrame, 30
-refuse cudaEGLStreamProducerReturnFrame, 31
+refuse cudaEGLStreamConsumerAcquireFrame, 24
+refuse cudaEGLStreamConsumerConnect, 25
+refuse cudaEGLStreamConsumerConnectWithFlags, 26
+refuse cudaEGLStreamConsumerDisconnect, 27
+refuse cudaEGLStreamConsumerReleaseFrame, 28
+refuse cudaEGLStreamProducerConnect, 29
+refuse cudaEGLStreamProducerDisconnect, 30
+refuse cudaEGLStreamProducerPresentFrame, 31
+refuse cudaEGLStreamProducerReturnFrame, 32
 forward cudaEventCreate
-refuse cudaEventCreateFromEGLSync, 32
+refuse cudaEventCreateFromEGLSync, 33
 forward cudaEventCreateWithFlags
 forward cudaEventDestroy
 forward cudaEventElapsedTime
@@ -154,22 +154,22 @@ forward cudaEventRecordWithFlags
 forward cudaEventRecordWithFlags_ptsz
 forward cudaEventRecord_ptsz
 forward cudaEventSynchronize
-refuse cudaExecutionCtxDestroy, 33
-refuse cudaExecutionCtxGetDevResource, 34
-refuse cudaExecutionCtxGetDevice, 35
-refuse cudaExecutionCtxGetId, 36
-refuse cudaExecutionCtxRecordEvent, 37
-refuse cudaExecutionCtxStreamCreate, 38
-refuse cudaExecutionCtxSynchronize, 39
-refuse cudaExecutionCtxWaitEvent, 40
-refuse cudaExternalMemoryGetMappedBuffer, 41
-refuse cudaExternalMemoryGetMappedMipmappedArray, 42
+refuse cudaExecutionCtxDestroy, 34
+refuse cudaExecutionCtxGetDevResource, 35
+refuse cudaExecutionCtxGetDevice, 36
+refuse cudaExecutionCtxGetId, 37
+refuse cudaExecutionCtxRecordEvent, 38
+refuse cudaExecutionCtxStreamCreate, 39
+refuse cudaExecutionCtxSynchronize, 40
+refuse cudaExecutionCtxWaitEvent, 41
+refuse cudaExternalMemoryGetMappedBuffer, 42
+refuse cudaExternalMemoryGetMappedMipmappedArray, 43
 forward cudaFree
-refuse cudaFreeArray, 43
+refuse cudaFreeArray, 44
 forward cudaFreeAsync
 forward cudaFreeAsync_ptsz
 forward cudaFreeHost
-refuse cudaFreeMipmappedArray, 44
+refuse cudaFreeMipmappedArray, 45
 forward cudaFuncGetAttributes
 forward cudaFuncGetName
 forward cudaFuncGetParamCount
@@ -177,163 +177,163 @@ forward cudaFuncGetParamInfo
 forward cudaFuncSetAttribute
 forward cudaFuncSetCacheConfig
 forward cudaFuncSetSharedMemConfig
-refuse cudaGLGetDevices, 45
-refuse cudaGLMapBufferObject, 46
-refuse cudaGLMapBufferObjectAsync, 47
-refuse cudaGLRegisterBufferObject, 48
-refuse cudaGLSetBufferObjectMapFlags, 49
-refuse cudaGLSetGLDevice, 50
-refuse cudaGLUnmapBufferObject, 51
-refuse cudaGLUnmapBufferObjectAsync, 52
-refuse cudaGLUnregisterBufferObject, 53
-refuse cudaGetChannelDesc, 54
+refuse cudaGLGetDevices, 46
+refuse cudaGLMapBufferObject, 47
+refuse cudaGLMapBufferObjectAsync, 48
+refuse cudaGLRegisterBufferObject, 49
+refuse cudaGLSetBufferObjectMapFlags, 50
+refuse cudaGLSetGLDevice, 51
+refuse cudaGLUnmapBufferObject, 52
+refuse cudaGLUnmapBufferObjectAsync, 53
+refuse cudaGLUnregisterBufferObject, 54
+refuse cudaGetChannelDesc, 55
 forward cudaGetDevice
 forward cudaGetDeviceCount
 forward cudaGetDeviceFlags
 forward_to cudaGetDeviceProperties, cudaGetDeviceProperties_v13
-refuse cudaGetDriverEntryPoint, 55
-refuse cudaGetDriverEntryPointByVersion, 56
-refuse cudaGetDriverEntryPointByVersion_ptsz, 57
-refuse cudaGetDriverEntryPoint_ptsz, 58
+refuse cudaGetDriverEntryPoint, 56
+refuse cudaGetDriverEntryPointByVersion, 57
+refuse cudaGetDriverEntryPointByVersion_ptsz, 58
+refuse cudaGetDriverEntryPoint_ptsz, 59
 forward cudaGetErrorName
 forward cudaGetErrorString
-refuse cudaGetExportTable, 59
+refuse cudaGetExportTable, 60
 forward cudaGetFuncBySymbol
 forward cudaGetKernel
 forward cudaGetLastError
-refuse cudaGetMipmappedArrayLevel, 60
-refuse cudaGetSurfaceObjectResourceDesc, 61
+refuse cudaGetMipmappedArrayLevel, 61
+refuse cudaGetSurfaceObjectResourceDesc, 62
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
-refuse cudaGetTextureObjectResourceDesc, 62
-refuse cudaGetTextureObjectResourceViewDesc, 63
-refuse cudaGetTextureObjectTextureDesc, 64
-refuse cudaGraphAddChildGraphNode, 65
-refuse cudaGraphAddDependencies, 66
-refuse cudaGraphAddEmptyNode, 67
-refuse cudaGraphAddEventRecordNode, 68
-refuse cudaGraphAddEventWaitNode, 69
-refuse cudaGraphAddExternalSemaphoresSignalNode, 70
-refuse cudaGraphAddExternalSemaphoresWaitNode, 71
-refuse cudaGraphAddHostNode, 72
-refuse cudaGraphAddKernelNode, 73
-refuse cudaGraphAddMemAllocNode, 74
-refuse cudaGraphAddMemFreeNode, 75
-refuse cudaGraphAddMemcpyNode, 76
-refuse cudaGraphAddMemcpyNode1D, 77
-refuse cudaGraphAddMemcpyNodeFromSymbol, 78
-refuse cudaGraphAddMemcpyNodeToSymbol, 79
-refuse cudaGraphAddMemsetNode, 80
-refuse cudaGraphAddNode, 81
-refuse cudaGraphChildGraphNodeGetGraph, 82
-refuse cudaGraphClone, 83
-refuse cudaGraphConditionalHandleCreate, 84
-refuse cudaGraphConditionalHandleCreate_v2, 85
-refuse cudaGraphCreate, 86
-refuse cudaGraphDebugDotPrint, 87
-refuse cudaGraphDestroy, 88
-refuse cudaGraphDestroyNode, 89
-refuse cudaGraphEventRecordNodeGetEvent, 90
-refuse cudaGraphEventRecordNodeSetEvent, 91
-refuse cudaGraphEventWaitNodeGetEvent, 92
-refuse cudaGraphEventWaitNodeSetEvent, 93
-refuse cudaGraphExecChildGraphNodeSetParams, 94
-refuse cudaGraphExecDestroy, 95
-refuse cudaGraphExecEventRecordNodeSetEvent, 96
-refuse cudaGraphExecEventWaitNodeSetEvent, 97
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 98
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 99
-refuse cudaGraphExecGetFlags, 100
-refuse cudaGraphExecGetId, 101
-refuse cudaGraphExecHostNodeSetParams, 102
-refuse cudaGraphExecKernelNodeSetParams, 103
-refuse cudaGraphExecMemcpyNodeSetParams, 104
-refuse cudaGraphExecMemcpyNodeSetParams1D, 105
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 106
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 107
-refuse cudaGraphExecMemsetNodeSetParams, 108
-refuse cudaGraphExecNodeSetParams, 109
-refuse cudaGraphExecUpdate, 110
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 111
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 112
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 113
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 114
-refuse cudaGraphGetEdges, 115
-refuse cudaGraphGetId, 116
-refuse cudaGraphGetNodes, 117
-refuse cudaGraphGetRootNodes, 118
-refuse cudaGraphHostNodeGetParams, 119
-refuse cudaGraphHostNodeSetParams, 120
-refuse cudaGraphInstantiate, 121
-refuse cudaGraphInstantiateWithFlags, 122
-refuse cudaGraphInstantiateWithParams, 123
-refuse cudaGraphInstantiateWithParams_ptsz, 124
-refuse cudaGraphKernelNodeCopyAttributes, 125
-refuse cudaGraphKernelNodeGetAttribute, 126
-refuse cudaGraphKernelNodeGetParams, 127
-refuse cudaGraphKernelNodeSetAttribute, 128
-refuse cudaGraphKernelNodeSetParams, 129
-refuse cudaGraphLaunch, 130
-refuse cudaGraphLaunch_ptsz, 131
-refuse cudaGraphMemAllocNodeGetParams, 132
-refuse cudaGraphMemFreeNodeGetParams, 133
-refuse cudaGraphMemcpyNodeGetParams, 134
-refuse cudaGraphMemcpyNodeSetParams, 135
-refuse cudaGraphMemcpyNodeSetParams1D, 136
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 137
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 138
-refuse cudaGraphMemsetNodeGetParams, 139
-refuse cudaGraphMemsetNodeSetParams, 140
-refuse cudaGraphNodeFindInClone, 141
-refuse cudaGraphNodeGetContainingGraph, 142
-refuse cudaGraphNodeGetDependencies, 143
-refuse cudaGraphNodeGetDependentNodes, 144
-refuse cudaGraphNodeGetEnabled, 145
-refuse cudaGraphNodeGetLocalId, 146
-refuse cudaGraphNodeGetParams, 147
-refuse cudaGraphNodeGetToolsId, 148
-refuse cudaGraphNodeGetType, 149
-refuse cudaGraphNodeSetEnabled, 150
-refuse cudaGraphNodeSetParams, 151
-refuse cudaGraphReleaseUserObject, 152
-refuse cudaGraphRemoveDependencies, 153
-refuse cudaGraphRetainUserObject, 154
-refuse cudaGraphUpload, 155
-refuse cudaGraphUpload_ptsz, 156
-refuse cudaGraphicsEGLRegisterImage, 157
-refuse cudaGraphicsGLRegisterBuffer, 158
-refuse cudaGraphicsGLRegisterImage, 159
-refuse cudaGraphicsMapResources, 160
-refuse cudaGraphicsResourceGetMappedEglFrame, 161
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 162
-refuse cudaGraphicsResourceGetMappedPointer, 163
-refuse cudaGraphicsResourceSetMapFlags, 164
-refuse cudaGraphicsSubResourceGetMappedArray, 165
-refuse cudaGraphicsUnmapResources, 166
-refuse cudaGraphicsUnregisterResource, 167
-refuse cudaGraphicsVDPAURegisterOutputSurface, 168
-refuse cudaGraphicsVDPAURegisterVideoSurface, 169
-refuse cudaGreenCtxCreate, 170
+refuse cudaGetTextureObjectResourceDesc, 63
+refuse cudaGetTextureObjectResourceViewDesc, 64
+refuse cudaGetTextureObjectTextureDesc, 65
+refuse cudaGraphAddChildGraphNode, 66
+refuse cudaGraphAddDependencies, 67
+refuse cudaGraphAddEmptyNode, 68
+refuse cudaGraphAddEventRecordNode, 69
+refuse cudaGraphAddEventWaitNode, 70
+refuse cudaGraphAddExternalSemaphoresSignalNode, 71
+refuse cudaGraphAddExternalSemaphoresWaitNode, 72
+refuse cudaGraphAddHostNode, 73
+refuse cudaGraphAddKernelNode, 74
+refuse cudaGraphAddMemAllocNode, 75
+refuse cudaGraphAddMemFreeNode, 76
+refuse cudaGraphAddMemcpyNode, 77
+refuse cudaGraphAddMemcpyNode1D, 78
+refuse cudaGraphAddMemcpyNodeFromSymbol, 79
+refuse cudaGraphAddMemcpyNodeToSymbol, 80
+refuse cudaGraphAddMemsetNode, 81
+refuse cudaGraphAddNode, 82
+refuse cudaGraphChildGraphNodeGetGraph, 83
+refuse cudaGraphClone, 84
+refuse cudaGraphConditionalHandleCreate, 85
+refuse cudaGraphConditionalHandleCreate_v2, 86
+refuse cudaGraphCreate, 87
+refuse cudaGraphDebugDotPrint, 88
+refuse cudaGraphDestroy, 89
+refuse cudaGraphDestroyNode, 90
+refuse cudaGraphEventRecordNodeGetEvent, 91
+refuse cudaGraphEventRecordNodeSetEvent, 92
+refuse cudaGraphEventWaitNodeGetEvent, 93
+refuse cudaGraphEventWaitNodeSetEvent, 94
+refuse cudaGraphExecChildGraphNodeSetParams, 95
+refuse cudaGraphExecDestroy, 96
+refuse cudaGraphExecEventRecordNodeSetEvent, 97
+refuse cudaGraphExecEventWaitNodeSetEvent, 98
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 99
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 100
+refuse cudaGraphExecGetFlags, 101
+refuse cudaGraphExecGetId, 102
+refuse cudaGraphExecHostNodeSetParams, 103
+refuse cudaGraphExecKernelNodeSetParams, 104
+refuse cudaGraphExecMemcpyNodeSetParams, 105
+refuse cudaGraphExecMemcpyNodeSetParams1D, 106
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 107
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 108
+refuse cudaGraphExecMemsetNodeSetParams, 109
+refuse cudaGraphExecNodeSetParams, 110
+refuse cudaGraphExecUpdate, 111
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 112
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 113
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 114
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 115
+refuse cudaGraphGetEdges, 116
+refuse cudaGraphGetId, 117
+refuse cudaGraphGetNodes, 118
+refuse cudaGraphGetRootNodes, 119
+refuse cudaGraphHostNodeGetParams, 120
+refuse cudaGraphHostNodeSetParams, 121
+refuse cudaGraphInstantiate, 122
+refuse cudaGraphInstantiateWithFlags, 123
+refuse cudaGraphInstantiateWithParams, 124
+refuse cudaGraphInstantiateWithParams_ptsz, 125
+refuse cudaGraphKernelNodeCopyAttributes, 126
+refuse cudaGraphKernelNodeGetAttribute, 127
+refuse cudaGraphKernelNodeGetParams, 128
+refuse cudaGraphKernelNodeSetAttribute, 129
+refuse cudaGraphKernelNodeSetParams, 130
+refuse cudaGraphLaunch, 131
+refuse cudaGraphLaunch_ptsz, 132
+refuse cudaGraphMemAllocNodeGetParams, 133
+refuse cudaGraphMemFreeNodeGetParams, 134
+refuse cudaGraphMemcpyNodeGetParams, 135
+refuse cudaGraphMemcpyNodeSetParams, 136
+refuse cudaGraphMemcpyNodeSetParams1D, 137
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 138
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 139
+refuse cudaGraphMemsetNodeGetParams, 140
+refuse cudaGraphMemsetNodeSetParams, 141
+refuse cudaGraphNodeFindInClone, 142
+refuse cudaGraphNodeGetContainingGraph, 143
+refuse cudaGraphNodeGetDependencies, 144
+refuse cudaGraphNodeGetDependentNodes, 145
+refuse cudaGraphNodeGetEnabled, 146
+refuse cudaGraphNodeGetLocalId, 147
+refuse cudaGraphNodeGetParams, 148
+refuse cudaGraphNodeGetToolsId, 149
+refuse cudaGraphNodeGetType, 150
+refuse cudaGraphNodeSetEnabled, 151
+refuse cudaGraphNodeSetParams, 152
+refuse cudaGraphReleaseUserObject, 153
+refuse cudaGraphRemoveDependencies, 154
+refuse cudaGraphRetainUserObject, 155
+refuse cudaGraphUpload, 156
+refuse cudaGraphUpload_ptsz, 157
+refuse cudaGraphicsEGLRegisterImage, 158
+refuse cudaGraphicsGLRegisterBuffer, 159
+refuse cudaGraphicsGLRegisterImage, 160
+refuse cudaGraphicsMapResources, 161
+refuse cudaGraphicsResourceGetMappedEglFrame, 162
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 163
+refuse cudaGraphicsResourceGetMappedPointer, 164
+refuse cudaGraphicsResourceSetMapFlags, 165
+refuse cudaGraphicsSubResourceGetMappedArray, 166
+refuse cudaGraphicsUnmapResources, 167
+refuse cudaGraphicsUnregisterResource, 168
+refuse cudaGraphicsVDPAURegisterOutputSurface, 169
+refuse cudaGraphicsVDPAURegisterVideoSurface, 170
+refuse cudaGreenCtxCreate, 171
 forward cudaHostAlloc
-refuse cudaHostGetDevicePointer, 171
+refuse cudaHostGetDevicePointer, 172
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 172
-refuse cudaImportExternalSemaphore, 173
+refuse cudaImportExternalMemory, 173
+refuse cudaImportExternalSemaphore, 174
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 174
-refuse cudaIpcGetEventHandle, 175
-refuse cudaIpcGetMemHandle, 176
-refuse cudaIpcOpenEventHandle, 177
-refuse cudaIpcOpenMemHandle, 178
+refuse cudaIpcCloseMemHandle, 175
+refuse cudaIpcGetEventHandle, 176
+refuse cudaIpcGetMemHandle, 177
+refuse cudaIpcOpenEventHandle, 178
+refuse cudaIpcOpenMemHandle, 179
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
-refuse cudaLaunchHostFunc_v2, 179
-refuse cudaLaunchHostFunc_v2_ptsz, 180
+refuse cudaLaunchHostFunc_v2, 180
+refuse cudaLaunchHostFunc_v2_ptsz, 181
 forward cudaLaunchKernel
 forward cudaLaunchKernelExC
 forward cudaLaunchKernelExC_ptsz
@@ -342,108 +342,108 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 181
-refuse cudaLibraryGetUnifiedFunction, 182
+refuse cudaLibraryGetManaged, 182
+refuse cudaLibraryGetUnifiedFunction, 183
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
-refuse cudaLogsCurrent, 183
-refuse cudaLogsDumpToFile, 184
-refuse cudaLogsDumpToMemory, 185
-refuse cudaLogsRegisterCallback, 186
-refuse cudaLogsUnregisterCallback, 187
+refuse cudaLogsCurrent, 184
+refuse cudaLogsDumpToFile, 185
+refuse cudaLogsDumpToMemory, 186
+refuse cudaLogsRegisterCallback, 187
+refuse cudaLogsUnregisterCallback, 188
 forward cudaMalloc
 forward cudaMalloc3D
-refuse cudaMalloc3DArray, 188
-refuse cudaMallocArray, 189
+refuse cudaMalloc3DArray, 189
+refuse cudaMallocArray, 190
 forward cudaMallocAsync
 forward cudaMallocAsync_ptsz
 forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
-refuse cudaMallocManaged, 190
-refuse cudaMallocMipmappedArray, 191
+refuse cudaMallocManaged, 191
+refuse cudaMallocMipmappedArray, 192
 forward cudaMallocPitch
-refuse cudaMemAdvise, 192
-refuse cudaMemDiscardAndPrefetchBatchAsync, 193
-refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 194
-refuse cudaMemDiscardBatchAsync, 195
-refuse cudaMemDiscardBatchAsync_ptsz, 196
-refuse cudaMemGetDefaultMemPool, 197
+refuse cudaMemAdvise, 193
+refuse cudaMemDiscardAndPrefetchBatchAsync, 194
+refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 195
+refuse cudaMemDiscardBatchAsync, 196
+refuse cudaMemDiscardBatchAsync_ptsz, 197
+refuse cudaMemGetDefaultMemPool, 198
 forward cudaMemGetInfo
-refuse cudaMemGetLocationInfo, 198
-refuse cudaMemGetMemPool, 199
-refuse cudaMemPoolCreate, 200
-refuse cudaMemPoolDestroy, 201
-refuse cudaMemPoolExportPointer, 202
-refuse cudaMemPoolExportToShareableHandle, 203
-refuse cudaMemPoolGetAccess, 204
+refuse cudaMemGetLocationInfo, 199
+refuse cudaMemGetMemPool, 200
+refuse cudaMemPoolCreate, 201
+refuse cudaMemPoolDestroy, 202
+refuse cudaMemPoolExportPointer, 203
+refuse cudaMemPoolExportToShareableHandle, 204
+refuse cudaMemPoolGetAccess, 205
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 205
-refuse cudaMemPoolImportPointer, 206
-refuse cudaMemPoolSetAccess, 207
+refuse cudaMemPoolImportFromShareableHandle, 206
+refuse cudaMemPoolImportPointer, 207
+refuse cudaMemPoolSetAccess, 208
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
-refuse cudaMemPrefetchAsync, 208
-refuse cudaMemPrefetchAsync_ptsz, 209
-refuse cudaMemPrefetchBatchAsync, 210
-refuse cudaMemPrefetchBatchAsync_ptsz, 211
-refuse cudaMemRangeGetAttribute, 212
-refuse cudaMemRangeGetAttributes, 213
-refuse cudaMemSetMemPool, 214
+refuse cudaMemPrefetchAsync, 209
+refuse cudaMemPrefetchAsync_ptsz, 210
+refuse cudaMemPrefetchBatchAsync, 211
+refuse cudaMemPrefetchBatchAsync_ptsz, 212
+refuse cudaMemRangeGetAttribute, 213
+refuse cudaMemRangeGetAttributes, 214
+refuse cudaMemSetMemPool, 215
 forward cudaMemcpy
 forward cudaMemcpy2D
-refuse cudaMemcpy2DArrayToArray, 215
-refuse cudaMemcpy2DArrayToArray_ptds, 216
+refuse cudaMemcpy2DArrayToArray, 216
+refuse cudaMemcpy2DArrayToArray_ptds, 217
 forward cudaMemcpy2DAsync
 forward cudaMemcpy2DAsync_ptsz
-refuse cudaMemcpy2DFromArray, 217
-refuse cudaMemcpy2DFromArrayAsync, 218
-refuse cudaMemcpy2DFromArrayAsync_ptsz, 219
-refuse cudaMemcpy2DFromArray_ptds, 220
-refuse cudaMemcpy2DToArray, 221
-refuse cudaMemcpy2DToArrayAsync, 222
-refuse cudaMemcpy2DToArrayAsync_ptsz, 223
-refuse cudaMemcpy2DToArray_ptds, 224
+refuse cudaMemcpy2DFromArray, 218
+refuse cudaMemcpy2DFromArrayAsync, 219
+refuse cudaMemcpy2DFromArrayAsync_ptsz, 220
+refuse cudaMemcpy2DFromArray_ptds, 221
+refuse cudaMemcpy2DToArray, 222
+refuse cudaMemcpy2DToArrayAsync, 223
+refuse cudaMemcpy2DToArrayAsync_ptsz, 224
+refuse cudaMemcpy2DToArray_ptds, 225
 forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 225
-refuse cudaMemcpy3DBatchAsync_ptsz, 226
+refuse cudaMemcpy3DBatchAsync, 226
+refuse cudaMemcpy3DBatchAsync_ptsz, 227
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
-refuse cudaMemcpy3DWithAttributesAsync, 227
-refuse cudaMemcpy3DWithAttributesAsync_ptsz, 228
+refuse cudaMemcpy3DWithAttributesAsync, 228
+refuse cudaMemcpy3DWithAttributesAsync_ptsz, 229
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 229
-refuse cudaMemcpyArrayToArray_ptds, 230
+refuse cudaMemcpyArrayToArray, 230
+refuse cudaMemcpyArrayToArray_ptds, 231
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 231
-refuse cudaMemcpyBatchAsync_ptsz, 232
-refuse cudaMemcpyFromArray, 233
-refuse cudaMemcpyFromArrayAsync, 234
-refuse cudaMemcpyFromArrayAsync_ptsz, 235
-refuse cudaMemcpyFromArray_ptds, 236
+refuse cudaMemcpyBatchAsync, 232
+refuse cudaMemcpyBatchAsync_ptsz, 233
+refuse cudaMemcpyFromArray, 234
+refuse cudaMemcpyFromArrayAsync, 235
+refuse cudaMemcpyFromArrayAsync_ptsz, 236
+refuse cudaMemcpyFromArray_ptds, 237
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
 forward cudaMemcpyFromSymbolAsync_ptsz
 forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
-refuse cudaMemcpyToArray, 237
-refuse cudaMemcpyToArrayAsync, 238
-refuse cudaMemcpyToArrayAsync_ptsz, 239
-refuse cudaMemcpyToArray_ptds, 240
+refuse cudaMemcpyToArray, 238
+refuse cudaMemcpyToArrayAsync, 239
+refuse cudaMemcpyToArrayAsync_ptsz, 240
+refuse cudaMemcpyToArray_ptds, 241
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
 forward cudaMemcpyToSymbol_ptds
-refuse cudaMemcpyWithAttributesAsync, 241
-refuse cudaMemcpyWithAttributesAsync_ptsz, 242
+refuse cudaMemcpyWithAttributesAsync, 242
+refuse cudaMemcpyWithAttributesAsync_ptsz, 243
 forward cudaMemcpy_ptds
 forward cudaMemset
 forward cudaMemset2D
@@ -457,13 +457,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 243
-refuse cudaMipmappedArrayGetSparseProperties, 244
+refuse cudaMipmappedArrayGetMemoryRequirements, 244
+refuse cudaMipmappedArrayGetSparseProperties, 245
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 245
-refuse cudaOccupancyMaxPotentialClusterSize, 246
+refuse cudaOccupancyMaxActiveClusters, 246
+refuse cudaOccupancyMaxPotentialClusterSize, 247
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -472,32 +472,32 @@ forward_to cudaRuntimeGetVersion, cudaRuntimeGetVersion_v13
 forward cudaSetDevice
 forward cudaSetDeviceFlags
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 247
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 248
+refuse cudaSignalExternalSemaphoresAsync, 248
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 249
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
-refuse cudaStreamAttachMemAsync, 249
-refuse cudaStreamAttachMemAsync_ptsz, 250
-refuse cudaStreamBeginCapture, 251
-refuse cudaStreamBeginCaptureToGraph, 252
-refuse cudaStreamBeginCaptureToGraph_ptsz, 253
-refuse cudaStreamBeginCapture_ptsz, 254
-refuse cudaStreamBeginRecaptureToGraph, 255
-refuse cudaStreamBeginRecaptureToGraph_ptsz, 256
+refuse cudaStreamAttachMemAsync, 250
+refuse cudaStreamAttachMemAsync_ptsz, 251
+refuse cudaStreamBeginCapture, 252
+refuse cudaStreamBeginCaptureToGraph, 253
+refuse cudaStreamBeginCaptureToGraph_ptsz, 254
+refuse cudaStreamBeginCapture_ptsz, 255
+refuse cudaStreamBeginRecaptureToGraph, 256
+refuse cudaStreamBeginRecaptureToGraph_ptsz, 257
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
 forward cudaStreamCreateWithFlags
 forward cudaStreamCreateWithPriority
 forward cudaStreamDestroy
-refuse cudaStreamEndCapture, 257
-refuse cudaStreamEndCapture_ptsz, 258
+refuse cudaStreamEndCapture, 258
+refuse cudaStreamEndCapture_ptsz, 259
 forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource, 259
-refuse cudaStreamGetDevResource_ptsz, 260
+refuse cudaStreamGetDevResource, 260
+refuse cudaStreamGetDevResource_ptsz, 261
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags
@@ -514,20 +514,20 @@ forward cudaStreamSetAttribute
 forward cudaStreamSetAttribute_ptsz
 forward cudaStreamSynchronize
 forward cudaStreamSynchronize_ptsz
-refuse cudaStreamUpdateCaptureDependencies, 261
-refuse cudaStreamUpdateCaptureDependencies_ptsz, 262
+refuse cudaStreamUpdateCaptureDependencies, 262
+refuse cudaStreamUpdateCaptureDependencies_ptsz, 263
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
-refuse cudaSubgridCreate, 263
-refuse cudaSubgridWorkerGridCreate, 264
-refuse cudaSubgridWorksetCreate, 265
+refuse cudaSubgridCreate, 264
+refuse cudaSubgridWorkerGridCreate, 265
+refuse cudaSubgridWorksetCreate, 266
 forward cudaThreadExchangeStreamCaptureMode
-refuse cudaUserObjectCreate, 266
-refuse cudaUserObjectRelease, 267
-refuse cudaUserObjectRetain, 268
-refuse cudaVDPAUGetDevice, 269
-refuse cudaVDPAUSetVDPAUDevice, 270
-refuse cudaWaitExternalSemaphoresAsync, 271
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 272
+refuse cudaUserObjectCreate, 267
+refuse cudaUserObjectRelease, 268
+refuse cudaUserObjectRetain, 269
+refuse cudaVDPAUGetDevice, 270
+refuse cudaVDPAUSetVDPAUDevice, 271
+refuse cudaWaitExternalSemaphoresAsync, 272
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 273
 
     .section .note.GNU-stack, "", %progbits

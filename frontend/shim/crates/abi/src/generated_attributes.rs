@@ -103,6 +103,7 @@ pub const cudaDevAttrDirectManagedMemAccessFromHost: cudaDeviceAttr = 101;
 pub const cudaDevAttrMaxBlocksPerMultiprocessor: cudaDeviceAttr = 106;
 pub const cudaDevAttrMaxPersistingL2CacheSize: cudaDeviceAttr = 108;
 pub const cudaDevAttrMaxAccessPolicyWindowSize: cudaDeviceAttr = 109;
+pub const cudaDevAttrReservedSharedMemoryPerBlock: cudaDeviceAttr = 111;
 pub const cudaDevAttrSparseCudaArraySupported: cudaDeviceAttr = 112;
 pub const cudaDevAttrHostRegisterReadOnlySupported: cudaDeviceAttr = 113;
 pub const cudaDevAttrTimelineSemaphoreInteropSupported: cudaDeviceAttr = 114;
@@ -135,12 +136,12 @@ pub const cudaDevAttrLocalityDomainMultiprocessorCount: cudaDeviceAttr = 157;
 pub const cudaDevAttrTensorMapLargeTensorMinSize: cudaDeviceAttr = 160;
 
 /// Every attribute that CUDA 12 or 13 defines, in ascending order.
-pub static DEVICE_ATTRIBUTES: [cudaDeviceAttr; 130] = [
+pub static DEVICE_ATTRIBUTES: [cudaDeviceAttr; 131] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
     21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40,
     41, 42, 43, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61,
     62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 81,
     82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 95, 96, 97, 98, 99, 100, 101, 106, 108, 109,
-    112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 125, 126, 130, 131, 133, 134, 135, 138, 139, 140,
-    142, 143, 144, 147, 148, 149, 150, 151, 157, 160,
+    111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 125, 126, 130, 131, 133, 134, 135, 138, 139,
+    140, 142, 143, 144, 147, 148, 149, 150, 151, 157, 160,
 ];

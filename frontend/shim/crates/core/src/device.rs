@@ -1,160 +1,201 @@
-//! Family device: skeleton.
-#![allow(non_snake_case)]
+//! The device family: which devices there are, which one is current, what they can do; synchronization and reset.
+//!
+//! Everything but the last two is answered from the handshake, without the network. One file per part: `attributes` (what
+//! the host said, and what a guest of Farlane sees differently), `properties` (cudaDeviceProp), `settings` (flags, limits,
+//! preferences), `identity` (PCI addresses, the choice of a device), `peers` (access between devices: none).
+//!
+//! Source: CUDA runtime API, "Device Management", "Version Management", "Peer Device Memory Access", "Profiler Control".
 
-use std::ffi::*;
+use std::cell::RefCell;
+use std::ffi::{c_double, c_int, c_uint};
 
-use abi::*;
+use abi::{CudaError, cudaDeviceAttr};
 
-use crate::call::{CudaResult, DefaultStream};
+use crate::call::CudaResult;
+use crate::runtime::{self, Device};
+use crate::{module, work};
 
-pub unsafe fn cudaGetDeviceCount(_count: *mut c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
+mod attributes;
+mod identity;
+mod peers;
+mod properties;
+mod settings;
+
+pub use attributes::attribute;
+pub use identity::*;
+pub use peers::*;
+pub use properties::*;
+pub use settings::*;
+
+/// The newest CUDA whose runtime API the shim knows: what the driver supports, and what each library says it is.
+const DRIVER_VERSION: c_int = 13050;
+const RUNTIME_VERSION_12: c_int = 12090;
+const RUNTIME_VERSION_13: c_int = 13050;
+
+/// Writes a result through a pointer of the program.
+unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
+    if place.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: not null, and the program says that it is such a place.
+    unsafe { place.write(value) };
+    Ok(())
 }
 
-pub unsafe fn cudaGetDevice(_device: *mut c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
+/// The device of that number.
+fn device_of(number: c_int) -> CudaResult<&'static Device> {
+    let devices = runtime::devices()?;
+    usize::try_from(number).ok().and_then(|number| devices.get(number)).ok_or(CudaError::INVALID_DEVICE)
 }
 
-pub unsafe fn cudaSetDevice(_device: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaGetDeviceCount(count: *mut c_int) -> CudaResult {
+    if count.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let devices = runtime::devices();
+    let number = devices.map_or(0, |devices| c_int::try_from(devices.len()).unwrap_or(c_int::MAX));
+    // SAFETY: the caller's place for the count.
+    unsafe { give(count, number)? };
+    devices.map(drop)
 }
 
-pub unsafe fn cudaSetValidDevices(_device_arr: *mut c_int, _len: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaGetDevice(device: *mut c_int) -> CudaResult {
+    runtime::devices()?;
+    // SAFETY: the caller's place for the number.
+    unsafe { give(device, runtime::current_device()) }
 }
 
-pub unsafe fn cudaInitDevice(_device: c_int, _deviceFlags: c_uint, _flags: c_uint) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaSetDevice(device: c_int) -> CudaResult {
+    runtime::set_current_device(device)
 }
 
-pub unsafe fn cudaGetDeviceProperties_v12(_prop: *mut cudaDeviceProp_v12, _device: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
+thread_local! {
+    /// The devices of cudaSetValidDevices; empty means all of them.
+    static VALID: RefCell<Vec<c_int>> = const { RefCell::new(Vec::new()) };
 }
 
-pub unsafe fn cudaGetDeviceProperties_v13(_prop: *mut cudaDeviceProp_v13, _device: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaSetValidDevices(device_arr: *mut c_int, len: c_int) -> CudaResult {
+    let count = runtime::devices()?.len();
+    let length = usize::try_from(len).ok().filter(|length| *length <= count).ok_or(CudaError::INVALID_VALUE)?;
+    if length > 0 && device_arr.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let mut wanted = Vec::with_capacity(length);
+    for index in 0..length {
+        // SAFETY: the program says that the array has `len` elements.
+        let number = unsafe { device_arr.add(index).read() };
+        device_of(number)?;
+        if wanted.contains(&number) {
+            return Err(CudaError::INVALID_DEVICE);
+        }
+        wanted.push(number);
+    }
+    runtime::set_current_device(wanted.first().copied().unwrap_or(0))?;
+    VALID.with(|valid| valid.replace(wanted));
+    Ok(())
 }
 
-pub unsafe fn cudaGetDeviceProperties_v2(_prop: *mut cudaDeviceProp_v12, _device: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaDeviceGetAttribute(value: *mut c_int, attr: cudaDeviceAttr, device: c_int) -> CudaResult {
+    let answer = attribute(device_of(device)?, attr).ok_or(CudaError::INVALID_VALUE)?;
+    // SAFETY: the caller's place for the value.
+    unsafe { give(value, answer) }
 }
 
-pub unsafe fn cudaDeviceGetAttribute(_value: *mut c_int, _attr: cudaDeviceAttr, _device: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaDriverGetVersion(driverVersion: *mut c_int) -> CudaResult {
+    // SAFETY: the caller's place for the version.
+    unsafe { give(driverVersion, DRIVER_VERSION) }
 }
 
-pub unsafe fn cudaChooseDevice_v12(_device: *mut c_int, _prop: *const cudaDeviceProp_v12) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaRuntimeGetVersion_v12(runtimeVersion: *mut c_int) -> CudaResult {
+    // SAFETY: the caller's place for the version.
+    unsafe { give(runtimeVersion, RUNTIME_VERSION_12) }
 }
 
-pub unsafe fn cudaChooseDevice_v13(_device: *mut c_int, _prop: *const cudaDeviceProp_v13) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceGetPCIBusId(_pciBusId: *mut c_char, _len: c_int, _device: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceGetByPCIBusId(_device: *mut c_int, _pciBusId: *const c_char) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaGetDeviceFlags(_flags: *mut c_uint) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaSetDeviceFlags(_flags: c_uint) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceGetLimit(_pValue: *mut usize, _limit: cudaLimit) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceGetCacheConfig(_pCacheConfig: *mut cudaFuncCache) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceSetCacheConfig(_cacheConfig: cudaFuncCache) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceGetSharedMemConfig(_pConfig: *mut cudaSharedMemConfig) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceSetSharedMemConfig(_config: cudaSharedMemConfig) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceGetStreamPriorityRange(_leastPriority: *mut c_int, _greatestPriority: *mut c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceGetP2PAttribute(_value: *mut c_int, _attr: cudaDeviceP2PAttr, _srcDevice: c_int, _dstDevice: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceCanAccessPeer(_canAccessPeer: *mut c_int, _device: c_int, _peerDevice: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceEnablePeerAccess(_peerDevice: c_int, _flags: c_uint) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceDisablePeerAccess(_peerDevice: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceFlushGPUDirectRDMAWrites(_target: cudaFlushGPUDirectRDMAWritesTarget, _scope: cudaFlushGPUDirectRDMAWritesScope) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceGetTexture1DLinearMaxWidth(_maxWidthInElements: *mut usize, _fmtDesc: *const cudaChannelFormatDesc, _device: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDriverGetVersion(_driverVersion: *mut c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaRuntimeGetVersion(_runtimeVersion: *mut c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceGetHostAtomicCapabilities(_capabilities: *mut c_uint, _operations: *const cudaAtomicOperation, _count: c_uint, _device: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceGetP2PAtomicCapabilities(_capabilities: *mut c_uint, _operations: *const cudaAtomicOperation, _count: c_uint, _srcDevice: c_int, _dstDevice: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaProfilerStart() -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaProfilerStop() -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaSetDoubleForDevice(_d: *mut c_double) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaSetDoubleForHost(_d: *mut c_double) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaDeviceSetLimit(_limit: cudaLimit, _value: usize) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaRuntimeGetVersion_v13(runtimeVersion: *mut c_int) -> CudaResult {
+    // SAFETY: the caller's place for the version.
+    unsafe { give(runtimeVersion, RUNTIME_VERSION_13) }
 }
 
 pub unsafe fn cudaDeviceSynchronize() -> CudaResult {
-    Err(CudaError(801)) // not yet
+    work::synchronize_device()
 }
 
+/// A process that never used the device has nothing to reset.
 pub unsafe fn cudaDeviceReset() -> CudaResult {
-    Err(CudaError(801)) // not yet
+    if !runtime::was_touched() {
+        return Ok(());
+    }
+    work::reset_device()?;
+    module::forget_all();
+    settings::reset(runtime::current_device());
+    Ok(())
+}
+
+/// There is no profiler to start; collecting nothing is what a program without one sees from NVIDIA's library, too.
+pub unsafe fn cudaProfilerStart() -> CudaResult {
+    Ok(())
+}
+
+pub unsafe fn cudaProfilerStop() -> CudaResult {
+    Ok(())
+}
+
+/// Converted for devices without double precision, of which none is left; NVIDIA's library leaves the value as it is.
+pub unsafe fn cudaSetDoubleForDevice(_d: *mut c_double) -> CudaResult {
+    Ok(())
+}
+
+pub unsafe fn cudaSetDoubleForHost(_d: *mut c_double) -> CudaResult {
+    Ok(())
+}
+
+/// Writes of other devices reach this one only through Farlane: there is nothing to flush.
+pub unsafe fn cudaDeviceFlushGPUDirectRDMAWrites(
+    _target: abi::cudaFlushGPUDirectRDMAWritesTarget,
+    _scope: abi::cudaFlushGPUDirectRDMAWritesScope,
+) -> CudaResult {
+    Err(CudaError::NOT_SUPPORTED)
+}
+
+pub unsafe fn cudaDeviceGetStreamPriorityRange(
+    leastPriority: *mut c_int,
+    greatestPriority: *mut c_int,
+) -> CudaResult {
+    let supported = attribute(runtime::device()?, abi::cudaDevAttrStreamPrioritiesSupported) == Some(1);
+    let (least, greatest) = if supported { crate::stream::PRIORITY_RANGE } else { (0, 0) };
+    for (place, value) in [(leastPriority, least), (greatestPriority, greatest)] {
+        if !place.is_null() {
+            // SAFETY: the caller's place for the priority.
+            unsafe { give(place, value)? };
+        }
+    }
+    Ok(())
+}
+
+/// Atomic operations between host and device memory: none, the memories are not shared.
+pub unsafe fn cudaDeviceGetHostAtomicCapabilities(
+    capabilities: *mut c_uint,
+    operations: *const abi::cudaAtomicOperation,
+    count: c_uint,
+    device: c_int,
+) -> CudaResult {
+    device_of(device)?;
+    // SAFETY: the program says that the array has `count` elements.
+    unsafe { no_capabilities(capabilities, operations, count) }
+}
+
+/// Fills `count` answers with "none".
+unsafe fn no_capabilities(
+    capabilities: *mut c_uint,
+    operations: *const abi::cudaAtomicOperation,
+    count: c_uint,
+) -> CudaResult {
+    if capabilities.is_null() || operations.is_null() || count == 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    for index in 0..count as usize {
+        // SAFETY: the caller's promise.
+        unsafe { capabilities.add(index).write(0) };
+    }
+    Ok(())
 }

@@ -40,7 +40,6 @@ pub enum Function {
     cudaDeviceEnablePeerAccess,
     cudaDeviceDisablePeerAccess,
     cudaDeviceFlushGPUDirectRDMAWrites,
-    cudaDeviceGetTexture1DLinearMaxWidth,
     cudaDriverGetVersion,
     cudaRuntimeGetVersion_v12,
     cudaRuntimeGetVersion_v13,
@@ -211,7 +210,6 @@ impl Function {
             Self::cudaDeviceEnablePeerAccess => "cudaDeviceEnablePeerAccess",
             Self::cudaDeviceDisablePeerAccess => "cudaDeviceDisablePeerAccess",
             Self::cudaDeviceFlushGPUDirectRDMAWrites => "cudaDeviceFlushGPUDirectRDMAWrites",
-            Self::cudaDeviceGetTexture1DLinearMaxWidth => "cudaDeviceGetTexture1DLinearMaxWidth",
             Self::cudaDriverGetVersion => "cudaDriverGetVersion",
             Self::cudaRuntimeGetVersion_v12 => "cudaRuntimeGetVersion",
             Self::cudaRuntimeGetVersion_v13 => "cudaRuntimeGetVersion",
@@ -470,11 +468,6 @@ pub unsafe extern "C" fn farlane_cudaDeviceDisablePeerAccess(peerDevice: c_int) 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cudaDeviceFlushGPUDirectRDMAWrites(target: cudaFlushGPUDirectRDMAWritesTarget, scope: cudaFlushGPUDirectRDMAWritesScope) -> cudaError_t {
     call::enter(Function::cudaDeviceFlushGPUDirectRDMAWrites, || unsafe { device::cudaDeviceFlushGPUDirectRDMAWrites(target, scope) })
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn farlane_cudaDeviceGetTexture1DLinearMaxWidth(maxWidthInElements: *mut usize, fmtDesc: *const cudaChannelFormatDesc, device: c_int) -> cudaError_t {
-    call::enter(Function::cudaDeviceGetTexture1DLinearMaxWidth, || unsafe { device::cudaDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, fmtDesc, device) })
 }
 
 #[no_mangle]
@@ -1362,7 +1355,7 @@ pub unsafe extern "C" fn farlane_cudaCreateChannelDesc(x: c_int, y: c_int, z: c_
     call::enter_value(Function::cudaCreateChannelDesc, cudaChannelFormatDesc::default(), || unsafe { texture::cudaCreateChannelDesc(x, y, z, w, f) })
 }
 
-static UNSUPPORTED_12: [&str; 239] = [
+static UNSUPPORTED_12: [&str; 240] = [
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetInfo",
     "cudaArrayGetMemoryRequirements",
@@ -1376,6 +1369,7 @@ static UNSUPPORTED_12: [&str; 239] = [
     "cudaDestroyTextureObject",
     "cudaDeviceGetGraphMemAttribute",
     "cudaDeviceGetNvSciSyncAttributes",
+    "cudaDeviceGetTexture1DLinearMaxWidth",
     "cudaDeviceGraphMemTrim",
     "cudaDeviceRegisterAsyncNotification",
     "cudaDeviceSetGraphMemAttribute",
@@ -1610,7 +1604,7 @@ pub extern "C" fn farlane_unsupported_12(index: c_uint) -> cudaError_t {
     call::unsupported(UNSUPPORTED_12.get(index as usize).copied().unwrap_or("an unknown function"))
 }
 
-static UNSUPPORTED_13: [&str; 273] = [
+static UNSUPPORTED_13: [&str; 274] = [
     "__cudaGetProcAddress",
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetInfo",
@@ -1630,6 +1624,7 @@ static UNSUPPORTED_13: [&str; 273] = [
     "cudaDeviceGetExecutionCtx",
     "cudaDeviceGetGraphMemAttribute",
     "cudaDeviceGetNvSciSyncAttributes",
+    "cudaDeviceGetTexture1DLinearMaxWidth",
     "cudaDeviceGraphMemTrim",
     "cudaDeviceRegisterAsyncNotification",
     "cudaDeviceSetGraphMemAttribute",

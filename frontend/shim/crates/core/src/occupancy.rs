@@ -1,20 +1,257 @@
-//! Family occupancy: skeleton.
-#![allow(non_snake_case)]
+//! The occupancy family: how many blocks of a kernel fit on a multiprocessor, computed in the guest.
+//!
+//! The formula is NVIDIA's published one (CUDA best practices guide, "Calculating Occupancy"; CUDA programming guide,
+//! "Technical specifications per compute capability"): blocks are limited by warps, registers, shared memory and the
+//! multiprocessor's block slots, each in the hardware's units of allocation. The expected values of the tests were
+//! computed with the toolkit's header `cuda_occupancy.h` (13.5), for compute capabilities from 7.0 to 12.0.
+//! Preferences (cache configuration, carve-out) are hints and do not enter it.
 
-use std::ffi::*;
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::MaybeUninit;
 
-use abi::*;
+use abi::{
+    cudaDevAttrMaxBlocksPerMultiprocessor, cudaDevAttrMaxRegistersPerBlock, cudaDevAttrMaxRegistersPerMultiprocessor,
+    cudaDevAttrMaxSharedMemoryPerBlock, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+    cudaDevAttrMaxSharedMemoryPerMultiprocessor, cudaDevAttrMaxThreadsPerBlock, cudaDevAttrMaxThreadsPerMultiProcessor,
+    cudaDevAttrReservedSharedMemoryPerBlock, cudaDevAttrWarpSize, cudaFuncAttributes, cudaOccupancyDefault,
+    cudaOccupancyDisableCachingOverride, CudaError,
+};
 
-use crate::call::{CudaResult, DefaultStream};
+use crate::call::CudaResult;
+use crate::runtime::{self, Device};
+use crate::{device, module};
 
-pub unsafe fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(_numBlocks: *mut c_int, _func: *const c_void, _blockSize: c_int, _dynamicSMemSize: usize) -> CudaResult {
-    Err(CudaError(801)) // not yet
+/// Registers are allocated to a warp in units of this many (every compute capability since 3.0).
+const REGISTER_UNIT: usize = 256;
+
+/// What the formula needs to know of a multiprocessor.
+#[derive(Clone, Copy, Debug)]
+struct Multiprocessor {
+    warp: usize,
+    threads: usize,
+    blocks: usize,
+    registers: usize,
+    /// Of one block.
+    block_threads: usize,
+    block_registers: usize,
+    shared: usize,
+    /// Of one block, unless the function asked for more.
+    block_shared: usize,
+    block_shared_optin: usize,
+    /// Taken by the system for each block.
+    reserved_shared: usize,
+    /// Of an allocation.
+    shared_unit: usize,
+    /// The schedulers, each with its own part of the registers.
+    partitions: usize,
 }
 
-pub unsafe fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(_numBlocks: *mut c_int, _func: *const c_void, _blockSize: c_int, _dynamicSMemSize: usize, _flags: c_uint) -> CudaResult {
-    Err(CudaError(801)) // not yet
+/// What it needs to know of a kernel.
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    threads_limit: usize,
+    registers: usize,
+    static_shared: usize,
+    dynamic_shared_limit: usize,
 }
 
-pub unsafe fn cudaOccupancyAvailableDynamicSMemPerBlock(_dynamicSmemSize: *mut usize, _func: *const c_void, _numBlocks: c_int, _blockSize: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
+impl Multiprocessor {
+    fn of(device: &Device) -> Self {
+        let get = |name| device::attribute(device, name).and_then(|value| usize::try_from(value).ok()).unwrap_or(0);
+        let (major, _) = device.compute;
+        Self {
+            warp: get(cudaDevAttrWarpSize).max(1),
+            threads: get(cudaDevAttrMaxThreadsPerMultiProcessor),
+            blocks: get(cudaDevAttrMaxBlocksPerMultiprocessor),
+            registers: get(cudaDevAttrMaxRegistersPerMultiprocessor),
+            block_threads: get(cudaDevAttrMaxThreadsPerBlock),
+            block_registers: get(cudaDevAttrMaxRegistersPerBlock),
+            shared: get(cudaDevAttrMaxSharedMemoryPerMultiprocessor),
+            block_shared: get(cudaDevAttrMaxSharedMemoryPerBlock),
+            block_shared_optin: get(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+            reserved_shared: get(cudaDevAttrReservedSharedMemoryPerBlock),
+            shared_unit: if major >= 8 { 128 } else { 256 },
+            partitions: 4,
+        }
+    }
+
+    /// What one block may take at most, the system's part included.
+    fn shared_limit(&self) -> usize {
+        self.block_shared.max(self.block_shared_optin) + self.reserved_shared
+    }
+
+    /// Shared memory that a block takes; `None` when no block may have that much.
+    fn shared_of_block(&self, kernel: &Kernel, dynamic: usize) -> Option<usize> {
+        if dynamic > kernel.dynamic_shared_limit {
+            return None;
+        }
+        let wanted = kernel.static_shared + dynamic + self.reserved_shared;
+        let taken = wanted.next_multiple_of(self.shared_unit);
+        (taken <= self.shared_limit()).then_some(taken)
+    }
+
+    /// How many blocks the registers allow.
+    fn blocks_by_registers(&self, kernel: &Kernel, warps: usize) -> usize {
+        if kernel.registers == 0 {
+            return usize::MAX;
+        }
+        let of_warp = (kernel.registers * self.warp).next_multiple_of(REGISTER_UNIT);
+        // A block's warps spread over the schedulers evenly, so it claims as if it filled its share of each.
+        let of_block = of_warp * warps.next_multiple_of(self.partitions);
+        if of_block > self.block_registers {
+            return 0;
+        }
+        let warps_of_partition = self.registers / self.partitions / of_warp;
+        warps_of_partition * self.partitions / warps
+    }
+
+    /// Blocks of `threads` threads and `dynamic` bytes of dynamic shared memory that run at once; 0 when none can.
+    fn active_blocks(&self, kernel: &Kernel, threads: usize, dynamic: usize) -> usize {
+        if threads > kernel.threads_limit.min(self.block_threads) {
+            return 0;
+        }
+        let warps = threads.div_ceil(self.warp);
+        let Some(shared) = self.shared_of_block(kernel, dynamic) else { return 0 };
+        let by_shared = self.shared.checked_div(shared).unwrap_or(usize::MAX);
+        let by_warps = self.threads / self.warp / warps;
+        self.blocks.min(by_warps).min(by_shared).min(self.blocks_by_registers(kernel, warps))
+    }
+
+    /// The most dynamic shared memory with which `blocks` blocks still run at once, given that they do without any.
+    fn dynamic_shared(&self, kernel: &Kernel, blocks: usize) -> usize {
+        let whole = if blocks == 1 { self.shared_limit() } else { self.shared };
+        let share = whole / blocks / self.shared_unit * self.shared_unit;
+        let free = share.min(self.shared_limit()).saturating_sub(self.reserved_shared + kernel.static_shared);
+        free.min(kernel.dynamic_shared_limit)
+    }
+}
+
+fn kernel_of(function: *const c_void) -> CudaResult<Kernel> {
+    let mut attributes = MaybeUninit::<cudaFuncAttributes>::zeroed();
+    // SAFETY: a place for the attributes, which are integers and may be zero.
+    let attributes = unsafe {
+        module::cudaFuncGetAttributes(attributes.as_mut_ptr(), function)?;
+        attributes.assume_init()
+    };
+    let size = |value: c_int| usize::try_from(value).unwrap_or(0);
+    Ok(Kernel {
+        threads_limit: size(attributes.maxThreadsPerBlock),
+        registers: size(attributes.numRegs),
+        static_shared: attributes.sharedSizeBytes,
+        dynamic_shared_limit: size(attributes.maxDynamicSharedSizeBytes),
+    })
+}
+
+/// The number of threads of a block, which must be positive.
+fn threads_of(block_size: c_int) -> CudaResult<usize> {
+    usize::try_from(block_size).ok().filter(|threads| *threads > 0).ok_or(CudaError::INVALID_VALUE)
+}
+
+pub unsafe fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+    numBlocks: *mut c_int,
+    func: *const c_void,
+    blockSize: c_int,
+    dynamicSMemSize: usize,
+) -> CudaResult {
+    if numBlocks.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let threads = threads_of(blockSize)?;
+    let multiprocessor = Multiprocessor::of(runtime::device()?);
+    let blocks = multiprocessor.active_blocks(&kernel_of(func)?, threads, dynamicSMemSize);
+    // SAFETY: not null, and the caller's place for the number.
+    unsafe { numBlocks.write(c_int::try_from(blocks).unwrap_or(c_int::MAX)) };
+    Ok(())
+}
+
+/// The flag concerns caches of compute capability 5.x, which the formula does not model: it changes nothing.
+pub unsafe fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    numBlocks: *mut c_int,
+    func: *const c_void,
+    blockSize: c_int,
+    dynamicSMemSize: usize,
+    flags: c_uint,
+) -> CudaResult {
+    if !matches!(flags, cudaOccupancyDefault | cudaOccupancyDisableCachingOverride) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: as the program called us.
+    unsafe { cudaOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize) }
+}
+
+pub unsafe fn cudaOccupancyAvailableDynamicSMemPerBlock(
+    dynamicSmemSize: *mut usize,
+    func: *const c_void,
+    numBlocks: c_int,
+    blockSize: c_int,
+) -> CudaResult {
+    if dynamicSmemSize.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let threads = threads_of(blockSize)?;
+    let blocks = threads_of(numBlocks)?;
+    let kernel = kernel_of(func)?;
+    let multiprocessor = Multiprocessor::of(runtime::device()?);
+    if multiprocessor.active_blocks(&kernel, threads, 0) < blocks {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: not null, and the caller's place for the size.
+    unsafe { dynamicSmemSize.write(multiprocessor.dynamic_shared(&kernel, blocks)) };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines of numbers; see the header of the file.
+    const EXPECTED: &str = include_str!("occupancy/expected.txt");
+
+    fn multiprocessor(numbers: &[usize]) -> Multiprocessor {
+        Multiprocessor {
+            warp: 32,
+            threads: numbers[1],
+            blocks: numbers[2],
+            registers: 65536,
+            block_threads: 1024,
+            block_registers: 65536,
+            shared: numbers[3],
+            block_shared: 49152,
+            block_shared_optin: numbers[4],
+            reserved_shared: numbers[5],
+            shared_unit: if numbers[0] >= 80 { 128 } else { 256 },
+            partitions: 4,
+        }
+    }
+
+    #[test]
+    fn agrees_with_the_toolkit() {
+        let mut compared = 0;
+        for line in EXPECTED.lines().filter(|line| !line.starts_with('#')) {
+            let numbers: Vec<usize> = line.split_whitespace().map(|number| number.parse().expect(line)).collect();
+            let [threads_limit, registers, static_shared, dynamic_shared_limit, threads, dynamic, blocks, wanted, free] =
+                numbers[6..] else { panic!("{line}") };
+            let kernel = Kernel { threads_limit, registers, static_shared, dynamic_shared_limit };
+            let device = multiprocessor(&numbers);
+            assert_eq!(device.active_blocks(&kernel, threads, dynamic), blocks, "{line}");
+            if device.active_blocks(&kernel, threads, 0) >= wanted {
+                assert_eq!(device.dynamic_shared(&kernel, wanted), free, "{line}");
+            }
+            compared += 1;
+        }
+        assert!(compared >= 300, "{compared}");
+    }
+
+    #[test]
+    fn no_number_overflows() {
+        let numbers = [90, 2048, 32, 233_472, 232_448, 1024];
+        let kernel = Kernel {
+            threads_limit: 1024,
+            registers: 255,
+            static_shared: 49152,
+            dynamic_shared_limit: i32::MAX as usize,
+        };
+        assert_eq!(multiprocessor(&numbers).active_blocks(&kernel, 1024, usize::MAX), 0);
+        assert_eq!(multiprocessor(&numbers).active_blocks(&kernel, usize::MAX, 0), 0);
+    }
 }

@@ -1,12 +1,15 @@
-//! Family texture: skeleton.
-#![allow(non_snake_case)]
+//! The texture family: not supported, but for the description of a channel, which needs no texture.
 
-use std::ffi::*;
+use std::ffi::c_int;
 
-use abi::*;
+use abi::{cudaChannelFormatDesc, cudaChannelFormatKind};
 
-use crate::call::{CudaResult, DefaultStream};
-
-pub unsafe fn cudaCreateChannelDesc(_x: c_int, _y: c_int, _z: c_int, _w: c_int, _f: cudaChannelFormatKind) -> cudaChannelFormatDesc {
-    cudaChannelFormatDesc::default() // not yet
+pub unsafe fn cudaCreateChannelDesc(
+    x: c_int,
+    y: c_int,
+    z: c_int,
+    w: c_int,
+    f: cudaChannelFormatKind,
+) -> cudaChannelFormatDesc {
+    cudaChannelFormatDesc { x, y, z, w, f }
 }
