@@ -26,6 +26,8 @@ struct State {
     awaited: VecDeque<Awaited>,
     /// The last error a result of the group that is being answered has delivered.
     delivered: i32,
+    /// The first error of a result that nobody waits for.
+    unwatched: i32,
     closed: bool,
 }
 
@@ -39,12 +41,19 @@ struct Sent {
 pub(crate) struct Awaited {
     pub(crate) slot: u32,
     pub(crate) waiter: Arc<Waiter>,
+    /// A thread waits for it and takes its error.
+    watched: bool,
     group: u64,
 }
 
 impl Awaited {
     pub(crate) fn new(slot: u32, waiter: Arc<Waiter>) -> Self {
-        Self { slot, waiter, group: 0 }
+        Self { slot, waiter, watched: true, group: 0 }
+    }
+
+    /// A result that is to be filled, but that no thread waits for.
+    pub(crate) fn unwatched(slot: u32, waiter: Arc<Waiter>) -> Self {
+        Self { watched: false, ..Self::new(slot, waiter) }
     }
 }
 
@@ -147,13 +156,17 @@ impl Ledger {
             let slot = record.slot();
             let waiter = {
                 let mut state = self.state.lock();
+                let mut of_group = state.awaited.iter().take_while(|awaited| awaited.group <= group);
+                let awaited = of_group.find(|awaited| awaited.slot == slot).ok_or(Violation::Slot(slot))?;
+                let (waiter, watched) = (awaited.waiter.clone(), awaited.watched);
                 if record.error() != 0 {
                     state.delivered = record.error();
+                    if !watched && state.unwatched == 0 {
+                        state.unwatched = record.error();
+                    }
                 }
-                let mut of_group = state.awaited.iter().take_while(|awaited| awaited.group <= group);
-                of_group.find(|awaited| awaited.slot == slot).map(|awaited| awaited.waiter.clone())
+                waiter
             };
-            let waiter = waiter.ok_or(Violation::Slot(slot))?;
             waiter.fill(&record).map_err(|unexpected| Violation::Result(slot, unexpected.0))?;
         }
         Ok(())
@@ -162,6 +175,11 @@ impl Ledger {
     /// The last error that a result of the open group delivered; 0 when none did.
     pub(crate) fn delivered_error(&self) -> i32 {
         self.state.lock().delivered
+    }
+
+    /// The first error, since the last call, of a result that no thread waits for; 0 when there is none.
+    pub(crate) fn take_unwatched_error(&self) -> i32 {
+        std::mem::take(&mut self.state.lock().unwatched)
     }
 
     /// Background thread: the group is done. Returns its credit and wakes whoever waits for its results.

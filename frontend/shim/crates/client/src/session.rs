@@ -25,9 +25,10 @@ const FINISH_STALL: Duration = Duration::from_secs(10);
 /// At exit: how long to wait for the host to end the stream after the goodbye.
 const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 
-const CUDA_ERROR_INVALID_VALUE: i32 = 1;
 const CUDA_ERROR_CUDART_UNLOADING: i32 = 4;
 const CUDA_ERROR_UNKNOWN: i32 = 999;
+/// cudaErrorInvalidValue: no memory is of that shape.
+const UNUSABLE_DESTINATION: Failure = Failure::Cuda { code: 1, sticky: false };
 
 /// What the guest says first.
 #[derive(Debug, Clone)]
@@ -198,11 +199,31 @@ impl Session {
     /// # Errors
     /// The error of the read, or [`Failure::Dead`]; then the destination may be partly written.
     pub unsafe fn read(&self, destination: Destination, write: impl FnOnce(&mut Writer, u32)) -> Result<(), Failure> {
-        let Some(waiter) = Waiter::for_rows(destination) else {
-            return Err(Failure::Cuda { code: CUDA_ERROR_INVALID_VALUE, sticky: false });
-        };
+        let waiter = Waiter::for_rows(destination).ok_or(UNUSABLE_DESTINATION)?;
         let answer = self.shared.ask(waiter, write)?;
         self.shared.result(answer.error)
+    }
+
+    /// As `read`, but does not wait: sends everything and returns. The data is in the destination once any `request` or
+    /// `read` that was made later is answered; an error of the read is one of a deferred call. In mode none: as `read`.
+    ///
+    /// # Safety
+    /// Every row of `destination` must be writable, and accessed by nobody else, until a later request is answered
+    /// or fails because the session is over.
+    ///
+    /// # Errors
+    /// [`Failure::Dead`]; in mode none the error of the read.
+    pub unsafe fn read_deferred(
+        &self,
+        destination: Destination,
+        write: impl FnOnce(&mut Writer, u32),
+    ) -> Result<(), Failure> {
+        if self.mode == Mode::None {
+            // SAFETY: the caller promises more.
+            return unsafe { self.read(destination, write) };
+        }
+        let waiter = Waiter::for_rows(destination).ok_or(UNUSABLE_DESTINATION)?;
+        self.shared.post(write, |slot| Awaited::unwatched(slot, Arc::new(waiter)))
     }
 
     /// Sends what is recorded, without waiting for an answer (but perhaps for credit).
@@ -309,19 +330,22 @@ impl Shared {
 
     fn ask(&self, waiter: Waiter, write: impl FnOnce(&mut Writer, u32)) -> Result<Answer, Failure> {
         let waiter = Arc::new(waiter);
-        {
-            let mut outbox = self.lock_running()?;
-            let slot = outbox.mint_slot();
-            let mark = outbox.writer.len();
-            append(&mut outbox, &self.timer, |writer| write(writer, slot))?;
-            if outbox.writer.len() == mark {
-                return Err(Failure::Cuda { code: CUDA_ERROR_UNKNOWN, sticky: false });
-                // nothing was asked
-            }
-            self.send(&mut outbox, Some(Awaited::new(slot, waiter.clone())))?;
-        }
+        self.post(write, |slot| Awaited::new(slot, waiter.clone()))?;
         self.counters.round_trips.add(1);
         waiter.wait().ok_or(Failure::Dead)
+    }
+
+    /// Appends records, of which the last answers into the slot, and sends everything.
+    fn post(&self, write: impl FnOnce(&mut Writer, u32), awaited: impl FnOnce(u32) -> Awaited) -> Result<(), Failure> {
+        let mut outbox = self.lock_running()?;
+        let slot = outbox.mint_slot();
+        let mark = outbox.writer.len();
+        append(&mut outbox, &self.timer, |writer| write(writer, slot))?;
+        if outbox.writer.len() == mark {
+            // Nothing was asked.
+            return Err(Failure::Cuda { code: CUDA_ERROR_UNKNOWN, sticky: false });
+        }
+        self.send(&mut outbox, Some(awaited(slot)))
     }
 
     fn result(&self, code: i32) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! The engine against a host in the same process: real sockets, real gRPC, answers made up by `fake_host`.
 
 mod bench;
+mod deferred_reads;
 mod failures;
 mod fake_host;
 mod flow;
