@@ -7,7 +7,7 @@ The queue of groups is the transport's own: `submit` runs a message to its end b
 holds of a session is one message (`MESSAGE_BYTES`) and whatever window the transport grants. No thread of its own, no hand-off:
 the thread that received the message replays it (server/service.py says why).
 
-Locking: `submit` and `close` are called from one thread at a time.
+Locking: `submit` and `close` are called from one thread at a time; `interrupt` alone may come from another.
 Source: protos/tape.md, "Carriage"; docs/architecture.md, "Session and host".
 """
 
@@ -94,6 +94,11 @@ class Session:
             error_message=error.message if error else "",
             device_nanoseconds=self.resources.context.device_nanoseconds,
         )
+
+    def interrupt(self) -> None:
+        """The guest is gone: what runs for it may stop at once. From any thread, before or after `close`."""
+        if not self._closed:
+            self.resources.context.interrupt()
 
     def close(self) -> None:
         """Releases everything the session holds. Idempotent; never raises."""

@@ -46,6 +46,10 @@ class Sessions:
             yield messages.write_refusal(refused)
             return
         session, why = admission.session, "the guest is gone"
+        # Called by another thread as soon as the stream is over: a kernel that runs for nobody need not end by itself.
+        if not context.add_callback(session.interrupt):
+            self._end(session, why)
+            return
         try:
             yield messages.write_welcome(admission)
             for message in requests:
