@@ -40,11 +40,6 @@ pub enum DefaultStream {
     PerThread,
 }
 
-/// cudaErrorUnknown: what a bug of ours looks like to the program.
-const UNKNOWN: CudaError = CudaError(999);
-/// cudaErrorDevicesUnavailable: what a dead transport looks like to the program.
-const DEVICES_UNAVAILABLE: CudaError = CudaError(46);
-
 static CALLS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 static UNSUPPORTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
@@ -84,7 +79,7 @@ pub fn enter_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T
 
 /// Called by the libraries' exports that have no row in the API table: names the function once, in the log and the report.
 pub fn unsupported(name: &'static str) -> CudaError {
-    let error = CudaError(801);
+    let error = CudaError::NOT_SUPPORTED;
     if let Ok(mut names) = UNSUPPORTED.lock() {
         if !names.contains(&name) {
             names.push(name);
@@ -101,7 +96,7 @@ pub fn error_of(failure: Failure) -> CudaError {
     match failure {
         Failure::Cuda { code, .. } => CudaError(code),
         Failure::Dead if lifecycle::is_forked_child() => lifecycle::INITIALIZATION_ERROR,
-        Failure::Dead => DEVICES_UNAVAILABLE,
+        Failure::Dead => CudaError::DEVICES_UNAVAILABLE,
     }
 }
 
@@ -186,5 +181,5 @@ fn report_panic(function: Function) -> CudaError {
         "{} failed inside Farlane's shim (a bug of Farlane, not of the program); it returns cudaErrorUnknown",
         function.name()
     ));
-    UNKNOWN
+    CudaError::UNKNOWN
 }

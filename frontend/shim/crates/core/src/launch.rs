@@ -1,40 +1,226 @@
-//! Family launch: skeleton.
+//! The launch family, by both of the compilers' conventions and by the API's own functions.
+//!
+//! Owns the way from a launch to its LAUNCH record: the kernel, its parameters, the checks that CUDA makes at once. What goes wrong later is
+//! told by the next synchronizing call. Owns neither kernels (`module`) nor streams (`stream`).
+//!
+//! The path of a repeated launch takes no lock but the session's: the kernel is in the thread's own cache (`registration::find_kernel`), its signature
+//! and handle are read from atomics.
+//!
+//! Source: crt/device_functions.h and crt/host_runtime.h of CUDA 12 and 13; CUDA runtime API, "Execution Control".
+
 #![allow(non_snake_case)]
 
-use std::ffi::*;
+use std::ffi::{c_uint, c_void};
+use std::sync::OnceLock;
 
-use abi::*;
+use abi::{
+    cudaDevAttrCooperativeLaunch, cudaHostFn_t, cudaKernel_t, cudaLaunchAttribute, cudaLaunchAttributeCooperative,
+    cudaLaunchAttributeIgnore, cudaLaunchAttributePreferredSharedMemoryCarveout, cudaLaunchAttributePriority,
+    cudaLaunchConfig_t, cudaStream_t, dim3, CudaError,
+};
+use tape::generated_operations as operation;
 
 use crate::call::{CudaResult, DefaultStream};
+use crate::module::{kernel_of, Kernel};
+use crate::{log, module, runtime, stream, work};
 
-pub unsafe fn __cudaPushCallConfiguration(_gridDim: dim3, _blockDim: dim3, _sharedMem: usize, _stream: cudaStream_t) -> c_uint {
-    1 // not yet
+mod checks;
+mod configuration;
+mod parameters;
+
+use checks::{Bounds, Limits};
+use configuration::Configuration;
+use parameters::Arguments;
+
+/// More attributes than there are kinds of them.
+const MOST_ATTRIBUTES: usize = 64;
+
+/// A launch as the program asked for it.
+struct Launch {
+    grid: dim3,
+    block: dim3,
+    shared_bytes: usize,
+    stream: cudaStream_t,
+    cooperative: bool,
 }
 
-pub unsafe fn __cudaPopCallConfiguration(_gridDim: *mut dim3, _blockDim: *mut dim3, _sharedMem: *mut usize, _stream: *mut c_void) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn __cudaPushCallConfiguration(
+    gridDim: dim3,
+    blockDim: dim3,
+    sharedMem: usize,
+    stream: cudaStream_t,
+) -> c_uint {
+    let pushed = configuration::push(Configuration { grid: gridDim, block: blockDim, shared_bytes: sharedMem, stream });
+    c_uint::from(!pushed)
 }
 
-pub unsafe fn __cudaGetKernel(_kernelPtr: *mut cudaKernel_t, _entryFuncAddr: *const c_void) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn __cudaPopCallConfiguration(
+    gridDim: *mut dim3,
+    blockDim: *mut dim3,
+    sharedMem: *mut usize,
+    stream: *mut c_void,
+) -> CudaResult {
+    if gridDim.is_null() || blockDim.is_null() || sharedMem.is_null() || stream.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let configuration = configuration::pop().ok_or(CudaError::MISSING_CONFIGURATION)?;
+    // SAFETY: not null; the stub passes places of these types.
+    unsafe {
+        gridDim.write(configuration.grid);
+        blockDim.write(configuration.block);
+        sharedMem.write(configuration.shared_bytes);
+        stream.cast::<cudaStream_t>().write(configuration.stream);
+    }
+    Ok(())
 }
 
-pub unsafe fn __cudaLaunchKernel(_default: DefaultStream, _kernel: cudaKernel_t, _gridDim: dim3, _blockDim: dim3, _args: *mut *mut c_void, _sharedMem: usize, _stream: cudaStream_t) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn __cudaGetKernel(kernelPtr: *mut cudaKernel_t, entryFuncAddr: *const c_void) -> CudaResult {
+    // SAFETY: the caller's promise.
+    unsafe { module::cudaGetKernel(kernelPtr, entryFuncAddr) }
 }
 
-pub unsafe fn cudaLaunchKernel(_default: DefaultStream, _func: *const c_void, _gridDim: dim3, _blockDim: dim3, _args: *mut *mut c_void, _sharedMem: usize, _stream: cudaStream_t) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn __cudaLaunchKernel(
+    default: DefaultStream,
+    kernel: cudaKernel_t,
+    gridDim: dim3,
+    blockDim: dim3,
+    args: *mut *mut c_void,
+    sharedMem: usize,
+    stream: cudaStream_t,
+) -> CudaResult {
+    // SAFETY: the caller's promise.
+    unsafe { cudaLaunchKernel(default, kernel.cast_const().cast(), gridDim, blockDim, args, sharedMem, stream) }
 }
 
-pub unsafe fn cudaLaunchKernelExC(_default: DefaultStream, _config: *const cudaLaunchConfig_t, _func: *const c_void, _args: *mut *mut c_void) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaLaunchKernel(
+    default: DefaultStream,
+    func: *const c_void,
+    gridDim: dim3,
+    blockDim: dim3,
+    args: *mut *mut c_void,
+    sharedMem: usize,
+    stream: cudaStream_t,
+) -> CudaResult {
+    let launch = Launch { grid: gridDim, block: blockDim, shared_bytes: sharedMem, stream, cooperative: false };
+    // SAFETY: the caller's promise.
+    unsafe { submit(default, func, launch, args) }
 }
 
-pub unsafe fn cudaLaunchCooperativeKernel(_default: DefaultStream, _func: *const c_void, _gridDim: dim3, _blockDim: dim3, _args: *mut *mut c_void, _sharedMem: usize, _stream: cudaStream_t) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaLaunchCooperativeKernel(
+    default: DefaultStream,
+    func: *const c_void,
+    gridDim: dim3,
+    blockDim: dim3,
+    args: *mut *mut c_void,
+    sharedMem: usize,
+    stream: cudaStream_t,
+) -> CudaResult {
+    let launch = Launch { grid: gridDim, block: blockDim, shared_bytes: sharedMem, stream, cooperative: true };
+    // SAFETY: the caller's promise.
+    unsafe { submit(default, func, launch, args) }
 }
 
-pub unsafe fn cudaLaunchHostFunc(_default: DefaultStream, _stream: cudaStream_t, _fn: cudaHostFn_t, _userData: *mut c_void) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaLaunchKernelExC(
+    default: DefaultStream,
+    config: *const cudaLaunchConfig_t,
+    func: *const c_void,
+    args: *mut *mut c_void,
+) -> CudaResult {
+    if config.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: not null; the program's promise.
+    let config = unsafe { config.read() };
+    let count = config.numAttrs as usize;
+    if count > MOST_ATTRIBUTES || (count > 0 && config.attrs.is_null()) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let attributes = match count {
+        0 => &[][..],
+        // SAFETY: the program's promise.
+        _ => unsafe { std::slice::from_raw_parts(config.attrs, count) },
+    };
+    let launch = Launch {
+        grid: config.gridDim,
+        block: config.blockDim,
+        shared_bytes: config.dynamicSmemBytes,
+        stream: config.stream,
+        cooperative: read_attributes(attributes)?,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { submit(default, func, launch, args) }
+}
+
+pub unsafe fn cudaLaunchHostFunc(
+    default: DefaultStream,
+    stream: cudaStream_t,
+    r#fn: cudaHostFn_t,
+    userData: *mut c_void,
+) -> CudaResult {
+    let function = r#fn.ok_or(CudaError::INVALID_VALUE)?;
+    stream::then(default, stream, |waited| {
+        // After an error of the context CUDA does not call it.
+        if waited.is_ok() {
+            // SAFETY: the program says that it is such a function.
+            unsafe { function(userData) };
+        }
+    })
+}
+
+/// Whether the launch is cooperative. Preferences are passed over; what would change the launch's meaning is refused.
+fn read_attributes(attributes: &[cudaLaunchAttribute]) -> CudaResult<bool> {
+    let mut cooperative = false;
+    for attribute in attributes {
+        match attribute.id {
+            cudaLaunchAttributeIgnore
+            | cudaLaunchAttributePriority
+            | cudaLaunchAttributePreferredSharedMemoryCarveout => {}
+            // SAFETY: the id names the member.
+            cudaLaunchAttributeCooperative => cooperative = unsafe { attribute.val.cooperative } != 0,
+            other => {
+                log::error(format_args!("cudaLaunchKernelExC: launch attribute {other} is not supported yet"));
+                return Err(CudaError::NOT_SUPPORTED);
+            }
+        }
+    }
+    Ok(cooperative)
+}
+
+/// # Safety
+/// `args` is as the kernel's signature says.
+#[inline]
+unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, args: *mut *mut c_void) -> CudaResult {
+    let kernel = kernel_of(func)?;
+    let signature = kernel.signature()?;
+    let (grid, block) =
+        ([launch.grid.x, launch.grid.y, launch.grid.z], [launch.block.x, launch.block.y, launch.block.z]);
+    check(kernel, signature, grid, block, &launch)?;
+    // SAFETY: the caller's promise.
+    let arguments = unsafe { Arguments::new(signature, args) }?;
+    let stream = stream::resolve(default, launch.stream)?;
+    let function = kernel.function()?;
+    work::defer(&stream, |w| {
+        let bytes = signature.parameter_bytes as usize;
+        let shared = launch.shared_bytes as u32;
+        operation::launch_with(w, function, stream.number, grid, block, shared, launch.cooperative, bytes, |buffer| {
+            arguments.fill(buffer);
+        });
+    })
+}
+
+#[inline]
+fn check(kernel: &Kernel, signature: &image::Kernel, grid: [u32; 3], block: [u32; 3], launch: &Launch) -> CudaResult {
+    static LIMITS: OnceLock<Limits> = OnceLock::new();
+    let device = runtime::device()?;
+    let limits = LIMITS.get_or_init(|| Limits::of(device));
+    let bounds = Bounds {
+        max_threads: module::max_threads(signature, device),
+        required_threads: signature.required_threads,
+        max_dynamic_shared: module::max_dynamic_shared(kernel, signature, device),
+    };
+    limits.check(grid, block, launch.shared_bytes, &bounds)?;
+    if launch.cooperative && device.attribute(cudaDevAttrCooperativeLaunch) == Some(0) {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    Ok(())
 }

@@ -17,7 +17,7 @@
 //!   itself is linked with `-z nodelete`: its threads' code must not vanish.
 
 use std::cell::RefCell;
-use std::panic::catch_unwind;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::Once;
 
@@ -26,9 +26,9 @@ use abi::CudaError;
 use crate::{call, registration, runtime};
 
 /// cudaErrorInitializationError: what CUDA returns in a child forked after initialization.
-pub const INITIALIZATION_ERROR: CudaError = CudaError(3);
+pub const INITIALIZATION_ERROR: CudaError = CudaError::INITIALIZATION_ERROR;
 /// cudaErrorCudartUnloading: what calls return once the session is finished.
-pub const UNLOADING: CudaError = CudaError(4);
+pub const UNLOADING: CudaError = CudaError::CUDART_UNLOADING;
 
 static FORKED_CHILD: AtomicBool = AtomicBool::new(false);
 static EXITING: AtomicBool = AtomicBool::new(false);
@@ -73,9 +73,12 @@ pub fn watch_forks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: the handlers are functions of this library, which is never unloaded.
-        let status = unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+        let status =
+            unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
         if status != 0 {
-            crate::log::warn(format_args!("cannot watch for forks (error {status}): do not use CUDA in forked children"));
+            crate::log::warn(format_args!(
+                "cannot watch for forks (error {status}): do not use CUDA in forked children"
+            ));
         }
     });
 }
@@ -121,7 +124,7 @@ extern "C" fn finish() {
     if let Some(session) = runtime::any_session() {
         EXITING.store(true, Release);
         // A panic here has nobody left to see it.
-        let _ = catch_unwind(|| session.finish(&call::summary()));
+        let _ = catch_unwind(AssertUnwindSafe(|| session.finish(&call::summary())));
     }
     FINISHED.store(true, Release);
 }

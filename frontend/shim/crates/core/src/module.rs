@@ -1,84 +1,209 @@
-//! Family module: skeleton.
+//! The module family: functions, symbols and libraries as the program asks about them.
+//!
+//! Owns what a kernel's or variable's name means and what of it the program can learn; almost everything is answered from the image,
+//! without the network (`code`, `kernel`, `variable`). Launching is `launch`'s, registering `registration`'s.
+//!
+//! Attributes of functions are the guest's estimate of what the device would say: parameters, shared and constant bytes are exact; registers
+//! come from machine code for the device's major architecture when the image has some, else 32 (or `.maxnreg`, if lower);
+//! local bytes of PTX are what the kernel itself declares.
+//!
+//! Source: CUDA runtime API, "Execution Control", "Memory Management" (symbols), "Library Management".
+
 #![allow(non_snake_case)]
 
-use std::ffi::*;
+use std::ffi::{c_char, c_int, c_void};
 
-use abi::*;
+use abi::{
+    cudaFuncAttribute, cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributeNonPortableClusterSizeAllowed,
+    cudaFuncAttributePreferredSharedMemoryCarveout, cudaFuncAttributes, cudaFuncCache, cudaFunction_t, cudaKernel_t,
+    cudaSharedMemConfig, CudaError,
+};
 
-use crate::call::{CudaResult, DefaultStream};
+use crate::call::CudaResult;
+use crate::registration;
+use crate::runtime;
 
-pub unsafe fn cudaFuncGetAttributes(_attr: *mut cudaFuncAttributes, _func: *const c_void) -> CudaResult {
-    Err(CudaError(801)) // not yet
+mod code;
+mod kernel;
+mod library;
+mod resources;
+mod source;
+mod variable;
+
+pub use code::{forget_all, Module};
+pub use kernel::Kernel;
+pub use library::*;
+pub use resources::{max_dynamic_shared, max_threads, resources, Resources};
+pub use variable::Variable;
+
+/// The kernel that the program means: a host stub's address, a `cudaKernel_t` or a `cudaFunction_t`.
+#[inline]
+pub fn kernel_of(function: *const c_void) -> CudaResult<&'static Kernel> {
+    registration::find_kernel(function as usize).ok_or(CudaError::INVALID_DEVICE_FUNCTION)
 }
 
-pub unsafe fn cudaFuncGetName(_name: *mut *const c_char, _func: *const c_void) -> CudaResult {
-    Err(CudaError(801)) // not yet
+/// The tape's handle of a device variable, and its size.
+///
+/// # Errors
+/// cudaErrorInvalidSymbol when nothing is registered at this address.
+pub fn variable_of(symbol: *const c_void) -> CudaResult<(u32, usize)> {
+    let variable = find_variable(symbol)?;
+    Ok((variable.handle()?, variable.size))
 }
 
-pub unsafe fn cudaFuncGetParamInfo(_func: *const c_void, _paramIndex: usize, _paramOffset: *mut usize, _paramSize: *mut usize) -> CudaResult {
-    Err(CudaError(801)) // not yet
+fn find_variable(symbol: *const c_void) -> CudaResult<&'static Variable> {
+    registration::with(|table| table.variable(symbol as usize)).ok_or(CudaError::INVALID_SYMBOL)
 }
 
-pub unsafe fn cudaFuncGetParamCount(_func: *const c_void, _paramCount: *mut usize) -> CudaResult {
-    Err(CudaError(801)) // not yet
+/// Writes a result through a pointer of the program.
+///
+/// # Safety
+/// The place is null or one that a `T` can be written to.
+unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
+    if place.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { place.write(value) };
+    Ok(())
 }
 
-pub unsafe fn cudaGetFuncBySymbol(_functionPtr: *mut cudaFunction_t, _symbolPtr: *const c_void) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaFuncGetAttributes(attr: *mut cudaFuncAttributes, func: *const c_void) -> CudaResult {
+    if attr.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let kernel = kernel_of(func)?;
+    let needs = resources::of_kernel(kernel)?;
+    let attributes = cudaFuncAttributes {
+        sharedSizeBytes: needs.static_shared as usize,
+        constSizeBytes: needs.constant as usize,
+        localSizeBytes: needs.local as usize,
+        maxThreadsPerBlock: needs.max_threads as c_int,
+        numRegs: needs.registers as c_int,
+        ptxVersion: needs.ptx_version as c_int,
+        binaryVersion: needs.binary_version as c_int,
+        cacheModeCA: 0,
+        maxDynamicSharedSizeBytes: needs.max_dynamic_shared as c_int,
+        preferredShmemCarveout: kernel.carveout.get().unwrap_or(-1),
+        nonPortableClusterSizeAllowed: kernel.non_portable_clusters.get().unwrap_or(0),
+        ..cudaFuncAttributes::default()
+    };
+    // SAFETY: the program's promise.
+    unsafe { give(attr, attributes) }
 }
 
-pub unsafe fn cudaGetKernel(_kernelPtr: *mut cudaKernel_t, _entryFuncAddr: *const c_void) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaFuncGetName(name: *mut *const c_char, func: *const c_void) -> CudaResult {
+    let kernel = kernel_of(func)?;
+    // SAFETY: the program's promise.
+    unsafe { give(name, kernel.name().as_ptr()) }
 }
 
-pub unsafe fn cudaGetSymbolSize(_size: *mut usize, _symbol: *const c_void) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaFuncGetParamInfo(
+    func: *const c_void,
+    paramIndex: usize,
+    paramOffset: *mut usize,
+    paramSize: *mut usize,
+) -> CudaResult {
+    let signature = kernel_of(func)?.signature()?;
+    let parameter = signature.parameters.get(paramIndex).ok_or(CudaError::INVALID_VALUE)?;
+    // SAFETY: the program's promise; the size is optional.
+    unsafe {
+        give(paramOffset, parameter.offset as usize)?;
+        if paramSize.is_null() {
+            return Ok(());
+        }
+        give(paramSize, parameter.size as usize)
+    }
 }
 
-pub unsafe fn cudaLibraryLoadData(_library: *mut cudaLibrary_t, _code: *const c_void, _jitOptions: *mut cudaJitOption, _jitOptionsValues: *mut *mut c_void, _numJitOptions: c_uint, _libraryOptions: *mut cudaLibraryOption, _libraryOptionValues: *mut *mut c_void, _numLibraryOptions: c_uint) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaFuncGetParamCount(func: *const c_void, paramCount: *mut usize) -> CudaResult {
+    let count = kernel_of(func)?.signature()?.parameters.len();
+    // SAFETY: the program's promise.
+    unsafe { give(paramCount, count) }
 }
 
-pub unsafe fn cudaLibraryLoadFromFile(_library: *mut cudaLibrary_t, _fileName: *const c_char, _jitOptions: *mut cudaJitOption, _jitOptionsValues: *mut *mut c_void, _numJitOptions: c_uint, _libraryOptions: *mut cudaLibraryOption, _libraryOptionValues: *mut *mut c_void, _numLibraryOptions: c_uint) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaGetFuncBySymbol(functionPtr: *mut cudaFunction_t, symbolPtr: *const c_void) -> CudaResult {
+    let handle = kernel_of(symbolPtr)?.handle();
+    // SAFETY: the program's promise.
+    unsafe { give(functionPtr, handle as cudaFunction_t) }
 }
 
-pub unsafe fn cudaLibraryGetKernel(_pKernel: *mut cudaKernel_t, _library: cudaLibrary_t, _name: *const c_char) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaGetKernel(kernelPtr: *mut cudaKernel_t, entryFuncAddr: *const c_void) -> CudaResult {
+    let handle = kernel_of(entryFuncAddr)?.handle();
+    // SAFETY: the program's promise.
+    unsafe { give(kernelPtr, handle as cudaKernel_t) }
 }
 
-pub unsafe fn cudaLibraryGetKernelCount(_count: *mut c_uint, _lib: cudaLibrary_t) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaGetSymbolSize(size: *mut usize, symbol: *const c_void) -> CudaResult {
+    let bytes = find_variable(symbol)?.size;
+    // SAFETY: the program's promise.
+    unsafe { give(size, bytes) }
 }
 
-pub unsafe fn cudaLibraryEnumerateKernels(_kernels: *mut cudaKernel_t, _numKernels: c_uint, _lib: cudaLibrary_t) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaGetSymbolAddress(devPtr: *mut *mut c_void, symbol: *const c_void) -> CudaResult {
+    if devPtr.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let address = find_variable(symbol)?.address()?;
+    // SAFETY: the program's promise.
+    unsafe { give(devPtr, address as *mut c_void) }
 }
 
-pub unsafe fn cudaFuncSetAttribute(_func: *const c_void, _attr: cudaFuncAttribute, _value: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaFuncSetAttribute(func: *const c_void, attr: cudaFuncAttribute, value: c_int) -> CudaResult {
+    set_attribute(kernel_of(func)?, attr, value)
 }
 
-pub unsafe fn cudaKernelSetAttributeForDevice(_kernel: cudaKernel_t, _attr: cudaFuncAttribute, _value: c_int, _device: c_int) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaKernelSetAttributeForDevice(
+    kernel: cudaKernel_t,
+    attr: cudaFuncAttribute,
+    value: c_int,
+    device: c_int,
+) -> CudaResult {
+    if device < 0 || device as usize >= runtime::devices()?.len() {
+        return Err(CudaError::INVALID_DEVICE);
+    }
+    set_attribute(kernel_of(kernel.cast_const().cast())?, attr, value)
 }
 
-pub unsafe fn cudaFuncSetCacheConfig(_func: *const c_void, _cacheConfig: cudaFuncCache) -> CudaResult {
-    Err(CudaError(801)) // not yet
+fn set_attribute(kernel: &Kernel, attribute: cudaFuncAttribute, value: c_int) -> CudaResult {
+    let setting = match attribute {
+        cudaFuncAttributeMaxDynamicSharedMemorySize => {
+            let most = resources::most_dynamic_shared(kernel)?;
+            if value < 0 || value as u64 > most {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            &kernel.max_dynamic_shared
+        }
+        cudaFuncAttributePreferredSharedMemoryCarveout => {
+            if !(-1..=100).contains(&value) {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            &kernel.carveout
+        }
+        cudaFuncAttributeNonPortableClusterSizeAllowed => &kernel.non_portable_clusters,
+        _ => return Err(CudaError::INVALID_VALUE),
+    };
+    kernel.send_attribute(attribute, value)?;
+    setting.set(value);
+    Ok(())
 }
 
-pub unsafe fn cudaFuncSetSharedMemConfig(_func: *const c_void, _config: cudaSharedMemConfig) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaFuncSetCacheConfig(func: *const c_void, cacheConfig: cudaFuncCache) -> CudaResult {
+    // A preference between two uses of the same memory, without effect on results: checked, and passed over.
+    kernel_of(func)?;
+    if (0..=3).contains(&cacheConfig) {
+        Ok(())
+    } else {
+        Err(CudaError::INVALID_VALUE)
+    }
 }
 
-pub unsafe fn cudaGetSymbolAddress(_devPtr: *mut *mut c_void, _symbol: *const c_void) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaLibraryGetGlobal(_dptr: *mut *mut c_void, _bytes: *mut usize, _library: cudaLibrary_t, _name: *const c_char) -> CudaResult {
-    Err(CudaError(801)) // not yet
-}
-
-pub unsafe fn cudaLibraryUnload(_library: cudaLibrary_t) -> CudaResult {
-    Err(CudaError(801)) // not yet
+pub unsafe fn cudaFuncSetSharedMemConfig(func: *const c_void, config: cudaSharedMemConfig) -> CudaResult {
+    // As above; without effect on every architecture since 5.0.
+    kernel_of(func)?;
+    if (0..=2).contains(&config) {
+        Ok(())
+    } else {
+        Err(CudaError::INVALID_VALUE)
+    }
 }

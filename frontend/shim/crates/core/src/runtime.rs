@@ -21,13 +21,6 @@ use client::{Config, DeviceDescription, HelloInfo, Session, Welcome};
 use crate::call::CudaResult;
 use crate::{lifecycle, registration};
 
-/// cudaErrorDevicesUnavailable: there is a host in the settings, but no session with it.
-const DEVICES_UNAVAILABLE: CudaError = CudaError(46);
-/// cudaErrorNoDevice: no host is configured, hence no device; also a host without one.
-const NO_DEVICE: CudaError = CudaError(100);
-/// cudaErrorInvalidDevice.
-const INVALID_DEVICE: CudaError = CudaError(101);
-
 /// What the handshake told about one device.
 #[derive(Debug)]
 pub struct Device {
@@ -96,7 +89,10 @@ pub fn devices() -> CudaResult<&'static [Device]> {
 #[inline]
 pub fn device() -> CudaResult<&'static Device> {
     let opened = opened()?;
-    usize::try_from(current_device()).ok().and_then(|number| opened.devices.get(number)).ok_or(INVALID_DEVICE)
+    usize::try_from(current_device())
+        .ok()
+        .and_then(|number| opened.devices.get(number))
+        .ok_or(CudaError::INVALID_DEVICE)
 }
 
 /// The number of the calling thread's current device.
@@ -112,7 +108,7 @@ pub fn current_device() -> i32 {
 pub fn set_current_device(number: i32) -> CudaResult {
     let count = devices()?.len();
     if usize::try_from(number).map_or(true, |number| number >= count) {
-        return Err(INVALID_DEVICE);
+        return Err(CudaError::INVALID_DEVICE);
     }
     let _ = CURRENT_DEVICE.try_with(|slot| slot.set(number));
     Ok(())
@@ -135,8 +131,6 @@ pub enum HandleKind {
 
 const FIRST_HANDLE: u32 = 16;
 const LAST_HANDLE: u32 = (1 << 31) - 1;
-/// cudaErrorMemoryAllocation: there are no numbers left.
-const MEMORY_ALLOCATION: CudaError = CudaError(2);
 
 static NEXT_HANDLE: [AtomicU32; 5] = [const { AtomicU32::new(FIRST_HANDLE) }; 5];
 
@@ -151,7 +145,7 @@ pub fn mint(kind: HandleKind) -> CudaResult<u32> {
 fn next(counter: &AtomicU32) -> CudaResult<u32> {
     counter
         .fetch_update(Relaxed, Relaxed, |next| (next <= LAST_HANDLE).then_some(next + 1))
-        .map_err(|_| MEMORY_ALLOCATION)
+        .map_err(|_| CudaError::MEMORY_ALLOCATION)
 }
 
 #[inline]
@@ -166,7 +160,7 @@ fn open() -> Result<Opened, CudaError> {
     TOUCHED.store(true, Release);
     let config = Config::from_env().map_err(|error| {
         crate::log::error(format_args!("{error}"));
-        NO_DEVICE
+        CudaError::NO_DEVICE
     })?;
     let hello = HelloInfo {
         program: program_name(),
@@ -176,13 +170,13 @@ fn open() -> Result<Opened, CudaError> {
     };
     let session = Session::open(&config, hello).map_err(|error| {
         crate::log::error(format_args!("{error}"));
-        DEVICES_UNAVAILABLE
+        CudaError::DEVICES_UNAVAILABLE
     })?;
     registration::host_knows(&session.welcome().known_modules);
     let devices: Vec<Device> = session.welcome().devices.iter().map(describe).collect();
     if devices.is_empty() {
         crate::log::error(format_args!("the host has no device"));
-        return Err(NO_DEVICE);
+        return Err(CudaError::NO_DEVICE);
     }
     lifecycle::watch_exit();
     Ok(Opened { session, devices })
@@ -213,7 +207,7 @@ mod tests {
         assert_eq!(next(&counter), Ok(17));
         counter.store(LAST_HANDLE, Relaxed);
         assert_eq!(next(&counter), Ok(LAST_HANDLE));
-        assert_eq!(next(&counter), Err(MEMORY_ALLOCATION));
-        assert_eq!(next(&counter), Err(MEMORY_ALLOCATION));
+        assert_eq!(next(&counter), Err(CudaError::MEMORY_ALLOCATION));
+        assert_eq!(next(&counter), Err(CudaError::MEMORY_ALLOCATION));
     }
 }

@@ -8,6 +8,7 @@
 use crate::bytes::{slice, u16_at, u32_at, u64_at};
 use crate::error::Error;
 use crate::limits;
+use crate::select::{self, Target};
 
 /// Bytes of a container's header, from which [`container_length`] is known.
 pub const CONTAINER_HEADER: usize = 16;
@@ -113,6 +114,11 @@ impl<'a> Container<'a> {
             position += length;
         }
         Ok(Container { entries })
+    }
+
+    /// Whether any entry runs on the target.
+    pub fn runs_on(&self, target: &Target) -> bool {
+        select::choose(self, target).is_ok()
     }
 }
 

@@ -27,6 +27,9 @@ const LARGE_PARAMETER: u8 = 0x45;
 /// In a symbol's `other`: it is a kernel.
 const ENTRY: u8 = 0x10;
 
+/// In a symbol's `info`: it is a variable.
+const OBJECT: u8 = 1;
+
 /// One attribute: its value is the u16 itself for formats without a length.
 struct Attribute<'a> {
     code: u8,
@@ -74,10 +77,12 @@ pub(crate) fn read(data: &[u8]) -> Result<Module, Error> {
             }
         }
     }
+    let variables = symbols.iter().filter(|symbol| symbol.info & 0xf == OBJECT && symbol.section != 0);
     Ok(Module {
         source: Source::MachineCode,
         architecture: elf.architecture,
         kernels: kernels.into_iter().map(|(name, kernel)| (name.to_owned(), kernel)).collect(),
+        variables: variables.map(|symbol| (symbol.name.to_owned(), symbol.size)).collect(),
         constant_bytes: elf.section(".nv.constant3").map_or(0, |section| section.size),
     })
 }

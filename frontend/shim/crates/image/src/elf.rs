@@ -23,7 +23,12 @@ pub(crate) struct Section<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Symbol<'a> {
     pub name: &'a str,
+    /// What it is and how it is bound.
+    pub info: u8,
     pub other: u8,
+    /// Index of its section.
+    pub section: u16,
+    pub size: u64,
 }
 
 /// A machine-code file.
@@ -35,6 +40,24 @@ pub(crate) struct Elf<'a> {
 
 pub(crate) fn is_elf(data: &[u8]) -> bool {
     data.starts_with(b"\x7fELF")
+}
+
+/// The bytes of the machine-code file that `data` begins with: up to the end of its last section or table. `None` when
+/// it does not begin with one.
+pub fn machine_code_length(data: &[u8]) -> Option<usize> {
+    Elf::parse(data).ok()?;
+    let table = |offset, size, count| {
+        let bytes = u64::from(u16_at(data, size)?) * u64::from(u16_at(data, count)?);
+        u64_at(data, offset)?.checked_add(bytes)
+    };
+    let (sections, segments) = (table(40, 58, 60)?, table(32, 54, 56)?);
+    let first = usize::try_from(u64_at(data, 40)?).ok()?;
+    let entry_bytes = usize::from(u16_at(data, 58)?).max(SECTION_HEADER);
+    let headers = data.get(first..usize::try_from(sections).ok()?)?.chunks_exact(entry_bytes);
+    let ends = headers.filter(|header| !matches!(u32_at(header, 4), Some(0 | TYPE_NO_BITS) | None));
+    let ends = ends.filter_map(|header| u64_at(header, 24)?.checked_add(u64_at(header, 32)?));
+    let end = ends.chain([sections, segments]).max()?;
+    usize::try_from(end).ok().filter(|end| *end <= data.len())
 }
 
 impl<'a> Elf<'a> {
@@ -63,7 +86,15 @@ impl<'a> Elf<'a> {
         let strings = self.sections.get(table.link as usize).map_or(&[][..], |section| section.data);
         let name = |offset: u32| string_at(strings, offset as usize).unwrap_or("");
         let entries = table.data.chunks_exact(SYMBOL);
-        entries.map(|entry| Symbol { name: name(u32_at(entry, 0).unwrap_or(0)), other: entry[5] }).collect()
+        entries
+            .map(|entry| Symbol {
+                name: name(u32_at(entry, 0).unwrap_or(0)),
+                info: entry[4],
+                other: entry[5],
+                section: u16_at(entry, 6).unwrap_or(0),
+                size: u64_at(entry, 16).unwrap_or(0),
+            })
+            .collect()
     }
 }
 
@@ -125,6 +156,15 @@ mod tests {
         assert_eq!(elf.section(".nv.constant3").unwrap().size, 88);
         assert!(elf.section(".nv.shared.mixed").unwrap().data.is_empty());
         assert!(elf.symbols().iter().any(|symbol| symbol.name == "mixed" && symbol.other & 0x10 != 0));
+    }
+
+    #[test]
+    fn a_file_ends_with_its_last_part() {
+        let mut followed = CUBIN.to_vec();
+        followed.extend([0xaa; 1000]);
+        assert_eq!(machine_code_length(&followed), Some(CUBIN.len()));
+        assert_eq!(machine_code_length(&CUBIN[..1000]), None);
+        assert_eq!(machine_code_length(b".version 8.0"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Damaged images, in a fixed sequence: nothing panics, nothing takes long, whatever the bytes say.
 
 use crate::samples;
-use crate::{container_length, Module, Target, Wrapper};
+use crate::{container_length, machine_code_length, Module, Target, Wrapper};
 
 /// A small generator of fixed sequences (xorshift64*).
 struct Random(u64);
@@ -98,6 +98,7 @@ fn run(seed: u64, rounds: usize, originals: &[Vec<u8>]) {
             }
         }
         let _ = container_length(&image);
+        assert!(machine_code_length(&image).is_none_or(|length| length <= image.len()));
         let _ = Wrapper::parse(&image);
     }
 }

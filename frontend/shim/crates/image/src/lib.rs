@@ -29,6 +29,7 @@ mod samples;
 
 pub use container::{container_length, Container, Entry, Kind, CONTAINER_HEADER};
 pub use digest::digest;
+pub use elf::machine_code_length;
 pub use error::Error;
 pub use module::{Kernel, Module, Parameter, Source};
 pub use select::Target;

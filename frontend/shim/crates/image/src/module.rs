@@ -54,6 +54,8 @@ pub struct Module {
     pub architecture: u32,
     /// By mangled name. A kernel that could not be read says why.
     pub kernels: HashMap<String, Result<Kernel, String>>,
+    /// Bytes of each variable that is not external, by name.
+    pub variables: HashMap<String, u64>,
     /// Bytes of `__constant__` variables.
     pub constant_bytes: u64,
 }
@@ -156,6 +158,8 @@ mod tests {
             assert_eq!(kernel.required_threads, compiled.required_threads, "{name}");
         }
         assert_eq!(ptx.constant_bytes, code.constant_bytes);
+        assert_eq!(ptx.variables, code.variables);
+        assert_eq!(ptx.variables["counter"], 4);
     }
 
     #[test]

@@ -43,6 +43,7 @@ struct Scanner<'a> {
     kernels: HashMap<&'a str, Result<Kernel, String>>,
     /// Which function or kernel body uses which module-scope shared variables and functions.
     references: References<'a>,
+    variables: HashMap<&'a str, u64>,
     constant_bytes: u64,
 }
 
@@ -53,6 +54,7 @@ impl<'a> Scanner<'a> {
             target: None,
             kernels: HashMap::new(),
             references: References::default(),
+            variables: HashMap::new(),
             constant_bytes: 0,
         }
     }
@@ -66,7 +68,8 @@ impl<'a> Scanner<'a> {
                 Token::Word(".entry") => self.read_entry()?,
                 Token::Word(".func") => self.read_function(),
                 Token::Word(".shared") => self.read_shared(external),
-                Token::Word(".const") => self.read_constant(external),
+                Token::Word(".const") => self.read_variable(external, true),
+                Token::Word(".global") => self.read_variable(external, false),
                 Token::Symbol(b'{') => self.lexer.skip_nested(b'{', b'}'),
                 Token::Symbol(b';') => external = false,
                 _ => continue,
@@ -131,11 +134,16 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn read_constant(&mut self, external: bool) {
-        let Ok(variables) = declaration::parse_variables(&mut self.lexer) else { return };
-        if !external {
-            let sizes = variables.iter().filter_map(|variable| Some((variable.size?, variable.align)));
-            self.constant_bytes = references::laid_out(self.constant_bytes, sizes);
+    fn read_variable(&mut self, external: bool, constant: bool) {
+        let Ok(found) = declaration::parse_variables(&mut self.lexer) else { return };
+        if external {
+            return;
+        }
+        let sized = || found.iter().filter_map(|variable| Some((variable.name, variable.size?, variable.align)));
+        self.variables.extend(sized().map(|(name, size, _)| (name, size)));
+        if constant {
+            self.constant_bytes =
+                references::laid_out(self.constant_bytes, sized().map(|(_, size, align)| (size, align)));
         }
     }
 
@@ -148,7 +156,9 @@ impl<'a> Scanner<'a> {
             }
         }
         let kernels = self.kernels.into_iter().map(|(name, kernel)| (name.to_owned(), kernel)).collect();
-        let module = Module { source: Source::Ptx, architecture, kernels, constant_bytes: self.constant_bytes };
+        let variables = self.variables.into_iter().map(|(name, size)| (name.to_owned(), size)).collect();
+        let module =
+            Module { source: Source::Ptx, architecture, kernels, variables, constant_bytes: self.constant_bytes };
         Ok((module, reach))
     }
 }

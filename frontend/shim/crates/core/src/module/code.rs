@@ -1,0 +1,328 @@
+//! One module: an image, what is in it, and its handle on the host.
+//!
+//! Everything happens on first use: finding the image in memory, reading it for the session's device, uploading it when the host
+//! does not hold it, opening it. Each step's outcome, good or bad, is kept and logged once; a bad one spoils this module's kernels and
+//! variables only.
+//!
+//! Locking: `opening` is held while records that open things are appended, so that nothing is opened twice and no handle is used
+//! before its record is on the tape; it may be held while waiting for the host (a query, mode `none`). The epoch (`forget_all`)
+//! tells handles minted before a device reset from later ones.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use abi::CudaError;
+use image::Target;
+use tape::generated_operations as operation;
+use tape::Writer;
+
+use super::source::{Origin, Source};
+use crate::call::CudaResult;
+use crate::registration::mapped::Map;
+use crate::runtime::{self, HandleKind};
+use crate::{lifecycle, log, registration, work};
+
+/// Larger images are asked for before they are sent, when Hello could not name them.
+const ASK_ABOVE: usize = 256 << 10;
+
+static EPOCH: AtomicU32 = AtomicU32::new(1);
+/// One upload at a time, as the tape wants it.
+static UPLOAD: Mutex<()> = Mutex::new(());
+
+/// Forgets every handle of modules, functions and variables: after a device reset. They are minted anew when used.
+pub fn forget_all() {
+    EPOCH.fetch_add(1, Release);
+}
+
+/// The number of resets so far, plus one.
+#[inline]
+pub fn epoch() -> u32 {
+    EPOCH.load(Relaxed)
+}
+
+/// A handle of the tape, and of which epoch it is. Zero: not minted.
+#[derive(Debug, Default)]
+pub struct Minted(AtomicU64);
+
+impl Minted {
+    /// The handle, when it was minted since the last reset.
+    #[inline]
+    pub fn get(&self) -> Option<u32> {
+        let value = self.0.load(Acquire);
+        ((value >> 32) as u32 == epoch()).then_some(value as u32)
+    }
+
+    fn set(&self, epoch: u32, handle: u32) {
+        self.0.store(u64::from(epoch) << 32 | u64::from(handle), Release);
+    }
+}
+
+#[derive(Debug)]
+pub struct Module {
+    origin: Origin,
+    /// Whether a kernel or variable was registered: an image without any is never needed.
+    used: AtomicBool,
+    source: OnceLock<CudaResult<Source>>,
+    contents: Mutex<Option<CudaResult<Arc<image::Module>>>>,
+    managed: Mutex<Vec<Managed>>,
+    minted: Minted,
+    opening: Mutex<()>,
+    closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Managed {
+    name: String,
+    /// Address of the pointer through which the program reaches the variable.
+    place: usize,
+    size: usize,
+}
+
+impl Module {
+    pub fn from_wrapper(address: usize) -> Module {
+        Module::new(Origin::Wrapper(address))
+    }
+
+    pub fn from_bytes(bytes: Vec<u8>) -> Module {
+        Module::new(Origin::Bytes(bytes))
+    }
+
+    fn new(origin: Origin) -> Module {
+        Module {
+            origin,
+            used: AtomicBool::new(false),
+            source: OnceLock::new(),
+            contents: Mutex::new(None),
+            managed: Mutex::new(Vec::new()),
+            minted: Minted::default(),
+            opening: Mutex::new(()),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes that something in the image has a name that the program can use.
+    pub fn note_use(&self) {
+        self.used.store(true, Relaxed);
+    }
+
+    /// The digest to send ahead, if the module is of any use and needs no device to choose its image.
+    pub fn digest_for_hello(&self, map: &Map) -> Option<[u8; 32]> {
+        if !self.used.load(Relaxed) || self.origin.needs_device(map) {
+            return None;
+        }
+        self.source(None, Some(map)).ok().map(|source| source.digest)
+    }
+
+    /// What is in the image, for the session's device.
+    ///
+    /// # Errors
+    /// cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice, cudaErrorNotSupported for managed variables.
+    pub fn contents(&self) -> CudaResult<Arc<image::Module>> {
+        let mut contents = lock(&self.contents);
+        if let Some(known) = &*contents {
+            return known.clone();
+        }
+        let target = target()?;
+        let found = self.read(&target);
+        contents.insert(found).clone()
+    }
+
+    fn read(&self, target: &Target) -> CudaResult<Arc<image::Module>> {
+        self.refuse_managed()?;
+        let source = self.source(Some(target), None)?;
+        match image::Module::read(source.bytes(&self.origin), target) {
+            Ok(module) => Ok(Arc::new(module)),
+            Err(error) => {
+                log::error(format_args!("{}: {error}", self.origin));
+                Err(error_of(&error))
+            }
+        }
+    }
+
+    fn source(&self, target: Option<&Target>, map: Option<&Map>) -> CudaResult<&Source> {
+        let found = self.source.get_or_init(|| {
+            let found = match map {
+                Some(map) => Source::find(&self.origin, target, map),
+                None => Source::find(&self.origin, target, &Map::read()),
+            };
+            found.map_err(|error| {
+                log::error(format_args!("{}: {error}", self.origin));
+                error_of(&error)
+            })
+        });
+        found.as_ref().map_err(|error| *error)
+    }
+
+    /// The handle behind `minted`. If it was not minted since the last reset, `write` puts what it stands for on the tape,
+    /// given the new handle and the module's, behind what the module itself still needs.
+    pub fn open_part(
+        &self,
+        minted: &Minted,
+        kind: HandleKind,
+        write: impl FnOnce(&mut Writer, u32, u32),
+    ) -> CudaResult<u32> {
+        let _opening = lock(&self.opening);
+        if let Some(handle) = minted.get() {
+            return Ok(handle);
+        }
+        if self.closed.load(Acquire) {
+            return Err(CudaError::INVALID_DEVICE_FUNCTION);
+        }
+        // An image that cannot run is refused here, before anything is sent.
+        self.contents()?;
+        let source = self.source(None, None)?;
+        if !registration::host_has(&source.digest) {
+            upload(source.bytes(&self.origin), &source.digest)?;
+        }
+        let epoch = epoch();
+        let known = self.minted.get();
+        let module = known.map_or_else(|| runtime::mint(HandleKind::Module), Ok)?;
+        let handle = runtime::mint(kind)?;
+        work::append(|w| {
+            if known.is_none() {
+                operation::module_open(w, module, &source.digest);
+            }
+            write(w, handle, module);
+        })?;
+        self.minted.set(epoch, module);
+        minted.set(epoch, handle);
+        Ok(handle)
+    }
+
+    /// Ends the module on the host, and frees what was read of the image. While the process exits the host is not told: it
+    /// drops everything with the session.
+    pub fn close(&self) {
+        let _opening = lock(&self.opening);
+        self.closed.store(true, Release);
+        *lock(&self.contents) = Some(Err(CudaError::INVALID_DEVICE_FUNCTION));
+        if lifecycle::is_exiting() || runtime::opened_session().is_none() {
+            return;
+        }
+        if let Some(handle) = self.minted.get() {
+            // A session that cannot take the record has lost the module anyway.
+            let _ = work::append(|w| operation::module_close(w, handle));
+        }
+    }
+
+    pub fn add_managed(&self, name: String, place: usize, size: usize) {
+        self.note_use();
+        lock(&self.managed).push(Managed { name, place, size });
+    }
+
+    /// Managed variables are read and written by the program without a call. They get host memory, so that this is no
+    /// fault, and the program is told; the module's kernels are refused, so that no wrong result comes of it.
+    pub fn back_managed(&self) {
+        let managed = lock(&self.managed);
+        for variable in managed.iter() {
+            let place = variable.place as *mut *mut u8;
+            // SAFETY: the program registered the place as that of its pointer, which is null until it is set here.
+            if place.is_null() || !unsafe { place.read() }.is_null() {
+                continue;
+            }
+            let words = variable.size.div_ceil(16).max(1);
+            let memory: &'static mut [u128] = Box::leak(vec![0u128; words].into_boxed_slice());
+            // SAFETY: as above.
+            unsafe { place.write(memory.as_mut_ptr().cast()) };
+        }
+        if let Some(first) = managed.first() {
+            self.tell_managed(&first.name, managed.len());
+        }
+    }
+
+    fn refuse_managed(&self) -> CudaResult {
+        let managed = lock(&self.managed);
+        let Some(first) = managed.first() else { return Ok(()) };
+        self.tell_managed(&first.name, managed.len());
+        Err(CudaError::NOT_SUPPORTED)
+    }
+
+    fn tell_managed(&self, first: &str, count: usize) {
+        static TOLD: AtomicBool = AtomicBool::new(false);
+        if !TOLD.swap(true, Relaxed) {
+            let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+            log::error(format_args!(
+                "{}: __managed__ variables are not supported yet ({first}{more}): kernels of this module return \
+                 cudaErrorNotSupported",
+                self.origin
+            ));
+        }
+    }
+}
+
+/// Sends an image, unless the host turns out to hold it.
+fn upload(bytes: &[u8], digest: &[u8; 32]) -> CudaResult {
+    let _one = lock(&UPLOAD);
+    if registration::host_has(digest) {
+        return Ok(());
+    }
+    let held = bytes.len() > ASK_ABOVE && !registration::was_in_hello(digest) && {
+        work::request(|w, slot| operation::module_query(w, slot, digest))? == 1
+    };
+    if !held {
+        work::append(|w| operation::module_begin(w, bytes.len() as u64, digest))?;
+        for chunk in bytes.chunks(tape::MAX_TAIL_BYTES) {
+            work::append(|w| operation::module_chunk(w, chunk))?;
+        }
+        work::append(|w| operation::module_end(w, digest))?;
+    }
+    registration::host_knows(&[*digest]);
+    Ok(())
+}
+
+fn target() -> CudaResult<Target> {
+    let device = runtime::device()?;
+    Ok(Target {
+        compute: device.compute,
+        takes_ptx: device.description.takes_ptx,
+        takes_machine_code: device.description.takes_machine_code,
+    })
+}
+
+fn error_of(error: &image::Error) -> CudaError {
+    match error {
+        image::Error::NoUsableEntry(_) => CudaError::NO_KERNEL_IMAGE_FOR_DEVICE,
+        image::Error::Malformed(_) | image::Error::TooLarge(_) => CudaError::INVALID_KERNEL_IMAGE,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_makes_every_handle_unknown() {
+        let minted = Minted::default();
+        assert_eq!(minted.get(), None);
+        minted.set(EPOCH.load(Relaxed), 17);
+        assert_eq!(minted.get(), Some(17));
+        forget_all();
+        assert_eq!(minted.get(), None);
+    }
+
+    #[test]
+    fn managed_variables_get_zeroed_memory_once() {
+        let mut pointer: *mut u8 = std::ptr::null_mut();
+        let module = Module::from_bytes(Vec::new());
+        module.add_managed("m".to_owned(), std::ptr::from_mut(&mut pointer) as usize, 20);
+        module.back_managed();
+        let first = pointer;
+        // SAFETY: back_managed set it to at least 20 bytes.
+        assert!(unsafe { std::slice::from_raw_parts(first, 20) }.iter().all(|byte| *byte == 0));
+        module.back_managed();
+        assert_eq!(pointer, first);
+        assert_eq!(module.refuse_managed(), Err(CudaError::NOT_SUPPORTED));
+    }
+
+    #[test]
+    fn an_unused_module_is_not_announced() {
+        let module = Module::from_bytes(vec![1, 2, 3]);
+        let map = Map::read();
+        assert_eq!(module.digest_for_hello(&map), None);
+        module.note_use();
+        assert_eq!(module.digest_for_hello(&map), Some(image::digest(&[1, 2, 3])));
+    }
+}

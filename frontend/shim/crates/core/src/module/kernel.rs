@@ -1,0 +1,141 @@
+//! One kernel: its name, its signature, its handle on the host, what the program set for it.
+//!
+//! A kernel's address is its handle (`cudaKernel_t`, `cudaFunction_t`): it is never freed, and only found through the
+//! registration table, so that a program's stray value is not followed.
+
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::OnceLock;
+
+use abi::CudaError;
+use tape::generated_operations as operation;
+
+use super::code::{epoch, Minted, Module};
+use crate::call::CudaResult;
+use crate::log;
+use crate::runtime::HandleKind;
+use crate::work;
+
+#[derive(Debug)]
+pub struct Kernel {
+    pub module: &'static Module,
+    name: CString,
+    signature: OnceLock<CudaResult<image::Kernel>>,
+    minted: Minted,
+    pub max_dynamic_shared: Setting,
+    pub carveout: Setting,
+    pub non_portable_clusters: Setting,
+}
+
+/// A function attribute that the program set; a device reset forgets it.
+#[derive(Debug, Default)]
+pub struct Setting(AtomicI64);
+
+impl Setting {
+    pub fn set(&self, value: i32) {
+        self.0.store(i64::from(epoch()) << 32 | i64::from(value as u32), Relaxed);
+    }
+
+    #[inline]
+    pub fn get(&self) -> Option<i32> {
+        let value = self.0.load(Relaxed);
+        ((value >> 32) as u32 == epoch()).then_some(value as i32)
+    }
+}
+
+impl Kernel {
+    pub fn new(module: &'static Module, name: String) -> Kernel {
+        Kernel {
+            module,
+            // A name with a NUL in it came from no compiler; nothing is called that.
+            name: CString::new(name).unwrap_or_default(),
+            signature: OnceLock::new(),
+            minted: Minted::default(),
+            max_dynamic_shared: Setting::default(),
+            carveout: Setting::default(),
+            non_portable_clusters: Setting::default(),
+        }
+    }
+
+    /// The value that the program holds as `cudaKernel_t` or `cudaFunction_t`.
+    pub fn handle(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    pub fn name(&self) -> &CStr {
+        &self.name
+    }
+
+    /// How its parameters lie and what it needs.
+    ///
+    /// # Errors
+    /// cudaErrorInvalidDeviceFunction when the image has no such kernel, or one whose parameters are not known; the module's error otherwise.
+    #[inline]
+    pub fn signature(&self) -> CudaResult<&image::Kernel> {
+        match self.signature.get() {
+            Some(Ok(signature)) => Ok(signature),
+            _ => self.find_signature(),
+        }
+    }
+
+    #[cold]
+    fn find_signature(&self) -> CudaResult<&image::Kernel> {
+        // Outside the cell: a session that is not there (any more) is no property of the kernel.
+        let contents = self.module.contents()?;
+        let found = self.signature.get_or_init(|| {
+            let name = self.name.to_string_lossy();
+            match contents.kernels.get(name.as_ref()) {
+                Some(Ok(kernel)) => Ok(kernel.clone()),
+                Some(Err(reason)) => {
+                    log::error(format_args!("kernel {name}: its parameters are not understood ({reason})"));
+                    Err(CudaError::INVALID_DEVICE_FUNCTION)
+                }
+                None => {
+                    log::error(format_args!("kernel {name} is not in the image that it was registered with"));
+                    Err(CudaError::INVALID_DEVICE_FUNCTION)
+                }
+            }
+        });
+        found.as_ref().map_err(|error| *error)
+    }
+
+    /// Its handle on the tape, opened now if it was not.
+    #[inline]
+    pub fn function(&self) -> CudaResult<u32> {
+        match self.minted.get() {
+            Some(handle) => Ok(handle),
+            None => self.open(),
+        }
+    }
+
+    #[cold]
+    fn open(&self) -> CudaResult<u32> {
+        self.signature()?;
+        self.module.open_part(&self.minted, HandleKind::Function, |w, handle, module| {
+            operation::function_open(w, handle, module, self.name.to_bytes());
+        })
+    }
+
+    /// Records that the program set an attribute.
+    pub fn send_attribute(&self, attribute: i32, value: i32) -> CudaResult {
+        let function = self.function()?;
+        work::append(|w| operation::function_attribute(w, function, attribute as u32, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_keep_their_sign_and_end_with_a_reset() {
+        let setting = Setting::default();
+        assert_eq!(setting.get(), None);
+        for value in [-1, 0, 65536, i32::MAX, i32::MIN] {
+            setting.set(value);
+            assert_eq!(setting.get(), Some(value));
+        }
+        super::super::forget_all();
+        assert_eq!(setting.get(), None);
+    }
+}

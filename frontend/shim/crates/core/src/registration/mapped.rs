@@ -1,0 +1,96 @@
+//! Reading memory that the program points to, without a fault when it points nowhere: every range is looked up in the
+//! process's own map before it is touched.
+//!
+//! Images are checked once, when they are first needed, not when they are registered. The map is a snapshot: a program that unmaps an image
+//! without unregistering it breaks the same rule that CUDA has.
+
+use std::fs;
+
+/// The readable ranges of the process, by address.
+#[derive(Debug)]
+pub struct Map {
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Map {
+    /// The process's memory as it is now. Without /proc nothing counts as readable.
+    pub fn read() -> Map {
+        match fs::read_to_string("/proc/self/maps") {
+            Ok(text) => Map::parse(&text),
+            Err(error) => {
+                crate::log::error(format_args!("cannot read /proc/self/maps ({error}): no GPU code can be found"));
+                Map { ranges: Vec::new() }
+            }
+        }
+    }
+
+    /// Lines of `/proc/PID/maps`: `start-end rwxp ...`, sorted. Adjacent readable ranges are joined.
+    fn parse(text: &str) -> Map {
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let bounds = words.next().and_then(|word| word.split_once('-'));
+            let readable = words.next().is_some_and(|permissions| permissions.starts_with('r'));
+            let Some((start, end)) = bounds.filter(|_| readable) else { continue };
+            let (Ok(start), Ok(end)) = (u64::from_str_radix(start, 16), u64::from_str_radix(end, 16)) else { continue };
+            match ranges.last_mut() {
+                Some(last) if last.1 == start => last.1 = end,
+                _ => ranges.push((start, end)),
+            }
+        }
+        Map { ranges }
+    }
+
+    /// How many bytes from `address` on can be read.
+    pub fn readable(&self, address: u64) -> usize {
+        let after = self.ranges.partition_point(|(start, _)| *start <= address);
+        let range = after.checked_sub(1).and_then(|index| self.ranges.get(index));
+        range.map_or(0, |(_, end)| end.saturating_sub(address) as usize)
+    }
+
+    /// The bytes at `address`, when all of them can be read.
+    ///
+    /// # Safety
+    /// The range must stay mapped, and nobody may write to it, for as long as the slice is used.
+    pub unsafe fn slice(&self, address: u64, length: usize) -> Option<&'static [u8]> {
+        if address == 0 || self.readable(address) < length {
+            return None;
+        }
+        // SAFETY: mapped and readable just now; the caller's promise for later.
+        Some(unsafe { std::slice::from_raw_parts(address as *const u8, length) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_joined_and_holes_kept() {
+        let map = Map::parse(
+            "1000-3000 r--p 0 00:00 0 /a\n3000-4000 rw-p 0 00:00 0\n4000-5000 ---p 0 00:00 0\n5000-6000 r-xp 0 00:00 0\n\
+             nonsense\n",
+        );
+        assert_eq!(map.readable(0xfff), 0);
+        assert_eq!(map.readable(0x1000), 0x3000);
+        assert_eq!(map.readable(0x3fff), 1);
+        assert_eq!(map.readable(0x4000), 0);
+        assert_eq!(map.readable(0x5800), 0x800);
+        assert_eq!(map.readable(u64::MAX), 0);
+    }
+
+    #[test]
+    fn the_process_itself() {
+        let map = Map::read();
+        let text = "some bytes of this process";
+        let address = text.as_ptr() as u64;
+        // SAFETY: a constant.
+        assert_eq!(unsafe { map.slice(address, text.len()) }, Some(text.as_bytes()));
+        // SAFETY: nothing is read.
+        unsafe {
+            assert!(map.slice(0, 1).is_none());
+            assert!(map.slice(8, 1).is_none());
+            assert!(map.slice(address, usize::MAX / 2).is_none());
+        }
+    }
+}
