@@ -37,6 +37,7 @@ class SimContext(Context):
         self._pool = pool
         self._on_close = on_close
         self._closed = False
+        self._interrupted = False
         self._memory = Memory(quota)
         self.window: Window = self._memory.guest
         self._begin()
@@ -44,6 +45,8 @@ class SimContext(Context):
     def _begin(self) -> None:
         self._timeline = Timeline()
         self._launcher = Launcher(self._memory, self._pool, self._limits)
+        if self._interrupted:  # read behind the store, see interrupt
+            self._launcher.interrupt()
         self._modules: set[SimModule] = set()
 
     def close(self) -> None:
@@ -60,6 +63,7 @@ class SimContext(Context):
 
     def interrupt(self) -> None:
         """Ends a running kernel: its session is going away. From any thread; the session can only be closed afterwards."""
+        self._interrupted = True
         self._launcher.interrupt()
 
     def _end_modules(self) -> None:

@@ -94,7 +94,7 @@ class Memory:
             raise CudaError(INVALID_VALUE, f"free of {address:#x}, which is outside the session's window")
         self._guest_bytes -= self._release(address).size
 
-    def allocate_module(self, size: int, parts: Sequence[Part]) -> int:
+    def allocate_module(self, size: int, parts: Sequence[Part], alignment: int = MODULE_ALIGNMENT) -> int:
         """Finds size bytes in the module area and backs these parts of them; returns their address."""
         wanted = sum(part.size for part in parts)
         if self._module_bytes + wanted > self.quota:
@@ -106,7 +106,7 @@ class Memory:
         for allocation in self.allocations.since(place):
             if allocation.start - place >= size:
                 break
-            place = -(-allocation.end // MODULE_ALIGNMENT) * MODULE_ALIGNMENT
+            place = -(-allocation.end // alignment) * alignment
         if place + size > self.window.end:
             raise CudaError(OUT_OF_MEMORY, f"no {size} bytes in a row are left for a module's variables")
         backed: list[int] = []

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.sim.memory import Memory, Part
+from farlane.backend.device.sim.memory import MODULE_ALIGNMENT, Memory, Part
 from farlane.backend.fatbin import FatBinaryError, choose
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ class SimModule:
         placed = [part for part in parts if part is not None]
         if not placed:
             return [0] * len(parts)
-        self._base = base = self._memory.allocate_module(size, placed)
+        alignment = max(MODULE_ALIGNMENT, *(variable.align for variable in variables if variable.space in _PLACED))
+        self._base = base = self._memory.allocate_module(size, placed, alignment)
         return [0 if part is None else base + part.offset for part in parts]
 
     def _initialise(self, variables: Sequence[jit.Variable], addresses: list[int]) -> None:

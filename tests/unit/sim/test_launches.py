@@ -238,6 +238,10 @@ def test_interrupt_ends_a_kernel_that_never_would(program: Program) -> None:
     assert not thread.is_alive()
     assert (caught[0].code, caught[0].sticky) == (719, True)
     assert refused(program, "nothing").sticky
+    program.context.reset()
+    program.module = program.context.load_module(program.image)
+    program.stream = program.context.default_stream(1)
+    assert refused(program, "nothing").sticky
 
 
 def test_sessions_launch_at_the_same_time(device: SimDevice) -> None:

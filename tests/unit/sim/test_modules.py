@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
 import pytest
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim import SimDevice
 
 from .conftest import Program, pack
 
+IMAGES = Path(__file__).parents[1] / "fatbin" / "images"
 HEADER = ".version 7.5\n.target sm_75\n.address_size 64\n"
 
 
@@ -129,3 +134,29 @@ def test_a_variable_beyond_the_quota(program: Program) -> None:
     error = load_error(program, HEADER.encode() + b".global .align 4 .b8 huge[2000000000];")
     assert error.code == 2
     assert "2000000000" in error.message
+
+
+def test_wide_alignment(program: Program) -> None:
+    text = (
+        HEADER + ".visible .global .align 1 .b8 a[3];\n.visible .global .align 8192 .b8 b[5];\n.visible .const .u8 c;\n"
+    )
+    modules = [program.context.load_module(text.encode()) for _ in range(3)]
+    for module in modules:
+        assert program.context.variable(module, "b")[0] % 8192 == 0
+        ranges = sorted(program.context.variable(module, name) for name in "abc")
+        assert all(low + size <= high for (low, size), (high, _) in pairwise(ranges))
+
+
+@pytest.mark.parametrize("name", ["zstd", "lz4", "stored", "several"])
+def test_images_of_nvcc_run(program: Program, name: str) -> None:
+    program.module = program.context.load_module((IMAGES / f"{name}.fatbin").read_bytes())
+    data = np.arange(1000, dtype=np.float32)
+    at = program.allocate(data.nbytes, data.tobytes())
+    program.launch("scale", pack("QI", at, 1000), grid=8, block=128)
+    assert program.read(at, data.nbytes) == (data * np.resize(np.array([2, 3], np.float32), 1000)).tobytes()
+
+
+def test_an_image_without_ptx_says_what_there_is(program: Program) -> None:
+    error = load_error(program, (IMAGES / "machine_code.fatbin").read_bytes())
+    assert error.code == 209
+    assert "machine code for sm_75, machine code for sm_90" in error.message
