@@ -11,56 +11,61 @@ pub const cudaMemcpyDeviceToHost: cudaMemcpyKind = 2;
 pub const cudaMemcpyDeviceToDevice: cudaMemcpyKind = 3;
 pub const cudaMemcpyDefault: cudaMemcpyKind = 4;
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct cudaExtent {
-    pub width: usize,
-    pub height: usize,
-    pub depth: usize,
+c_struct! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct cudaExtent {
+        pub width: usize,
+        pub height: usize,
+        pub depth: usize,
+    }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct cudaPos {
-    pub x: usize,
-    pub y: usize,
-    pub z: usize,
+c_struct! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct cudaPos {
+        pub x: usize,
+        pub y: usize,
+        pub z: usize,
+    }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct cudaPitchedPtr {
-    pub ptr: *mut c_void,
-    pub pitch: usize,
-    pub xsize: usize,
-    pub ysize: usize,
+c_struct! {
+    #[derive(Clone, Copy, Debug)]
+    pub struct cudaPitchedPtr {
+        pub ptr: *mut c_void,
+        pub pitch: usize,
+        pub xsize: usize,
+        pub ysize: usize,
+    }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct cudaMemcpy3DParms {
-    pub srcArray: cudaArray_t,
-    pub srcPos: cudaPos,
-    pub srcPtr: cudaPitchedPtr,
-    pub dstArray: cudaArray_t,
-    pub dstPos: cudaPos,
-    pub dstPtr: cudaPitchedPtr,
-    pub extent: cudaExtent,
-    pub kind: cudaMemcpyKind,
+c_struct! {
+    #[derive(Clone, Copy, Debug)]
+    pub struct cudaMemcpy3DParms {
+        pub srcArray: cudaArray_t,
+        pub srcPos: cudaPos,
+        pub srcPtr: cudaPitchedPtr,
+        pub dstArray: cudaArray_t,
+        pub dstPos: cudaPos,
+        pub dstPtr: cudaPitchedPtr,
+        pub extent: cudaExtent,
+        pub kind: cudaMemcpyKind,
+    }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct cudaMemcpy3DPeerParms {
-    pub srcArray: cudaArray_t,
-    pub srcPos: cudaPos,
-    pub srcPtr: cudaPitchedPtr,
-    pub srcDevice: c_int,
-    pub dstArray: cudaArray_t,
-    pub dstPos: cudaPos,
-    pub dstPtr: cudaPitchedPtr,
-    pub dstDevice: c_int,
-    pub extent: cudaExtent,
+c_struct! {
+    #[derive(Clone, Copy, Debug)]
+    pub struct cudaMemcpy3DPeerParms {
+        pub srcArray: cudaArray_t,
+        pub srcPos: cudaPos,
+        pub srcPtr: cudaPitchedPtr,
+        pub srcDevice: c_int,
+        pub dstArray: cudaArray_t,
+        pub dstPos: cudaPos,
+        pub dstPtr: cudaPitchedPtr,
+        pub dstDevice: c_int,
+        pub extent: cudaExtent,
+    }
 }
 
 pub type cudaMemoryType = c_int;
@@ -69,15 +74,16 @@ pub const cudaMemoryTypeHost: cudaMemoryType = 1;
 pub const cudaMemoryTypeDevice: cudaMemoryType = 2;
 pub const cudaMemoryTypeManaged: cudaMemoryType = 3;
 
-/// CUDA 12's whole structure and the part of CUDA 13's that is defined (reserved fields follow it there): what both
-/// libraries may write.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct cudaPointerAttributes {
-    pub type_: cudaMemoryType,
-    pub device: c_int,
-    pub devicePointer: *mut c_void,
-    pub hostPointer: *mut c_void,
+c_struct! {
+    /// CUDA 12's whole structure and the part of CUDA 13's that is defined (reserved fields follow it there): what both
+    /// libraries may write.
+    #[derive(Clone, Copy, Debug)]
+    pub struct cudaPointerAttributes {
+        pub type_: cudaMemoryType,
+        pub device: c_int,
+        pub devicePointer: *mut c_void,
+        pub hostPointer: *mut c_void,
+    }
 }
 
 pub const cudaHostAllocDefault: c_uint = 0;

@@ -21,14 +21,15 @@ pub const cudaLaunchAttributeLaunchCompletionEvent: cudaLaunchAttributeID = 12;
 pub const cudaLaunchAttributeDeviceUpdatableKernelNode: cudaLaunchAttributeID = 13;
 pub const cudaLaunchAttributePreferredSharedMemoryCarveout: cudaLaunchAttributeID = 14;
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct cudaAccessPolicyWindow {
-    pub base_ptr: *mut c_void,
-    pub num_bytes: usize,
-    pub hitRatio: f32,
-    pub hitProp: c_int,
-    pub missProp: c_int,
+c_struct! {
+    #[derive(Clone, Copy, Debug)]
+    pub struct cudaAccessPolicyWindow {
+        pub base_ptr: *mut c_void,
+        pub num_bytes: usize,
+        pub hitRatio: f32,
+        pub hitProp: c_int,
+        pub missProp: c_int,
+    }
 }
 
 /// The value of a launch or stream attribute. `pad` covers all of it.
@@ -49,23 +50,25 @@ pub union cudaLaunchAttributeValue {
     pub sharedMemCarveout: c_uint,
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct cudaLaunchAttribute {
-    pub id: cudaLaunchAttributeID,
-    pub pad: [u8; 4],
-    pub val: cudaLaunchAttributeValue,
+c_struct! {
+    #[derive(Clone, Copy)]
+    pub struct cudaLaunchAttribute {
+        pub id: cudaLaunchAttributeID,
+        pub pad: [u8; 4],
+        pub val: cudaLaunchAttributeValue,
+    }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct cudaLaunchConfig_t {
-    pub gridDim: dim3,
-    pub blockDim: dim3,
-    pub dynamicSmemBytes: usize,
-    pub stream: cudaStream_t,
-    pub attrs: *mut cudaLaunchAttribute,
-    pub numAttrs: c_uint,
+c_struct! {
+    #[derive(Clone, Copy)]
+    pub struct cudaLaunchConfig_t {
+        pub gridDim: dim3,
+        pub blockDim: dim3,
+        pub dynamicSmemBytes: usize,
+        pub stream: cudaStream_t,
+        pub attrs: *mut cudaLaunchAttribute,
+        pub numAttrs: c_uint,
+    }
 }
 
 pub type cudaFuncAttribute = c_int;
@@ -78,25 +81,26 @@ pub const cudaFuncAttributeRequiredClusterDepth: cudaFuncAttribute = 13;
 pub const cudaFuncAttributeNonPortableClusterSizeAllowed: cudaFuncAttribute = 14;
 pub const cudaFuncAttributeClusterSchedulingPolicyPreference: cudaFuncAttribute = 15;
 
-/// The same size in CUDA 12 and 13; 13.x took its later fields from `reserved`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct cudaFuncAttributes {
-    pub sharedSizeBytes: usize,
-    pub constSizeBytes: usize,
-    pub localSizeBytes: usize,
-    pub maxThreadsPerBlock: c_int,
-    pub numRegs: c_int,
-    pub ptxVersion: c_int,
-    pub binaryVersion: c_int,
-    pub cacheModeCA: c_int,
-    pub maxDynamicSharedSizeBytes: c_int,
-    pub preferredShmemCarveout: c_int,
-    pub clusterDimMustBeSet: c_int,
-    pub requiredClusterWidth: c_int,
-    pub requiredClusterHeight: c_int,
-    pub requiredClusterDepth: c_int,
-    pub clusterSchedulingPolicyPreference: c_int,
-    pub nonPortableClusterSizeAllowed: c_int,
-    pub reserved: [c_int; 16],
+c_struct! {
+    /// The same size in CUDA 12 and 13; 13.x took its later fields from `reserved`.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct cudaFuncAttributes {
+        pub sharedSizeBytes: usize,
+        pub constSizeBytes: usize,
+        pub localSizeBytes: usize,
+        pub maxThreadsPerBlock: c_int,
+        pub numRegs: c_int,
+        pub ptxVersion: c_int,
+        pub binaryVersion: c_int,
+        pub cacheModeCA: c_int,
+        pub maxDynamicSharedSizeBytes: c_int,
+        pub preferredShmemCarveout: c_int,
+        pub clusterDimMustBeSet: c_int,
+        pub requiredClusterWidth: c_int,
+        pub requiredClusterHeight: c_int,
+        pub requiredClusterDepth: c_int,
+        pub clusterSchedulingPolicyPreference: c_int,
+        pub nonPortableClusterSizeAllowed: c_int,
+        pub reserved: [c_int; 16],
+    }
 }

@@ -53,11 +53,12 @@ pub const cudaStreamCaptureModeGlobal: cudaStreamCaptureMode = 0;
 pub const cudaStreamCaptureModeThreadLocal: cudaStreamCaptureMode = 1;
 pub const cudaStreamCaptureModeRelaxed: cudaStreamCaptureMode = 2;
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct cudaGraphEdgeData {
-    pub from_port: u8,
-    pub to_port: u8,
-    pub type_: u8,
-    pub reserved: [u8; 5],
+c_struct! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct cudaGraphEdgeData {
+        pub from_port: u8,
+        pub to_port: u8,
+        pub type_: u8,
+        pub reserved: [u8; 5],
+    }
 }

@@ -6,6 +6,8 @@
 //! compares every size and offset with a C compiler's over the headers of all supported versions.
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 
+#[macro_use]
+mod layout;
 mod copies;
 mod device_properties;
 mod functions;
@@ -24,6 +26,7 @@ pub use device_properties::*;
 pub use errors::*;
 pub use functions::*;
 pub use handles::*;
+pub use layout::{Layout, LAYOUTS};
 pub use values::*;
 
 use std::ffi::c_int;

@@ -2,32 +2,35 @@
 
 use std::ffi::{c_int, c_uint};
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct dim3 {
-    pub x: c_uint,
-    pub y: c_uint,
-    pub z: c_uint,
+c_struct! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct dim3 {
+        pub x: c_uint,
+        pub y: c_uint,
+        pub z: c_uint,
+    }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct uint3 {
-    pub x: c_uint,
-    pub y: c_uint,
-    pub z: c_uint,
+c_struct! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct uint3 {
+        pub x: c_uint,
+        pub y: c_uint,
+        pub z: c_uint,
+    }
 }
 
 pub type cudaChannelFormatKind = c_int;
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct cudaChannelFormatDesc {
-    pub x: c_int,
-    pub y: c_int,
-    pub z: c_int,
-    pub w: c_int,
-    pub f: cudaChannelFormatKind,
+c_struct! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct cudaChannelFormatDesc {
+        pub x: c_int,
+        pub y: c_int,
+        pub z: c_int,
+        pub w: c_int,
+        pub f: cudaChannelFormatKind,
+    }
 }
 
 pub type cudaLimit = c_int;
