@@ -7,6 +7,7 @@
 //! it is not held while anything waits for an answer.
 //!
 //! Source: CUDA runtime API, "Event Management".
+#![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use crate::call::{CudaResult, DefaultStream};
 use crate::runtime::{self, HandleKind};

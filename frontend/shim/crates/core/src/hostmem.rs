@@ -1,13 +1,14 @@
 //! The program's page-locked memory: allocated by cudaMallocHost and cudaHostAlloc, or registered by the program.
 //!
 //! Owns which ranges of host memory are pinned and with which flags; the guest has no device, so nothing is really locked.
-//! Everything is local. A kernel cannot reach the guest's memory, therefore cudaHostGetDevicePointer is unsupported; the flag
+//! Everything is local, unless a copy to the memory is on its way when it is released. A kernel cannot reach the guest's memory, therefore cudaHostGetDevicePointer is unsupported; the flag
 //! cudaHostAllocMapped is accepted, because CUDA too reports only then that memory could not be mapped.
 //!
 //! Locking: one read-write lock around the ranges, held for one lookup or change.
 //! Source: CUDA runtime API, "Memory Management" (cudaHostAlloc, cudaHostRegister).
 
 use crate::call::CudaResult;
+use crate::work;
 use abi::CudaError;
 use std::alloc::{alloc, dealloc, Layout};
 use std::collections::BTreeMap;
@@ -86,6 +87,11 @@ pub fn find(address: usize) -> Option<Range> {
     pinned().find(address)
 }
 
+/// Whether all of `[start, start + length)` is in one pinned range.
+pub fn holds(start: usize, length: usize) -> bool {
+    find(start).is_some_and(|range| length <= range.size - (start - range.start))
+}
+
 /// Memory of `size` bytes, null for none. Zeroed it is not, as with CUDA.
 pub fn allocate(size: usize, flags: u32) -> CudaResult<*mut u8> {
     if flags & !ALLOCATE_FLAGS != 0 {
@@ -109,15 +115,17 @@ pub fn allocate(size: usize, flags: u32) -> CudaResult<*mut u8> {
     Ok(memory)
 }
 
-/// Releases what `allocate` returned. Null is success.
+/// Releases what `allocate` returned, once no copy to it is on its way. Null is success.
 pub fn free(memory: *mut u8) -> CudaResult {
     if memory.is_null() {
         return Ok(());
     }
-    let range = pinned_mut().remove(memory as usize, false).ok_or(CudaError::INVALID_VALUE)?;
+    let range = find(memory as usize).filter(|range| !range.registered).ok_or(CudaError::INVALID_VALUE)?;
+    let settled = work::settle_memory(range.start, range.size);
+    pinned_mut().remove(memory as usize, false).ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: it was allocated with this layout, and taken out of the table by this call alone.
     unsafe { dealloc(memory, layout(range.size)?) };
-    Ok(())
+    settled
 }
 
 /// cudaHostRegister.
@@ -125,9 +133,10 @@ pub fn register(start: usize, size: usize, flags: u32) -> CudaResult {
     pinned_mut().register(start, size, flags)
 }
 
-/// cudaHostUnregister.
+/// cudaHostUnregister: the memory may be released afterwards, so copies to it are waited for.
 pub fn unregister(start: usize) -> CudaResult {
-    pinned_mut().remove(start, true).map(drop).ok_or(CudaError::HOST_MEMORY_NOT_REGISTERED)
+    let range = pinned_mut().remove(start, true).ok_or(CudaError::HOST_MEMORY_NOT_REGISTERED)?;
+    work::settle_memory(range.start, range.size)
 }
 
 #[cfg(test)]
@@ -168,7 +177,7 @@ mod tests {
         assert_eq!(free(memory), Ok(()));
         assert_eq!(find(start), None);
 
-        let own = vec![0_u8; 64];
+        let own = [0_u8; 64];
         let start = own.as_ptr() as usize;
         register(start, 64, 0).unwrap();
         assert_eq!(free(start as *mut u8), Err(CudaError::INVALID_VALUE));

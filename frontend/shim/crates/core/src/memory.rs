@@ -7,6 +7,7 @@
 //! until the record is appended, so that an address that is minted again comes after its release on the tape.
 //!
 //! Source: CUDA runtime API, "Memory Management", "Stream Ordered Memory Allocator".
+#![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 mod addresses;
 mod copies;

@@ -9,6 +9,7 @@
 //! about it answer that there is none.
 //!
 //! Source: CUDA runtime API, "Stream Management", "Stream synchronization behavior", "Execution Control".
+#![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use crate::call::{CudaResult, DefaultStream};
 use crate::event;

@@ -14,6 +14,7 @@
 
 pub mod handle;
 pub mod order;
+mod reads;
 
 use crate::call::{check, error_of, CudaResult};
 use crate::event::Events;
@@ -22,6 +23,7 @@ use crate::runtime;
 use abi::CudaError;
 use client::{Answer, Destination, Session};
 use order::{Order, Point, Stream};
+use reads::Reads;
 use std::sync::{Arc, OnceLock};
 use tape::generated_operations as operation;
 use tape::Writer;
@@ -32,6 +34,7 @@ pub struct Tracking {
     pub order: Order,
     pub events: Events,
     pub addresses: Addresses,
+    reads: Reads,
 }
 
 static TRACKING: OnceLock<Tracking> = OnceLock::new();
@@ -42,6 +45,7 @@ fn session_and_tracking() -> CudaResult<(&'static Session, &'static Tracking)> {
         order: Order::default(),
         events: Events::default(),
         addresses: Addresses::new(session.welcome()),
+        reads: Reads::default(),
     });
     Ok((session, tracking))
 }
@@ -104,6 +108,37 @@ pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce
     unsafe { session.read(destination, write) }.map_err(error_of)?;
     tracking.order.work_done(stream, start);
     untold(session)
+}
+
+/// As `read`, but does not wait: the data is there when the stream, or what follows it, is synchronized.
+///
+/// # Safety
+/// Every row of the destination is writable until then; `settle_memory` tells when.
+pub unsafe fn read_deferred(
+    stream: &Arc<Stream>,
+    destination: Destination,
+    write: impl FnOnce(&mut Writer, u32),
+) -> CudaResult {
+    let (session, Tracking { order, reads, .. }) = session_and_tracking()?;
+    let Destination { ptr, pitch, width, height } = destination;
+    let start = order.begin();
+    // SAFETY: the caller's promise.
+    let sent = unsafe { session.read_deferred(destination, write) };
+    let point = order.commit_point(stream, start);
+    reads.add(order, ptr as usize, pitch * height.saturating_sub(1) + width, point);
+    sent.map_err(error_of)
+}
+
+/// Waits until nothing that was recorded will write to `[start, start + length)` of the guest's memory.
+pub fn settle_memory(start: usize, length: usize) -> CudaResult {
+    let Some(Tracking { order, reads, .. }) = TRACKING.get() else {
+        return Ok(());
+    };
+    if reads.touch(order, start, length) {
+        synchronize_device()
+    } else {
+        Ok(())
+    }
 }
 
 /// The first error of a deferred call that nobody has been told yet.

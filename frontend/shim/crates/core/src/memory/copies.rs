@@ -1,8 +1,9 @@
 //! cudaMemcpy and its kin: arguments to the two ends and the box that `copy` takes.
 //!
 //! The plain and the Async functions differ in their stream only; see `copy` for what waits. CUDA arrays are not supported.
+#![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 
-use super::copy::{copy, places, End, Place};
+use super::copy::{copy, places, End, Place, Wait};
 use super::shape::{Extent, Layout};
 use crate::call::{CudaResult, DefaultStream};
 use crate::{runtime, stream};
@@ -12,39 +13,47 @@ use abi::{
 };
 use std::ffi::{c_int, c_void};
 
-const NULL: cudaStream_t = std::ptr::null_mut();
+/// In which stream, and whether the call waits.
+#[derive(Clone, Copy)]
+struct How {
+    default: DefaultStream,
+    stream: cudaStream_t,
+    wait: Wait,
+}
+
+impl How {
+    fn waiting(default: DefaultStream) -> Self {
+        Self { default, stream: std::ptr::null_mut(), wait: Wait::Always }
+    }
+
+    fn asynchronous(default: DefaultStream, stream: cudaStream_t) -> Self {
+        Self { default, stream, wait: Wait::Pageable }
+    }
+}
 
 /// A copy of `count` bytes.
-unsafe fn line(
-    default: DefaultStream,
-    dst: *mut c_void,
-    src: *const c_void,
-    count: usize,
-    (to, from): (Place, Place),
-    stream: cudaStream_t,
-) -> CudaResult {
+unsafe fn line(how: How, dst: *mut c_void, src: *const c_void, count: usize, (to, from): (Place, Place)) -> CudaResult {
     let count = count as u64;
     // SAFETY: the caller's promise.
-    unsafe { plane(default, (dst, count), (src, count), Extent::line(count), (to, from), stream) }
+    unsafe { plane(how, (dst, count), (src, count), Extent::line(count), (to, from)) }
 }
 
 /// A copy of rows; an end is a pointer and a pitch.
 unsafe fn plane(
-    default: DefaultStream,
+    how: How,
     (dst, to_pitch): (*mut c_void, u64),
     (src, from_pitch): (*const c_void, u64),
     extent: Extent,
     (to, from): (Place, Place),
-    stream: cudaStream_t,
 ) -> CudaResult {
-    let stream = stream::resolve(default, stream)?;
+    let stream = stream::resolve(how.default, how.stream)?;
     if extent.is_empty() {
         return Ok(());
     }
     let to = End::at(dst, to, Layout::plane(to_pitch), &extent)?;
     let from = End::at(src, from, Layout::plane(from_pitch), &extent)?;
     // SAFETY: the caller's promise.
-    unsafe { copy(&stream, to, from, extent) }
+    unsafe { copy(&stream, to, from, extent, how.wait) }
 }
 
 /// The start and the layout of a box at `pos` of a pitched range.
@@ -63,14 +72,13 @@ fn corner(pitched: &cudaPitchedPtr, pos: cudaPos, extent: &Extent) -> CudaResult
 
 /// A copy of a box between two pitched ranges.
 unsafe fn volume(
-    default: DefaultStream,
+    how: How,
     (dst, dst_pos): (&cudaPitchedPtr, cudaPos),
     (src, src_pos): (&cudaPitchedPtr, cudaPos),
     extent: cudaExtent,
     (to, from): (Place, Place),
-    stream: cudaStream_t,
 ) -> CudaResult {
-    let stream = stream::resolve(default, stream)?;
+    let stream = stream::resolve(how.default, how.stream)?;
     let extent = Extent { width: extent.width as u64, height: extent.height as u64, depth: extent.depth as u64 };
     if extent.is_empty() {
         return Ok(());
@@ -80,80 +88,18 @@ unsafe fn volume(
     let to = End::at(dst, to, dst_layout, &extent)?;
     let from = End::at(src, from, src_layout, &extent)?;
     // SAFETY: the caller's promise.
-    unsafe { copy(&stream, to, from, extent) }
+    unsafe { copy(&stream, to, from, extent, how.wait) }
 }
 
-pub unsafe fn cudaMemcpy(
-    default: DefaultStream,
-    dst: *mut c_void,
-    src: *const c_void,
-    count: usize,
-    kind: cudaMemcpyKind,
-) -> CudaResult {
-    // SAFETY: the program's promise, here and below.
-    unsafe { line(default, dst, src, count, places(kind)?, NULL) }
-}
-
-pub unsafe fn cudaMemcpyAsync(
-    default: DefaultStream,
-    dst: *mut c_void,
-    src: *const c_void,
-    count: usize,
-    kind: cudaMemcpyKind,
-    stream: cudaStream_t,
-) -> CudaResult {
-    // SAFETY: as above.
-    unsafe { line(default, dst, src, count, places(kind)?, stream) }
-}
-
-pub unsafe fn cudaMemcpy2D(
-    default: DefaultStream,
-    dst: *mut c_void,
-    dpitch: usize,
-    src: *const c_void,
-    spitch: usize,
-    width: usize,
-    height: usize,
-    kind: cudaMemcpyKind,
-) -> CudaResult {
-    // SAFETY: as above.
-    unsafe { cudaMemcpy2DAsync(default, dst, dpitch, src, spitch, width, height, kind, NULL) }
-}
-
-pub unsafe fn cudaMemcpy2DAsync(
-    default: DefaultStream,
-    dst: *mut c_void,
-    dpitch: usize,
-    src: *const c_void,
-    spitch: usize,
-    width: usize,
-    height: usize,
-    kind: cudaMemcpyKind,
-    stream: cudaStream_t,
-) -> CudaResult {
-    let extent = Extent::plane(width as u64, height as u64);
-    // SAFETY: as above.
-    unsafe { plane(default, (dst, dpitch as u64), (src, spitch as u64), extent, places(kind)?, stream) }
-}
-
-pub unsafe fn cudaMemcpy3D(default: DefaultStream, p: *const cudaMemcpy3DParms) -> CudaResult {
-    // SAFETY: as above.
-    unsafe { cudaMemcpy3DAsync(default, p, NULL) }
-}
-
-pub unsafe fn cudaMemcpy3DAsync(
-    default: DefaultStream,
-    p: *const cudaMemcpy3DParms,
-    stream: cudaStream_t,
-) -> CudaResult {
+/// A copy of a box as `cudaMemcpy3D` takes it.
+unsafe fn parameters(how: How, p: *const cudaMemcpy3DParms) -> CudaResult {
     // SAFETY: the program says that it is such a struct, or null.
     let p = unsafe { p.as_ref() }.ok_or(CudaError::INVALID_VALUE)?;
     if !p.srcArray.is_null() || !p.dstArray.is_null() {
         return Err(CudaError::NOT_SUPPORTED);
     }
-    let places = places(p.kind)?;
-    // SAFETY: as above.
-    unsafe { volume(default, (&p.dstPtr, p.dstPos), (&p.srcPtr, p.srcPos), p.extent, places, stream) }
+    // SAFETY: the caller's promise.
+    unsafe { volume(how, (&p.dstPtr, p.dstPos), (&p.srcPtr, p.srcPos), p.extent, places(p.kind)?) }
 }
 
 /// The ends of a copy between devices: both must be the session's.
@@ -167,6 +113,102 @@ fn peers(dst: c_int, src: c_int) -> CudaResult<(Place, Place)> {
     }
 }
 
+/// A copy of a box as `cudaMemcpy3DPeer` takes it.
+unsafe fn peer_parameters(how: How, p: *const cudaMemcpy3DPeerParms) -> CudaResult {
+    // SAFETY: the program says that it is such a struct, or null.
+    let p = unsafe { p.as_ref() }.ok_or(CudaError::INVALID_VALUE)?;
+    if !p.srcArray.is_null() || !p.dstArray.is_null() {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    let places = peers(p.dstDevice, p.srcDevice)?;
+    // SAFETY: the caller's promise.
+    unsafe { volume(how, (&p.dstPtr, p.dstPos), (&p.srcPtr, p.srcPos), p.extent, places) }
+}
+
+/// A copy to a variable.
+unsafe fn to_symbol(
+    how: How,
+    symbol: *const c_void,
+    src: *const c_void,
+    count: usize,
+    offset: usize,
+    kind: cudaMemcpyKind,
+) -> CudaResult {
+    let stream = stream::resolve(how.default, how.stream)?;
+    let (to, from) = places(kind)?;
+    if to == Place::Host {
+        return Err(CudaError::INVALID_MEMCPY_DIRECTION);
+    }
+    let (to, extent) = (End::variable(symbol, offset, count)?, Extent::line(count as u64));
+    if extent.is_empty() {
+        return Ok(());
+    }
+    let from = End::at(src, from, Layout::plane(extent.width), &extent)?;
+    // SAFETY: the caller's promise.
+    unsafe { copy(&stream, to, from, extent, how.wait) }
+}
+
+/// A copy from a variable.
+unsafe fn from_symbol(
+    how: How,
+    dst: *mut c_void,
+    symbol: *const c_void,
+    count: usize,
+    offset: usize,
+    kind: cudaMemcpyKind,
+) -> CudaResult {
+    let stream = stream::resolve(how.default, how.stream)?;
+    let (to, from) = places(kind)?;
+    if from == Place::Host {
+        return Err(CudaError::INVALID_MEMCPY_DIRECTION);
+    }
+    let (from, extent) = (End::variable(symbol, offset, count)?, Extent::line(count as u64));
+    if extent.is_empty() {
+        return Ok(());
+    }
+    let to = End::at(dst, to, Layout::plane(extent.width), &extent)?;
+    // SAFETY: the caller's promise.
+    unsafe { copy(&stream, to, from, extent, how.wait) }
+}
+
+pub unsafe fn cudaMemcpy(
+    default: DefaultStream,
+    dst: *mut c_void,
+    src: *const c_void,
+    count: usize,
+    kind: cudaMemcpyKind,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { line(How::waiting(default), dst, src, count, places(kind)?) }
+}
+
+pub unsafe fn cudaMemcpy2D(
+    default: DefaultStream,
+    dst: *mut c_void,
+    dpitch: usize,
+    src: *const c_void,
+    spitch: usize,
+    width: usize,
+    height: usize,
+    kind: cudaMemcpyKind,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe {
+        plane(
+            How::waiting(default),
+            (dst, dpitch as u64),
+            (src, spitch as u64),
+            Extent::plane(width as u64, height as u64),
+            places(kind)?,
+        )
+    }
+}
+
+pub unsafe fn cudaMemcpy3D(default: DefaultStream, p: *const cudaMemcpy3DParms) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { parameters(How::waiting(default), p) }
+}
+
 pub unsafe fn cudaMemcpyPeer(
     dst: *mut c_void,
     dstDevice: c_int,
@@ -174,40 +216,13 @@ pub unsafe fn cudaMemcpyPeer(
     srcDevice: c_int,
     count: usize,
 ) -> CudaResult {
-    // SAFETY: as above.
-    unsafe { cudaMemcpyPeerAsync(dst, dstDevice, src, srcDevice, count, NULL) }
-}
-
-pub unsafe fn cudaMemcpyPeerAsync(
-    dst: *mut c_void,
-    dstDevice: c_int,
-    src: *const c_void,
-    srcDevice: c_int,
-    count: usize,
-    stream: cudaStream_t,
-) -> CudaResult {
-    // SAFETY: as above.
-    unsafe { line(DefaultStream::Legacy, dst, src, count, peers(dstDevice, srcDevice)?, stream) }
+    // SAFETY: the program's promise.
+    unsafe { line(How::waiting(DefaultStream::Legacy), dst, src, count, peers(dstDevice, srcDevice)?) }
 }
 
 pub unsafe fn cudaMemcpy3DPeer(default: DefaultStream, p: *const cudaMemcpy3DPeerParms) -> CudaResult {
-    // SAFETY: as above.
-    unsafe { cudaMemcpy3DPeerAsync(default, p, NULL) }
-}
-
-pub unsafe fn cudaMemcpy3DPeerAsync(
-    default: DefaultStream,
-    p: *const cudaMemcpy3DPeerParms,
-    stream: cudaStream_t,
-) -> CudaResult {
-    // SAFETY: the program says that it is such a struct, or null.
-    let p = unsafe { p.as_ref() }.ok_or(CudaError::INVALID_VALUE)?;
-    if !p.srcArray.is_null() || !p.dstArray.is_null() {
-        return Err(CudaError::NOT_SUPPORTED);
-    }
-    let places = peers(p.dstDevice, p.srcDevice)?;
-    // SAFETY: as above.
-    unsafe { volume(default, (&p.dstPtr, p.dstPos), (&p.srcPtr, p.srcPos), p.extent, places, stream) }
+    // SAFETY: the program's promise.
+    unsafe { peer_parameters(How::waiting(default), p) }
 }
 
 pub unsafe fn cudaMemcpyToSymbol(
@@ -218,8 +233,85 @@ pub unsafe fn cudaMemcpyToSymbol(
     offset: usize,
     kind: cudaMemcpyKind,
 ) -> CudaResult {
-    // SAFETY: as above.
-    unsafe { cudaMemcpyToSymbolAsync(default, symbol, src, count, offset, kind, NULL) }
+    // SAFETY: the program's promise.
+    unsafe { to_symbol(How::waiting(default), symbol, src, count, offset, kind) }
+}
+
+pub unsafe fn cudaMemcpyFromSymbol(
+    default: DefaultStream,
+    dst: *mut c_void,
+    symbol: *const c_void,
+    count: usize,
+    offset: usize,
+    kind: cudaMemcpyKind,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { from_symbol(How::waiting(default), dst, symbol, count, offset, kind) }
+}
+
+pub unsafe fn cudaMemcpyAsync(
+    default: DefaultStream,
+    dst: *mut c_void,
+    src: *const c_void,
+    count: usize,
+    kind: cudaMemcpyKind,
+    stream: cudaStream_t,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { line(How::asynchronous(default, stream), dst, src, count, places(kind)?) }
+}
+
+pub unsafe fn cudaMemcpy2DAsync(
+    default: DefaultStream,
+    dst: *mut c_void,
+    dpitch: usize,
+    src: *const c_void,
+    spitch: usize,
+    width: usize,
+    height: usize,
+    kind: cudaMemcpyKind,
+    stream: cudaStream_t,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe {
+        plane(
+            How::asynchronous(default, stream),
+            (dst, dpitch as u64),
+            (src, spitch as u64),
+            Extent::plane(width as u64, height as u64),
+            places(kind)?,
+        )
+    }
+}
+
+pub unsafe fn cudaMemcpy3DAsync(
+    default: DefaultStream,
+    p: *const cudaMemcpy3DParms,
+    stream: cudaStream_t,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { parameters(How::asynchronous(default, stream), p) }
+}
+
+pub unsafe fn cudaMemcpyPeerAsync(
+    dst: *mut c_void,
+    dstDevice: c_int,
+    src: *const c_void,
+    srcDevice: c_int,
+    count: usize,
+    stream: cudaStream_t,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { line(How::asynchronous(DefaultStream::Legacy, stream), dst, src, count, peers(dstDevice, srcDevice)?) }
+}
+
+pub unsafe fn cudaMemcpy3DPeerAsync(
+    default: DefaultStream,
+    p: *const cudaMemcpy3DPeerParms,
+    stream: cudaStream_t,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { peer_parameters(How::asynchronous(default, stream), p) }
 }
 
 pub unsafe fn cudaMemcpyToSymbolAsync(
@@ -231,30 +323,8 @@ pub unsafe fn cudaMemcpyToSymbolAsync(
     kind: cudaMemcpyKind,
     stream: cudaStream_t,
 ) -> CudaResult {
-    let stream = stream::resolve(default, stream)?;
-    let (to, from) = places(kind)?;
-    if to == Place::Host {
-        return Err(CudaError::INVALID_MEMCPY_DIRECTION);
-    }
-    let (to, extent) = (End::variable(symbol, offset, count)?, Extent::line(count as u64));
-    if extent.is_empty() {
-        return Ok(());
-    }
-    let from = End::at(src, from, Layout::plane(extent.width), &extent)?;
-    // SAFETY: as above.
-    unsafe { copy(&stream, to, from, extent) }
-}
-
-pub unsafe fn cudaMemcpyFromSymbol(
-    default: DefaultStream,
-    dst: *mut c_void,
-    symbol: *const c_void,
-    count: usize,
-    offset: usize,
-    kind: cudaMemcpyKind,
-) -> CudaResult {
-    // SAFETY: as above.
-    unsafe { cudaMemcpyFromSymbolAsync(default, dst, symbol, count, offset, kind, NULL) }
+    // SAFETY: the program's promise.
+    unsafe { to_symbol(How::asynchronous(default, stream), symbol, src, count, offset, kind) }
 }
 
 pub unsafe fn cudaMemcpyFromSymbolAsync(
@@ -266,16 +336,6 @@ pub unsafe fn cudaMemcpyFromSymbolAsync(
     kind: cudaMemcpyKind,
     stream: cudaStream_t,
 ) -> CudaResult {
-    let stream = stream::resolve(default, stream)?;
-    let (to, from) = places(kind)?;
-    if from == Place::Host {
-        return Err(CudaError::INVALID_MEMCPY_DIRECTION);
-    }
-    let (from, extent) = (End::variable(symbol, offset, count)?, Extent::line(count as u64));
-    if extent.is_empty() {
-        return Ok(());
-    }
-    let to = End::at(dst, to, Layout::plane(extent.width), &extent)?;
-    // SAFETY: as above.
-    unsafe { copy(&stream, to, from, extent) }
+    // SAFETY: the program's promise.
+    unsafe { from_symbol(How::asynchronous(default, stream), dst, symbol, count, offset, kind) }
 }

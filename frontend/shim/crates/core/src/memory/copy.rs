@@ -2,8 +2,8 @@
 //!
 //! Owns the directions: to the device (deferred: the source is captured, straight into the tape, before the call returns; WRITE
 //! records of at most 1 MiB), within the device (deferred, COPY), to the guest (READ: one round trip for each row set, hence one
-//! unless slices have gaps), within the guest (here and now). An asynchronous copy to the guest returns when the data is there,
-//! which CUDA does for pageable memory and allows for pinned memory.
+//! unless slices have gaps), within the guest (here and now). An asynchronous copy to pageable memory of the guest returns when
+//! the data is there, as CUDA's does; one to pinned memory is deferred (`work::read_deferred`).
 //!
 //! Where a pointer lies decides, as it does in CUDA since unified addressing; the declared kind must not contradict it: what
 //! is declared device memory must be. Device ranges must lie in one live allocation or variable.
@@ -19,8 +19,9 @@ use crate::work::{self, tracking};
 use abi::{cudaMemcpyKind, CudaError};
 use client::Destination;
 use std::ffi::c_void;
+use std::sync::Arc;
 use tape::generated_operations as operation;
-use tape::MAX_TAIL_BYTES;
+use tape::{Writer, MAX_TAIL_BYTES};
 
 /// Bit 63 of an address operand: relative to a variable.
 const VARIABLE_RELATIVE: u64 = 1 << 63;
@@ -98,18 +99,26 @@ impl End {
     }
 }
 
+/// Whether a call returns before its copy is done, where the memory allows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    Always,
+    /// The Async functions.
+    Pageable,
+}
+
 /// Copies a box. Nothing is done, and the ends need not be valid, when it is empty: callers check that first.
 ///
 /// # Safety
 /// Ends that are host memory are readable (the source) and writable (the destination) for the box.
-pub unsafe fn copy(stream: &Stream, to: End, from: End, extent: Extent) -> CudaResult {
+pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wait: Wait) -> CudaResult {
     let (to_pitch, from_pitch) = (to.layout.pitch, from.layout.pitch);
     let mut parts = parts(extent, to.layout, from.layout).peekable();
     while let Some(part) = parts.next() {
         let last = parts.peek().is_none();
         match (to.start, from.start) {
-            // SAFETY: the caller's promise.
             (Start::Device(to), Start::Host(from)) => {
+                // SAFETY: the caller's promise; the part lies in the box.
                 unsafe { upload(stream, (to, to_pitch), (from, from_pitch), part, last) }?
             }
             (Start::Device(to), Start::Device(from)) => work::defer_piece(stream, last, |w| {
@@ -117,23 +126,39 @@ pub unsafe fn copy(stream: &Stream, to: End, from: End, extent: Extent) -> CudaR
                 operation::copy(w, to, to_pitch, from, from_pitch, part.width, part.height, stream.number);
             })?,
             (Start::Host(to), Start::Device(from)) => {
-                let (width, height) = (part.width as usize, part.height as usize);
                 // SAFETY: the caller's promise; the part lies in the box.
-                let ptr = unsafe { to.add(part.to as usize) };
-                let destination = Destination { ptr, pitch: to_pitch as usize, width, height };
-                let from = from + part.from;
-                // SAFETY: as above.
-                unsafe {
-                    work::read(stream, destination, |w, slot| {
-                        operation::read(w, from, from_pitch, part.width, part.height, stream.number, slot);
-                    })
-                }?;
+                unsafe { download(stream, (to, to_pitch), (from, from_pitch), part, wait) }?;
             }
             // SAFETY: the caller's promise.
-            (Start::Host(to), Start::Host(from)) => unsafe { move_rows(to, to_pitch, from, from_pitch, part) },
+            (Start::Host(to), Start::Host(from)) => unsafe { move_rows(to, to_pitch, from, from_pitch, part) }?,
         }
     }
     Ok(())
+}
+
+/// # Safety
+/// The rows are writable; when they are pinned and nothing waits, until the stream is synchronized.
+unsafe fn download(
+    stream: &Arc<Stream>,
+    (to, to_pitch): (*mut u8, u64),
+    (from, from_pitch): (u64, u64),
+    part: Part,
+    wait: Wait,
+) -> CudaResult {
+    let (width, height, pitch) = (part.width as usize, part.height as usize, to_pitch as usize);
+    // SAFETY: the caller's promise.
+    let destination = Destination { ptr: unsafe { to.add(part.to as usize) }, pitch, width, height };
+    let write = |w: &mut Writer, slot| {
+        operation::read(w, from + part.from, from_pitch, part.width, part.height, stream.number, slot);
+    };
+    let length = pitch * (height - 1) + width;
+    if wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length) {
+        // SAFETY: the caller's promise; pinned memory is not released before the copy is done (`hostmem`).
+        unsafe { work::read_deferred(stream, destination, write) }
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { work::read(stream, destination, write) }
+    }
 }
 
 /// # Safety
@@ -145,6 +170,8 @@ unsafe fn upload(
     part: Part,
     last: bool,
 ) -> CudaResult {
+    let first = from as usize + part.from as usize;
+    work::settle_memory(first, (from_pitch * (part.height - 1) + part.width) as usize)?;
     let mut pieces = pieces(part, to_pitch, from_pitch, MAX_TAIL_BYTES as u64).peekable();
     while let Some(piece) = pieces.next() {
         let last = last && pieces.peek().is_none();
@@ -172,7 +199,10 @@ unsafe fn upload(
 
 /// # Safety
 /// The rows are readable and writable.
-unsafe fn move_rows(to: *mut u8, to_pitch: u64, from: *mut u8, from_pitch: u64, part: Part) {
+unsafe fn move_rows(to: *mut u8, to_pitch: u64, from: *mut u8, from_pitch: u64, part: Part) -> CudaResult {
+    for (start, offset, pitch) in [(to, part.to, to_pitch), (from, part.from, from_pitch)] {
+        work::settle_memory(start as usize + offset as usize, (pitch * (part.height - 1) + part.width) as usize)?;
+    }
     for row in 0..part.height {
         let (to_offset, from_offset) = (part.to + row * to_pitch, part.from + row * from_pitch);
         // SAFETY: the caller's promise; `copy` allows overlap.
@@ -181,4 +211,5 @@ unsafe fn move_rows(to: *mut u8, to_pitch: u64, from: *mut u8, from_pitch: u64, 
             std::ptr::copy(from, to.add(to_offset as usize), part.width as usize);
         }
     }
+    Ok(())
 }

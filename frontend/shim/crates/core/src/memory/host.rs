@@ -1,4 +1,5 @@
 //! Pinned memory as the API has it; the ranges themselves are `hostmem`'s. All of it is local.
+#![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use crate::call::CudaResult;
 use crate::hostmem;

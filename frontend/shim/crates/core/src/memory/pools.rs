@@ -5,6 +5,7 @@
 //! are kept and answered but have no effect (the tape's order is stricter than any of them).
 //!
 //! Source: CUDA runtime API, "Stream Ordered Memory Allocator".
+#![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use crate::call::CudaResult;
 use crate::runtime;

@@ -1,4 +1,5 @@
 //! cudaMemset and its kin: all deferred, one MEMSET record each (one for each slice when slices have gaps).
+#![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use super::shape::{parts, Extent, Layout};
 use crate::call::{CudaResult, DefaultStream};

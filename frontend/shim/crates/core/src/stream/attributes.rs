@@ -1,4 +1,5 @@
 //! Stream attributes: kept and answered in the guest. All of them but the priority are hints about performance.
+#![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use super::{give, resolve};
 use crate::call::{CudaResult, DefaultStream};

@@ -1,4 +1,5 @@
 //! Queries about stream capture: there is never one, because capture itself is not supported.
+#![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 
 use super::{give, resolve};
 use crate::call::{CudaResult, DefaultStream};
