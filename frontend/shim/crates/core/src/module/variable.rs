@@ -44,6 +44,7 @@ impl Variable {
         let mut known = self.address.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if known.0 != epoch() {
             let address = work::request(|w, slot| operation::variable_address(w, handle, slot))?;
+            work::tracking()?.addresses.tell(address, self.size as u64);
             *known = (epoch(), address);
         }
         Ok(known.1)
