@@ -3,6 +3,9 @@
 //! A library is a module like a registered one, with the image in memory of ours. Its value (`cudaLibrary_t`) is the module's
 //! address, followed only when it is registered.
 
+// The parameters are NVIDIA's to choose.
+#![allow(clippy::too_many_arguments)]
+
 use std::ffi::{c_char, c_uint, c_void, CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 
