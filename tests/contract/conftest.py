@@ -1,0 +1,351 @@
+"""The device contract, once for every device, and once more through a host.
+
+`SUPPORT` is the matrix: what a device may decline. A test that needs something names it with the `needs` marker; a device that
+does not have it skips that test, any other must pass. A device that cannot be opened here fails the suite, unless its row says why it
+may be absent.
+"""
+
+from __future__ import annotations
+
+import queue
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from farlane.backend.device import registry
+from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, Device, LaunchShape, Rows, Window
+from farlane.backend.host import Host
+from farlane.backend.images import digest_of
+from farlane.backend.server.edge import Edge
+from farlane.backend.server.endpoint import parse
+from farlane.frontend import generated_operations as tape
+from farlane.v1 import session_pb2 as pb
+
+QUOTA = 64 << 20
+CHUNK = 1 << 20
+
+CONTENT = "content"  # memory holds what was written to it
+KERNELS = "kernels"  # kernels run, and their faults are told
+IMAGES = "images"  # images are looked into: unknown names and images that cannot run are refused
+SIZES = "sizes"  # variables' sizes are known
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the support matrix."""
+
+    device: str
+    remote: bool = False
+    declines: frozenset[str] = frozenset()
+    absent: str = ""  # why it may be missing here
+
+
+SUPPORT = {
+    "null": Row("null", declines=frozenset({CONTENT, KERNELS, IMAGES, SIZES})),
+    "null-grpc": Row("null", remote=True, declines=frozenset({CONTENT, KERNELS, IMAGES, SIZES})),
+    "sim": Row("sim"),
+    # The tape's VARIABLE_OPEN says a variable's size, it does not ask for it.
+    "sim-grpc": Row("sim", remote=True, declines=frozenset({SIZES})),
+    "cupy": Row("cupy", absent="not in this version"),
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(*features): the device must not decline these")
+
+
+class RemoteContext(Context):
+    """A context behind a host: every method is a group of work, answered before it returns (mode `none`)."""
+
+    def __init__(self, target: str, quota: int) -> None:
+        self._channel = grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)])
+        self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._incoming = self._channel.stream_stream(
+            "/farlane.v1.SessionService/Open", response_deserializer=pb.HostMessage.FromString
+        )(iter(self._outgoing.get, None))
+        hello = pb.Hello(tape_version_min=1, tape_version_max=1, program="contract", mode="none")
+        self._send(pb.GuestMessage(hello=hello))
+        welcome = next(self._incoming).welcome
+        self.window = Window(welcome.window_base, welcome.window_size)
+        self.quota = welcome.memory_quota
+        self._group = 0
+        self._handle = 15
+        self._closed = False
+
+    def _send(self, message: pb.GuestMessage) -> None:
+        self._outgoing.put(message.SerializeToString())
+
+    def _mint(self) -> int:
+        self._handle += 1
+        return self._handle
+
+    def _submit(self, *records: bytes) -> list[tuple[int, int, bytes]]:
+        """Results of a group as (kind, error, content); raises what the group reported."""
+        self._group += 1
+        for number, record in enumerate(records):
+            last = number == len(records) - 1
+            self._send(pb.GuestMessage(tape=pb.Tape(group=self._group, records=record, last=last)))
+        results: list[tuple[int, int, bytes]] = []
+        while True:
+            reply = next(self._incoming).reply
+            at = 0
+            while at < len(reply.results):
+                length, kind, _, _, error = struct.unpack_from("<IHHIi", reply.results, at)
+                results.append((kind, error, reply.results[at + 16 : at + length]))
+                at += length
+            if reply.last:
+                break
+        self.device_nanoseconds = reply.device_nanoseconds
+        told = next((error for _, error, _ in results if error), reply.error)
+        if told:
+            raise CudaError(told, reply.error_message, sticky=reply.sticky)
+        return results
+
+    def _do(self, *records: bytes) -> None:
+        self._submit(*records, tape.fence(1))
+
+    def _value(self, *records: bytes) -> int:
+        value: int = struct.unpack("<Q", self._submit(*records)[-1][2])[0]
+        return value
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._send(pb.GuestMessage(goodbye=pb.Goodbye()))
+            for _ in self._incoming:
+                pass
+            self._outgoing.put(None)
+            self._channel.close()
+
+    def reset(self) -> None:
+        self._submit(tape.device_reset(1))
+
+    def allocate(self, address: int, size: int) -> None:
+        self._do(tape.allocate(address, size))
+
+    def free(self, address: int) -> None:
+        self._do(tape.free(address))
+
+    def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:
+        self._do(tape.memset(rows.address, rows.pitch, rows.width, rows.height, value, element, stream))
+
+    def write(self, rows: Rows, data: memoryview, stream: Any) -> None:
+        address, pitch, width, height = rows.address, rows.pitch, rows.width, rows.height
+        if height == 1:
+            pieces = [(at, data[at : at + CHUNK]) for at in range(0, width, CHUNK)]
+        else:
+            pieces = [(row * pitch, data[row * width : (row + 1) * width]) for row in range(height)]
+        self._do(*(tape.write(address + at, 0, len(piece), 1, stream, piece) for at, piece in pieces))
+
+    def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:
+        results = self._submit(tape.read(rows.address, rows.pitch, rows.width, rows.height, stream, 1))
+        pieces, total = [], 0
+        for _, _, content in results:
+            offset, size, _ = struct.unpack_from("<QII", content)
+            assert offset == total
+            total += size
+            pieces.append(content[16 : 16 + size])
+        assert total == rows.width * rows.height
+        return iter(pieces)
+
+    def copy(self, destination: Rows, source: Rows, stream: Any) -> None:
+        self._do(
+            tape.copy(
+                destination.address,
+                destination.pitch,
+                source.address,
+                source.pitch,
+                source.width,
+                source.height,
+                stream,
+            )
+        )
+
+    def load_module(self, image: bytes) -> Any:
+        module, digest = self._mint(), digest_of(image)
+        chunks = [tape.module_chunk(image[at : at + CHUNK]) for at in range(0, len(image), CHUNK)]
+        begin, end = tape.module_begin(len(image), digest), tape.module_end(digest)
+        self._do(begin, *chunks, end, tape.module_open(module, digest))
+        return module
+
+    def unload_module(self, module: Any) -> None:
+        self._do(tape.module_close(module))
+
+    def function(self, module: Any, name: str) -> Any:
+        function = self._mint()
+        self._do(tape.function_open(function, module, name.encode()))
+        return function
+
+    def set_function_attribute(self, function: Any, attribute: int, value: int) -> None:
+        self._do(tape.function_attribute(function, attribute, value))
+
+    def variable(self, module: Any, name: str) -> tuple[int, int]:
+        variable = self._mint()
+        self._do(tape.variable_open(variable, module, 1, name.encode()))
+        return self._value(tape.variable_address(variable, 1)), 0
+
+    def launch(self, function: Any, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
+        record = tape.launch(
+            function, stream, shape.grid, shape.block, shape.shared_bytes, parameters, cooperative=shape.cooperative
+        )
+        self._do(record)
+
+    def default_stream(self, number: int) -> Any:
+        return number
+
+    def create_stream(self, flags: int, priority: int) -> Any:
+        stream = self._mint()
+        self._do(tape.stream_create(stream, flags, priority))
+        return stream
+
+    def destroy_stream(self, stream: Any) -> None:
+        self._do(tape.stream_destroy(stream))
+
+    def wait_event(self, stream: Any, event: Any) -> None:
+        self._do(tape.stream_wait_event(stream, event))
+
+    def _done(self, record: bytes) -> bool:
+        try:
+            self._submit(record)
+        except CudaError as error:
+            if error.code == 600:
+                return False
+            raise
+        return True
+
+    def stream_done(self, stream: Any) -> bool:
+        return self._done(tape.stream_query(stream, 1))
+
+    def create_event(self, flags: int) -> Any:
+        event = self._mint()
+        self._do(tape.event_create(event, flags))
+        return event
+
+    def destroy_event(self, event: Any) -> None:
+        self._do(tape.event_destroy(event))
+
+    def record_event(self, event: Any, stream: Any, flags: int) -> None:
+        self._do(tape.event_record(event, stream, flags))
+
+    def event_done(self, event: Any) -> bool:
+        return self._done(tape.event_query(event, 1))
+
+    def elapsed_ms(self, start: Any, end: Any) -> float:
+        bits = self._value(tape.event_elapsed(start, end, 1))
+        milliseconds: float = struct.unpack("<f", bits.to_bytes(4, "little"))[0]
+        return milliseconds
+
+    def synchronize(self, stream: Any | None = None, event: Any | None = None) -> None:
+        if stream is not None:
+            self._submit(tape.stream_synchronize(stream, 1))
+        elif event is not None:
+            self._submit(tape.event_synchronize(event, 1))
+        else:
+            self._submit(tape.device_synchronize(1))
+
+    def set_limit(self, limit: int, value: int) -> None:
+        self._do(tape.device_limit(limit, value))
+
+
+@dataclass
+class Subject:
+    """What a test works on: a context, and short forms of what tests do with one."""
+
+    context: Context
+    next_address: int
+    stream: Any
+    modules: dict[bytes, Any] = field(default_factory=dict)
+
+    def allocate(self, size: int) -> int:
+        address = self.next_address
+        self.context.allocate(address, size)
+        self.next_address += -(-size // 256) * 256
+        return address
+
+    def write(self, address: int, data: bytes) -> None:
+        self.context.write(Rows(address, len(data), len(data), 1), memoryview(data), self.stream)
+
+    def read(self, address: int, size: int) -> bytes:
+        return self.read_rows(Rows(address, size, size, 1))
+
+    def read_rows(self, rows: Rows) -> bytes:
+        pieces = []
+        for piece in self.context.read(rows, self.stream):
+            assert 0 < len(piece) <= 1 << 20
+            pieces.append(bytes(piece))
+        return b"".join(pieces)
+
+    def module(self, image: bytes) -> Any:
+        if image not in self.modules:
+            self.modules[image] = self.context.load_module(image)
+        return self.modules[image]
+
+    def launch(
+        self, image: bytes, name: str, parameters: bytes, grid: Any = (1, 1, 1), block: Any = (1, 1, 1), shared: int = 0
+    ) -> None:
+        function = self.context.function(self.module(image), name)
+        self.context.launch(function, LaunchShape(grid, block, shared), memoryview(parameters), self.stream)
+
+
+class Opener:
+    """Opens contexts of one row of the matrix."""
+
+    def __init__(self, row: Row, device: Device, target: str | None) -> None:
+        self.row = row
+        self.device = device
+        self._target = target
+
+    def context(self) -> Context:
+        return RemoteContext(self._target, QUOTA) if self._target else self.device.open_context(QUOTA)
+
+
+@pytest.fixture(scope="session", params=SUPPORT)
+def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opener]:
+    row = SUPPORT[request.param]
+    try:
+        device = registry.open_device(row.device)
+    except registry.DeviceUnavailable as error:
+        if row.absent:
+            pytest.skip(f"{row.device}: {row.absent}")
+        pytest.fail(str(error))
+    if not row.remote:
+        yield Opener(row, device, None)
+        device.close()
+        return
+    host = Host(device, quota=QUOTA)
+    edge = Edge(host)
+    (endpoint,) = edge.listen([parse(f"unix://{Path(tmp_path_factory.mktemp('host'), 'host.sock')}")])
+    yield Opener(row, device, endpoint.target)
+    edge.stop(5)
+    assert host.sessions == 0
+    host.close()
+
+
+@pytest.fixture(autouse=True)
+def _supported(request: pytest.FixtureRequest, opener: Opener) -> None:
+    needed = {feature for mark in request.node.iter_markers("needs") for feature in mark.args}
+    if declined := needed & opener.row.declines:
+        pytest.skip(f"the device declines: {', '.join(sorted(declined))}")
+
+
+@pytest.fixture
+def new_subject(opener: Opener) -> Iterator[Callable[[], Subject]]:
+    contexts = []
+
+    def opening() -> Subject:
+        context = opener.context()
+        contexts.append(context)
+        return Subject(context, context.window.base, context.default_stream(LEGACY_STREAM))
+
+    yield opening
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def subject(new_subject: Callable[[], Subject]) -> Subject:
+    return new_subject()
