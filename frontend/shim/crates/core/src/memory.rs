@@ -51,11 +51,13 @@ fn allocate(size: usize) -> CudaResult<*mut c_void> {
 }
 
 fn free(pointer: *mut c_void) -> CudaResult {
+    let tracking = tracking()?;
+    // Freeing null does nothing, but is how programs start CUDA: the session is open afterwards.
     if pointer.is_null() {
         return Ok(());
     }
     let address = pointer as u64;
-    let mut live = tracking()?.addresses.lock();
+    let mut live = tracking.addresses.lock();
     live.allocator.free(address)?;
     live.pool.remove(address);
     work::append(|w| operation::free(w, address))

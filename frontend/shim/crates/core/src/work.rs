@@ -21,7 +21,7 @@ use crate::event::Events;
 use crate::memory::Addresses;
 use crate::runtime;
 use abi::CudaError;
-use client::{Answer, Destination, Session};
+use client::{Answer, Destination, Mode, Session};
 use order::{Order, Point, Stream};
 use reads::Reads;
 use std::sync::{Arc, OnceLock};
@@ -120,6 +120,10 @@ pub unsafe fn read_deferred(
     write: impl FnOnce(&mut Writer, u32),
 ) -> CudaResult {
     let (session, Tracking { order, reads, .. }) = session_and_tracking()?;
+    if session.mode() == Mode::None {
+        // SAFETY: the caller promises more.
+        return unsafe { self::read(stream, destination, write) };
+    }
     let Destination { ptr, pitch, width, height } = destination;
     let start = order.begin();
     // SAFETY: the caller's promise.

@@ -1,0 +1,123 @@
+"""The round-trip table of docs/architecture.md, row by row: the counts are exact and do not depend on the machine.
+
+Each scenario of programs/round_trips.cu is a process of its own. Its round trips are those of the report less the handshake (one).
+In mode none every call that is otherwise deferred makes one as well, hence the second column. What starting costs beyond
+the handshake (uploading and opening a module the host may hold already, opening a kernel) is measured once, by scenarios
+that do nothing else, and asserted by tests of its own.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from farlane.frontend.devtools.guest import Guest
+from farlane.frontend.devtools.programs import Build, compile_program
+from farlane.frontend.devtools.toolchain import Toolchain
+from farlane.frontend.embedded import EmbeddedHost
+
+pytestmark = pytest.mark.native
+
+SOURCE = Path(__file__).parent / "programs/round_trips.cu"
+HANDSHAKE = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scenario: round trips beyond the handshake in mode calls, and in mode none beyond what `opens` costs there.
+
+    Args:
+        opens: whether the scenario uses the module's "kernel" or its "variable", which the first use opens.
+    """
+
+    name: str
+    calls: int
+    none: int
+    opens: str = ""
+
+
+ROWS = [
+    # Any run of deferred calls, then one synchronize.
+    Row("one_launch", 1, 1 + 1 + 1, "kernel"),
+    Row("many_launches", 1, 1 + 10_000 + 1, "kernel"),
+    Row("mixed", 1, 2 + 500 * 5 + 1, "kernel"),
+    # Allocate, free, memset, stream or event create/destroy/record, launch, copy to device.
+    Row("nothing", 0, 0),
+    Row("allocate_and_free", 0, 2 * 51 + 2 + 2),
+    Row("sets", 0, 1 + 3),
+    Row("copies_to_the_device", 0, 1 + 4 + 1 + 1, "variable"),
+    Row("streams_and_events", 0, 3 + 1 + 2 + 1 + 1 + 3, "kernel"),
+    # Properties, attributes, memory info, occupancy, last error: answered in the guest.
+    Row("queries", 0, 1),
+    Row("pinned_memory", 0, 0),
+    Row("refused", 0, 2),
+    # Synchronize with work pending / idle.
+    Row("idle", 0, 3),
+    Row("synchronize_twice", 1, 1 + 3 + 1, "kernel"),
+    Row("synchronize_a_stream", 1, 3 + 5 + 1, "kernel"),
+    Row("synchronize_two_streams", 2, 3 + 10 + 2, "kernel"),
+    Row("synchronize_behind_the_default_stream", 1, 2 + 2 + 1, "kernel"),
+    Row("synchronize_an_event", 1, 4 + 2 + 1 + 1, "kernel"),
+    Row("events_of_a_synchronized_stream", 1, 2 + 2 + 1 + 1, "kernel"),
+    Row("elapsed_time", 2, 3 + 1 + 3 + 2 + 2, "kernel"),
+    Row("host_functions", 1, 1 + 2 + 1, "kernel"),
+    # Copy to host.
+    Row("copy_4_bytes", 1, 1 + 2 + 1, "kernel"),
+    Row("copy_5_mib", 1, 1 + 2 + 1, "kernel"),
+    Row("copy_rows", 1, 1 + 1 + 1),
+    Row("copy_a_variable", 1, 1 + 1, "variable"),
+    Row("copies_to_pinned_memory", 1 + 1 + 1 + 1, 3 + 20 + 6),
+    Row("copies_wait_for_streams", 2, 3 + 2 + 2, "kernel"),
+]
+# In mode none: the module and the kernel or variable in it are opened together.
+OPENING = {"": 0, "kernel": 1, "variable": 1}
+
+
+@pytest.fixture(scope="module")
+def program(toolchain: Callable[[str], Toolchain]) -> str:
+    return str(compile_program(toolchain("13.0"), [SOURCE], "round_trips", Build()))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module", params=["null-unix", "null-tcp", "sim-unix", "sim-tcp"])
+def known(request: pytest.FixtureRequest, program: str) -> Iterator[Guest]:
+    """A guest of a host that holds the program's module already."""
+    device, transport = request.param.split("-")
+    tcp = f"grpc://127.0.0.1:{free_port()}"
+    with EmbeddedHost(device, extra=("--listen", tcp)) as host:
+        guest = Guest(host.url if transport == "unix" else tcp)
+        assert guest.run([program, "first_kernel"]).stdout == "PASS\n"
+        yield guest
+
+
+def round_trips(guest: Guest, program: str, scenario: str, mode: str) -> int:
+    outcome = guest.run([program, scenario], mode)
+    assert (outcome.status, outcome.stdout) == (0, "PASS\n"), outcome.stdout + outcome.stderr
+    assert outcome.report.processes == 1
+    return outcome.report.round_trips
+
+
+@pytest.mark.parametrize("mode", ["calls", "loops", "none"])
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_row(row: Row, mode: str, program: str, known: Guest) -> None:
+    expected = row.none + OPENING[row.opens] if mode == "none" else row.calls
+    assert round_trips(known, program, row.name, mode) == HANDSHAKE + expected
+
+
+@pytest.mark.parametrize("device", ["null", "sim"])
+def test_start_to_first_kernel(device: str, program: str) -> None:
+    """One round trip when the host knows the module, two at most when it does not."""
+    with EmbeddedHost(device) as host:
+        guest = Guest(host.url)
+        unknown = round_trips(guest, program, "first_kernel", "calls")
+        known = round_trips(guest, program, "first_kernel", "calls")
+    assert unknown <= 2
+    assert known == 1
