@@ -52,6 +52,7 @@ typecheck: install
 	@ln -s ../../backend .typing/farlane/backend
 	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
 	MYPYPATH=.typing $(BIN)/mypy -p farlane.frontend -p farlane.backend
+	MYPYPATH=protos/codegen $(BIN)/mypy -p farlane_codegen
 
 imports: install
 	$(BIN)/lint-imports

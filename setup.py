@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from setuptools import Command, setup
+from setuptools import Command, Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 
@@ -52,13 +52,16 @@ class BuildShim(Command):
 class PlatformWheel(bdist_wheel):
     """The wheel holds native libraries that do not depend on the Python version."""
 
-    def finalize_options(self):
-        super().finalize_options()
-        self.root_is_pure = False
-
     def get_tag(self):
         return ("py3", "none", super().get_tag()[2])
 
 
+class NativeDistribution(Distribution):
+    """Tells setuptools that the package is not pure Python, though it compiles nothing by itself."""
+
+    def has_ext_modules(self):
+        return True
+
+
 build.sub_commands = [("build_shim", None), *build.sub_commands]
-setup(cmdclass={"build_shim": BuildShim, "bdist_wheel": PlatformWheel})
+setup(distclass=NativeDistribution, cmdclass={"build_shim": BuildShim, "bdist_wheel": PlatformWheel})

@@ -1,0 +1,63 @@
+"""The wheel that `pip install` makes: it holds the shim, every package, and what the packages read at run time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The files of a wheel built from a copy of the tracked files (the build leaves folders behind in its source tree)."""
+    source = tmp_path_factory.mktemp("source")
+    target = tmp_path_factory.mktemp("wheel")
+    archive = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    for name in archive.decode().split("\0"):
+        if name and (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    # The shim's own build is what `make install` did; here its libraries are only to arrive in the wheel.
+    (source / "frontend" / "shim" / "build.py").write_text("")
+    (source / "frontend" / "lib").mkdir()
+    for library in (ROOT / "frontend" / "lib").glob("*.so*"):
+        (source / "frontend" / "lib" / library.name).write_bytes(library.read_bytes())
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(target), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = target.glob("*.whl")
+    assert "py3-none-linux" in wheel.name  # native libraries, any Python
+    return set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_shim_is_in_the_wheel(names: set[str]) -> None:
+    for library in ("libfarlane_core.so", "libcudart.so.12", "libcudart.so.13"):
+        assert f"farlane/frontend/lib/{library}" in names
+
+
+def test_every_module_is_in_the_wheel(names: set[str]) -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "frontend/*.py", "backend/*.py", "protos/farlane/v1/*.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    expected = {
+        f"farlane/{name.removeprefix('protos/farlane/')}" for name in tracked if not name.startswith("frontend/shim/")
+    }
+    assert expected - names == set()
+
+
+def test_the_compilers_runtime_is_in_the_wheel(names: set[str]) -> None:
+    assert any(name.startswith("farlane/backend/jit/") and name.endswith(".ll") for name in names)
+
+
+def test_nothing_else_is_in_the_wheel(names: set[str]) -> None:
+    assert {name.split("/")[0] for name in names} == {"farlane", "farlane-0.1.0.dist-info"}
+    assert not any("/shim/" in name or "/tests/" in name for name in names)
