@@ -52,6 +52,7 @@ class SimContext(Context):
     def close(self) -> None:
         if not self._closed:
             self._closed = True
+            self._launcher.interrupt()  # whatever is tried later is refused
             self._end_modules()
             self._memory.close()
             self._on_close(self)
@@ -68,7 +69,7 @@ class SimContext(Context):
 
     def _end_modules(self) -> None:
         for module in self._modules:
-            module.unload()
+            module.end()
         self._modules = set()
 
     # Memory -----------------------------------------------------------------------------------------------------

@@ -66,6 +66,9 @@ class Memory:
         self._modules: dict[int, list[int]] = {}  # a module's base: where its parts start
 
     def close(self) -> None:
+        """Gives the window back. What is tried later finds nothing allocated and no quota."""
+        self.allocations = Allocations()
+        self.quota = 0
         self.window.close()
 
     def clear(self) -> None:

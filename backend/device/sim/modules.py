@@ -103,6 +103,11 @@ class SimModule:
         if self._base is not None:
             self._memory.free_module(self._base)
             self._base = None
+        self.end()
+
+    def end(self) -> None:
+        """Ends the functions; the memory is, or has been, given back with everything else."""
+        self._base = None
         for function in self.functions.values():
             function.end()
 

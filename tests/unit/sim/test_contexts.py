@@ -6,7 +6,7 @@ import gc
 from itertools import pairwise
 
 import pytest
-from farlane.backend.device.base import LEGACY_STREAM, CudaError, Rows
+from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape, Rows
 from farlane.backend.device.sim import SimDevice
 
 from .conftest import Program, pack
@@ -81,6 +81,28 @@ def test_close_is_idempotent_and_a_read_that_is_left_over_ends(device: SimDevice
     program.context.close()
     program.context.close()
     assert list(pieces) == []
+
+
+def test_a_closed_context_refuses_everything_and_touches_nothing(device: SimDevice) -> None:
+    program = Program(device)
+    at = program.allocate(4096)
+    function = program.context.function(program.module, "nothing")
+    program.launch("nothing")
+    program.context.close()
+    rows = Rows(at, 16, 16, 1)
+    for call in (
+        lambda: program.context.allocate(at + 8192, 16),
+        lambda: program.context.free(at),
+        lambda: program.context.write(rows, memoryview(bytes(16)), program.stream),
+        lambda: program.context.set(rows, 0, 1, program.stream),
+        lambda: program.context.copy(rows, rows, program.stream),
+        lambda: program.context.read(rows, program.stream),
+        lambda: program.context.load_module(program.image),
+        lambda: program.context.function(program.module, "nothing"),
+        lambda: program.context.launch(function, LaunchShape((1, 1, 1), (1, 1, 1), 0), memoryview(b""), program.stream),
+    ):
+        with pytest.raises(CudaError):
+            call()
 
 
 def test_reset_is_as_after_opening(program: Program) -> None:
