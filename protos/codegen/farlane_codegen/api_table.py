@@ -124,13 +124,10 @@ def _mark_versioned(functions: list[Function]) -> list[Function]:
         versions = [version for row in rows for version in row.versions]
         if len(set(versions)) != len(versions):
             raise TableError(f"cuda: {name} has two rows for the same major version")
-    return [
-        Function(**{**vars(function), "versioned": len(by_name[function.name]) > 1}) for function in functions
-    ]
+    return [Function(**{**vars(function), "versioned": len(by_name[function.name]) > 1}) for function in functions]
 
 
 def _check(api: Api, operations: frozenset[str]) -> None:
-    names = {function.name for function in api.functions}
     by_rust_name = {function.rust_name: function for function in api.functions}
     for function in api.functions:
         where = f"cuda/{function.family}.toml: {function.name}"
@@ -138,33 +135,37 @@ def _check(api: Api, operations: frozenset[str]) -> None:
         if unknown:
             raise TableError(f"{where}: tape.toml has no operation {', '.join(sorted(unknown))}")
         if function.name in api.unsupported:
-            raise TableError(f"{where}: has a row and is listed as unsupported in {api.unsupported[function.name][0]}.toml")
-        for version in VERSIONS:
-            for suffix in function.suffixes:
-                there = function.name + suffix in api.symbols[version]
-                if version in function.versions and not there:
-                    raise TableError(f"{where}: libcudart.so.{version} exports no {function.name + suffix}")
-        for version in set(VERSIONS) - set(function.versions):
-            if function.name in api.symbols[version] and not function.versioned:
-                raise TableError(f"{where}: libcudart.so.{version} exports it too, the row leaves that version out")
+            raise TableError(f"{where}: has a row and is listed as unsupported")
+        _check_symbols(where, function, api.symbols)
         if function.alias_of is not None:
-            target = by_rust_name.get(function.alias_of)
-            if target is None or target.alias_of is not None:
-                raise TableError(f"{where}: alias_of {function.alias_of!r} is no function with a row of its own")
-            same = [kind for kind, _ in target.arguments] == [kind for kind, _ in function.arguments]
-            if not same or target.execution != function.execution or target.returns != function.returns:
-                raise TableError(f"{where}: differs from {function.alias_of}, whose alias it is said to be")
-    for symbols in api.symbols.values():
-        for symbol in symbols:
-            twin = base_name(symbol)
-            if twin != symbol and twin in names and not any(
-                twin + suffix == symbol for f in api.functions if f.name == twin for suffix in f.suffixes
-            ):
-                raise TableError(f"cuda: {twin} has no `stream`, but {symbol} is exported")
-    exported = {base_name(symbol) for symbols in api.symbols.values() for symbol in symbols}
+            _check_alias(where, function, by_rust_name.get(function.alias_of))
+    suffixes = {function.name: function.suffixes for function in api.functions}
+    exported = {symbol for symbols in api.symbols.values() for symbol in symbols}
+    for symbol in exported:
+        name = base_name(symbol)
+        if name in suffixes and symbol.removeprefix(name) not in suffixes[name]:
+            raise TableError(f"cuda: {name} has no `stream`, but {symbol} is exported")
     for name, (family, _) in api.unsupported.items():
-        if name not in exported:
+        if name not in {base_name(symbol) for symbol in exported}:
             raise TableError(f"cuda/{family}.toml: unsupported {name}: no library exports it")
+
+
+def _check_symbols(where: str, function: Function, symbols: dict[str, tuple[str, ...]]) -> None:
+    for version in VERSIONS:
+        exported = [function.name + suffix in symbols[version] for suffix in function.suffixes]
+        if version in function.versions and not all(exported):
+            missing = function.name + function.suffixes[exported.index(False)]
+            raise TableError(f"{where}: libcudart.so.{version} exports no {missing}")
+        if version not in function.versions and any(exported) and not function.versioned:
+            raise TableError(f"{where}: libcudart.so.{version} exports it too, the row leaves that version out")
+
+
+def _check_alias(where: str, function: Function, target: Function | None) -> None:
+    if target is None or target.alias_of is not None:
+        raise TableError(f"{where}: alias_of {function.alias_of!r} is no function with a row of its own")
+    same = [kind for kind, _ in target.arguments] == [kind for kind, _ in function.arguments]
+    if not same or (target.execution, target.returns) != (function.execution, function.returns):
+        raise TableError(f"{where}: differs from {function.alias_of}, whose alias it is said to be")
 
 
 def parse(files: dict[str, str], symbols: dict[str, str], operations: frozenset[str]) -> Api:

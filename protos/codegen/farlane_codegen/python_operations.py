@@ -92,7 +92,9 @@ def _decoder(operation: Operation) -> list[str]:
         if _is_argument(operation, field.name):
             arguments += [f"{field.name}_{index}" for index in range(field.count)] if field.is_array else [field.name]
     bad_flags = f"flags & {0xFFFF & ~mask:#06x}" if mask else "flags"
-    bad_length = f"length < {operation.fixed_bytes}" if operation.tail else f"length != {(operation.fixed_bytes + 7) & -8}"
+    bad_length = (
+        f"length < {operation.fixed_bytes}" if operation.tail else f"length != {(operation.fixed_bytes + 7) & -8}"
+    )
     signature = "buffer: bytes, view: memoryview, at: int, length: int, record_flags: int"
     lines = [
         "",

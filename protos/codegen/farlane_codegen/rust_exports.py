@@ -37,7 +37,7 @@ def _export(function: Function, suffix: str) -> list[str]:
     target = function.alias_of or function.rust_name
     returns = rust_type(function.returns, where)
     call = f"{function.family}::{target}({', '.join(arguments)})"
-    head = f"pub unsafe extern \"C\" fn farlane_{function.rust_name}{suffix}({parameters})"
+    head = f'pub unsafe extern "C" fn farlane_{function.rust_name}{suffix}({parameters})'
     if function.returns == "cudaError_t":
         body = f"call::enter(Function::{target}, || unsafe {{ {call} }})"
         return ["#[no_mangle]", f"{head} -> cudaError_t {{", f"    {body}", "}", ""]
@@ -99,7 +99,7 @@ def _unsupported(api: Api, version: str) -> list[str]:
         f"/// Where libcudart.so.{version} sends every symbol that is not supported, with its index in the list above.",
         "#[no_mangle]",
         f'pub extern "C" fn farlane_unsupported_{version}(index: c_uint) -> cudaError_t {{',
-        f"    call::unsupported(UNSUPPORTED_{version}.get(index as usize).copied().unwrap_or(\"an unknown function\"))",
+        f'    call::unsupported(UNSUPPORTED_{version}.get(index as usize).copied().unwrap_or("an unknown function"))',
         "}",
         "",
     ]

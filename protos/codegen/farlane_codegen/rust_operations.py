@@ -33,9 +33,7 @@ def _stores(operation: Operation, length_expression: str | None) -> list[str]:
             width = field.size // field.count
             for index in range(field.count):
                 start = at + index * width
-                lines.append(
-                    f"fields[{start}..{start + width}].copy_from_slice(&{field.name}[{index}].to_le_bytes());"
-                )
+                lines.append(f"fields[{start}..{start + width}].copy_from_slice(&{field.name}[{index}].to_le_bytes());")
         else:
             lines.append(f"fields[{at}..{at + field.size}].copy_from_slice(&{field.name}.to_le_bytes());")
     return lines

@@ -97,7 +97,7 @@ def emit_assembly(api: Api, version: str) -> str:
             lines.append(f"forward {symbol}")
         else:
             lines.append(f"forward_to {symbol}, {target}")
-    ending = ['', '    .section .note.GNU-stack, "", %progbits', ""]
+    ending = ["", '    .section .note.GNU-stack, "", %progbits', ""]
     return _MACROS.format(version=version) + "\n".join(lines + ending)
 
 

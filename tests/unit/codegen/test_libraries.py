@@ -1,0 +1,160 @@
+"""The built libraries: they export what NVIDIA's do, a program linked to NVIDIA's loads with them, and refuses loudly."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from farlane.frontend import shim_library
+from farlane_codegen import api_table, rust_exports, tape_table
+
+from .nvidia import compile_c, release
+
+ROOT = Path(__file__).resolve().parents[3]
+MAJORS = {"12": "12.9.79", "13": "13.5.37"}
+
+
+@pytest.fixture(scope="module", params=MAJORS)
+def major(request: pytest.FixtureRequest) -> str:
+    shim_library.require_built()
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def api() -> api_table.Api:
+    tape = tape_table.load(ROOT / "protos/tape.toml")
+    return api_table.load(ROOT / "protos/cuda", frozenset(operation.name for operation in tape.operations))
+
+
+def dynamic_symbols(library: Path) -> dict[str, str | None]:
+    """Exported function -> its default version."""
+    with library.open("rb") as file:
+        elf = ELFFile(file)
+        table, versions = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.version")
+        definitions = elf.get_section_by_name(".gnu.version_d")
+        names = (
+            {definition["vd_ndx"]: next(auxiliaries).name for definition, auxiliaries in definitions.iter_versions()}
+            if definitions
+            else {}
+        )
+        found: dict[str, str | None] = {}
+        for index, symbol in enumerate(table.iter_symbols()):
+            if symbol["st_shndx"] == "SHN_UNDEF" or symbol["st_info"]["type"] != "STT_FUNC":
+                continue
+            number = versions.get_symbol(index)["ndx"] if versions else None
+            found[symbol.name] = names.get(number)
+        return found
+
+
+def dynamic_tags(library: Path) -> dict[str, list[str]]:
+    with library.open("rb") as file:
+        tags: dict[str, list[str]] = {}
+        for tag in ELFFile(file).get_section_by_name(".dynamic").iter_tags():
+            for attribute in ("needed", "soname", "runpath", "rpath"):
+                if hasattr(tag, attribute):
+                    tags.setdefault(attribute, []).append(getattr(tag, attribute))
+        return tags
+
+
+def test_exports_and_versions_are_nvidias(major: str, api: api_table.Api) -> None:
+    version = f"libcudart.so.{major}"
+    assert dynamic_symbols(shim_library.runtime_library(major)) == dict.fromkeys(api.symbols[major], version)
+
+
+def test_thin_library_needs_the_core_beside_it_and_nothing_else(major: str) -> None:
+    tags = dynamic_tags(shim_library.runtime_library(major))
+    assert tags["soname"] == [f"libcudart.so.{major}"]
+    assert tags["needed"] == [shim_library.CORE]
+    assert tags.get("runpath", tags.get("rpath")) == ["$ORIGIN"]
+
+
+def test_core_exports_the_tables_functions_and_nothing_else(api: api_table.Api) -> None:
+    shim_library.require_built()
+    core = shim_library.FOLDER / shim_library.CORE
+    wanted = {f"farlane_unsupported_{version}" for version in api_table.VERSIONS}
+    for version in api_table.VERSIONS:
+        wanted |= {f"farlane_{target}" for target in api.exports(version).values() if target}
+    assert set(dynamic_symbols(core)) == wanted
+    assert dynamic_tags(core)["soname"] == [shim_library.CORE]
+
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <cuda_runtime_api.h>
+int main(void) {
+    int runtime = 0, driver = 0, count = -1;
+    cudaRuntimeGetVersion(&runtime);
+    cudaDriverGetVersion(&driver);
+    printf("%d %d\n", runtime, driver);
+    printf("%s: %s\n", cudaGetErrorName(cudaErrorNotReady), cudaGetErrorString(cudaErrorNotReady));
+    printf("%d\n", cudaMallocManaged((void **)&count, 1, cudaMemAttachGlobal));
+    printf("%d\n", cudaMallocManaged((void **)&count, 1, cudaMemAttachGlobal));
+    printf("%d ", cudaPeekAtLastError());
+    printf("%d ", cudaGetLastError());
+    printf("%d\n", cudaGetLastError());
+    struct cudaChannelFormatDesc d = cudaCreateChannelDesc(8, 16, 24, 32, cudaChannelFormatKindFloat);
+    printf("%d %d %d %d %d\n", d.x, d.y, d.z, d.w, d.f == cudaChannelFormatKindFloat);
+    printf("%d", cudaGetDeviceCount(&count));
+    printf(" %d\n", count);
+    return 0;
+}
+"""
+VERSION = {"12": "12090", "13": "13050"}
+
+
+@pytest.mark.native
+def test_program_linked_to_nvidias_library_runs_with_ours(major: str, tmp_path: Path) -> None:
+    nvidia = release(MAJORS[major])
+    program = tmp_path / "program"
+    compile_c(PROGRAM, nvidia, program, str(nvidia.library))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("FARLANE_", "LD_"))}
+    environment |= {"LD_LIBRARY_PATH": str(shim_library.FOLDER), "LD_BIND_NOW": "1"}
+    done = subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines() == [
+        f"{VERSION[major]} 13050",
+        "cudaErrorNotReady: device not ready",
+        "801",
+        "801",
+        "801 801 0",
+        "8 16 24 32 1",
+        "100 0",
+    ]
+    refused, no_host = done.stderr.splitlines()  # nothing from the loader, each thing said once
+    assert re.match(r"farlane: .*cudaMallocManaged is not supported", refused)
+    assert "FARLANE_HOST" in no_host
+    assert done.returncode == 0
+
+
+def test_index_of_an_unsupported_symbol_is_its_name_in_the_core(api: api_table.Api) -> None:
+    """The assembly passes indices, the core has the names: both come from the same list, in the same order."""
+    exports = (ROOT / "frontend/shim/crates/core/src/generated_exports.rs").read_text()
+    for version in api_table.VERSIONS:
+        symbols = rust_exports.unsupported_symbols(api, version)
+        assembly = (ROOT / f"frontend/shim/thin/generated_libcudart_{version}.S").read_text()
+        refused = re.findall(r"^refuse (\w+), (\d+)$", assembly, re.MULTILINE)
+        assert refused == [(symbol, str(index)) for index, symbol in enumerate(symbols)]
+        names = re.search(rf"UNSUPPORTED_{version}: .*? = \[(.*?)\];", exports, re.DOTALL)
+        assert names
+        assert re.findall(r'"(\w+)"', names.group(1)) == [api_table.base_name(symbol) for symbol in symbols]
+
+
+@pytest.mark.parametrize(("missing", "hint"), [("CARGO", "install Rust"), ("CC", "install a C compiler")])
+def test_build_says_what_is_missing(missing: str, hint: str, tmp_path: Path) -> None:
+    """Runs a copy of build.py, so that a build that does go on writes elsewhere."""
+    (tmp_path / "shim").mkdir()
+    script = tmp_path / "shim/build.py"
+    script.write_text((ROOT / "frontend/shim/build.py").read_text())
+    true = {"CARGO": "true", "CC": "true"}
+    (tmp_path / "shim/target/release").mkdir(parents=True)
+    (tmp_path / "shim/target/release/libfarlane_core.so").touch()
+    environment = {**os.environ, **true, missing: "no-such-program"}
+    environment.pop("CARGO_TARGET_DIR", None)
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(rf"build\.py: no-such-program was not found: {hint}.*\n", done.stderr)
