@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::ffi::{c_double, c_int, c_uint};
 
-use abi::{CudaError, cudaDeviceAttr};
+use abi::{cudaDeviceAttr, CudaError};
 
 use crate::call::CudaResult;
 use crate::runtime::{self, Device};
@@ -157,10 +157,7 @@ pub unsafe fn cudaDeviceFlushGPUDirectRDMAWrites(
     Err(CudaError::NOT_SUPPORTED)
 }
 
-pub unsafe fn cudaDeviceGetStreamPriorityRange(
-    leastPriority: *mut c_int,
-    greatestPriority: *mut c_int,
-) -> CudaResult {
+pub unsafe fn cudaDeviceGetStreamPriorityRange(leastPriority: *mut c_int, greatestPriority: *mut c_int) -> CudaResult {
     let supported = attribute(runtime::device()?, abi::cudaDevAttrStreamPrioritiesSupported) == Some(1);
     let (least, greatest) = if supported { crate::stream::PRIORITY_RANGE } else { (0, 0) };
     for (place, value) in [(leastPriority, least), (greatestPriority, greatest)] {

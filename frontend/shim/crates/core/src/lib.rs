@@ -7,7 +7,7 @@
 //! Nothing happens in a process that makes no CUDA call: no thread, no connection, no file, no output.
 //! Names of exported functions and of their parameters are NVIDIA's.
 
-#![allow(non_snake_case)]
+#![allow(non_snake_case, non_upper_case_globals)]
 
 mod allocator;
 mod call;
@@ -15,6 +15,7 @@ mod device;
 mod error;
 mod event;
 #[rustfmt::skip]
+#[allow(clippy::enum_variant_names)]
 mod generated_exports;
 mod hostmem;
 mod launch;

@@ -4,16 +4,16 @@
 //! "Technical specifications per compute capability"): blocks are limited by warps, registers, shared memory and the
 //! multiprocessor's block slots, each in the hardware's units of allocation. The expected values of the tests were
 //! computed with the toolkit's header `cuda_occupancy.h` (13.5), for compute capabilities from 7.0 to 12.0.
-//! Preferences (cache configuration, carve-out) are hints and do not enter it.
+//! Preferences (cache configuration, carve-out) are hints and do not enter it. A kernel that comes as PTX alone has the
+//! registers that most kernels have: what its host will compile it to is not known here.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::mem::MaybeUninit;
 
 use abi::{
     cudaDevAttrMaxBlocksPerMultiprocessor, cudaDevAttrMaxRegistersPerBlock, cudaDevAttrMaxRegistersPerMultiprocessor,
     cudaDevAttrMaxSharedMemoryPerBlock, cudaDevAttrMaxSharedMemoryPerBlockOptin,
     cudaDevAttrMaxSharedMemoryPerMultiprocessor, cudaDevAttrMaxThreadsPerBlock, cudaDevAttrMaxThreadsPerMultiProcessor,
-    cudaDevAttrReservedSharedMemoryPerBlock, cudaDevAttrWarpSize, cudaFuncAttributes, cudaOccupancyDefault,
+    cudaDevAttrReservedSharedMemoryPerBlock, cudaDevAttrWarpSize, cudaOccupancyDefault,
     cudaOccupancyDisableCachingOverride, CudaError,
 };
 
@@ -85,8 +85,8 @@ impl Multiprocessor {
         if dynamic > kernel.dynamic_shared_limit {
             return None;
         }
-        let wanted = kernel.static_shared + dynamic + self.reserved_shared;
-        let taken = wanted.next_multiple_of(self.shared_unit);
+        let wanted = kernel.static_shared.saturating_add(dynamic).saturating_add(self.reserved_shared);
+        let taken = wanted.checked_next_multiple_of(self.shared_unit)?;
         (taken <= self.shared_limit()).then_some(taken)
     }
 
@@ -127,18 +127,13 @@ impl Multiprocessor {
 }
 
 fn kernel_of(function: *const c_void) -> CudaResult<Kernel> {
-    let mut attributes = MaybeUninit::<cudaFuncAttributes>::zeroed();
-    // SAFETY: a place for the attributes, which are integers and may be zero.
-    let attributes = unsafe {
-        module::cudaFuncGetAttributes(attributes.as_mut_ptr(), function)?;
-        attributes.assume_init()
-    };
-    let size = |value: c_int| usize::try_from(value).unwrap_or(0);
+    let resources = module::resources(function)?;
+    let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     Ok(Kernel {
-        threads_limit: size(attributes.maxThreadsPerBlock),
-        registers: size(attributes.numRegs),
-        static_shared: attributes.sharedSizeBytes,
-        dynamic_shared_limit: size(attributes.maxDynamicSharedSizeBytes),
+        threads_limit: resources.max_threads as usize,
+        registers: resources.registers as usize,
+        static_shared: size(resources.static_shared),
+        dynamic_shared_limit: size(resources.max_dynamic_shared),
     })
 }
 
@@ -230,7 +225,10 @@ mod tests {
         for line in EXPECTED.lines().filter(|line| !line.starts_with('#')) {
             let numbers: Vec<usize> = line.split_whitespace().map(|number| number.parse().expect(line)).collect();
             let [threads_limit, registers, static_shared, dynamic_shared_limit, threads, dynamic, blocks, wanted, free] =
-                numbers[6..] else { panic!("{line}") };
+                numbers[6..]
+            else {
+                panic!("{line}")
+            };
             let kernel = Kernel { threads_limit, registers, static_shared, dynamic_shared_limit };
             let device = multiprocessor(&numbers);
             assert_eq!(device.active_blocks(&kernel, threads, dynamic), blocks, "{line}");

@@ -4,9 +4,10 @@ use std::ffi::c_int;
 
 use abi::{
     cudaDevAttrCanMapHostMemory, cudaDevAttrCanUseHostPointerForRegisteredMem, cudaDevAttrClusterLaunch,
-    cudaDevAttrConcurrentManagedAccess, cudaDevAttrCooperativeMultiDeviceLaunch, cudaDevAttrDeferredMappingCudaArraySupported,
-    cudaDevAttrDirectManagedMemAccessFromHost, cudaDevAttrGPUDirectRDMAFlushWritesOptions,
-    cudaDevAttrGPUDirectRDMASupported, cudaDevAttrGPUDirectRDMAWritesOrdering, cudaDevAttrHostNativeAtomicSupported,
+    cudaDevAttrConcurrentManagedAccess, cudaDevAttrCooperativeMultiDeviceLaunch,
+    cudaDevAttrDeferredMappingCudaArraySupported, cudaDevAttrDirectManagedMemAccessFromHost,
+    cudaDevAttrGPUDirectRDMAFlushWritesOptions, cudaDevAttrGPUDirectRDMASupported,
+    cudaDevAttrGPUDirectRDMAWritesOrdering, cudaDevAttrHostNativeAtomicSupported,
     cudaDevAttrHostRegisterReadOnlySupported, cudaDevAttrHostRegisterSupported, cudaDevAttrIpcEventSupport,
     cudaDevAttrManagedMemory, cudaDevAttrMemoryPoolSupportedHandleTypes, cudaDevAttrMemoryPoolsSupported,
     cudaDevAttrPageableMemoryAccess, cudaDevAttrPageableMemoryAccessUsesHostPageTables,

@@ -21,7 +21,8 @@ struct PciAddress {
 
 /// `[domain:]bus:device[.function]`, in hexadecimal.
 fn parse_address(text: &str) -> Option<PciAddress> {
-    let (address, function) = text.rsplit_once('.').map_or((text, None), |(address, function)| (address, Some(function)));
+    let (address, function) =
+        text.rsplit_once('.').map_or((text, None), |(address, function)| (address, Some(function)));
     if function.is_some_and(|function| hexadecimal(function, 0xf).is_none()) {
         return None;
     }

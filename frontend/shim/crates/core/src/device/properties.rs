@@ -18,7 +18,8 @@ macro_rules! common_fields {
         $prop.warpSize = $get(cudaDevAttrWarpSize);
         $prop.memPitch = $size(cudaDevAttrMaxPitch);
         $prop.maxThreadsPerBlock = $get(cudaDevAttrMaxThreadsPerBlock);
-        $prop.maxThreadsDim = [$get(cudaDevAttrMaxBlockDimX), $get(cudaDevAttrMaxBlockDimY), $get(cudaDevAttrMaxBlockDimZ)];
+        $prop.maxThreadsDim =
+            [$get(cudaDevAttrMaxBlockDimX), $get(cudaDevAttrMaxBlockDimY), $get(cudaDevAttrMaxBlockDimZ)];
         $prop.maxGridSize = [$get(cudaDevAttrMaxGridDimX), $get(cudaDevAttrMaxGridDimY), $get(cudaDevAttrMaxGridDimZ)];
         $prop.totalConstMem = $size(cudaDevAttrTotalConstantMemory);
         $prop.textureAlignment = $size(cudaDevAttrTextureAlignment);
@@ -29,22 +30,52 @@ macro_rules! common_fields {
         $prop.maxTexture1D = $get(cudaDevAttrMaxTexture1DWidth);
         $prop.maxTexture1DMipmap = $get(cudaDevAttrMaxTexture1DMipmappedWidth);
         $prop.maxTexture2D = [$get(cudaDevAttrMaxTexture2DWidth), $get(cudaDevAttrMaxTexture2DHeight)];
-        $prop.maxTexture2DMipmap = [$get(cudaDevAttrMaxTexture2DMipmappedWidth), $get(cudaDevAttrMaxTexture2DMipmappedHeight)];
-        $prop.maxTexture2DLinear = [$get(cudaDevAttrMaxTexture2DLinearWidth), $get(cudaDevAttrMaxTexture2DLinearHeight), $get(cudaDevAttrMaxTexture2DLinearPitch)];
-        $prop.maxTexture2DGather = [$get(cudaDevAttrMaxTexture2DGatherWidth), $get(cudaDevAttrMaxTexture2DGatherHeight)];
-        $prop.maxTexture3D = [$get(cudaDevAttrMaxTexture3DWidth), $get(cudaDevAttrMaxTexture3DHeight), $get(cudaDevAttrMaxTexture3DDepth)];
-        $prop.maxTexture3DAlt = [$get(cudaDevAttrMaxTexture3DWidthAlt), $get(cudaDevAttrMaxTexture3DHeightAlt), $get(cudaDevAttrMaxTexture3DDepthAlt)];
+        $prop.maxTexture2DMipmap =
+            [$get(cudaDevAttrMaxTexture2DMipmappedWidth), $get(cudaDevAttrMaxTexture2DMipmappedHeight)];
+        $prop.maxTexture2DLinear = [
+            $get(cudaDevAttrMaxTexture2DLinearWidth),
+            $get(cudaDevAttrMaxTexture2DLinearHeight),
+            $get(cudaDevAttrMaxTexture2DLinearPitch),
+        ];
+        $prop.maxTexture2DGather =
+            [$get(cudaDevAttrMaxTexture2DGatherWidth), $get(cudaDevAttrMaxTexture2DGatherHeight)];
+        $prop.maxTexture3D = [
+            $get(cudaDevAttrMaxTexture3DWidth),
+            $get(cudaDevAttrMaxTexture3DHeight),
+            $get(cudaDevAttrMaxTexture3DDepth),
+        ];
+        $prop.maxTexture3DAlt = [
+            $get(cudaDevAttrMaxTexture3DWidthAlt),
+            $get(cudaDevAttrMaxTexture3DHeightAlt),
+            $get(cudaDevAttrMaxTexture3DDepthAlt),
+        ];
         $prop.maxTextureCubemap = $get(cudaDevAttrMaxTextureCubemapWidth);
-        $prop.maxTexture1DLayered = [$get(cudaDevAttrMaxTexture1DLayeredWidth), $get(cudaDevAttrMaxTexture1DLayeredLayers)];
-        $prop.maxTexture2DLayered = [$get(cudaDevAttrMaxTexture2DLayeredWidth), $get(cudaDevAttrMaxTexture2DLayeredHeight), $get(cudaDevAttrMaxTexture2DLayeredLayers)];
-        $prop.maxTextureCubemapLayered = [$get(cudaDevAttrMaxTextureCubemapLayeredWidth), $get(cudaDevAttrMaxTextureCubemapLayeredLayers)];
+        $prop.maxTexture1DLayered =
+            [$get(cudaDevAttrMaxTexture1DLayeredWidth), $get(cudaDevAttrMaxTexture1DLayeredLayers)];
+        $prop.maxTexture2DLayered = [
+            $get(cudaDevAttrMaxTexture2DLayeredWidth),
+            $get(cudaDevAttrMaxTexture2DLayeredHeight),
+            $get(cudaDevAttrMaxTexture2DLayeredLayers),
+        ];
+        $prop.maxTextureCubemapLayered =
+            [$get(cudaDevAttrMaxTextureCubemapLayeredWidth), $get(cudaDevAttrMaxTextureCubemapLayeredLayers)];
         $prop.maxSurface1D = $get(cudaDevAttrMaxSurface1DWidth);
         $prop.maxSurface2D = [$get(cudaDevAttrMaxSurface2DWidth), $get(cudaDevAttrMaxSurface2DHeight)];
-        $prop.maxSurface3D = [$get(cudaDevAttrMaxSurface3DWidth), $get(cudaDevAttrMaxSurface3DHeight), $get(cudaDevAttrMaxSurface3DDepth)];
-        $prop.maxSurface1DLayered = [$get(cudaDevAttrMaxSurface1DLayeredWidth), $get(cudaDevAttrMaxSurface1DLayeredLayers)];
-        $prop.maxSurface2DLayered = [$get(cudaDevAttrMaxSurface2DLayeredWidth), $get(cudaDevAttrMaxSurface2DLayeredHeight), $get(cudaDevAttrMaxSurface2DLayeredLayers)];
+        $prop.maxSurface3D = [
+            $get(cudaDevAttrMaxSurface3DWidth),
+            $get(cudaDevAttrMaxSurface3DHeight),
+            $get(cudaDevAttrMaxSurface3DDepth),
+        ];
+        $prop.maxSurface1DLayered =
+            [$get(cudaDevAttrMaxSurface1DLayeredWidth), $get(cudaDevAttrMaxSurface1DLayeredLayers)];
+        $prop.maxSurface2DLayered = [
+            $get(cudaDevAttrMaxSurface2DLayeredWidth),
+            $get(cudaDevAttrMaxSurface2DLayeredHeight),
+            $get(cudaDevAttrMaxSurface2DLayeredLayers),
+        ];
         $prop.maxSurfaceCubemap = $get(cudaDevAttrMaxSurfaceCubemapWidth);
-        $prop.maxSurfaceCubemapLayered = [$get(cudaDevAttrMaxSurfaceCubemapLayeredWidth), $get(cudaDevAttrMaxSurfaceCubemapLayeredLayers)];
+        $prop.maxSurfaceCubemapLayered =
+            [$get(cudaDevAttrMaxSurfaceCubemapLayeredWidth), $get(cudaDevAttrMaxSurfaceCubemapLayeredLayers)];
         $prop.surfaceAlignment = $size(cudaDevAttrSurfaceAlignment);
         $prop.concurrentKernels = $get(cudaDevAttrConcurrentKernels);
         $prop.ECCEnabled = $get(cudaDevAttrEccEnabled);

@@ -32,11 +32,8 @@ struct Settings {
 }
 
 /// As CUDA starts, by cudaLimit; the synchronization depth (3) is gone from CUDA 12 on.
-const INITIAL: Settings = Settings {
-    flags: 0,
-    cache: cudaFuncCachePreferNone,
-    limits: [1024, 1 << 20, 8 << 20, 0, 2048, 128, 0],
-};
+const INITIAL: Settings =
+    Settings { flags: 0, cache: cudaFuncCachePreferNone, limits: [1024, 1 << 20, 8 << 20, 0, 2048, 128, 0] };
 
 static SETTINGS: Mutex<Vec<Settings>> = Mutex::new(Vec::new());
 
