@@ -8,21 +8,19 @@
 //!
 //! Source: crt/device_functions.h and crt/host_runtime.h of CUDA 12 and 13; CUDA runtime API, "Execution Control".
 
-#![allow(non_snake_case)]
-
-use std::ffi::{c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use abi::{
-    cudaDevAttrCooperativeLaunch, cudaHostFn_t, cudaKernel_t, cudaLaunchAttribute, cudaLaunchAttributeCooperative,
-    cudaLaunchAttributeIgnore, cudaLaunchAttributePreferredSharedMemoryCarveout, cudaLaunchAttributePriority,
-    cudaLaunchConfig_t, cudaStream_t, dim3, CudaError,
+    cudaDevAttrCooperativeLaunch, cudaDevAttrMultiProcessorCount, cudaHostFn_t, cudaKernel_t, cudaLaunchAttribute,
+    cudaLaunchAttributeCooperative, cudaLaunchAttributeIgnore, cudaLaunchAttributePreferredSharedMemoryCarveout,
+    cudaLaunchAttributePriority, cudaLaunchConfig_t, cudaStream_t, dim3, CudaError,
 };
 use tape::generated_operations as operation;
 
 use crate::call::{CudaResult, DefaultStream};
-use crate::module::{kernel_of, Kernel};
-use crate::{log, module, runtime, stream, work};
+use crate::module::kernel_of;
+use crate::{log, module, occupancy, runtime, stream, work};
 
 mod checks;
 mod configuration;
@@ -194,13 +192,21 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
     let signature = kernel.signature()?;
     let (grid, block) =
         ([launch.grid.x, launch.grid.y, launch.grid.z], [launch.block.x, launch.block.y, launch.block.z]);
-    check(kernel, signature, grid, block, &launch)?;
+    let bounds = Bounds {
+        max_threads: signature.limits.threads,
+        required_threads: signature.image.required_threads,
+        max_dynamic_shared: kernel.max_dynamic_shared(&signature.limits),
+    };
+    limits()?.check(grid, block, launch.shared_bytes, &bounds)?;
+    if launch.cooperative {
+        check_cooperative(func, grid, block, launch.shared_bytes)?;
+    }
     // SAFETY: the caller's promise.
-    let arguments = unsafe { Arguments::new(signature, args) }?;
+    let arguments = unsafe { Arguments::new(&signature.image, args) }?;
     let stream = stream::resolve(default, launch.stream)?;
     let function = kernel.function()?;
     work::defer(&stream, |w| {
-        let bytes = signature.parameter_bytes as usize;
+        let bytes = signature.image.parameter_bytes as usize;
         let shared = launch.shared_bytes as u32;
         operation::launch_with(w, function, stream.number, grid, block, shared, launch.cooperative, bytes, |buffer| {
             arguments.fill(buffer);
@@ -209,18 +215,27 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
 }
 
 #[inline]
-fn check(kernel: &Kernel, signature: &image::Kernel, grid: [u32; 3], block: [u32; 3], launch: &Launch) -> CudaResult {
+fn limits() -> CudaResult<&'static Limits> {
     static LIMITS: OnceLock<Limits> = OnceLock::new();
     let device = runtime::device()?;
-    let limits = LIMITS.get_or_init(|| Limits::of(device));
-    let bounds = Bounds {
-        max_threads: module::max_threads(signature, device),
-        required_threads: signature.required_threads,
-        max_dynamic_shared: module::max_dynamic_shared(kernel, signature, device),
-    };
-    limits.check(grid, block, launch.shared_bytes, &bounds)?;
-    if launch.cooperative && device.attribute(cudaDevAttrCooperativeLaunch) == Some(0) {
+    Ok(LIMITS.get_or_init(|| Limits::of(device)))
+}
+
+/// All blocks of a cooperative launch run at once, or none does.
+fn check_cooperative(func: *const c_void, grid: [u32; 3], block: [u32; 3], shared_bytes: usize) -> CudaResult {
+    let device = runtime::device()?;
+    if device.attribute(cudaDevAttrCooperativeLaunch) == Some(0) {
         return Err(CudaError::NOT_SUPPORTED);
+    }
+    let product = |extents: [u32; 3]| extents.iter().map(|extent| u64::from(*extent)).product::<u64>();
+    let threads = c_int::try_from(product(block)).map_err(|_| CudaError::INVALID_CONFIGURATION)?;
+    let mut resident: c_int = 0;
+    // SAFETY: a place for the number.
+    unsafe { occupancy::cudaOccupancyMaxActiveBlocksPerMultiprocessor(&mut resident, func, threads, shared_bytes) }?;
+    let multiprocessors = device.attribute(cudaDevAttrMultiProcessorCount).unwrap_or(1);
+    let most = u64::try_from(resident).unwrap_or(0) * u64::try_from(multiprocessors).unwrap_or(0);
+    if product(grid) > most {
+        return Err(CudaError::COOPERATIVE_LAUNCH_TOO_LARGE);
     }
     Ok(())
 }

@@ -15,7 +15,6 @@ mod device;
 mod error;
 mod event;
 #[rustfmt::skip]
-#[allow(clippy::enum_variant_names)]
 mod generated_exports;
 mod hostmem;
 mod launch;

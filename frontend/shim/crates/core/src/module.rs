@@ -9,8 +9,6 @@
 //!
 //! Source: CUDA runtime API, "Execution Control", "Memory Management" (symbols), "Library Management".
 
-#![allow(non_snake_case)]
-
 use std::ffi::{c_char, c_int, c_void};
 
 use abi::{
@@ -33,7 +31,7 @@ mod variable;
 pub use code::{forget_all, Module};
 pub use kernel::Kernel;
 pub use library::*;
-pub use resources::{max_dynamic_shared, max_threads, resources, Resources};
+pub use resources::resources;
 pub use variable::Variable;
 
 /// The kernel that the program means: a host stub's address, a `cudaKernel_t` or a `cudaFunction_t`.
@@ -105,7 +103,7 @@ pub unsafe fn cudaFuncGetParamInfo(
     paramSize: *mut usize,
 ) -> CudaResult {
     let signature = kernel_of(func)?.signature()?;
-    let parameter = signature.parameters.get(paramIndex).ok_or(CudaError::INVALID_VALUE)?;
+    let parameter = signature.image.parameters.get(paramIndex).ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: the program's promise; the size is optional.
     unsafe {
         give(paramOffset, parameter.offset as usize)?;
@@ -117,7 +115,7 @@ pub unsafe fn cudaFuncGetParamInfo(
 }
 
 pub unsafe fn cudaFuncGetParamCount(func: *const c_void, paramCount: *mut usize) -> CudaResult {
-    let count = kernel_of(func)?.signature()?.parameters.len();
+    let count = kernel_of(func)?.signature()?.image.parameters.len();
     // SAFETY: the program's promise.
     unsafe { give(paramCount, count) }
 }
@@ -168,8 +166,7 @@ pub unsafe fn cudaKernelSetAttributeForDevice(
 fn set_attribute(kernel: &Kernel, attribute: cudaFuncAttribute, value: c_int) -> CudaResult {
     let setting = match attribute {
         cudaFuncAttributeMaxDynamicSharedMemorySize => {
-            let most = resources::most_dynamic_shared(kernel)?;
-            if value < 0 || value as u64 > most {
+            if value < 0 || value as u64 > kernel.signature()?.limits.dynamic_shared_optin {
                 return Err(CudaError::INVALID_VALUE);
             }
             &kernel.max_dynamic_shared

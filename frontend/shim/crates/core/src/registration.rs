@@ -9,7 +9,7 @@
 //! `atexit`, or from the destructor of a library that is closed.
 
 // The parameters are the compilers' and NVIDIA's to choose.
-#![allow(non_snake_case, clippy::too_many_arguments)]
+#![allow(clippy::too_many_arguments)]
 
 use std::collections::HashSet;
 use std::ffi::{c_char, c_int, c_void, CStr};

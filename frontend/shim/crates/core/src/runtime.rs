@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Rela
 use std::sync::OnceLock;
 
 use abi::CudaError;
-use client::{Config, DeviceDescription, HelloInfo, Session, Welcome};
+use client::{Config, DeviceDescription, HelloInfo, Session};
 
 use crate::call::CudaResult;
 use crate::{lifecycle, registration};
@@ -73,11 +73,6 @@ pub fn opened_session() -> Option<&'static Session> {
 #[inline]
 pub fn any_session() -> Option<&'static Session> {
     OPENED.get().and_then(|opened| opened.as_ref().ok()).map(|opened| &opened.session)
-}
-
-/// What the host said when the session was opened (opens it if it was not).
-pub fn welcome() -> CudaResult<&'static Welcome> {
-    Ok(session()?.welcome())
 }
 
 /// All devices of the session, in CUDA's order. At least one.

@@ -11,20 +11,28 @@ use abi::CudaError;
 use tape::generated_operations as operation;
 
 use super::code::{epoch, Minted, Module};
+use super::resources::{self, Limits};
 use crate::call::CudaResult;
 use crate::log;
-use crate::runtime::HandleKind;
+use crate::runtime::{self, HandleKind};
 use crate::work;
 
 #[derive(Debug)]
 pub struct Kernel {
     pub module: &'static Module,
     name: CString,
-    signature: OnceLock<CudaResult<image::Kernel>>,
+    signature: OnceLock<CudaResult<Signature>>,
     minted: Minted,
     pub max_dynamic_shared: Setting,
     pub carveout: Setting,
     pub non_portable_clusters: Setting,
+}
+
+/// How its parameters lie, and what a launch of it may ask for.
+#[derive(Debug)]
+pub struct Signature {
+    pub image: image::Kernel,
+    pub limits: Limits,
 }
 
 /// A function attribute that the program set; a device reset forgets it.
@@ -71,7 +79,7 @@ impl Kernel {
     /// # Errors
     /// cudaErrorInvalidDeviceFunction when the image has no such kernel, or one whose parameters are not known; the module's error otherwise.
     #[inline]
-    pub fn signature(&self) -> CudaResult<&image::Kernel> {
+    pub fn signature(&self) -> CudaResult<&Signature> {
         match self.signature.get() {
             Some(Ok(signature)) => Ok(signature),
             _ => self.find_signature(),
@@ -79,13 +87,13 @@ impl Kernel {
     }
 
     #[cold]
-    fn find_signature(&self) -> CudaResult<&image::Kernel> {
+    fn find_signature(&self) -> CudaResult<&Signature> {
         // Outside the cell: a session that is not there (any more) is no property of the kernel.
-        let contents = self.module.contents()?;
+        let (contents, device) = (self.module.contents()?, runtime::device()?);
         let found = self.signature.get_or_init(|| {
             let name = self.name.to_string_lossy();
             match contents.kernels.get(name.as_ref()) {
-                Some(Ok(kernel)) => Ok(kernel.clone()),
+                Some(Ok(kernel)) => Ok(Signature { image: kernel.clone(), limits: resources::limits(kernel, device) }),
                 Some(Err(reason)) => {
                     log::error(format_args!("kernel {name}: its parameters are not understood ({reason})"));
                     Err(CudaError::INVALID_DEVICE_FUNCTION)
@@ -97,6 +105,12 @@ impl Kernel {
             }
         });
         found.as_ref().map_err(|error| *error)
+    }
+
+    /// The most dynamic shared memory that a launch may ask for now.
+    #[inline]
+    pub fn max_dynamic_shared(&self, limits: &Limits) -> u64 {
+        self.max_dynamic_shared.get().map_or(limits.dynamic_shared, |set| set.max(0) as u64)
     }
 
     /// Its handle on the tape, opened now if it was not.
