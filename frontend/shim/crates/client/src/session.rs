@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tape::{operations, Writer};
 
-/// At exit: how long to wait while the host acknowledges nothing.
-const FINISH_STALL: Duration = Duration::from_secs(10);
+/// At exit: how long to wait while the host acknowledges nothing, or another thread does not get on with sending.
+const FINISH_STALL: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(10) };
 /// At exit: how long to wait for the host to end the stream after the goodbye.
 const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 
@@ -129,6 +129,7 @@ impl Session {
         let mode = hello.mode;
         let (shared, welcome) = transport::open(config, hello)?;
         shared.counters.round_trips.add(1);
+        log::info(format_args!("session {} with {}, mode {}", welcome.session, shared.endpoint, mode.as_str()));
         Ok(Self { shared, welcome, mode, report: config.report.clone(), opened })
     }
 
@@ -357,20 +358,22 @@ impl Shared {
     }
 
     fn finish(&self) {
-        let stalled = {
-            let mut outbox = self.outbox.lock();
-            let patience = Patience::Until(Instant::now() + FINISH_STALL);
-            outbox.send(None, patience, &self.ledger, &self.counters) == Sent::NoCredit
-        };
-        let done = !stalled && self.ledger.drain(FINISH_STALL);
+        let deadline = Instant::now() + FINISH_STALL;
+        // The lock may be held by a thread that waits for credit, or by this one, interrupted by a signal whose handler exits.
+        let sent = self.outbox.try_lock_until(deadline).is_some_and(|mut outbox| {
+            outbox.send(None, Patience::Until(deadline), &self.ledger, &self.counters) == Sent::Yes
+        });
+        let done = sent && self.ledger.drain(FINISH_STALL);
         if !done && self.status.get() == Phase::Finishing {
             log::error(format_args!(
-                "the host at {} has not finished the last work after {} s: leaving it",
+                "the host at {} has not finished the last work: leaving it after {} s without progress",
                 self.endpoint,
                 FINISH_STALL.as_secs()
             ));
         }
-        self.outbox.lock().close(done, &self.counters);
+        if let Some(mut outbox) = self.outbox.try_lock_until(deadline) {
+            outbox.close(done, &self.counters);
+        }
         let _ = self.status.step(Phase::Finishing, Phase::Finished) || self.status.step(Phase::Dead, Phase::Finished);
         if done {
             self.ledger.wait_closed(GOODBYE_WAIT);

@@ -17,11 +17,12 @@ use crate::{log, Config, Endpoint, Welcome};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use prost::Message;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{mpsc, Arc};
 use std::time::Instant;
-use std::{fmt, io, thread};
+use std::{fmt, thread};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
@@ -130,7 +131,7 @@ impl Task {
         socket: RawFd,
     ) -> Shared {
         let limits = Limits {
-            group_bytes: self.config.group_bytes.max(1),
+            group_bytes: self.config.group_bytes.clamp(1, usize::try_from(welcome.credit_bytes).unwrap_or(usize::MAX)),
             message_bytes: welcome.message_bytes as usize,
             age: self.config.age,
         };
@@ -280,10 +281,17 @@ pub(crate) fn describe(status: &Status) -> String {
     }
 }
 
-fn root_cause(error: &dyn std::error::Error) -> String {
+fn root_cause(error: &(dyn std::error::Error)) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    cause.to_string()
+    let text = cause.to_string();
+    // HTTP/2's words for it, which carry no kind of error that could be asked for.
+    let ended = ["broken pipe", "connection reset", "unexpected end of file"].iter().any(|words| text.contains(words));
+    if ended {
+        "the host closed the connection".to_owned()
+    } else {
+        text
+    }
 }

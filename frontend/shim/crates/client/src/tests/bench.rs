@@ -1,4 +1,5 @@
-//! Costs, printed: `cargo test --release -p client -- --ignored --nocapture bench`. Nothing is asserted about time.
+//! Costs, printed; nothing is asserted about time. Against the fake host, or the one that FARLANE_HOST names:
+//! `cargo test --release -p client -- --ignored --nocapture --test-threads 1 bench`
 
 use super::fake_host::{Behaviour, FakeHost};
 use super::hello;
@@ -6,6 +7,8 @@ use crate::{Config, Destination, Mode, Session};
 use std::time::{Duration, Instant};
 use tape::operations;
 use tape::Writer;
+
+const SIZE: usize = 64 << 20;
 
 fn launch(w: &mut Writer) {
     operations::launch(w, 16, 1, [64, 1, 1], [256, 1, 1], 0, false, &[0x5a; 32]);
@@ -15,15 +18,36 @@ fn per(what: &str, count: u32, took: Duration) {
     println!("{what}: {:.3} us", took.as_secs_f64() * 1e6 / f64::from(count));
 }
 
-fn session(host: &FakeHost, mode: Mode) -> Session {
-    let mut config = Config::new(host.endpoint());
-    config.mode = mode;
-    Session::open(&config, hello(mode)).expect("opens")
+/// A session with `SIZE` bytes at the start of its window.
+fn session(config: &Config) -> (Session, u64) {
+    let session = Session::open(config, hello(Mode::Calls)).expect("opens");
+    let base = session.welcome().window_base;
+    session.defer(|w| operations::allocate(w, base, SIZE as u64)).expect("alive");
+    (session, base)
+}
+
+/// Runs the measurement on every kind of connection.
+fn on_hosts(measure: impl Fn(&str, &Session, u64)) {
+    if let Ok(config) = Config::from_env() {
+        let (session, base) = session(&config);
+        measure(&config.endpoint.to_string(), &session, base);
+        return;
+    }
+    for (name, host) in
+        [("tcp", FakeHost::start(Behaviour::default())), ("unix", FakeHost::start_unix(Behaviour::default()))]
+    {
+        let (session, base) = session(&Config::new(host.endpoint()));
+        measure(name, &session, base);
+    }
+}
+
+fn synchronize(session: &Session) {
+    assert_eq!(session.request(operations::device_synchronize).map(|answer| answer.error), Ok(0));
 }
 
 #[test]
 #[ignore = "a measurement"]
-fn enqueue() {
+fn encode() {
     const COUNT: u32 = 1_000_000;
     let mut writer = Writer::with_capacity(1 << 20);
     let start = Instant::now();
@@ -34,76 +58,79 @@ fn enqueue() {
         }
     }
     per("encode a launch, no session", COUNT, start.elapsed());
+}
 
-    let host = FakeHost::start_unix(Behaviour::default());
-    let session = session(&host, Mode::Calls);
-    let mut costs: Vec<Duration> = Vec::with_capacity(100_000);
-    let start = Instant::now();
-    for _ in 0..10_000 {
-        session.defer(launch).expect("alive");
-    }
-    session.request(operations::device_synchronize).expect("alive");
-    per("10000 launches and a synchronize, per launch", 10_000, start.elapsed());
-    for _ in 0..100_000 {
-        let start = Instant::now();
-        session.defer(launch).expect("alive");
-        costs.push(start.elapsed());
-    }
-    costs.sort_unstable();
-    for percent in [50, 90, 99] {
-        println!("launch, {percent}th percentile: {:?}", costs[costs.len() * percent / 100]);
-    }
-    session.request(operations::device_synchronize).expect("alive");
+#[test]
+#[ignore = "a measurement"]
+fn enqueue() {
+    on_hosts(|name, session, base| {
+        // Like a launch in size.
+        let work = |w: &mut Writer| {
+            operations::memset(w, base, 0, 16, 1, 0, 1, 1);
+            operations::stream_wait_event(w, 1, 1);
+        };
+        synchronize(session);
+        for count in [10_000, 100_000] {
+            let mut costs: Vec<Duration> = Vec::with_capacity(count);
+            let start = Instant::now();
+            for _ in 0..count {
+                let start = Instant::now();
+                session.defer(work).expect("alive");
+                costs.push(start.elapsed());
+            }
+            let enqueued = start.elapsed();
+            let _ = session.request(operations::device_synchronize).expect("alive");
+            let finished = start.elapsed();
+            costs.sort_unstable();
+            let percentile = |percent| costs[count * percent / 100];
+            println!("{name}: {count} calls, one: {:?} median, {:?} 99th percentile", percentile(50), percentile(99));
+            per(&format!("{name}: {count} calls, each on average"), count as u32, enqueued);
+            per(&format!("{name}: {count} calls and a synchronize, each"), count as u32, finished);
+        }
+    });
 }
 
 #[test]
 #[ignore = "a measurement"]
 fn latency() {
     const COUNT: u32 = 5_000;
-    for (name, host) in
-        [("tcp", FakeHost::start(Behaviour::default())), ("unix", FakeHost::start_unix(Behaviour::default()))]
-    {
-        let session = session(&host, Mode::Calls);
-        for (what, launches) in [("synchronize", 0), ("launch + synchronize", 1)] {
+    on_hosts(|name, session, base| {
+        for (what, calls) in [("synchronize", 0), ("call + synchronize", 1)] {
             let start = Instant::now();
             for _ in 0..COUNT {
-                for _ in 0..launches {
-                    session.defer(launch).expect("alive");
+                for _ in 0..calls {
+                    session.defer(|w| operations::memset(w, base, 0, 16, 1, 0, 1, 1)).expect("alive");
                 }
-                session.request(operations::device_synchronize).expect("alive");
+                synchronize(session);
             }
             per(&format!("{name}: {what}"), COUNT, start.elapsed());
         }
-    }
+    });
 }
 
 #[test]
 #[ignore = "a measurement"]
 fn bulk() {
-    const SIZE: usize = 64 << 20;
-    for (name, host) in
-        [("tcp", FakeHost::start(Behaviour::default())), ("unix", FakeHost::start_unix(Behaviour::default()))]
-    {
-        let session = session(&host, Mode::Calls);
+    on_hosts(|name, session, base| {
         let mut memory = vec![1_u8; SIZE];
         let rate = |took: Duration| SIZE as f64 / took.as_secs_f64() / 1e9;
         for _ in 0..3 {
             let start = Instant::now();
-            for piece in memory.chunks(1 << 20) {
-                let width = piece.len() as u64;
-                session.defer(|w| operations::write(w, 0, width, width, 1, 1, piece)).expect("alive");
+            for (index, piece) in memory.chunks(1 << 20).enumerate() {
+                let (address, width) = (base + ((index as u64) << 20), piece.len() as u64);
+                session.defer(|w| operations::write(w, address, width, width, 1, 1, piece)).expect("alive");
             }
-            session.request(operations::device_synchronize).expect("alive");
+            synchronize(session);
             println!("{name}: 64 MiB up: {:.2} GB/s", rate(start.elapsed()));
-            host.seen.lock().records.clear();
         }
         for _ in 0..3 {
             let start = Instant::now();
             let destination = Destination { ptr: memory.as_mut_ptr(), pitch: SIZE, width: SIZE, height: 1 };
+            let size = SIZE as u64;
             // SAFETY: the destination is `memory`.
-            unsafe { session.read(destination, |w, s| operations::read(w, 0, SIZE as u64, SIZE as u64, 1, 1, s)) }
+            unsafe { session.read(destination, |w, slot| operations::read(w, base, size, size, 1, 1, slot)) }
                 .expect("alive");
             println!("{name}: 64 MiB down: {:.2} GB/s", rate(start.elapsed()));
         }
-    }
+    });
 }

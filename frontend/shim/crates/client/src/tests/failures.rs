@@ -84,6 +84,38 @@ fn a_host_that_ends_the_stream_with_a_status_is_dead() {
     assert_dead(&session);
 }
 
+#[test]
+fn a_host_that_stalls_does_not_hold_up_the_exit() {
+    let mut behaviour = Behaviour::default();
+    behaviour.welcome.credit_bytes = tape::MAX_RECORD_BYTES as u64;
+    let host = FakeHost::start(behaviour);
+    host.gate.send_replace(false);
+    let session = open(&host, Mode::Calls);
+    session.defer(|w| operations::free(w, 1)).expect("deferred");
+    let start = Instant::now();
+    session.finish(&CallSummary::default());
+    assert!(start.elapsed() < Duration::from_secs(2));
+    assert_eq!(host.seen.lock().goodbyes, 0, "the work is not done");
+
+    // Nor does a thread that waits for credit, and so holds the lock that the exit wants.
+    let session = open(&host, Mode::Calls);
+    let data = vec![0; 1 << 20];
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| loop {
+            if let Err(failure) = session.defer(|w| operations::module_chunk(w, &data)) {
+                return failure;
+            }
+        });
+        eventually("the first group arrives", || host.seen.lock().messages.len() == 2);
+        std::thread::sleep(Duration::from_millis(10));
+        let start = Instant::now();
+        session.finish(&CallSummary::default());
+        assert!(start.elapsed() < Duration::from_secs(2));
+        host.gate.send_replace(true);
+        assert_eq!(writer.join().expect("no panic"), Failure::Cuda { code: 4, sticky: false });
+    });
+}
+
 /// A READ of two rows of four bytes, sixteen apart, against made-up results.
 fn read_made_up(results: Vec<u8>) -> (Result<(), Failure>, Vec<u8>, Session) {
     let host = FakeHost::start(Behaviour { results: Some(results), ..Behaviour::default() });
