@@ -10,9 +10,17 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from farlane.frontend.devtools.releases import (
+    RELEASES,
+    Release,
+    compile_c,
+    enumeration,
+    preprocessed,
+    prototypes,
+    release,
+    spelled,
+)
 from farlane_codegen import api_table, errors_table, tape_table
-
-from .nvidia import RELEASES, Release, compile_c, enumeration, preprocessed, prototypes, release, spelled
 
 pytestmark = pytest.mark.native
 

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 from farlane.frontend import shim_library
+from farlane.frontend.devtools.releases import compile_c, release
 from farlane_codegen import api_table, rust_exports, tape_table
-
-from .nvidia import compile_c, release
 
 ROOT = Path(__file__).resolve().parents[3]
 MAJORS = {"12": "12.9.79", "13": "13.5.37"}

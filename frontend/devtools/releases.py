@@ -53,9 +53,22 @@ def _wheel(requirement: str) -> Path:
 def compile_c(source: str, release_: Release, output: Path, *options: str) -> None:
     """Compiles a C program with the release's headers."""
     include = [f"-I{folder}" for folder in release_.include]
-    command = ["cc", "-xc", "-Wall", "-Werror", *include, "-o", str(output), "-", "-xnone", *options]
+    command = [
+        "cc",
+        "-xc",
+        "-Wall",
+        "-Werror",
+        "-Wno-deprecated-declarations",
+        *include,
+        "-o",
+        str(output),
+        "-",
+        "-xnone",
+        *options,
+    ]
     done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    if done.returncode != 0:
+        raise RuntimeError(f"cc failed:\n{done.stderr}")
 
 
 @functools.cache
@@ -89,7 +102,8 @@ def prototypes(version: str) -> dict[str, tuple[str, list[str]]]:
 def _type(argument: str) -> str:
     """`struct cudaDeviceProp *prop` -> `cudaDeviceProp *`."""
     match = re.fullmatch(r"(.*?[\s*])\w+(\[\])?", argument.strip(), re.DOTALL)
-    assert match, argument
+    if match is None:
+        raise ValueError(f"no argument of a prototype: {argument!r}")
     return spelled(match.group(1) + ("*" if match.group(2) else ""))
 
 
@@ -102,5 +116,6 @@ def spelled(c_type: str) -> str:
 def enumeration(version: str, name: str) -> dict[str, int]:
     """The enumerators of an enumeration with their values."""
     body = re.search(rf"enum\s+(?:__attribute__\(\([^)]*\)\)\s*)*{name}\s*\{{([^}}]*)\}}", preprocessed(version))
-    assert body, name
+    if body is None:
+        raise ValueError(f"CUDA {version} has no enumeration {name}")
     return {enumerator: int(value, 0) for enumerator, value in re.findall(r"(\w+)\s*=\s*(\w+)", body.group(1))}
