@@ -1,0 +1,78 @@
+"""What the benchmarks of the path share: hosts, guests, bare sockets, medians over several runs.
+
+Numbers of one line come from one run of the same machine: a measure is printed beside its reference, as a ratio, and
+the runs of the two alternate, so that what else the machine does hits both.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import socket
+import statistics
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from farlane.frontend import report as reports
+from farlane.frontend.devtools.guest import Guest
+from farlane.frontend.devtools.programs import Build, compile_program
+from farlane.frontend.devtools.toolchain import cache_folder, install
+from farlane.frontend.embedded import EmbeddedHost
+
+PROGRAMS = Path(__file__).parent / "programs"
+TRANSPORTS = ("unix", "tcp")
+RUNS = 5
+
+Numbers = Mapping[str, float]
+
+
+@functools.cache
+def guest_program() -> str:
+    return str(compile_program(install("13.0"), [PROGRAMS / "guest.cu"], "guest", Build()))
+
+
+@functools.cache
+def socket_program() -> str:
+    output = cache_folder() / "bench-socket"
+    subprocess.run(["c++", "-O2", "-o", str(output), str(PROGRAMS / "socket.cpp")], check=True)
+    return str(output)
+
+
+@contextmanager
+def host(device: str) -> Iterator[dict[str, Guest]]:
+    """A host on both transports; the guests by transport."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        tcp = f"grpc://127.0.0.1:{probe.getsockname()[1]}"
+    with EmbeddedHost(device, extra=("--listen", tcp)) as serving:
+        yield {"unix": Guest(serving.url), "tcp": Guest(tcp)}
+
+
+def measure(guest: Guest, mode: str, *arguments: str) -> tuple[Numbers, reports.Report]:
+    """Runs the guest program once; its numbers and the shim's report."""
+    outcome = guest.run([guest_program(), *arguments], mode, timeout=600)
+    if outcome.status:
+        raise SystemExit(f"the guest failed (status {outcome.status}): {outcome.stderr}")
+    return json.loads(outcome.stdout), outcome.report
+
+
+def numbers(guest: Guest, mode: str, *arguments: str) -> Numbers:
+    return measure(guest, mode, *arguments)[0]
+
+
+def exchange(transport: str, up: int, down: int, rounds: int) -> Numbers:
+    """A bare exchange of so many bytes between two processes."""
+    command = [socket_program(), transport, str(up), str(down), str(rounds)]
+    found: Numbers = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return found
+
+
+def medians(runs: Sequence[Callable[[], Numbers]]) -> list[Numbers]:
+    """Runs each of them `RUNS` times, in turn; the median of every number."""
+    results: list[list[Numbers]] = [[] for _ in runs]
+    for _ in range(RUNS):
+        for run, found in zip(runs, results, strict=True):
+            found.append(run())
+    return [{name: statistics.median(result[name] for result in found) for name in found[0]} for found in results]

@@ -1,0 +1,120 @@
+// What the benchmarks run in the guest. Prints one line of JSON: medians in microseconds.
+//   guest launch COUNT          COUNT launches of a kernel with four arguments, then one synchronize
+//   guest latency ROUNDS        launch + synchronize, and a copy of 4 bytes to the host, one at a time
+//   guest copies BYTES ROUNDS   copies of BYTES to the device (waited for) and to the host
+// Beside each: the same thing without a device, in this process (an append of a launch's bytes, memcpy).
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#define OK(call)                                                                                           \
+    do {                                                                                                   \
+        cudaError_t got = (call);                                                                          \
+        if (got != cudaSuccess) {                                                                          \
+            std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(got));            \
+            std::exit(1);                                                                                  \
+        }                                                                                                  \
+    } while (0)
+
+__global__ void four(int *a, int *b, float scale, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) b[i] = int(a[i] * scale);
+}
+
+static double now() {
+    using clock = std::chrono::steady_clock;
+    return std::chrono::duration<double, std::micro>(clock::now().time_since_epoch()).count();
+}
+
+static double median(std::vector<double> values) {
+    if (values.empty()) return 0;
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    return values[values.size() / 2];
+}
+
+// The median over batches of the mean time of one call; single calls are too short for the clock.
+template <typename Call>
+static double median_of_batches(int count, int batch, Call call) {
+    std::vector<double> times;
+    for (int done = 0; done < count; done += batch) {
+        double start = now();
+        for (int i = 0; i < batch; ++i) call();
+        times.push_back((now() - start) / batch);
+    }
+    return median(times);
+}
+
+// A launch writes 80 bytes of record; this only writes them.
+struct Tape {
+    std::vector<char> bytes = std::vector<char>(1 << 20);
+    size_t at = 0;
+    __attribute__((noinline)) void append(const void *data, size_t size) {
+        if (at + size > bytes.size()) at = 0;
+        std::memcpy(&bytes[at], data, size);
+        at += size;
+    }
+};
+
+static void launch(int count) {
+    int *a, *b;
+    OK(cudaMalloc(&a, 4096));
+    OK(cudaMalloc(&b, 4096));
+    four<<<1, 32>>>(a, b, 1.0f, 32);  // opens the module
+    OK(cudaDeviceSynchronize());
+    double start = now();
+    double each = median_of_batches(count, 100, [&] { four<<<1, 32>>>(a, b, 1.0f, 32); });
+    OK(cudaDeviceSynchronize());
+    double amortised = (now() - start) / std::max(count, 1);
+    Tape tape;
+    char record[80] = {1};
+    double append = median_of_batches(count, 100, [&] { tape.append(record, sizeof record); });
+    std::printf("{\"launch\": %.4f, \"amortised\": %.4f, \"append\": %.4f}\n", each, amortised, append);
+}
+
+static void latency(int rounds) {
+    int *a, *b, value = 0;
+    OK(cudaMalloc(&a, 4096));
+    OK(cudaMalloc(&b, 4096));
+    OK(cudaMemset(a, 0, 4096));
+    auto synchronize = [&] {
+        four<<<1, 32>>>(a, b, 1.0f, 32);
+        OK(cudaDeviceSynchronize());
+    };
+    auto copy = [&] { OK(cudaMemcpy(&value, b, 4, cudaMemcpyDeviceToHost)); };
+    for (int i = 0; i < rounds / 10; ++i) synchronize(), copy();
+    double launched = median_of_batches(rounds, 1, synchronize), copied = median_of_batches(rounds, 1, copy);
+    std::printf("{\"launch_synchronize\": %.4f, \"copy_4_bytes\": %.4f}\n", launched, copied);
+}
+
+static void copies(size_t bytes, int rounds) {
+    char *device;
+    OK(cudaMalloc(&device, bytes));
+    std::vector<char> one(bytes, 1), two(bytes, 2);
+    auto to_device = [&] {
+        OK(cudaMemcpy(device, one.data(), bytes, cudaMemcpyHostToDevice));
+        OK(cudaDeviceSynchronize());
+    };
+    auto to_host = [&] { OK(cudaMemcpy(two.data(), device, bytes, cudaMemcpyDeviceToHost)); };
+    auto plain = [&] {
+        std::memcpy(two.data(), one.data(), bytes);
+        asm volatile("" ::"r"(two.data()) : "memory");
+    };
+    to_device(), to_host(), plain();
+    double up = median_of_batches(rounds, 1, to_device), down = median_of_batches(rounds, 1, to_host);
+    double memcpy_time = median_of_batches(rounds, 1, plain);
+    std::printf("{\"to_device\": %.4f, \"to_host\": %.4f, \"memcpy\": %.4f}\n", up, down, memcpy_time);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3 && !std::strcmp(argv[1], "launch")) launch(std::atoi(argv[2]));
+    else if (argc == 3 && !std::strcmp(argv[1], "latency")) latency(std::atoi(argv[2]));
+    else if (argc == 4 && !std::strcmp(argv[1], "copies")) copies(std::atol(argv[2]), std::atoi(argv[3]));
+    else return 2;
+    return 0;
+}
