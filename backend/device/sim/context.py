@@ -1,11 +1,14 @@
 """One session's share of the simulated device.
 
 Owns the session's memory, modules, streams and events, and the time its work has taken. Every method runs its work to
-the end before it returns, in the caller's order. One thread at a time; `interrupt` alone may come from another.
+the end before it returns, in the caller's order. One thread at a time; `interrupt` alone may come from another, and
+`close`, which then interrupts and waits.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +25,9 @@ INVALID_RESOURCE_HANDLE = 400
 
 _MAX_DYNAMIC_SHARED = 8  # cudaFuncAttributeMaxDynamicSharedMemorySize
 _LIMIT_STACK_SIZE = 0  # cudaLimitStackSize
+_CLOSE_SECONDS = 30.0
+
+_log = logging.getLogger(__name__)
 
 
 class SimContext(Context):
@@ -38,6 +44,7 @@ class SimContext(Context):
         self._on_close = on_close
         self._closed = False
         self._interrupted = False
+        self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
         self._memory = Memory(quota)
         self.window: Window = self._memory.guest
         self._begin()
@@ -54,7 +61,12 @@ class SimContext(Context):
             self._closed = True
             self._launcher.interrupt()  # whatever is tried later is refused
             self._end_modules()
-            self._memory.close()
+            if self._working.acquire(timeout=_CLOSE_SECONDS):
+                self._memory.close()
+                self._working.release()
+            else:
+                # Memory that a thread still works on must stay where it is.
+                _log.error("a session's work does not end; its memory is not given back")
             self._on_close(self)
 
     def reset(self) -> None:
@@ -81,15 +93,17 @@ class SimContext(Context):
 
     def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:
         self._timeline.check_stream(stream)
-        started = time.monotonic_ns()
-        self._memory.set(rows, value, element)
-        self.device_nanoseconds += time.monotonic_ns() - started
+        with self._working:
+            started = time.monotonic_ns()
+            self._memory.set(rows, value, element)
+            self.device_nanoseconds += time.monotonic_ns() - started
 
     def write(self, rows: Rows, data: memoryview, stream: Any) -> None:
         self._timeline.check_stream(stream)
-        started = time.monotonic_ns()
-        self._memory.write(rows, data)
-        self.device_nanoseconds += time.monotonic_ns() - started
+        with self._working:
+            started = time.monotonic_ns()
+            self._memory.write(rows, data)
+            self.device_nanoseconds += time.monotonic_ns() - started
 
     def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:
         """A piece may show device memory itself: use it before the next call to this context."""
@@ -98,15 +112,17 @@ class SimContext(Context):
 
     def copy(self, destination: Rows, source: Rows, stream: Any) -> None:
         self._timeline.check_stream(stream)
-        started = time.monotonic_ns()
-        self._memory.copy(destination, source)
-        self.device_nanoseconds += time.monotonic_ns() - started
+        with self._working:
+            started = time.monotonic_ns()
+            self._memory.copy(destination, source)
+            self.device_nanoseconds += time.monotonic_ns() - started
 
     def _timed(self, pieces: Iterator[memoryview]) -> Iterator[memoryview | bytes]:
-        while not self._closed:
-            started = time.monotonic_ns()
-            piece = next(pieces, None)
-            self.device_nanoseconds += time.monotonic_ns() - started
+        while True:
+            with self._working:
+                started = time.monotonic_ns()
+                piece = None if self._closed else next(pieces, None)
+                self.device_nanoseconds += time.monotonic_ns() - started
             if piece is None:
                 return
             yield piece
@@ -139,7 +155,8 @@ class SimContext(Context):
 
     def launch(self, function: SimFunction, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
         self._timeline.check_stream(stream)
-        self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
+        with self._working:
+            self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
 
     # Streams and events -----------------------------------------------------------------------------------------
     def default_stream(self, number: int) -> Any:

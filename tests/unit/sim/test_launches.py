@@ -244,6 +244,25 @@ def test_interrupt_ends_a_kernel_that_never_would(program: Program) -> None:
     assert refused(program, "nothing").sticky
 
 
+def test_closing_from_another_thread_ends_a_running_kernel_first(device: SimDevice) -> None:
+    program = Program(device)
+    flag = program.allocate(4096)
+    caught: list[int] = []
+
+    def run() -> None:
+        try:
+            program.launch("spin", pack("Q", flag), grid=64, block=128)
+        except CudaError as error:
+            caught.append(error.code)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.1)
+    program.context.close()
+    thread.join(10)
+    assert caught == [719]
+
+
 def test_sessions_launch_at_the_same_time(device: SimDevice) -> None:
     failures: list[str] = []
 
