@@ -28,16 +28,17 @@ T = TypeVar("T")
 
 
 class Poison:
-    """What a handle holds when making its object failed."""
+    """What a handle holds when making its object failed: not the exception, which would keep its frames and the message that
+    they were replaying alive for as long as the handle."""
 
-    __slots__ = ("error",)
+    __slots__ = ("code", "message")
 
     def __init__(self, error: CudaError) -> None:
-        self.error = error
+        self.code = error.code
+        self.message = error.message
 
-    def exception(self, kind: str, handle: int) -> CudaError:
-        """A fresh exception: raising one object twice would grow its traceback for the session's whole life."""
-        return CudaError(self.error.code, f"{kind} {handle} could not be made: {self.error.message}")
+    def exception(self, what: str) -> CudaError:
+        return CudaError(self.code, f"{what} could not be made: {self.message}")
 
 
 class Reservation(Generic[T]):
@@ -98,7 +99,7 @@ class HandleTable(Generic[T]):
         except KeyError:
             raise self._unknown(handle) from None
         if isinstance(value, Poison):
-            raise value.exception(self.kind, handle)
+            raise value.exception(f"{self.kind} {handle}")
         return value
 
     def release(self, handle: int) -> T | None:

@@ -54,7 +54,8 @@ _HOST_ONLY = frozenset(
 class Replay:
     """The replay of one session. One thread at a time."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, name: str, resources: Resources) -> None:
+        self.name = name
         self.resources = resources
         self.sticky: CudaError | None = None
         self._deferred: CudaError | None = None  # the first error that nobody was told yet
@@ -97,7 +98,7 @@ class Replay:
                 raise
             except Exception as error:
                 length, operation, _ = self._header(buffer, at, end)
-                self._failed(operation, to_cuda(error, operation.name), buffer, at)
+                self._failed(operation, to_cuda(error, f"session {self.name}: {operation.name}"), buffer, at)
                 at += length
 
     @property
@@ -186,11 +187,14 @@ class Replay:
         if error.sticky and self.sticky is None:
             self.sticky = CudaError(error.code, f"{operation.name}: {error.message}", sticky=True)
             self.resources.launches.clear()
-            log.warning("%s: %s (error %d): the session is lost", operation.name, error.message, error.code)
+            log.warning(
+                "session %s: %s: %s (error %d): the session is lost",
+                self.name, operation.name, error.message, error.code,
+            )  # fmt: skip
         if operation.slot_at is None:
             if self._deferred is None:
                 self._deferred = CudaError(error.code, f"{operation.name}: {error.message}", sticky=error.sticky)
-                log.info("%s: %s (error %d)", operation.name, error.message, error.code)
+                log.info("session %s: %s: %s (error %d)", self.name, operation.name, error.message, error.code)
             return
         slot = operation.slot(buffer, at)
         if self._deferred is not None and self._deferred.sticky:
@@ -240,5 +244,5 @@ class Replay:
         unfinished, self._unfinished = self._unfinished, None
         if unfinished is not None:
             for _ in unfinished:
-                log.error("READ: the device yielded more than was asked for")
+                log.error("session %s: READ: the device yielded more than was asked for", self.name)
                 break

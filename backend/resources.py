@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, Context, CudaError, LaunchShape
-from farlane.backend.errors import INVALID_VALUE
-from farlane.backend.handles import HandleTable
+from farlane.backend.errors import INVALID_VALUE, ProtocolError
+from farlane.backend.handles import LIVE_LIMIT, HandleTable, Poison
 from farlane.backend.images import SessionImages
 
 log = logging.getLogger("farlane.session")
@@ -46,15 +46,17 @@ class PoisonedRanges:
 
     def __init__(self) -> None:
         self._starts: list[int] = []
-        self._ranges: dict[int, tuple[int, CudaError]] = {}
+        self._ranges: dict[int, tuple[int, Poison]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._starts)
 
     def add(self, address: int, size: int, error: CudaError) -> None:
+        if len(self._starts) >= LIVE_LIMIT:
+            raise ProtocolError(f"{LIVE_LIMIT} refused allocations, none of them freed")
         if address not in self._ranges:
             bisect.insort(self._starts, address)
-        self._ranges[address] = (address + size, error)
+        self._ranges[address] = (address + size, Poison(error))
 
     def remove(self, address: int) -> bool:
         if self._ranges.pop(address, None) is None:
@@ -67,9 +69,9 @@ class PoisonedRanges:
         if index < 0:
             return
         start = self._starts[index]
-        end, error = self._ranges[start]
+        end, poison = self._ranges[start]
         if address < end:
-            raise CudaError(error.code, f"the allocation at {start:#x} could not be made: {error.message}")
+            raise poison.exception(f"the allocation at {start:#x}")
 
     def clear(self) -> None:
         self._starts.clear()

@@ -45,7 +45,7 @@ class Session:
     def __init__(self, name: str, resources: Resources) -> None:
         self.name = name
         self.resources = resources
-        self._replay = Replay(resources)
+        self._replay = Replay(name, resources)
         self._group = 1
         self._group_bytes = 0
         self._closed = False

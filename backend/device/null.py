@@ -24,6 +24,7 @@ _INVALID_RESOURCE_HANDLE = 400
 _DISABLE_TIMING = 2  # cudaEventDisableTiming
 
 _ALIGNMENT = 256
+_ALLOCATIONS = 1 << 22  # bounds what a session can make the host remember
 _PIECE = 1 << 20
 _ZEROS = memoryview(bytes(_PIECE))
 # Session windows lie above every user address of today's machines, each in a slot of its own: [base, base + half) for
@@ -87,6 +88,8 @@ class NullContext(Context):
             raise CudaError(_INVALID_VALUE, f"an allocation of {size} bytes at {address:#x}")
         if self._used + size > self.quota:
             raise CudaError(_MEMORY_ALLOCATION, f"{size} bytes more than {self._used} exceed the quota of {self.quota}")
+        if len(self._starts) >= _ALLOCATIONS:
+            raise CudaError(_MEMORY_ALLOCATION, f"{_ALLOCATIONS} allocations are alive")
         index = bisect.bisect_right(self._starts, address)
         before = self._starts[index - 1] if index else None
         if before is not None and before + self._sizes[before] > address:

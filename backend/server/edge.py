@@ -6,6 +6,7 @@ Owns the grpc.Server and its threads. One thread per open session (service.py), 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from concurrent import futures
 
@@ -57,10 +58,13 @@ class Edge:
         """
         for endpoint in endpoints:
             endpoint.prepare()
+            mask = os.umask(0o177)  # a socket file is this user's alone from its first moment
             try:
                 port = self._server.add_insecure_port(endpoint.target)
             except RuntimeError as error:
                 raise EndpointError(f"cannot listen on {endpoint}: {error}") from error
+            finally:
+                os.umask(mask)
             bound = endpoint.with_port(port) if isinstance(endpoint, TcpEndpoint) else endpoint
             bound.bound()
             self._endpoints.append(bound)

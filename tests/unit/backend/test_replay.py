@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -415,3 +417,14 @@ def test_nothing_to_do_needs_no_memory(guest: Any) -> None:
         encode("COPY", guest.base, 0, guest.base, 0, 0, 1, 1, 0),
     )
     assert outcome.error == 0
+
+
+def test_an_error_keeps_no_message_alive(guest: Any) -> None:
+    """Handles and ranges outlive the message that poisoned them; its megabyte must not live as long."""
+    data = encode("ALLOCATE", guest.base, 1 << 40) + encode("MODULE_OPEN", 16, 0, bytes(32))
+    before = sys.getrefcount(data)
+    guest.group += 1
+    (reply,) = guest.session.submit(guest.group, data, 0, len(data), True)
+    assert reply.error == 2
+    gc.collect()
+    assert sys.getrefcount(data) == before
