@@ -1,0 +1,112 @@
+"""PTX text to native kernels that run on the CPU, and everything a device needs to launch them.
+
+Knows nothing of devices, sessions or fat binaries. The interface is described in abi.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import threading
+import time
+
+from . import cache, native
+from .abi import (
+    GENERIC_WINDOWS,
+    GENERIC_WINDOWS_END,
+    PAGE_READABLE,
+    PAGE_WRITABLE,
+    STATUS_ABORTED,
+    STATUS_DONE,
+    STATUS_FAULT,
+    Entry,
+    Fault,
+    FaultKind,
+    KernelInfo,
+    Launch,
+    Options,
+    Parameter,
+    PtxError,
+    Relocation,
+    UnsupportedError,
+    Variable,
+)
+from .arenas import Worker
+from .kernel import KernelContext
+from .module import Module, parse_module
+
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+MAX_BLOCK_THREADS = 1024
+
+
+class CompiledKernel:
+    """Native code of one kernel for one block shape."""
+
+    def __init__(self, info: KernelInfo, image: bytes, ir: str | None = None) -> None:
+        self.info = info
+        self.ir = ir
+        self._code = native.Code(image)
+        self._run = _RUN(self._code.address)
+
+    def run(self, launch: Launch, worker: Worker) -> int:
+        """Runs blocks of the launch on this thread until none is left. Releases the GIL. Returns a STATUS_*."""
+        return int(self._run(ctypes.addressof(launch), ctypes.addressof(worker.state)))
+
+
+_compiled: dict[str, CompiledKernel] = {}
+_lock = threading.Lock()
+
+
+def compile_kernel(
+    module: Module, name: str, block: tuple[int, int, int], options: Options | None = None
+) -> CompiledKernel:
+    """The native code of a kernel. Raises PtxError when it cannot be translated."""
+    options = options or Options()
+    if min(block) < 1 or block[0] * block[1] * block[2] > MAX_BLOCK_THREADS:
+        raise PtxError(f"block of {block} threads", 0, name)
+    key = cache.key(module.digest, name, block, options, native.version())
+    with _lock:
+        known = _compiled.get(key)
+    if known is not None and not options.keep_ir:
+        return known
+    start = time.perf_counter()
+    stored = cache.load(key) if options.cache and not options.keep_ir else None
+    if stored is not None:
+        kernel = CompiledKernel(dataclasses.replace(stored[0], cached="disk"), stored[1])
+    else:
+        context = KernelContext(module, name, block, options)
+        text = context.emit()
+        image = native.compile_ir(text, options)
+        info = dataclasses.replace(context.info(), compile_seconds=time.perf_counter() - start)
+        kernel = CompiledKernel(info, image, text if options.keep_ir else None)
+        if options.cache:
+            cache.save(key, info, image)
+    with _lock:
+        return _compiled.setdefault(key, kernel)
+
+
+__all__ = [
+    "GENERIC_WINDOWS",
+    "GENERIC_WINDOWS_END",
+    "PAGE_READABLE",
+    "PAGE_WRITABLE",
+    "STATUS_ABORTED",
+    "STATUS_DONE",
+    "STATUS_FAULT",
+    "CompiledKernel",
+    "Entry",
+    "Fault",
+    "FaultKind",
+    "KernelInfo",
+    "Launch",
+    "Module",
+    "Options",
+    "Parameter",
+    "PtxError",
+    "Relocation",
+    "UnsupportedError",
+    "Variable",
+    "Worker",
+    "compile_kernel",
+    "parse_module",
+]

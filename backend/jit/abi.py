@@ -113,6 +113,9 @@ class WorkerState(ctypes.Structure):
         ("scheduler_sp", ctypes.c_uint64),
         ("status", ctypes.c_uint32),
         ("index", ctypes.c_uint32),  # %smid
+        ("barriers", ctypes.c_void_p),
+        ("live", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32 * 3),
     )
 
 
@@ -214,6 +217,7 @@ class KernelInfo:
     parameter_bytes: int
     static_shared: int
     local_bytes: int  # of one thread
+    stack_bytes: int  # of one fiber
     registers: int  # an estimate for cudaFuncAttributes.numRegs, 16..255
     sites: int  # memory access sites (latches)
     barriers: bool

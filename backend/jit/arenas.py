@@ -1,0 +1,88 @@
+"""The memory a CPU thread needs to run kernels: shared and local arenas, fiber stacks, warp and barrier state, latches.
+
+A `Worker` belongs to one thread at a time and may run any kernel. Arenas only grow. Each stack has an inaccessible page at its low end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from typing import TYPE_CHECKING
+
+from .abi import Launch, WorkerState
+
+if TYPE_CHECKING:
+    from . import CompiledKernel
+
+WARP_BYTES = 72
+BARRIER_BYTES = 24 * 16
+PAGE = mmap.PAGESIZE
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+class _Arena:
+    """A private anonymous mapping, committed lazily."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.address = 0
+        self._map: mmap.mmap | None = None
+
+    def reserve(self, size: int) -> bool:
+        """Grows to at least `size` bytes; returns whether the mapping is new (and zero)."""
+        if size <= self.size:
+            return False
+        size = (size + PAGE - 1) & -PAGE
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        self._map = mmap.mmap(-1, size, flags=flags)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self.size = size
+        return True
+
+
+class Worker:
+    """One CPU thread's arenas.
+
+    Args:
+        index: what %smid reads.
+    """
+
+    def __init__(self, index: int = 0) -> None:
+        self.state = WorkerState()
+        self.state.index = index
+        self._shared, self._local, self._stacks = _Arena(), _Arena(), _Arena()
+        self._small = _Arena()
+        self._stack_layout = (0, 0)
+
+    def reserve(self, kernel: CompiledKernel, launch: Launch) -> None:
+        """Makes room for a launch of `kernel`. Call before every run: it also sets the sizes that accesses are checked against."""
+        info = kernel.info
+        threads = info.block[0] * info.block[1] * info.block[2]
+        warps = (threads + 31) // 32
+        state = self.state
+        shared = info.static_shared + launch.dynamic_shared
+        if launch.dynamic_shared:
+            shared = ((info.static_shared + 15) & -16) + launch.dynamic_shared
+        self._shared.reserve(max(shared, 1))
+        state.shared, state.shared_size = self._shared.address, shared
+        local = (info.local_bytes + 15) & -16
+        self._local.reserve(local * warps * 32)
+        state.local, state.local_size = self._local.address, local
+        self._reserve_stacks(warps if info.barriers else 1, (info.stack_bytes + PAGE - 1) & -PAGE)
+        self._small.reserve(warps * WARP_BYTES + BARRIER_BYTES + info.sites * 16 + 192)
+        state.barriers = self._small.address
+        state.warps = self._small.address + BARRIER_BYTES
+        state.latches = (self._small.address + BARRIER_BYTES + warps * WARP_BYTES + 63) & -64
+
+    def _reserve_stacks(self, count: int, size: int) -> None:
+        have_count, have_size = self._stack_layout
+        if have_count < count or have_size < size:
+            count, size = max(count, have_count), max(size, have_size)
+            self._stacks.reserve(count * size)
+            self._stack_layout = (count, size)
+            for index in range(count):
+                address = self._stacks.address + index * size
+                if _libc.mprotect(address, PAGE, mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0):
+                    raise OSError(ctypes.get_errno(), "mprotect of a fiber stack")
+        self.state.stacks, self.state.stack_size = self._stacks.address, self._stack_layout[1]

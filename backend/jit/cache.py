@@ -1,0 +1,120 @@
+"""The disk cache of compiled kernels.
+
+One file per kernel and block shape under ~/.cache/farlane/jit (or $FARLANE_CACHE_DIR/jit): a header with a checksum, the kernel's
+facts as JSON, the object file. The key covers the module's text, kernel, block, options, this package's sources, LLVM and the CPU, so an
+entry is never stale. Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
+bound, the least recently used files go. The directory is private (0700): what lies there is executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import struct
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+from .abi import ABI_VERSION, KernelInfo, Options
+
+MAX_BYTES = 256 << 20
+_MAGIC = b"FARLJIT1"
+_HEADER = struct.Struct("<8s32sQQ")
+
+
+def directory() -> Path:
+    base = os.environ.get("FARLANE_CACHE_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "farlane"
+    )
+    return Path(base) / "jit"
+
+
+@functools.cache
+def _sources() -> bytes:
+    """A digest of this package: any change of the generator makes new entries."""
+    digest = hashlib.sha256()
+
+    def walk(folder: object) -> None:
+        items = sorted(folder.iterdir(), key=lambda item: item.name)  # type: ignore[attr-defined]
+        for item in items:
+            if item.is_dir() and item.name != "__pycache__":
+                walk(item)
+            elif item.name.endswith((".py", ".ll")):
+                digest.update(item.name.encode())
+                digest.update(item.read_bytes())
+
+    walk(resources.files(__package__))
+    return digest.digest()
+
+
+def key(module: bytes, name: str, block: tuple[int, int, int], options: Options, host: str) -> str:
+    relevant = (
+        ABI_VERSION,
+        name,
+        block,
+        options.dual,
+        options.optimization,
+        options.local_stack_bytes,
+        options.features,
+        options.cpu,
+        host,
+    )
+    return hashlib.sha256(_sources() + module + repr(relevant).encode()).hexdigest()
+
+
+def load(name: str) -> tuple[KernelInfo, bytes] | None:
+    """The facts and object of an entry, or None."""
+    path = directory() / name
+    try:
+        data = path.read_bytes()
+        magic, checksum, facts_size, object_size = _HEADER.unpack_from(data)
+        body = data[_HEADER.size :]
+        if magic != _MAGIC or len(body) != facts_size + object_size or hashlib.sha256(body).digest() != checksum:
+            return None
+        facts = json.loads(body[:facts_size])
+        facts["block"] = tuple(facts["block"])
+        facts["variables"] = tuple(facts["variables"])
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return KernelInfo(**facts), body[facts_size:]
+    except (OSError, ValueError, KeyError, TypeError, struct.error):
+        return None
+
+
+def save(name: str, info: KernelInfo, image: bytes) -> None:
+    """Adds an entry; a cache that cannot be written is no error."""
+    facts = json.dumps(dataclasses.asdict(info)).encode()
+    body = facts + image
+    data = _HEADER.pack(_MAGIC, hashlib.sha256(body).digest(), len(facts), len(image)) + body
+    folder = directory()
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".new-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(temporary, folder / name)
+        except OSError:
+            os.unlink(temporary)
+            raise
+        prune(folder, MAX_BYTES)
+
+
+def prune(folder: Path, limit: int) -> None:
+    """Deletes the least recently used entries beyond `limit` bytes."""
+    entries = []
+    for item in os.scandir(folder):
+        with contextlib.suppress(OSError):
+            status = item.stat()
+            entries.append((status.st_mtime, status.st_size, item.path))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
+        if total <= limit:
+            break
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size

@@ -1,0 +1,234 @@
+"""Which values are the same for all lanes of a warp, and where lanes part.
+
+Owns the classification uniform / varying of SSA values, the loops that lanes leave at different iterations, and the choice
+between two sets of rules:
+
+- ordinary: lanes that part at a branch meet again at its post-dominator (the block order guarantees it; checked here). A value is
+  varying when an operand is, when the operation depends on the lane, when it is a phi where parted lanes meet, or when it is read
+  outside a loop that lanes leave at different iterations ("exported").
+- conservative: the order does not guarantee that, or lanes part round a barrier. Only values computed from constants, parameters
+  and launch-wide special registers are uniform; every value that crosses blocks is kept per lane.
+
+Extending to affine values: `Value.varying` becomes a lattice; the emitter asks only for scalar or vector form.
+Source: facts page "Divergence"; Rosemann, Moll, Hack, "An Abstract Interpretation for SPMD Divergence on Reducible CFGs".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .cfg import EXIT, Graph
+from .model import Address, Instruction, Special, Symbol, registers_of
+from .ssa import Phi, Value
+
+LANE_SPECIALS = {"laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"}
+# Carry chains read the hidden carry register, which is kept per lane.
+_VARYING_OPERATIONS = {"atom", "shfl", "match", "elect", "call", "tex", "redux", "addc", "subc", "madc"}
+# Results that may differ from one execution to the next although the operands do not.
+_TIMED = {"ld", "ldu", "vote", "activemask", "bar", "barrier", "mbarrier"}
+_TIMED_SPECIALS = {"clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi", "smid", "warpid"}
+
+
+@dataclass(slots=True)
+class Divergence:
+    """What the emitter needs to know beside the values' own flags."""
+
+    conservative: bool = False
+    loops: set[int] = field(default_factory=set)  # headers of loops left at different iterations
+    branches: set[int] = field(default_factory=set)  # blocks that end in a varying branch
+    parted: set[int] = field(default_factory=set)  # blocks where some lanes may wait elsewhere
+
+
+def analyse(graph: Graph, values: list[Value], varying_axes: set[str], entry: bool, parameters: set[str]) -> Divergence:
+    """Sets `varying`, `crosses`, `used` and `exported` of every value.
+
+    Args:
+        varying_axes: the axes of %tid that differ within a warp, out of {"x", "y", "z"}.
+        entry: whether it is a kernel; a device function's arguments are varying.
+        parameters: the kernel's parameters; other .param variables hold what calls return.
+    """
+    analysis = _Analysis(graph, values, varying_axes, entry, parameters)
+    return analysis.run()
+
+
+def conservative(
+    graph: Graph, values: list[Value], varying_axes: set[str], entry: bool, parameters: set[str]
+) -> Divergence:
+    """The same under the conservative rules, whatever the graph."""
+    analysis = _Analysis(graph, values, varying_axes, entry, parameters)
+    analysis.result.conservative = True
+    return analysis.run()
+
+
+class _Analysis:
+    def __init__(self, graph: Graph, values: list[Value], axes: set[str], entry: bool, parameters: set[str]) -> None:
+        self.graph, self.values, self.axes, self.entry = graph, values, axes, entry
+        self.parameters = parameters if entry else set()
+        self.result = Divergence()
+        self.joins: set[int] = set()
+
+    def run(self) -> Divergence:
+        if not self.graph.reducible:
+            self.result.conservative = True
+        while not self.result.conservative and self._pass():
+            pass
+        if not self.result.conservative and self._barrier_in_parted():
+            self.result.conservative = True
+        if self.result.conservative:
+            self._conservative()
+        self._uses()
+        return self.result
+
+    # Ordinary rules ----------------------------------------------------------------------------------------------
+    def _pass(self) -> bool:
+        changed = False
+        for index, block in enumerate(self.graph.blocks):
+            for phi in block.phis:
+                if not phi.value.varying and (
+                    index in self.joins
+                    or any(self._reads_varying(value, source) for source, value in phi.operands.items())
+                ):
+                    phi.value.varying = changed = True
+            for instruction in block.instructions:
+                if any(value is not None and not value.varying for value in instruction.destinations) and (
+                    self.depends_on_lane(instruction)
+                    or any(
+                        self._reads_varying(value, index)
+                        for source in instruction.sources
+                        for value in registers_of(source)
+                    )
+                ):
+                    for value in instruction.destinations:
+                        if value is not None:
+                            value.varying = True
+                    changed = True
+            if index not in self.result.branches and any(
+                self._reads_varying(value, index) for value in registers_of(block.condition)
+            ):
+                self.result.branches.add(index)
+                self._part(index)
+                changed = True
+        return changed and not self.result.conservative
+
+    def _reads_varying(self, value: Value, block: int) -> bool:
+        if value.varying:
+            return True
+        return any(
+            value.block in self.graph.loops[header] and block not in self.graph.loops[header]
+            for header in self.result.loops
+        )
+
+    def depends_on_lane(self, instruction: Instruction) -> bool:
+        """Whether the result may differ between lanes although the operands do not."""
+        base, modifiers = instruction.base, instruction.modifiers
+        if base in _VARYING_OPERATIONS:
+            return True
+        if base in ("ld", "ldu"):
+            if "param" in modifiers:
+                operand = instruction.sources[0]
+                base = operand.base if isinstance(operand, Address) else operand
+                return isinstance(base, Symbol) and base.name not in self.parameters
+            return not any(space in modifiers for space in ("global", "shared", "const"))
+        for source in instruction.sources:
+            if isinstance(source, Special):
+                name, _, axis = source.name.partition(".")
+                if name in LANE_SPECIALS or (name == "tid" and (not self.entry or axis in self.axes)):
+                    return True
+        return False
+
+    def _part(self, index: int) -> None:
+        """Lanes part at the end of block `index`."""
+        graph = self.graph
+        block = graph.blocks[index]
+        targets = block.successors
+        if len(targets) < 2:
+            return
+        meeting = graph.ipdom[index]
+        reached: list[set[int]] = []
+        for target in targets:
+            seen: set[int] = set()
+            stack = [target]
+            while stack:
+                node = stack.pop()
+                if node in seen:
+                    continue
+                seen.add(node)
+                if node != meeting:
+                    stack.extend(graph.blocks[node].successors)
+            reached.append(seen)
+        region = set().union(*reached)
+        for position, first in enumerate(reached):
+            for second in reached[position + 1 :]:
+                self.joins |= first & second
+        inside = region - {meeting}
+        self.result.parted |= inside
+        if meeting != EXIT and any(node > meeting and graph.blocks[node].successors for node in inside):
+            self.result.conservative = True
+        for header, members in graph.loops.items():
+            if index in members and (meeting not in members or any(target not in members for target in targets)):
+                self.result.loops.add(header)
+
+    def _barrier_in_parted(self) -> bool:
+        return any(
+            instruction.base in ("bar", "barrier") and "warp" not in instruction.modifiers
+            for index in self.result.parted
+            for instruction in self.graph.blocks[index].instructions
+        )
+
+    # Conservative rules ------------------------------------------------------------------------------------------
+    def _conservative(self) -> None:
+        for value in self.values:
+            value.varying = True
+        for block in self.graph.blocks:
+            for instruction in block.instructions:
+                if self._invariant(instruction):
+                    for value in instruction.destinations:
+                        if value is not None:
+                            value.varying = False
+        self.result.branches = {
+            index
+            for index, block in enumerate(self.graph.blocks)
+            if any(value.varying for value in registers_of(block.condition))
+        }
+        self.result.parted = set(range(len(self.graph.blocks)))
+        self.result.loops = set(self.graph.loops)
+
+    def _invariant(self, instruction: Instruction) -> bool:
+        if self.depends_on_lane(instruction):
+            return False
+        if instruction.base in _TIMED and "param" not in instruction.modifiers:
+            return False
+        for source in instruction.sources:
+            if isinstance(source, Special) and source.name.split(".")[0] in _TIMED_SPECIALS:
+                return False
+            if any(value.varying for value in registers_of(source)):
+                return False
+        return True
+
+    # Uses --------------------------------------------------------------------------------------------------------
+    def _uses(self) -> None:
+        for index, block in enumerate(self.graph.blocks):
+            for instruction in block.instructions:
+                for source in instruction.sources:
+                    self._use(source, index)
+            self._use(block.condition, index)
+            for phi in block.phis:
+                for source_block, value in phi.operands.items():
+                    self._use(value, source_block)
+
+    def _use(self, operand: Any, block: int) -> None:
+        for value in registers_of(operand):
+            value.used = True
+            if value.block == block and not isinstance(value.definition, Phi):
+                continue
+            value.crosses = True
+            if value.block == EXIT:
+                continue
+            if self.result.conservative:
+                value.exported |= value.varying
+            elif any(
+                value.block in self.graph.loops[header] and block not in self.graph.loops[header]
+                for header in self.result.loops
+            ):
+                value.exported = True

@@ -1,0 +1,34 @@
+"""Instruction families: what each PTX instruction computes. One file per family of the PTX manual.
+
+codegen.py calls `emit` for every instruction of a block; unknown ones raise UnsupportedError with kernel, line and instruction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..model import Instruction
+from ..support import fault, fault_if, poll, warp_field
+from . import atomics, bitwise, calls, compare, control, convert, floating, integer, memory, moves, warp
+from .addresses import symbol_address
+from .base import HANDLERS
+from .calls import enter, layout_frame, signature
+from .control import resume
+
+if TYPE_CHECKING:
+    from ..codegen import FunctionEmitter
+
+FAMILIES = (atomics, bitwise, calls, compare, control, convert, floating, integer, memory, moves, warp)
+
+
+def emit(e: FunctionEmitter, instruction: Instruction) -> None:
+    """Appends one instruction's IR."""
+    handler = HANDLERS.get(instruction.base)
+    if handler is None:
+        raise e.fail(f"unsupported instruction {instruction.text}")
+    handler(e, instruction)
+
+
+__all__ = [
+    "HANDLERS", "emit", "enter", "fault", "fault_if", "layout_frame", "poll", "resume", "signature", "symbol_address", "warp_field",
+]  # fmt: skip

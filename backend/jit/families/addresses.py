@@ -1,0 +1,211 @@
+"""Where an access goes: from a PTX address operand to checked host memory.
+
+A `Place` is a checked host location: a base pointer (or none: the index is the host address itself) plus a byte index, scalar or per
+lane. Every path checks alignment and range before memory is touched:
+
+- global and const: against the site's latch (a run of accessible pages), inline; the runtime walks the page flags on a miss.
+- shared, local, dynamic parameter offsets: against the size of the space, inline.
+- generic: when a lane's address lies in one of our windows the runtime translates lane by lane, else as global.
+
+Rotating the offset right by log2(size) before the unsigned comparison makes a misaligned one huge: one comparison checks both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import support
+from ..abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from ..ir import BITS, LANE_INDEX, Val, integer
+from ..model import Address, Instruction, Symbol
+from ..types import REGISTER_LLVM
+
+if TYPE_CHECKING:
+    from ..codegen import FunctionEmitter
+
+SPACES = {"global", "const", "shared", "local", "param", "shared::cta", "param::entry", "param::func"}
+
+
+class Place(NamedTuple):
+    base: str  # pointer, or "null"
+    index: Val  # byte offset from base
+
+
+def space_of(i: Instruction) -> str:
+    """The state space named by the modifiers, "" for generic."""
+    return next((item.split("::")[0] for item in i.modifiers if item in SPACES), "")
+
+
+def symbol_address(e: FunctionEmitter, symbol: Symbol) -> Val:
+    """The address of a symbol in its own space, as i64."""
+    item = e.storage.get(symbol.name)
+    b = e.body
+    if item is not None:
+        if item.space == "shared":
+            return integer(e.kernel.shared_offset(item.name, item.size, item.align) + symbol.offset, "i64")
+        if e.entry and symbol.name in e.kernel.parameter_offsets:
+            return integer(e.kernel.parameter_offsets[symbol.name] + symbol.offset, "i64")
+        base = frame_offset(e, symbol.name)
+        if base is None:
+            raise e.fail(f"the address of parameter '{symbol.name}' is taken")
+        return b.bin("add", base, integer(symbol.offset, "i64"))
+    index = e.kernel.module.variable_index.get(symbol.name)
+    if index is None:
+        if symbol.name in e.kernel.module.functions:
+            return integer(e.kernel.function_number(symbol.name), "i64")
+        raise e.fail(f"unknown symbol '{symbol.name}'")
+    variable = e.kernel.module.variables[index]
+    if variable.space == "shared":
+        if variable.extern:
+            return b.bin("add", e.kernel.dynamic_shared(e), integer(symbol.offset, "i64"))
+        return integer(e.kernel.shared_offset(variable.name, variable.size, variable.align) + symbol.offset, "i64")
+    e.kernel.used_variables.add(index)
+    return b.bin("add", support.variable(e, index), integer(symbol.offset, "i64"))
+
+
+def frame_offset(e: FunctionEmitter, name: str) -> Val | None:
+    """The local-memory offset of something that lives in the frame; None for scalar parameters."""
+    if name in e.pointers:
+        return Val(e.pointers[name], "i64")
+    if name in e.frame:
+        return e.once(f"frame.{name}", lambda p: p.bin("add", Val("%lsp", "i64"), integer(e.frame[name], "i64")))
+    return None
+
+
+def symbol_space(e: FunctionEmitter, name: str) -> str:
+    item = e.storage.get(name)
+    if item is not None:
+        if item.space == "param" and not (e.entry and name in e.kernel.parameter_offsets):
+            return "local"
+        return item.space
+    variable = e.kernel.module.variable(name)
+    return variable.space if variable is not None else ""
+
+
+def effective(e: FunctionEmitter, operand: Any, space: str) -> tuple[str, Val]:
+    """(space, address within the space as i64)."""
+    if isinstance(operand, Symbol):
+        operand = Address(operand)
+    if not isinstance(operand, Address):
+        raise e.fail("an address operand is needed")
+    b = e.body
+    if isinstance(operand.base, Symbol):
+        named = symbol_space(e, operand.base.name)
+        if not named:
+            raise e.fail(f"unknown symbol '{operand.base.name}'")
+        return named, b.bin("add", symbol_address(e, operand.base), integer(operand.offset, "i64"))
+    if operand.base is None:
+        return space, integer(operand.offset, "i64")
+    register = operand.base
+    if BITS[REGISTER_LLVM[register.type]] == 32:
+        address = b.cast("zext", b.bin("add", e.read(register, "i32"), integer(operand.offset, "i32")), "i64")
+    else:
+        address = e.read(register, "i64")
+        if operand.offset:
+            address = b.bin("add", address, integer(operand.offset, "i64"))
+        if space in ("shared", "local", "param"):
+            address = b.bin("and", address, integer(0xFFFF_FFFF, "i64"))
+    return space, address
+
+
+def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool) -> Place:
+    """Checks the access of `size` bytes (a power of two) for the active lanes and says where it is."""
+    space, address = effective(e, operand, space)
+    shape = size.bit_length() - 1 | (256 if write else 0)
+    b = e.body
+    if space in ("global", "const"):
+        _check_pages(e, address, shape)
+        return Place("null", address)
+    if space == "shared":
+        _check_bounds(e, address, support.shared_size(e), SHARED_WINDOW, shape)
+        return Place(support.shared_base(e), address)
+    if space == "local":
+        _check_bounds(e, address, support.local_size(e), LOCAL_WINDOW, shape)
+        return Place("null", b.bin("add", _lane_bases(e), address))
+    if space == "param":
+        if write:
+            raise e.fail("a kernel parameter is written")
+        _check_bounds(e, address, integer(e.kernel.parameter_bytes, "i64"), PARAMETER_WINDOW, shape)
+        return Place(support.parameters(e), address)
+    return _generic(e, address, shape)
+
+
+def _lane_bases(e: FunctionEmitter) -> Val:
+    size = support.local_size(e)
+
+    def make(p: Any) -> Val:
+        base = p.load("i64", False, support.warp_field(p, 7))
+        return p.bin("add", base, p.bin("mul", LANE_INDEX["i64"], size))
+
+    return e.once("lane_bases", make)
+
+
+def _rotate(e: FunctionEmitter, offset: Val, shape: int) -> Val:
+    log = shape & 255
+    return e.body.call("fshr", "i64", [offset, offset, integer(log, "i64")]) if log else offset
+
+
+def _bad_lanes(e: FunctionEmitter, ok: Val) -> Val:
+    """The active lanes for which a check failed, as bits (a scalar check fails for all)."""
+    b = e.body
+    bad = b.invert(ok)
+    if not ok.vec:
+        return b.select(bad, e.mask_bits, integer(0, "i32"))
+    bits = b.bits(bad)
+    return bits if e.mask is None else b.bin("and", bits, e.mask_bits)
+
+
+def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
+    b = e.body
+    latch = support.latch(e, e.kernel.site())
+    low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
+    ok = b.icmp("ult", _rotate(e, b.bin("sub", address, low), shape), count)
+    miss, hit = b.new_label("miss"), b.new_label("hit")
+    bad = _bad_lanes(e, ok)
+    b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
+    b.block(miss)
+    if address.vec:
+        b.line(f"call void @farlane_miss(ptr %warp, {address}, {bad}, ptr {latch}, i32 {shape}, i32 {e.line})")
+    else:
+        lane = support.first_lane(e)
+        b.line(f"call void @farlane_check(ptr %warp, {address}, {lane}, ptr {latch}, i32 {shape}, i32 {e.line})")
+    b.branch(hit)
+    b.block(hit)
+
+
+def _check_bounds(e: FunctionEmitter, offset: Val, limit: Val, window: int, shape: int) -> None:
+    b = e.body
+    elements = b.bin("lshr", limit, integer(shape & 255, "i64"))
+    bad = _bad_lanes(e, b.icmp("ult", _rotate(e, offset, shape), elements))
+    miss, hit = b.new_label("outside"), b.new_label("inside")
+    b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
+    b.block(miss)
+    wide = b.splat(offset)
+    b.line(
+        f"call void @farlane_out_of_bounds(ptr %warp, {wide}, {bad}, {limit}, i64 {window}, i32 {shape}, i32 {e.line})"
+    )
+    b.branch(hit)
+    b.block(hit)
+
+
+def _generic(e: FunctionEmitter, address: Val, shape: int) -> Place:
+    b = e.body
+    address = b.splat(address)
+    latch = support.latch(e, e.kernel.site())
+    inside = b.icmp("ult", b.bin("sub", address, integer(SHARED_WINDOW, "i64")), integer(3 << 32, "i64"))
+    bits = b.bits(inside)
+    if e.mask is not None:
+        bits = b.bin("and", bits, e.mask_bits)
+    special, plain, done = b.new_label("window"), b.new_label("plain"), b.new_label("placed")
+    b.branch_if(b.icmp("ne", bits, integer(0, "i32")), special, plain)
+    b.block(special)
+    arguments = f"ptr %warp, {address}, {e.mask_bits}, ptr {latch}, i32 {shape}, i32 {e.line}"
+    translated = b.op(f"call <32 x i64> @farlane_generic({arguments})", "i64", True)
+    b.branch(done)
+    b.block(plain)
+    _check_pages(e, address, shape)
+    last = b.label
+    b.branch(done)
+    b.block(done)
+    result = b.op(f"phi <32 x i64> [ {translated.name}, %{special} ], [ {address.name}, %{last} ]", "i64", True)
+    return Place("null", result)

@@ -1,0 +1,235 @@
+"""Atomic operations: atom, red.
+
+One helper function per operation and type loops over the active lanes in increasing order. Shared memory belongs to one CPU thread at a
+time, so its atomics are plain read-modify-writes. A uniform address whose old value nobody reads needs one atomic per warp.
+Float additions are applied lane by lane in order: with one worker the result is the same on every run (KernelInfo.order_sensitive).
+Source: PTX ISA, "atom", "red".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir import BITS, FLOATS, LANES, Val, integer
+from ..model import Instruction
+from ..types import SIGNED, integer_of
+from . import addresses
+from .base import check, handles, write
+
+if TYPE_CHECKING:
+    from ..codegen import FunctionEmitter
+
+_ORDER = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "sc": "seq_cst"}
+_SCOPES = {"cta", "gpu", "sys", "cluster"}
+_OPERATIONS = {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"}
+_TYPES = {
+    "u32": "i32", "s32": "i32", "b32": "i32", "u64": "i64", "s64": "i64", "b64": "i64", "f32": "float", "f64": "double",
+    "b16": "i16", "f16": "half", "bf16": "bfloat", "f16x2": "<2 x half>", "bf16x2": "<2 x bfloat>", "b128": "i128",
+}  # fmt: skip
+_RMW = {"add": "add", "inc": "uinc_wrap", "dec": "udec_wrap", "and": "and", "or": "or", "xor": "xor", "exch": "xchg"}
+_REDUCE = {
+    "add": "add",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "smin": "smin",
+    "smax": "smax",
+    "umin": "umin",
+    "umax": "umax",
+}
+
+
+@handles("atom", "red")
+def atomic(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, addresses.SPACES | set(_ORDER) | _SCOPES | _OPERATIONS | set(_TYPES) | {"noftz", "global"})
+    operation = next((item for item in i.modifiers if item in _OPERATIONS), "")
+    name = i.modifiers[-1]
+    if not operation or name not in _TYPES or len(i.sources) != (3 if operation == "cas" else 2):
+        raise e.fail(f"unsupported {i.text}")
+    kind = _TYPES[name]
+    carrier = "i32" if kind.startswith("<") else integer_of(kind)
+    b = e.body
+    place = addresses.place(e, i.sources[0], addresses.space_of(i), BITS[carrier] // 8, True)
+    values = [e.read(source, carrier) for source in i.sources[1:]]
+    used = any(value is not None and value.used for value in i.destinations)
+    shared = place.base != "null"
+    rmw = _operation(e, i, operation, name)
+    if rmw.startswith("f") and not shared:
+        e.kernel.order_sensitive = True
+    if used and not shared:
+        e.kernel.order_visible = True
+    order = next((_ORDER[item] for item in i.modifiers if item in _ORDER), "monotonic")
+    if not used and not place.index.vec and rmw in _REDUCE and carrier == kind:
+        _one_atomic(e, place, rmw, values[0], order, shared)
+        return
+    helper = _helper(e, rmw, kind, carrier, order, shared)
+    operands = ", ".join(str(b.splat(value)) for value in values)
+    result = b.op(
+        f"call <{LANES} x {carrier}> @{helper}(ptr {place.base}, {b.splat(place.index)}, {e.mask_bits}, {operands})",
+        carrier,
+        True,
+    )
+    if i.destinations:
+        write(e, i, result, name)
+
+
+def _operation(e: FunctionEmitter, i: Instruction, operation: str, name: str) -> str:
+    if operation in ("min", "max"):
+        if name.startswith(("f", "bf", "b")):
+            raise e.fail(f"unsupported {i.text}")
+        return ("s" if name in SIGNED else "u") + operation
+    if operation == "cas":
+        return "cas"
+    if name.startswith(("f", "bf")):
+        if operation != "add":
+            raise e.fail(f"unsupported {i.text}")
+        return "fadd"
+    return _RMW[operation]
+
+
+def _one_atomic(e: FunctionEmitter, place: addresses.Place, rmw: str, value: Val, order: str, shared: bool) -> None:
+    """All lanes' operands folded into one update."""
+    b = e.body
+    kind = value.type
+    if not value.vec:
+        if rmw == "add":
+            lanes = b.call("ctpop", "i32", [e.mask_bits])
+            value = b.bin("mul", value, b.resize(lanes, kind))
+        elif rmw == "xor":
+            odd = b.bin("and", b.call("ctpop", "i32", [e.mask_bits]), integer(1, "i32"))
+            value = b.bin("mul", value, b.resize(odd, kind))
+    else:
+        if e.mask is not None:
+            bits = BITS[kind]
+            identity = {
+                "add": 0, "or": 0, "xor": 0, "and": -1, "umin": -1, "umax": 0, "smin": (1 << bits - 1) - 1, "smax": 1 << bits - 1,
+            }[rmw]  # fmt: skip
+            value = b.select(e.mask, value, integer(identity, kind))
+        full = f"@llvm.vector.reduce.{rmw}.v{LANES}{kind}"
+        e.kernel.declare(f"declare {kind} {full}(<{LANES} x {kind}>)")
+        value = b.op(f"call {kind} {full}({value})", kind, False)
+    pointer = b.cast("inttoptr", place.index, "ptr").name if place.base == "null" else b.gep(place.base, place.index)
+    del shared  # an uncontended atomic on private memory is right, and rare enough
+    b.line(f"atomicrmw {rmw} ptr {pointer}, {value} {order}")
+
+
+def _helper(e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, shared: bool) -> str:
+    safe = kind.strip("<>").replace(" ", "")
+    name = f"farlane_atomic_{rmw}_{safe}_{order}{'_shared' if shared else ''}"
+    if name in e.kernel.helpers:
+        return name
+    vec = f"<{LANES} x {carrier}>"
+    count = 2 if rmw == "cas" else 1
+    operands = ", ".join(f"{vec} %v{index}" for index in range(count))
+    lines = [
+        f"define internal {vec} @{name}(ptr %base, <{LANES} x i64> %index, i32 %bits, {operands}) noinline {{",
+        "entry:",
+        f"  %indices = alloca [{LANES} x i64], align 64",
+        f"  store <{LANES} x i64> %index, ptr %indices, align 64",
+        f"  %out = alloca {vec}, align 64",
+        f"  store {vec} zeroinitializer, ptr %out, align 64",
+    ]
+    for index in range(count):
+        lines += [f"  %in{index} = alloca {vec}, align 64", f"  store {vec} %v{index}, ptr %in{index}, align 64"]
+    lines += [
+        "  %empty = icmp eq i32 %bits, 0",
+        "  br i1 %empty, label %done, label %loop",
+        "loop:",
+        "  %left = phi i32 [ %bits, %entry ], [ %next, %again ]",
+        "  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)",
+        f"  %at = getelementptr [{LANES} x i64], ptr %indices, i32 0, i32 %lane",
+        "  %offset = load i64, ptr %at",
+        "  %pointer = getelementptr i8, ptr %base, i64 %offset",
+    ]
+    for index in range(count):
+        lines += [
+            f"  %from{index} = getelementptr {carrier}, ptr %in{index}, i32 %lane",
+            f"  %x{index} = load {carrier}, ptr %from{index}",
+        ]
+    lines += _update(rmw, kind, carrier, order, shared)
+    lines += [
+        f"  %to = getelementptr {carrier}, ptr %out, i32 %lane",
+        f"  store {carrier} %old, ptr %to",
+        "  br label %again",
+        "again:",
+        "  %minus = sub i32 %left, 1",
+        "  %next = and i32 %left, %minus",
+        "  %more = icmp ne i32 %next, 0",
+        "  br i1 %more, label %loop, label %done",
+        "done:",
+        f"  %result = load {vec}, ptr %out, align 64",
+        f"  ret {vec} %result",
+        "}",
+    ]
+    e.kernel.helpers[name] = "\n".join(lines)
+    return name
+
+
+def _update(rmw: str, kind: str, carrier: str, order: str, shared: bool) -> list[str]:
+    """Text that sets %old and updates *%pointer with %x0 (and %x1)."""
+    size = BITS[carrier] // 8
+    if rmw == "cas":
+        if shared:
+            return [
+                f"  %old = load {carrier}, ptr %pointer, align {size}",
+                f"  %same = icmp eq {carrier} %old, %x0",
+                f"  %new = select i1 %same, {carrier} %x1, {carrier} %old",
+                f"  store {carrier} %new, ptr %pointer, align {size}",
+            ]
+        failure = {"monotonic": "monotonic", "acquire": "acquire", "release": "monotonic", "acq_rel": "acquire"}.get(
+            order, "seq_cst"
+        )
+        return [
+            f"  %pair = cmpxchg ptr %pointer, {carrier} %x0, {carrier} %x1 {order} {failure}, align {size}",
+            f"  %old = extractvalue {{ {carrier}, i1 }} %pair, 0",
+        ]
+    if shared:
+        return [
+            f"  %old = load {carrier}, ptr %pointer, align {size}",
+            *_plain(rmw, kind, carrier),
+            f"  store {carrier} %new, ptr %pointer, align {size}",
+        ]
+    if kind == carrier:
+        return [f"  %old = atomicrmw {rmw} ptr %pointer, {carrier} %x0 {order}, align {size}"]
+    return [
+        f"  %x = bitcast {carrier} %x0 to {kind}",
+        f"  %before = atomicrmw {rmw} ptr %pointer, {kind} %x {order}, align {size}",
+        f"  %old = bitcast {kind} %before to {carrier}",
+    ]
+
+
+def _plain(rmw: str, kind: str, carrier: str) -> list[str]:
+    """%new from %old and %x0 without atomicity."""
+    if rmw == "fadd":
+        return [
+            f"  %a = bitcast {carrier} %old to {kind}",
+            f"  %c = bitcast {carrier} %x0 to {kind}",
+            f"  %s = fadd {kind} %a, %c",
+            f"  %new = bitcast {kind} %s to {carrier}",
+        ]
+    if rmw == "xchg":
+        return [f"  %new = add {carrier} %x0, 0"]
+    if rmw == "uinc_wrap":
+        return [
+            f"  %wraps = icmp uge {carrier} %old, %x0",
+            f"  %plus = add {carrier} %old, 1",
+            f"  %new = select i1 %wraps, {carrier} 0, {carrier} %plus",
+        ]
+    if rmw == "udec_wrap":
+        return [
+            f"  %zero = icmp eq {carrier} %old, 0",
+            f"  %above = icmp ugt {carrier} %old, %x0",
+            "  %wraps = or i1 %zero, %above",
+            f"  %less = sub {carrier} %old, 1",
+            f"  %new = select i1 %wraps, {carrier} %x0, {carrier} %less",
+        ]
+    if rmw in ("smin", "smax", "umin", "umax"):
+        predicate = {"smin": "slt", "smax": "sgt", "umin": "ult", "umax": "ugt"}[rmw]
+        return [
+            f"  %better = icmp {predicate} {carrier} %old, %x0",
+            f"  %new = select i1 %better, {carrier} %old, {carrier} %x0",
+        ]
+    return [f"  %new = {rmw} {carrier} %old, %x0"]
+
+
+_ = FLOATS

@@ -1,0 +1,207 @@
+"""cvt: integer and float conversions with rounding and saturation.
+
+Float to integer saturates and maps NaN to 0. Directed float roundings go through the exact error, as in floating.py.
+Source: PTX ISA, "cvt".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir import BITS, FLOATS, Val, floating, integer, real
+from ..model import Instruction
+from ..types import PTX_LLVM, SIGNED, integer_of
+from .base import ROUNDINGS, check, flush, handles, pack, saturate, write
+from .floating import directed
+
+if TYPE_CHECKING:
+    from ..codegen import FunctionEmitter
+
+_TO_INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
+_TYPES = {"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f16x2", "bf16x2"}
+
+
+@handles("cvt")
+def cvt(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, _TYPES | ROUNDINGS | set(_TO_INTEGRAL) | {"ftz", "sat", "relu"})
+    if len(i.modifiers) < 2:
+        raise e.fail(f"malformed {i.text}")
+    target, source = i.modifiers[-2:]
+    if target not in _TYPES or source not in _TYPES:
+        raise e.fail(f"unsupported {i.text}")
+    if target in ("f16x2", "bf16x2"):
+        _packed(e, i, target)
+        return
+    value = e.read(i.sources[0], PTX_LLVM[source])
+    if "ftz" in i.modifiers and source == "f32":
+        value = flush(e, value)
+    from_float, to_float = PTX_LLVM[source] in FLOATS, PTX_LLVM[target] in FLOATS
+    if from_float and to_float:
+        result = _float_to_float(e, i, value, target)
+    elif from_float:
+        result = _float_to_integer(e, i, value, target)
+    elif to_float:
+        result = _integer_to_float(e, i, value, source, target)
+    else:
+        result = _integer_to_integer(e, i, value, source, target)
+    if to_float:
+        if "ftz" in i.modifiers and target == "f32":
+            result = flush(e, result)
+        if "sat" in i.modifiers:
+            result = saturate(e, result)
+        if "relu" in i.modifiers:
+            result = e.body.call("maximumnum", result.type, [result, floating(0, result.type)])
+    write(e, i, result, target)
+
+
+def _mode(i: Instruction) -> str:
+    return next((item for item in i.modifiers if item in ROUNDINGS), "rn")
+
+
+def _float_to_float(e: FunctionEmitter, i: Instruction, value: Val, target: str) -> Val:
+    b = e.body
+    integral = next((item for item in i.modifiers if item in _TO_INTEGRAL), None)
+    if integral:
+        wide = b.cast("fpext", value, "float") if value.type in ("half", "bfloat") else value
+        value = (
+            b.cast("fptrunc", b.call(_TO_INTEGRAL[integral], wide.type, [wide]), value.type)
+            if wide is not value
+            else b.call(_TO_INTEGRAL[integral], value.type, [value])
+        )
+    kind = PTX_LLVM[target]
+    if BITS[kind] > BITS[value.type]:
+        return b.cast("fpext", value, kind)
+    if kind == value.type:
+        return value
+    if BITS[kind] == BITS[value.type]:
+        return b.cast("fptrunc", b.cast("fpext", value, "float"), kind)
+    return narrow(e, value, kind, _mode(i))
+
+
+def narrow(e: FunctionEmitter, value: Val, kind: str, mode: str) -> Val:
+    """A float in a smaller float type, in any rounding."""
+    b = e.body
+    nearest = b.cast("fptrunc", value, kind)
+    if mode == "rn":
+        return nearest
+    if kind in ("half", "bfloat"):
+        return _narrow16(e, value, nearest, mode)
+    back = b.cast("fpext", nearest, value.type)
+    return directed(e, nearest, _difference(e, value, back), mode)
+
+
+def _difference(e: FunctionEmitter, exact: Val, rounded: Val) -> Val:
+    """exact - rounded with the right sign, also when rounding overflowed to infinity."""
+    b = e.body
+    infinite = b.fcmp("oeq", b.call("fabs", rounded.type, [rounded]), real(float("inf"), rounded.type))
+    also = b.fcmp("oeq", exact, rounded)
+    overflow = b.bin("and", infinite, b.invert(also))
+    difference = b.bin("fsub", exact, rounded)
+    signed = b.call("copysign", rounded.type, [real(1.0, rounded.type), b.neg(rounded)])
+    return b.select(overflow, signed, b.select(also, floating(0, rounded.type), difference))
+
+
+def _narrow16(e: FunctionEmitter, value: Val, nearest: Val, mode: str) -> Val:
+    b = e.body
+    error = _difference(e, value, b.cast("fpext", nearest, value.type))
+    zero = floating(0, error.type)
+    bits = b.bitcast(nearest, "i16")
+    negative = b.icmp("slt", bits, integer(0, "i16"))
+    below, above = b.fcmp("olt", error, zero), b.fcmp("ogt", error, zero)
+    if mode == "rz":
+        toward = b.select(negative, above, below)
+        return b.bitcast(b.select(toward, b.bin("sub", bits, integer(1, "i16")), bits), nearest.type)
+    if mode == "rm":
+        step, away = below, negative
+    else:
+        step, away = above, b.invert(negative)
+    is_zero = b.icmp("eq", b.bin("shl", bits, integer(1, "i16")), integer(0, "i16"))
+    stepped = b.bin("add", bits, b.select(away, integer(1, "i16"), integer(-1, "i16")))
+    tiny = integer(0x8001 if mode == "rm" else 1, "i16")
+    return b.bitcast(b.select(step, b.select(is_zero, tiny, stepped), bits), nearest.type)
+
+
+def _float_to_integer(e: FunctionEmitter, i: Instruction, value: Val, target: str) -> Val:
+    b = e.body
+    if value.type in ("half", "bfloat"):
+        value = b.cast("fpext", value, "float")
+    integral = next((item for item in i.modifiers if item in _TO_INTEGRAL), None)
+    if integral is None:
+        raise e.fail(f"{i.text} needs an integer rounding")
+    if integral != "rzi":
+        value = b.call(_TO_INTEGRAL[integral], value.type, [value])
+    return to_integer(e, value, PTX_LLVM[target], target in SIGNED)
+
+
+def to_integer(e: FunctionEmitter, value: Val, kind: str, signed: bool) -> Val:
+    """Truncation with saturation; NaN becomes 0."""
+    b = e.body
+    operation = "fptosi.sat" if signed else "fptoui.sat"
+    suffix = {"float": "f32", "double": "f64"}[value.type]
+    if value.vec:
+        full = f"@llvm.{operation}.v32{kind}.v32{suffix}"
+        b.intrinsics[full] = f"declare <32 x {kind}> {full}(<32 x {value.type}>)"
+        return b.op(f"call <32 x {kind}> {full}({value})", kind, True)
+    full = f"@llvm.{operation}.{kind}.{suffix}"
+    b.intrinsics[full] = f"declare {kind} {full}({value.type})"
+    return b.op(f"call {kind} {full}({value})", kind, False)
+
+
+def _integer_to_float(e: FunctionEmitter, i: Instruction, value: Val, source: str, target: str) -> Val:
+    b = e.body
+    signed = source in SIGNED
+    operation = "sitofp" if signed else "uitofp"
+    kind = PTX_LLVM[target]
+    mode = _mode(i)
+    bits = BITS[value.type]
+    if kind in ("half", "bfloat"):
+        if bits <= 32:
+            wide = b.cast(operation, value, "double")
+            return narrow(e, wide, kind, mode)
+        if mode != "rn":
+            raise e.fail(f"unsupported {i.text}")
+        return b.cast(operation, value, kind)
+    nearest = b.cast(operation, value, kind)
+    if mode == "rn" or (kind == "double" and bits <= 32) or bits <= 16:
+        return nearest
+    # Compare with the exact integer: widen far enough that converting back cannot overflow.
+    wide = "i64" if bits == 32 else "i128"
+    back = b.cast("fptosi", nearest, wide)
+    exact = b.resize(value, wide, signed)
+    difference = b.bin("sub", exact, back)
+    zero = integer(0, wide)
+    sign = b.select(b.icmp("sgt", difference, zero), real(1.0, kind), floating(0, kind))
+    sign = b.select(b.icmp("slt", difference, zero), real(-1.0, kind), sign)
+    return directed(e, nearest, sign, mode)
+
+
+def _integer_to_integer(e: FunctionEmitter, i: Instruction, value: Val, source: str, target: str) -> Val:
+    b = e.body
+    kind = PTX_LLVM[target]
+    signed = source in SIGNED
+    if "sat" not in i.modifiers:
+        return b.resize(value, kind, signed)
+    wide = "i128" if 64 in (BITS[kind], BITS[value.type]) else "i64"
+    exact = b.resize(value, wide, signed)
+    bits = BITS[kind]
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if target in SIGNED else (0, (1 << bits) - 1)
+    exact = b.select(b.icmp("slt", exact, integer(low, wide)), integer(low, wide), exact)
+    exact = b.select(b.icmp("sgt", exact, integer(high, wide)), integer(high, wide), exact)
+    return b.resize(exact, kind)
+
+
+def _packed(e: FunctionEmitter, i: Instruction, target: str) -> None:
+    """cvt.rn.f16x2.f32 d, a, b: a is the upper half."""
+    if i.modifiers[-1] != "f32" or len(i.sources) != 2:
+        raise e.fail(f"unsupported {i.text}")
+    kind = PTX_LLVM[target[:-2]]
+    parts = []
+    for source in i.sources:
+        value = narrow(e, e.read(source, "float"), kind, _mode(i))
+        if "relu" in i.modifiers:
+            value = e.body.call("maximumnum", kind, [value, floating(0, kind)])
+        parts.append(value)
+    write(e, i, pack(e, parts[1], parts[0]))
+
+
+_ = integer_of

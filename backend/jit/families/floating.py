@@ -1,0 +1,354 @@
+"""Float arithmetic: add, sub, mul, fma, mad, div, rcp, sqrt, rsqrt, min, max, abs, neg, copysign, approximations.
+
+Round-to-nearest operations are IEEE operations of LLVM, never contracted or reassociated. Directed roundings take the nearest result
+and the exact sign of its error (error-free transformations), so they need no rounding mode. The approximate instructions are at
+least as accurate as PTX asks.
+Source: PTX ISA, "Floating Point Instructions", "Half Precision Floating Point Instructions"; Boldo and Muller, "Exact and Approximated
+Error of the FMA".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import approximations
+from ..ir import Val, floating, integer, real
+from ..model import Instruction
+from ..types import PTX_LLVM, integer_of
+from . import integer as integers
+from .base import HANDLERS, ROUNDINGS, check, finish_float, halves, handles, pack, read_float, type_of, write
+
+if TYPE_CHECKING:
+    from ..codegen import FunctionEmitter
+
+FLOAT_TYPES = {"f32", "f64", "f16", "bf16", "f16x2", "bf16x2"}
+_PACKED = {"f16x2": "half", "bf16x2": "bfloat"}
+_COMMON = FLOAT_TYPES | ROUNDINGS | {"ftz", "sat"}
+
+
+def _is_float(i: Instruction) -> bool:
+    return bool(i.modifiers) and i.modifiers[-1] in FLOAT_TYPES
+
+
+def rounding(i: Instruction) -> str:
+    found = [modifier for modifier in i.modifiers if modifier in ROUNDINGS]
+    return found[0] if found else "rn"
+
+
+def _elementwise(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]) -> None:
+    """Runs `compute` on the operands, per half for packed types."""
+    name = i.modifiers[-1]
+    if name in _PACKED:
+        pairs = [halves(e, source, _PACKED[name]) for source in i.sources]
+        results = [_clamp(e, i, compute(*(pair[half] for pair in pairs))) for half in range(2)]
+        write(e, i, pack(e, *results))
+        return
+    _, kind = type_of(e, i)
+    finish_float(e, i, compute(*(read_float(e, i, source, kind) for source in i.sources)))
+
+
+def _clamp(e: FunctionEmitter, i: Instruction, value: Val) -> Val:
+    from .base import saturate
+
+    if "sat" in i.modifiers:
+        value = saturate(e, value)
+    if "relu" in i.modifiers:
+        value = e.body.call("maximumnum", value.type, [value, floating(0, value.type)])
+    return value
+
+
+def _either(base: str, integer_handler: Callable[[FunctionEmitter, Instruction], None]) -> Callable[[Any], Any]:
+    """Registers a float handler that leaves integer types to another."""
+
+    def decorate(
+        handler: Callable[[FunctionEmitter, Instruction], None],
+    ) -> Callable[[FunctionEmitter, Instruction], None]:
+        def choose(e: FunctionEmitter, i: Instruction) -> None:
+            (handler if _is_float(i) else integer_handler)(e, i)
+
+        HANDLERS[base] = choose
+        return handler
+
+    return decorate
+
+
+# Directed rounding ---------------------------------------------------------------------------------------------------
+def two_sum(e: FunctionEmitter, x: Val, y: Val) -> tuple[Val, Val]:
+    """Sum and its exact error."""
+    b = e.body
+    s = b.bin("fadd", x, y)
+    t = b.bin("fsub", s, x)
+    return s, b.bin("fadd", b.bin("fsub", x, b.bin("fsub", s, t)), b.bin("fsub", y, t))
+
+
+def directed(e: FunctionEmitter, result: Val, error: Val, mode: str) -> Val:
+    """Moves a nearest result one step when the exact value (result + error) lies on the wrong side."""
+    b = e.body
+    kind = integer_of(result.type)
+    zero = floating(0, error.type)
+    below, above = b.fcmp("olt", error, zero), b.fcmp("ogt", error, zero)
+    negative = b.icmp("slt", b.bitcast(result, kind), integer(0, kind))
+    if mode == "rm":
+        down, up = below, None
+    elif mode == "rp":
+        down, up = None, above
+    else:
+        # Toward zero: a positive result steps down, a negative one up. An exact zero has no error.
+        down = b.bin("and", below, b.invert(negative))
+        up = b.bin("and", above, negative)
+    for step, towards_infinity in ((down, False), (up, True)):
+        if step is not None:
+            result = b.select(step, _neighbour(e, result, towards_infinity), result)
+    return result
+
+
+def _neighbour(e: FunctionEmitter, value: Val, up: bool) -> Val:
+    """The next float up or down."""
+    b = e.body
+    kind = integer_of(value.type)
+    bits = b.bitcast(value, kind)
+    negative = b.icmp("slt", bits, integer(0, kind))
+    away = b.invert(negative) if up else negative
+    stepped = b.bin("add", bits, b.select(away, integer(1, kind), integer(-1, kind)))
+    magnitude = b.bin("shl", bits, integer(1, kind))
+    tiny = integer(1, kind) if up else integer((1 << (31 if kind == "i32" else 63)) | 1, kind)
+    return b.bitcast(b.select(b.icmp("eq", magnitude, integer(0, kind)), tiny, stepped), value.type)
+
+
+def _round_down_to_float(e: FunctionEmitter, s: Val, error: Val, mode: str) -> Val:
+    """An f64 value plus a tiny f64 error, rounded to f32 in a direction."""
+    b = e.body
+    nearest = b.cast("fptrunc", s, "float")
+    back = b.cast("fpext", nearest, "double")
+    difference = b.bin("fsub", s, back)  # exact where it matters; infinities handled by the comparison below
+    infinite = b.fcmp("oeq", b.call("fabs", "double", [back]), real(float("inf"), "double"))
+    difference = b.select(
+        infinite, b.bin("fsub", s, b.call("copysign", "double", [real(3.5e38, "double"), back])), difference
+    )
+    is_zero = b.fcmp("oeq", difference, floating(0, "double"))
+    exact_infinite = b.fcmp("oeq", b.call("fabs", "double", [s]), real(float("inf"), "double"))
+    total = b.select(is_zero, error, difference)
+    total = b.select(exact_infinite, floating(0, "double"), total)
+    # A zero sum of opposite terms is -0 when rounding down.
+    result = directed(e, nearest, total, mode)
+    return result
+
+
+def _zero_sum(e: FunctionEmitter, result: Val, x: Val, y: Val, mode: str) -> Val:
+    """x + y = 0 exactly with x, y of opposite sign gives -0 in .rm."""
+    if mode != "rm":
+        return result
+    b = e.body
+    kind = integer_of(result.type)
+    sign = integer(1 << (31 if kind == "i32" else 63), kind)
+    either = b.bin("or", b.bitcast(x, integer_of(x.type)), b.bitcast(y, integer_of(y.type)))
+    negative = b.icmp("slt", either, integer(0, either.type))
+    zero = b.icmp("eq", b.bin("shl", b.bitcast(result, kind), integer(1, kind)), integer(0, kind))
+    return b.select(b.bin("and", zero, negative), b.bitcast(sign, result.type), result)
+
+
+def fma_rounded(e: FunctionEmitter, x: Val, y: Val, z: Val, mode: str) -> Val:
+    """x * y + z in one of the four roundings."""
+    b = e.body
+    if x.type in ("half", "bfloat"):
+        wide = [b.cast("fpext", value, "double") for value in (x, y, z)]
+        return b.cast("fptrunc", b.call("fma", "double", wide), x.type)
+    if mode == "rn":
+        return b.call("fma", x.type, [x, y, z])
+    if x.type == "float":
+        product = b.bin("fmul", b.cast("fpext", x, "double"), b.cast("fpext", y, "double"))
+        z64 = b.cast("fpext", z, "double")
+        s, error = two_sum(e, product, z64)
+        return _zero_sum(e, _round_down_to_float(e, s, error, mode), product, z64, mode)
+    nearest = b.call("fma", "double", [x, y, z])
+    u1 = b.bin("fmul", x, y)
+    u2 = b.call("fma", "double", [x, y, b.neg(u1)])
+    a1, rest = two_sum(e, z, u2)
+    b1, b2 = two_sum(e, u1, a1)
+    gamma = b.bin("fadd", b.bin("fsub", b1, nearest), b2)
+    return _zero_sum(e, directed(e, nearest, b.bin("fadd", gamma, rest), mode), u1, z, mode)
+
+
+def add_rounded(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
+    b = e.body
+    if mode == "rn" or x.type in ("half", "bfloat"):
+        return b.bin("fadd", x, y)
+    if x.type == "float":
+        x64, y64 = b.cast("fpext", x, "double"), b.cast("fpext", y, "double")
+        s, error = two_sum(e, x64, y64)
+        return _zero_sum(e, _round_down_to_float(e, s, error, mode), x, y, mode)
+    s, error = two_sum(e, x, y)
+    return _zero_sum(e, directed(e, s, error, mode), x, y, mode)
+
+
+def _multiply_rounded(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
+    b = e.body
+    if mode == "rn" or x.type in ("half", "bfloat"):
+        return b.bin("fmul", x, y)
+    if x.type == "float":
+        product = b.bin("fmul", b.cast("fpext", x, "double"), b.cast("fpext", y, "double"))
+        return _round_down_to_float(e, product, floating(0, "double"), mode)
+    product = b.bin("fmul", x, y)
+    return directed(e, product, b.call("fma", "double", [x, y, b.neg(product)]), mode)
+
+
+def _divide_rounded(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
+    b = e.body
+    quotient = b.bin("fdiv", x, y)
+    if mode == "rn":
+        return quotient
+    if x.type == "float":
+        # x / y in f64 is exact enough to decide the direction: compare the f32 quotient times y with x exactly.
+        product = b.bin("fmul", b.cast("fpext", quotient, "double"), b.cast("fpext", y, "double"))
+        residual = b.bin("fsub", b.cast("fpext", x, "double"), product)
+    else:
+        residual = b.call("fma", "double", [b.neg(quotient), y, x])
+    bits = b.bitcast(y, integer_of(y.type))
+    negative = b.icmp("slt", bits, integer(0, bits.type))
+    error = b.select(negative, b.neg(residual), residual)
+    return directed(e, quotient, error, mode)
+
+
+def _sqrt_rounded(e: FunctionEmitter, x: Val, mode: str) -> Val:
+    b = e.body
+    root = b.call("sqrt", x.type, [x])
+    if mode == "rn":
+        return root
+    if x.type == "float":
+        wide = b.cast("fpext", root, "double")
+        residual = b.bin("fsub", b.cast("fpext", x, "double"), b.bin("fmul", wide, wide))
+    else:
+        residual = b.call("fma", "double", [b.neg(root), root, x])
+    return directed(e, root, residual, mode)
+
+
+# Instructions --------------------------------------------------------------------------------------------------------
+@_either("add", integers.add_sub)
+def _add(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, _COMMON, 2)
+    _elementwise(e, i, lambda x, y: add_rounded(e, x, y, rounding(i)))
+
+
+@_either("sub", integers.add_sub)
+def _sub(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, _COMMON, 2)
+    mode = rounding(i)
+
+    def compute(x: Val, y: Val) -> Val:
+        return e.body.bin("fsub", x, y) if mode == "rn" else add_rounded(e, x, e.body.neg(y), mode)
+
+    _elementwise(e, i, compute)
+
+
+@_either("mul", integers.multiply)
+def _mul(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, _COMMON, 2)
+    _elementwise(e, i, lambda x, y: _multiply_rounded(e, x, y, rounding(i)))
+
+
+@_either("mad", integers.multiply)
+def _mad(e: FunctionEmitter, i: Instruction) -> None:
+    _fma(e, i)
+
+
+@handles("fma")
+def _fma(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, _COMMON | {"relu"}, 3)
+    _elementwise(e, i, lambda x, y, z: fma_rounded(e, x, y, z, rounding(i)))
+
+
+@_either("div", integers.divide)
+def _div(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, {"f32", "f64", "ftz", "approx", "full"} | ROUNDINGS, 2)
+    _elementwise(e, i, lambda x, y: _divide_rounded(e, x, y, rounding(i)))
+
+
+@handles("rcp")
+def _rcp(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, {"f32", "f64", "ftz", "approx"} | ROUNDINGS, 1)
+    _elementwise(e, i, lambda x: _divide_rounded(e, real(1.0, x.type), x, rounding(i)))
+
+
+@handles("sqrt")
+def _sqrt(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, {"f32", "f64", "ftz", "approx"} | ROUNDINGS, 1)
+    _elementwise(e, i, lambda x: _sqrt_rounded(e, x, rounding(i)))
+
+
+@handles("rsqrt")
+def _rsqrt(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, {"f32", "f64", "ftz", "approx"}, 1)
+    _elementwise(e, i, lambda x: e.body.bin("fdiv", real(1.0, x.type), e.body.call("sqrt", x.type, [x])))
+
+
+def _extreme(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, _COMMON | {"NaN", "abs", "xorsign"})
+    if "abs" in i.modifiers or len(i.sources) != 2:
+        raise e.fail(f"unsupported {i.text}")
+    operation = ("minimum" if i.base == "min" else "maximum") + ("" if "NaN" in i.modifiers else "num")
+    _elementwise(e, i, lambda x, y: _extreme_of(e, operation, x, y))
+
+
+def _extreme_of(e: FunctionEmitter, operation: str, x: Val, y: Val) -> Val:
+    b = e.body
+    if x.type in ("half", "bfloat"):
+        wide = b.call(operation, "float", [b.cast("fpext", x, "float"), b.cast("fpext", y, "float")])
+        return b.cast("fptrunc", wide, x.type)
+    return b.call(operation, x.type, [x, y])
+
+
+_either("min", integers.min_max)(_extreme)
+_either("max", integers.min_max)(_extreme)
+
+
+@_either("abs", integers.abs_neg)
+def _abs(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, _COMMON, 1)
+    _elementwise(e, i, lambda x: e.body.call("fabs", x.type, [x]))
+
+
+@_either("neg", integers.abs_neg)
+def _neg(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, _COMMON, 1)
+    _elementwise(e, i, lambda x: e.body.neg(x))
+
+
+@handles("copysign")
+def _copysign(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, {"f32", "f64"}, 2)
+    _, kind = type_of(e, i)
+    # PTX: the sign of the first operand, the magnitude of the second.
+    sign, magnitude = e.read(i.sources[0], kind), e.read(i.sources[1], kind)
+    write(e, i, e.body.call("copysign", kind, [magnitude, sign]))
+
+
+@handles("testp")
+def _testp(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, {"finite", "infinite", "number", "notanumber", "normal", "subnormal", "f32", "f64"}, 1)
+    classes = {"finite": 504, "infinite": 516, "number": 1020, "notanumber": 3, "normal": 264, "subnormal": 144}
+    _, kind = type_of(e, i)
+    value = e.read(i.sources[0], kind)
+    b = e.body
+    shown = value.spelled_type
+    full = f"@llvm.is.fpclass.{'v32' if value.vec else ''}{'f32' if kind == 'float' else 'f64'}"
+    result = "<32 x i1>" if value.vec else "i1"
+    e.kernel.declare(f"declare {result} {full}({shown}, i32 immarg)")
+    write(e, i, b.op(f"call {result} {full}({value}, i32 {classes[i.modifiers[0]]})", "i1", value.vec))
+
+
+@handles("ex2", "lg2", "sin", "cos", "tanh")
+def _approximation(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, {"approx", "ftz", "f32", "f16", "f16x2", "bf16", "bf16x2"}, 1)
+    function = approximations.FUNCTIONS[i.base]
+
+    def compute(x: Val) -> Val:
+        b = e.body
+        if x.type == "float":
+            return function(b, x)
+        return b.cast("fptrunc", function(b, b.cast("fpext", x, "float")), x.type)
+
+    _elementwise(e, i, compute)
+
+
+_ = PTX_LLVM

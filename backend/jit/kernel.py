@@ -1,0 +1,270 @@
+"""One kernel for one block shape: from a module to the text of an LLVM module.
+
+Owns what the functions of a kernel share: the shared-memory layout, parameter offsets, access sites, helper functions, the set of device
+functions that are reachable. The passes, in order, for the kernel and every device function it reaches:
+
+    parser.body_of -> cfg.build -> ssa.build -> divergence.analyse -> codegen.FunctionEmitter.emit
+
+Source: facts page "Recommended design".
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+from typing import Any
+
+from . import cfg, divergence, fibers, ssa
+from .abi import KernelInfo, Options, PtxError, UnsupportedError
+from .codegen import FunctionEmitter
+from .ir import LANES, Val, integer
+from .model import Body, Instruction, Register, Symbol
+from .module import Function, Module
+from .parser import body_of
+from .specials import varying_axes
+
+MAX_STATIC_SHARED = 227 << 10
+DUAL_BLOCKS, DUAL_BRANCHES = 100, 40
+_DEFINE = re.compile(r"^(define .*?)( \{)$", re.MULTILINE)
+_ATTRIBUTES = (
+    'attributes #0 = { nounwind null_pointer_is_valid "prefer-vector-width"="512" "min-legal-vector-width"="512" }\n'
+)
+_METADATA = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n'
+
+
+class KernelContext:
+    """State shared by the emitters of one kernel."""
+
+    def __init__(self, module: Module, name: str, block: tuple[int, int, int], options: Options) -> None:
+        if name not in module.entries:
+            raise PtxError("no such kernel in the module", 0, name)
+        if module.functions[name].body is None:
+            raise PtxError("the kernel is declared but not defined", module.functions[name].line, name)
+        self.module, self.name, self.block, self.options = module, name, block, options
+        self.threads = block[0] * block[1] * block[2]
+        entry = module.entries[name]
+        self.parameter_offsets = {item.name: item.offset for item in entry.parameters}
+        self.parameter_bytes = entry.parameter_bytes
+        self.helpers: dict[str, str] = {}
+        self.declarations: dict[str, None] = {}
+        self.used_variables: set[int] = set()
+        self.sites = 0
+        self.frames: dict[str, int] = {}
+        self.order_sensitive = self.order_visible = False
+        self.bodies: dict[str, Body] = {}
+        self.calls: dict[str, list[str]] = {}
+        self.indirect = False
+        self._reach(name)
+        self.recursive = self.indirect or self._cyclic()
+        self.shared: dict[str, int] = {}
+        self.static_shared = 0
+        self._layout_shared()
+        self.fibers = any(
+            item.base in ("bar", "barrier") and "warp" not in item.modifiers
+            for body in self.bodies.values()
+            for item in body.instructions
+        )
+        self.stack_estimate = 64 << 10
+        self.registers = 0
+
+    # Reachable functions -----------------------------------------------------------------------------------------
+    def _reach(self, name: str) -> None:
+        work = [name]
+        while work:
+            current = work.pop()
+            if current in self.bodies:
+                continue
+            body = self.bodies[current] = body_of(self.module, self.module.functions[current])
+            callees = self.calls[current] = []
+            for item in body.instructions:
+                if item.base != "call":
+                    continue
+                if not isinstance(item.sources[0], Symbol):
+                    self.indirect = True
+                    work.extend(function.name for function in self.address_taken(None))
+                    continue
+                function = self.module.functions.get(item.sources[0].name)
+                if function is not None and function.body is not None:
+                    callees.append(function.name)
+                    work.append(function.name)
+
+    def _cyclic(self) -> bool:
+        state: dict[str, int] = {}
+        stack = [(self.name, iter(self.calls[self.name]))]
+        state[self.name] = 1
+        while stack:
+            name, rest = stack[-1]
+            following = next(rest, None)
+            if following is None:
+                state[name] = 2
+                stack.pop()
+            elif state.get(following) == 1:
+                return True
+            elif following not in state:
+                state[following] = 1
+                stack.append((following, iter(self.calls[following])))
+        return False
+
+    def require(self, name: str) -> None:
+        """A device function is called: it was found by _reach."""
+        if name not in self.bodies:
+            raise AssertionError(f"function {name} was not reached")
+
+    def function_number(self, name: str) -> int:
+        """What a pointer to a device function holds."""
+        return self.module.function_number(name)
+
+    def address_taken(self, shape: Any) -> list[Function]:
+        """Device functions that a pointer may name, with the given parameter and result shape."""
+        return [
+            function
+            for function in self.module.functions.values()
+            if not function.entry
+            and function.body is not None
+            and shape in (None, _shape(function.parameters, function.returns))
+        ]
+
+    def prototype_shape(self, function: str, instruction: Instruction) -> Any:
+        prototype = self.bodies[function].prototypes.get(instruction.labels[0]) if instruction.labels else None
+        if prototype is None:
+            raise UnsupportedError("indirect call without a prototype", instruction.line, self.name)
+        return _shape(*prototype)
+
+    # Memory ------------------------------------------------------------------------------------------------------
+    def _layout_shared(self) -> None:
+        offset = 0
+        items: dict[str, tuple[int, int]] = {}
+        for body in self.bodies.values():
+            for item in body.storage.values():
+                if item.space == "shared":
+                    items[item.name] = (item.size, item.align)
+            for instruction in body.instructions:
+                for source in instruction.sources:
+                    symbol = getattr(source, "base", source)
+                    variable = self.module.variable(symbol.name) if isinstance(symbol, Symbol) else None
+                    if variable is not None and variable.space == "shared" and not variable.extern:
+                        items[variable.name] = (variable.size, variable.align)
+        for name, (size, align) in items.items():
+            offset = (offset + align - 1) & -align
+            self.shared[name] = offset
+            offset += size
+        if offset > MAX_STATIC_SHARED:
+            raise PtxError(f"{offset} bytes of static shared memory", 0, self.name)
+        self.static_shared = offset
+
+    def shared_offset(self, name: str, size: int, align: int) -> int:
+        return self.shared[name]
+
+    def dynamic_shared(self, e: FunctionEmitter) -> Val:
+        return integer((self.static_shared + 15) & -16, "i64")
+
+    def site(self) -> int:
+        self.sites += 1
+        return self.sites - 1
+
+    # Text --------------------------------------------------------------------------------------------------------
+    def declare(self, text: str) -> None:
+        self.declarations[text] = None
+
+    @staticmethod
+    def dual_fits(graph: cfg.Graph, parting: divergence.Divergence) -> bool:
+        """Two versions of every block cost compile time that grows faster than the kernel."""
+        return len(graph.blocks) <= DUAL_BLOCKS and len(parting.branches) <= DUAL_BRANCHES
+
+    def emit(self) -> str:
+        """The LLVM module."""
+        texts = []
+        for name, body in self.bodies.items():
+            entry = name == self.name
+            graph = cfg.build(body)
+            values = ssa.build(graph)
+            axes = varying_axes(self.block)
+            parting = divergence.analyse(graph, values, axes, entry, set(self.parameter_offsets))
+            if parting.conservative is False and not entry and self._barriers(body):
+                parting = divergence.conservative(graph, values, axes, entry, set(self.parameter_offsets))
+            self.stack_estimate = max(self.stack_estimate, (64 << 10) + 512 * len(values))
+            self.registers = max(self.registers, len(values) // 8)
+            emitter = FunctionEmitter(self, name, graph, parting, body.storage, entry)
+            try:
+                texts.append(emitter.emit())
+            except PtxError as error:
+                error.kernel = error.kernel or self.name
+                raise
+            for declaration in (*emitter.body.intrinsics.values(), *emitter.prologue.intrinsics.values()):
+                self.declare(declaration)
+        return self._assemble(texts)
+
+    @staticmethod
+    def _barriers(body: Body) -> bool:
+        return any(item.base in ("bar", "barrier") and "warp" not in item.modifiers for item in body.instructions)
+
+    def _assemble(self, texts: list[str]) -> str:
+        warps = (self.threads + LANES - 1) // LANES
+        runtime = _runtime()
+        declarations = [text for text in self.declarations if text not in runtime]
+        constants = [
+            f"@farlane_threads = internal constant i32 {self.threads}",
+            f"@farlane_warps = internal constant i32 {warps}",
+            f"@farlane_fibers = internal constant i1 {'true' if self.fibers else 'false'}",
+            f"@farlane_parameter_bytes = internal constant i64 {self.parameter_bytes}",
+            f"@farlane_latch_bytes = internal constant i64 {16 * max(self.sites, 1)}",
+        ]
+        parts = [runtime, *declarations, *constants, *self.helpers.values(), *texts]
+        text = _DEFINE.sub(
+            lambda match: match.group() if "#0" in match.group() else f"{match.group(1)} #0{match.group(2)}",
+            "\n".join(parts),
+        )
+        return text + "\n" + _ATTRIBUTES + _METADATA
+
+    def info(self) -> KernelInfo:
+        """What the caller needs to know. Valid after emit."""
+        return KernelInfo(
+            name=self.name,
+            block=self.block,
+            parameter_bytes=self.parameter_bytes,
+            static_shared=self.static_shared,
+            local_bytes=self._local_bytes(),
+            stack_bytes=self._stack_bytes(),
+            registers=max(16, min(255, self.registers)),
+            sites=max(self.sites, 1),
+            barriers=self.fibers,
+            recursive=self.recursive,
+            order_sensitive=self.order_sensitive,
+            order_visible=self.order_visible,
+            variables=tuple(sorted(self.used_variables)),
+        )
+
+    def _local_bytes(self) -> int:
+        if self.recursive:
+            return max(self.options.local_stack_bytes, sum(self.frames.values()))
+        deepest: dict[str, int] = {}
+
+        # Callees come after callers in no particular order: repeat until stable (the graph has no cycle).
+        order = list(self.bodies)
+        for _ in order:
+            for name in order:
+                deepest[name] = self.frames[name] + max(
+                    (deepest.get(callee, 0) for callee in self.calls[name]), default=0
+                )
+        return max(16, deepest[self.name])
+
+    def _stack_bytes(self) -> int:
+        if self.recursive:
+            return max(4 << 20, 8 * self.stack_estimate)
+        return self.stack_estimate * (1 + min(len(self.bodies), 16)) + (128 << 10)
+
+
+def _shape(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple((item.element, item.size, item.array) for item in first), tuple(
+        (item.element, item.size, item.array) for item in second
+    )
+
+
+@functools.cache
+def _runtime() -> str:
+    text = resources.files(__package__).joinpath("runtime.ll").read_text(encoding="utf-8")
+    return fibers.prepare(text)
+
+
+_ = Register

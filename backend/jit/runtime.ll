@@ -1,0 +1,818 @@
+; Runtime support of native kernels: block scheduler, fibers, barriers, page checks, faults.
+;
+; Owns everything that does not depend on the kernel. kernel.py puts the kernel's own text (constants and @farlane_kernel) after it, and
+; the module assembly of the host's architecture (fibers.py) before it. The layouts mirror abi.py and arenas.py.
+; A kernel always runs on a fiber, so that a fault or an abort can leave it from any depth: it switches to the scheduler and never returns.
+; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
+
+%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64 }
+%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, i32, i32, i32 }
+%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32 }
+%Barrier = type { i32, i32, i32, i32, i32, i32 }
+%Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }
+%Latch = type { i64, i64 }
+
+declare void @farlane_switch(ptr, i64)
+declare void @farlane_start()
+declare i32 @llvm.ctpop.i32(i32)
+declare i32 @llvm.cttz.i32(i32, i1)
+declare i64 @llvm.umin.i64(i64, i64)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+; --- Fibers ---------------------------------------------------------------------------------------------------------
+
+; Prepares stack number %index of the worker so that switching to the returned stack pointer calls %function(%argument).
+define internal i64 @farlane_prepare(ptr %worker, i64 %index, ptr %function, ptr %argument) {
+  %stacks.p = getelementptr %Worker, ptr %worker, i32 0, i32 6
+  %stacks = load ptr, ptr %stacks.p
+  %size.p = getelementptr %Worker, ptr %worker, i32 0, i32 7
+  %size = load i64, ptr %size.p
+  %next = add i64 %index, 1
+  %end = mul i64 %next, %size
+  %frame.at = sub i64 %end, 256
+  %frame = getelementptr i8, ptr %stacks, i64 %frame.at
+  call void @llvm.memset.p0.i64(ptr %frame, i8 0, i64 256, i1 false)
+  %function.p = getelementptr i8, ptr %frame, i64 FIBER_FUNCTION
+  store ptr %function, ptr %function.p
+  %argument.p = getelementptr i8, ptr %frame, i64 FIBER_ARGUMENT
+  store ptr %argument, ptr %argument.p
+  %start.p = getelementptr i8, ptr %frame, i64 FIBER_START
+  store ptr @farlane_start, ptr %start.p
+  %sp = ptrtoint ptr %frame to i64
+  ret i64 %sp
+}
+
+define internal void @farlane_to_scheduler(ptr %warp) noinline {
+  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker = load ptr, ptr %worker.p
+  %sp.p = getelementptr %Warp, ptr %warp, i32 0, i32 6
+  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  %scheduler = load i64, ptr %scheduler.p
+  call void @farlane_switch(ptr %sp.p, i64 %scheduler)
+  ret void
+}
+
+; --- Faults ---------------------------------------------------------------------------------------------------------
+
+define internal void @farlane_fault(ptr %warp, i32 %kind, i64 %address, i32 %size, i32 %write, i32 %lane, i32 %line) cold noinline noreturn {
+entry:
+  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker = load ptr, ptr %worker.p
+  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch = load ptr, ptr %launch.p
+  %fault.p = getelementptr %Launch, ptr %launch, i32 0, i32 5
+  %fault = load ptr, ptr %fault.p
+  %claim = cmpxchg ptr %fault, i32 0, i32 1 acq_rel monotonic
+  %first = extractvalue { i32, i1 } %claim, 1
+  br i1 %first, label %record, label %leave
+record:
+  %f1 = getelementptr %Fault, ptr %fault, i32 0, i32 1
+  store i32 %kind, ptr %f1
+  %f2 = getelementptr %Fault, ptr %fault, i32 0, i32 2
+  store i64 %address, ptr %f2
+  %f3 = getelementptr %Fault, ptr %fault, i32 0, i32 3
+  store i32 %size, ptr %f3
+  %f4 = getelementptr %Fault, ptr %fault, i32 0, i32 4
+  store i32 %write, ptr %f4
+  %ctaid.p = getelementptr %Warp, ptr %warp, i32 0, i32 2
+  %ctaid = load [3 x i32], ptr %ctaid.p
+  %f5 = getelementptr %Fault, ptr %fault, i32 0, i32 5
+  store [3 x i32] %ctaid, ptr %f5
+  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index = load i32, ptr %index.p
+  %base = shl i32 %index, 5
+  %linear = add i32 %base, %lane
+  %bx.p = getelementptr %Launch, ptr %launch, i32 0, i32 11, i32 0
+  %bx = load i32, ptr %bx.p
+  %by.p = getelementptr %Launch, ptr %launch, i32 0, i32 11, i32 1
+  %by = load i32, ptr %by.p
+  %x = urem i32 %linear, %bx
+  %rest = udiv i32 %linear, %bx
+  %y = urem i32 %rest, %by
+  %z = udiv i32 %rest, %by
+  %f6x = getelementptr %Fault, ptr %fault, i32 0, i32 6, i32 0
+  store i32 %x, ptr %f6x
+  %f6y = getelementptr %Fault, ptr %fault, i32 0, i32 6, i32 1
+  store i32 %y, ptr %f6y
+  %f6z = getelementptr %Fault, ptr %fault, i32 0, i32 6, i32 2
+  store i32 %z, ptr %f6z
+  %f7 = getelementptr %Fault, ptr %fault, i32 0, i32 7
+  store i32 %line, ptr %f7
+  br label %leave
+leave:
+  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 13
+  store atomic i32 1, ptr %abort.p release, align 4
+  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  store i32 1, ptr %status.p
+  call void @farlane_to_scheduler(ptr %warp)
+  unreachable
+}
+
+; Leaves the launch because somebody set Launch.abort.
+define internal void @farlane_aborted(ptr %warp) cold noinline noreturn {
+  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker = load ptr, ptr %worker.p
+  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  store i32 2, ptr %status.p
+  call void @farlane_to_scheduler(ptr %warp)
+  unreachable
+}
+
+; --- Memory checks --------------------------------------------------------------------------------------------------
+
+; Whether [%address, %address + %size) may be accessed; %need = page flag bits.
+define internal i1 @farlane_allowed(ptr %launch, i64 %address, i64 %size, i8 %need) {
+entry:
+  %base.p = getelementptr %Launch, ptr %launch, i32 0, i32 2
+  %base = load i64, ptr %base.p
+  %window.p = getelementptr %Launch, ptr %launch, i32 0, i32 3
+  %window = load i64, ptr %window.p
+  %flags.p = getelementptr %Launch, ptr %launch, i32 0, i32 4
+  %flags = load ptr, ptr %flags.p
+  %shift.p = getelementptr %Launch, ptr %launch, i32 0, i32 8
+  %shift32 = load i32, ptr %shift.p
+  %shift = zext i32 %shift32 to i64
+  %offset = sub i64 %address, %base
+  %fits = icmp uge i64 %window, %size
+  %room = sub i64 %window, %size
+  %inside = icmp ule i64 %offset, %room
+  %ok = and i1 %fits, %inside
+  br i1 %ok, label %pages, label %no
+pages:
+  %first = lshr i64 %offset, %shift
+  %last.offset.1 = add i64 %offset, %size
+  %last.offset = sub i64 %last.offset.1, 1
+  %last = lshr i64 %last.offset, %shift
+  %a.p = getelementptr i8, ptr %flags, i64 %first
+  %a = load i8, ptr %a.p
+  %b.p = getelementptr i8, ptr %flags, i64 %last
+  %b = load i8, ptr %b.p
+  %both = and i8 %a, %b
+  %has = and i8 %both, %need
+  %good = icmp eq i8 %has, %need
+  ret i1 %good
+no:
+  ret i1 false
+}
+
+; Called when a lane's address is outside its site's latch: checks every lane exactly (a bad one faults), then points the latch at
+; the whole run of accessible pages round the last lane. %shape: bits 0-7 log2 of the size, bit 8 write.
+define internal void @farlane_miss(ptr %warp, <32 x i64> %addresses, i32 %lanes, ptr %latch, i32 %shape, i32 %line) cold noinline {
+entry:
+  %array = alloca [32 x i64], align 64
+  store <32 x i64> %addresses, ptr %array, align 64
+  br label %loop
+loop:
+  %left = phi i32 [ %lanes, %entry ], [ %left.next, %checked ]
+  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
+  %lane.address.p = getelementptr [32 x i64], ptr %array, i32 0, i32 %lane
+  %address = load i64, ptr %lane.address.p
+  call void @farlane_check(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line)
+  br label %checked
+checked:
+  %minus = sub i32 %left, 1
+  %left.next = and i32 %left, %minus
+  %more = icmp ne i32 %left.next, 0
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+; The same for one address.
+define internal void @farlane_check(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line) cold noinline {
+entry:
+  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch = load ptr, ptr %launch.p
+  %log32 = and i32 %shape, 255
+  %log = zext i32 %log32 to i64
+  %size = shl i64 1, %log
+  %size32 = trunc i64 %size to i32
+  %write.1 = lshr i32 %shape, 8
+  %write = and i32 %write.1, 1
+  %write8 = trunc i32 %write to i8
+  %need = add i8 %write8, 1
+  %low.mask = sub i64 %size, 1
+  %low = and i64 %address, %low.mask
+  %aligned = icmp eq i64 %low, 0
+  br i1 %aligned, label %mapped, label %misaligned
+misaligned:
+  call void @farlane_fault(ptr %warp, i32 2, i64 %address, i32 %size32, i32 %write, i32 %lane, i32 %line)
+  unreachable
+mapped:
+  %ok = call i1 @farlane_allowed(ptr %launch, i64 %address, i64 %size, i8 %need)
+  br i1 %ok, label %find, label %illegal
+illegal:
+  call void @farlane_fault(ptr %warp, i32 1, i64 %address, i32 %size32, i32 %write, i32 %lane, i32 %line)
+  unreachable
+find:
+  %base.p = getelementptr %Launch, ptr %launch, i32 0, i32 2
+  %base = load i64, ptr %base.p
+  %window.p = getelementptr %Launch, ptr %launch, i32 0, i32 3
+  %window = load i64, ptr %window.p
+  %flags.p = getelementptr %Launch, ptr %launch, i32 0, i32 4
+  %flags = load ptr, ptr %flags.p
+  %shift.p = getelementptr %Launch, ptr %launch, i32 0, i32 8
+  %shift32 = load i32, ptr %shift.p
+  %shift = zext i32 %shift32 to i64
+  %offset = sub i64 %address, %base
+  %page = lshr i64 %offset, %shift
+  %pages = lshr i64 %window, %shift
+  br label %down
+down:
+  %low.page = phi i64 [ %page, %find ], [ %below, %down.next ]
+  %bottom = icmp eq i64 %low.page, 0
+  br i1 %bottom, label %up.start, label %down.test
+down.test:
+  %below = sub i64 %low.page, 1
+  %distance = sub i64 %page, %below
+  %near = icmp ult i64 %distance, 4096
+  br i1 %near, label %down.load, label %up.start
+down.load:
+  %below.p = getelementptr i8, ptr %flags, i64 %below
+  %below.flag = load i8, ptr %below.p
+  %below.has = and i8 %below.flag, %need
+  %below.ok = icmp eq i8 %below.has, %need
+  br i1 %below.ok, label %down.next, label %up.start
+down.next:
+  br label %down
+up.start:
+  br label %up
+up:
+  %high.page = phi i64 [ %page, %up.start ], [ %above, %up.next ]
+  %above = add i64 %high.page, 1
+  %inside = icmp ult i64 %above, %pages
+  %distance.up = sub i64 %above, %page
+  %near.up = icmp ult i64 %distance.up, 16384
+  %go = and i1 %inside, %near.up
+  br i1 %go, label %up.load, label %set
+up.load:
+  %above.p = getelementptr i8, ptr %flags, i64 %above
+  %above.flag = load i8, ptr %above.p
+  %above.has = and i8 %above.flag, %need
+  %above.ok = icmp eq i8 %above.has, %need
+  br i1 %above.ok, label %up.next, label %set
+up.next:
+  br label %up
+set:
+  %low.offset = shl i64 %low.page, %shift
+  %low.address = add i64 %base, %low.offset
+  %end.offset = shl i64 %above, %shift
+  %end.address = add i64 %base, %end.offset
+  %bytes = sub i64 %end.address, %low.address
+  %elements = lshr i64 %bytes, %log
+  store i64 %low.address, ptr %latch
+  %count.p = getelementptr %Latch, ptr %latch, i32 0, i32 1
+  store i64 %elements, ptr %count.p
+  ret void
+}
+
+; Host addresses of generic addresses, lane by lane: shared, local, parameter and global ones may be mixed. Checks every lane.
+define internal <32 x i64> @farlane_generic(ptr %warp, <32 x i64> %addresses, i32 %lanes, ptr %latch, i32 %shape, i32 %line) noinline {
+entry:
+  %array = alloca [32 x i64], align 64
+  store <32 x i64> %addresses, ptr %array, align 64
+  %log32 = and i32 %shape, 255
+  %log = zext i32 %log32 to i64
+  %size = shl i64 1, %log
+  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker = load ptr, ptr %worker.p
+  %empty = icmp eq i32 %lanes, 0
+  br i1 %empty, label %done, label %loop
+loop:
+  %left = phi i32 [ %lanes, %entry ], [ %left.next, %next ]
+  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
+  %slot = getelementptr [32 x i64], ptr %array, i32 0, i32 %lane
+  %address = load i64, ptr %slot
+  %high = lshr i64 %address, 32
+  %low = and i64 %address, 4294967295
+  switch i64 %high, label %global [ i64 256, label %shared
+                                    i64 257, label %local
+                                    i64 258, label %parameter ]
+global:
+  call void @farlane_check(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line)
+  br label %next
+shared:
+  %shared.p = getelementptr %Worker, ptr %worker, i32 0, i32 1
+  %shared.base = load i64, ptr %shared.p
+  %shared.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 2
+  %shared.size = load i64, ptr %shared.size.p
+  br label %bounded
+local:
+  %local.p = getelementptr %Warp, ptr %warp, i32 0, i32 7
+  %local.base = load i64, ptr %local.p
+  %local.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 4
+  %local.size = load i64, ptr %local.size.p
+  %lane64 = zext i32 %lane to i64
+  %lane.offset = mul i64 %lane64, %local.size
+  %lane.base = add i64 %local.base, %lane.offset
+  br label %bounded
+parameter:
+  %write.bit = and i32 %shape, 256
+  %write = icmp ne i32 %write.bit, 0
+  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch = load ptr, ptr %launch.p
+  %parameter.base = load i64, ptr %launch
+  %parameter.bytes = load i64, ptr @farlane_parameter_bytes
+  %parameter.size = select i1 %write, i64 0, i64 %parameter.bytes
+  br label %bounded
+bounded:
+  %base = phi i64 [ %shared.base, %shared ], [ %lane.base, %local ], [ %parameter.base, %parameter ]
+  %limit = phi i64 [ %shared.size, %shared ], [ %local.size, %local ], [ %parameter.size, %parameter ]
+  call void @farlane_bounds(ptr %warp, i64 %low, i64 %limit, i64 %address, i32 %lane, i32 %shape, i32 %line)
+  %host = add i64 %base, %low
+  store i64 %host, ptr %slot
+  br label %next
+next:
+  %minus = sub i32 %left, 1
+  %left.next = and i32 %left, %minus
+  %more = icmp ne i32 %left.next, 0
+  br i1 %more, label %loop, label %done
+done:
+  %result = load <32 x i64>, ptr %array, align 64
+  ret <32 x i64> %result
+}
+
+; Faults unless %offset is aligned and [%offset, %offset + size) lies below %limit.
+define internal void @farlane_bounds(ptr %warp, i64 %offset, i64 %limit, i64 %address, i32 %lane, i32 %shape, i32 %line) {
+entry:
+  %log32 = and i32 %shape, 255
+  %log = zext i32 %log32 to i64
+  %size = shl i64 1, %log
+  %size32 = trunc i64 %size to i32
+  %write.1 = lshr i32 %shape, 8
+  %write = and i32 %write.1, 1
+  %low.mask = sub i64 %size, 1
+  %low = and i64 %offset, %low.mask
+  %aligned = icmp eq i64 %low, 0
+  br i1 %aligned, label %range, label %misaligned
+misaligned:
+  call void @farlane_fault(ptr %warp, i32 2, i64 %address, i32 %size32, i32 %write, i32 %lane, i32 %line)
+  unreachable
+range:
+  %end = add i64 %offset, %size
+  %ok.end = icmp ule i64 %end, %limit
+  %ok.start = icmp ult i64 %offset, %limit
+  %ok = and i1 %ok.end, %ok.start
+  br i1 %ok, label %done, label %illegal
+illegal:
+  call void @farlane_fault(ptr %warp, i32 1, i64 %address, i32 %size32, i32 %write, i32 %lane, i32 %line)
+  unreachable
+done:
+  ret void
+}
+
+; Reports the first bad lane of a shared or local access. %window: generic address of offset 0.
+define internal void @farlane_out_of_bounds(ptr %warp, <32 x i64> %offsets, i32 %lanes, i64 %limit, i64 %window, i32 %shape, i32 %line) cold noinline {
+entry:
+  %array = alloca [32 x i64], align 64
+  store <32 x i64> %offsets, ptr %array, align 64
+  br label %loop
+loop:
+  %left = phi i32 [ %lanes, %entry ], [ %left.next, %loop ]
+  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
+  %slot = getelementptr [32 x i64], ptr %array, i32 0, i32 %lane
+  %offset = load i64, ptr %slot
+  %address = add i64 %offset, %window
+  call void @farlane_bounds(ptr %warp, i64 %offset, i64 %limit, i64 %address, i32 %lane, i32 %shape, i32 %line)
+  %minus = sub i32 %left, 1
+  %left.next = and i32 %left, %minus
+  %more = icmp ne i32 %left.next, 0
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
+; --- Barriers -------------------------------------------------------------------------------------------------------
+
+; Counts lanes as arrived at barrier %id; %expected = threads, 0 = all of the block. %true: lanes whose predicate holds (bar.red).
+define internal void @farlane_arrive(ptr %warp, i32 %id, i32 %expected, i32 %lanes, i32 %true) noinline {
+  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker = load ptr, ptr %worker.p
+  %barriers.p = getelementptr %Worker, ptr %worker, i32 0, i32 12
+  %barriers = load ptr, ptr %barriers.p
+  %slot = and i32 %id, 15
+  %barrier = getelementptr %Barrier, ptr %barriers, i32 %slot
+  %arrived = load i32, ptr %barrier
+  %count = call i32 @llvm.ctpop.i32(i32 %lanes)
+  %sum = add i32 %arrived, %count
+  store i32 %sum, ptr %barrier
+  %expected.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 1
+  store i32 %expected, ptr %expected.p
+  %true.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 2
+  %true.old = load i32, ptr %true.p
+  %true.count = call i32 @llvm.ctpop.i32(i32 %true)
+  %true.sum = add i32 %true.old, %true.count
+  store i32 %true.sum, ptr %true.p
+  ret void
+}
+
+; Waits until one of the barriers in the set %ids completes; returns the set of those that did.
+define internal i32 @farlane_wait(ptr %warp, i32 %ids) noinline {
+  %ids.p = getelementptr %Warp, ptr %warp, i32 0, i32 9
+  store i32 %ids, ptr %ids.p
+  %released.p = getelementptr %Warp, ptr %warp, i32 0, i32 10
+  store i32 0, ptr %released.p
+  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  store i32 2, ptr %state.p
+  call void @farlane_to_scheduler(ptr %warp)
+  %released = load i32, ptr %released.p
+  ret i32 %released
+}
+
+; Lets the other warps of the block run (spin loops, nanosleep).
+define internal void @farlane_yield(ptr %warp) noinline {
+  call void @farlane_to_scheduler(ptr %warp)
+  ret void
+}
+
+; bar.red results of a completed barrier: low half = lanes whose predicate held, high half = lanes that arrived.
+define internal i64 @farlane_reduced(ptr %warp, i32 %id) {
+  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker = load ptr, ptr %worker.p
+  %barriers.p = getelementptr %Worker, ptr %worker, i32 0, i32 12
+  %barriers = load ptr, ptr %barriers.p
+  %slot = and i32 %id, 15
+  %true.p = getelementptr %Barrier, ptr %barriers, i32 %slot, i32 3
+  %true = load i32, ptr %true.p
+  %count.p = getelementptr %Barrier, ptr %barriers, i32 %slot, i32 4
+  %count = load i32, ptr %count.p
+  %true64 = zext i32 %true to i64
+  %count64 = zext i32 %count to i64
+  %high = shl i64 %count64, 32
+  %both = or i64 %high, %true64
+  ret i64 %both
+}
+
+; Lanes that leave the kernel: barriers of the whole block no longer wait for them.
+define internal void @farlane_leave(ptr %warp, i32 %lanes) {
+  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker = load ptr, ptr %worker.p
+  %live.p = getelementptr %Worker, ptr %worker, i32 0, i32 13
+  %live = load i32, ptr %live.p
+  %count = call i32 @llvm.ctpop.i32(i32 %lanes)
+  %left = sub i32 %live, %count
+  store i32 %left, ptr %live.p
+  ret void
+}
+
+; Completes barriers; returns whether a warp became ready.
+define internal i1 @farlane_release(ptr %worker) {
+entry:
+  %barriers.p = getelementptr %Worker, ptr %worker, i32 0, i32 12
+  %barriers = load ptr, ptr %barriers.p
+  %live.p = getelementptr %Worker, ptr %worker, i32 0, i32 13
+  %live = load i32, ptr %live.p
+  br label %loop
+loop:
+  %id = phi i32 [ 0, %entry ], [ %id.next, %next ]
+  %set = phi i32 [ 0, %entry ], [ %set.next, %next ]
+  %barrier = getelementptr %Barrier, ptr %barriers, i32 %id
+  %arrived = load i32, ptr %barrier
+  %some = icmp ne i32 %arrived, 0
+  br i1 %some, label %test, label %next
+test:
+  %expected.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 1
+  %expected.raw = load i32, ptr %expected.p
+  %all = icmp eq i32 %expected.raw, 0
+  %expected = select i1 %all, i32 %live, i32 %expected.raw
+  %full = icmp uge i32 %arrived, %expected
+  br i1 %full, label %complete, label %next
+complete:
+  %true.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 2
+  %true = load i32, ptr %true.p
+  %result.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 3
+  store i32 %true, ptr %result.p
+  %count.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 4
+  store i32 %arrived, ptr %count.p
+  store i32 0, ptr %barrier
+  store i32 0, ptr %true.p
+  %bit = shl i32 1, %id
+  %set.with = or i32 %set, %bit
+  br label %next
+next:
+  %set.next = phi i32 [ %set, %loop ], [ %set, %test ], [ %set.with, %complete ]
+  %id.next = add i32 %id, 1
+  %more = icmp ult i32 %id.next, 16
+  br i1 %more, label %loop, label %wake
+wake:
+  %none = icmp eq i32 %set.next, 0
+  br i1 %none, label %no, label %warps.start
+no:
+  ret i1 false
+warps.start:
+  %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
+  %warps = load ptr, ptr %warps.p
+  %warp.count = load i32, ptr @farlane_warps
+  br label %warps.loop
+warps.loop:
+  %w = phi i32 [ 0, %warps.start ], [ %w.next, %warps.next ]
+  %any = phi i1 [ false, %warps.start ], [ %any.next, %warps.next ]
+  %warp = getelementptr %Warp, ptr %warps, i32 %w
+  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  %state = load i32, ptr %state.p
+  %waiting = icmp eq i32 %state, 2
+  br i1 %waiting, label %match, label %warps.next
+match:
+  %ids.p = getelementptr %Warp, ptr %warp, i32 0, i32 9
+  %ids = load i32, ptr %ids.p
+  %hit = and i32 %ids, %set.next
+  %is.hit = icmp ne i32 %hit, 0
+  br i1 %is.hit, label %ready, label %warps.next
+ready:
+  %released.p = getelementptr %Warp, ptr %warp, i32 0, i32 10
+  store i32 %hit, ptr %released.p
+  store i32 1, ptr %state.p
+  br label %warps.next
+warps.next:
+  %any.next = phi i1 [ %any, %warps.loop ], [ %any, %match ], [ true, %ready ]
+  %w.next = add i32 %w, 1
+  %w.more = icmp ult i32 %w.next, %warp.count
+  br i1 %w.more, label %warps.loop, label %done
+done:
+  ret i1 %any.next
+}
+
+; --- Blocks and warps -----------------------------------------------------------------------------------------------
+
+; The fiber of one warp of a kernel with barriers. Warp states: 0 done, 1 ready, 2 waiting.
+define internal void @farlane_warp_main(ptr %warp) noreturn {
+  call void @farlane_kernel(ptr %warp)
+  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  store i32 0, ptr %state.p
+  call void @farlane_to_scheduler(ptr %warp)
+  unreachable
+}
+
+; Fills a warp's state for a block.
+define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %index, i64 %block) {
+  store ptr %worker, ptr %warp
+  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  store ptr %launch, ptr %launch.p
+  %gx.p = getelementptr %Launch, ptr %launch, i32 0, i32 10, i32 0
+  %gx32 = load i32, ptr %gx.p
+  %gx = zext i32 %gx32 to i64
+  %gy.p = getelementptr %Launch, ptr %launch, i32 0, i32 10, i32 1
+  %gy32 = load i32, ptr %gy.p
+  %gy = zext i32 %gy32 to i64
+  %x = urem i64 %block, %gx
+  %rest = udiv i64 %block, %gx
+  %y = urem i64 %rest, %gy
+  %z = udiv i64 %rest, %gy
+  %x32 = trunc i64 %x to i32
+  %y32 = trunc i64 %y to i32
+  %z32 = trunc i64 %z to i32
+  %cx = getelementptr %Warp, ptr %warp, i32 0, i32 2, i32 0
+  store i32 %x32, ptr %cx
+  %cy = getelementptr %Warp, ptr %warp, i32 0, i32 2, i32 1
+  store i32 %y32, ptr %cy
+  %cz = getelementptr %Warp, ptr %warp, i32 0, i32 2, i32 2
+  store i32 %z32, ptr %cz
+  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  store i32 %index, ptr %index.p
+  %threads = load i32, ptr @farlane_threads
+  %start = shl i32 %index, 5
+  %here = sub i32 %threads, %start
+  %whole = icmp uge i32 %here, 32
+  %partial.1 = shl i32 1, %here
+  %partial = sub i32 %partial.1, 1
+  %mask = select i1 %whole, i32 -1, i32 %partial
+  %mask.p = getelementptr %Warp, ptr %warp, i32 0, i32 4
+  store i32 %mask, ptr %mask.p
+  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  store i32 1, ptr %state.p
+  %local.p = getelementptr %Worker, ptr %worker, i32 0, i32 3
+  %local = load ptr, ptr %local.p
+  %local.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 4
+  %local.size = load i64, ptr %local.size.p
+  %start64 = zext i32 %start to i64
+  %local.offset = mul i64 %start64, %local.size
+  %warp.local = getelementptr i8, ptr %local, i64 %local.offset
+  %warp.local.p = getelementptr %Warp, ptr %warp, i32 0, i32 7
+  store ptr %warp.local, ptr %warp.local.p
+  %fibers = load i1, ptr @farlane_fibers
+  %stack.index.32 = select i1 %fibers, i32 %index, i32 0
+  %stack.index = zext i32 %stack.index.32 to i64
+  %stacks.p = getelementptr %Worker, ptr %worker, i32 0, i32 6
+  %stacks = load i64, ptr %stacks.p
+  %stack.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 7
+  %stack.size = load i64, ptr %stack.size.p
+  %stack.offset = mul i64 %stack.index, %stack.size
+  %limit = add i64 %stacks, %stack.offset
+  %limit.p = getelementptr %Warp, ptr %warp, i32 0, i32 8
+  store i64 %limit, ptr %limit.p
+  ret void
+}
+
+; Takes the next chunk of blocks: first block, or -1.
+define internal { i64, i64 } @farlane_take(ptr %launch) {
+entry:
+  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 13
+  %abort = load atomic i32, ptr %abort.p monotonic, align 4
+  %stop = icmp ne i32 %abort, 0
+  br i1 %stop, label %none, label %take
+take:
+  %chunk.p = getelementptr %Launch, ptr %launch, i32 0, i32 9
+  %chunk32 = load i32, ptr %chunk.p
+  %chunk = zext i32 %chunk32 to i64
+  %next.p = getelementptr %Launch, ptr %launch, i32 0, i32 6
+  %first = atomicrmw add ptr %next.p, i64 %chunk acq_rel
+  %end.p = getelementptr %Launch, ptr %launch, i32 0, i32 7
+  %end = load i64, ptr %end.p
+  %past = icmp uge i64 %first, %end
+  br i1 %past, label %none, label %some
+some:
+  %last.1 = add i64 %first, %chunk
+  %last = call i64 @llvm.umin.i64(i64 %last.1, i64 %end)
+  %a = insertvalue { i64, i64 } poison, i64 %first, 0
+  %b = insertvalue { i64, i64 } %a, i64 %last, 1
+  ret { i64, i64 } %b
+none:
+  ret { i64, i64 } { i64 0, i64 0 }
+}
+
+; The only fiber of a kernel without barriers: all blocks that this worker gets, warp after warp.
+define internal void @farlane_simple_main(ptr %warp) noreturn {
+entry:
+  %worker = load ptr, ptr %warp
+  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch = load ptr, ptr %launch.p
+  %warp.count = load i32, ptr @farlane_warps
+  br label %take
+take:
+  %range = call { i64, i64 } @farlane_take(ptr %launch)
+  %first = extractvalue { i64, i64 } %range, 0
+  %last = extractvalue { i64, i64 } %range, 1
+  %none = icmp eq i64 %last, 0
+  br i1 %none, label %done, label %block
+block:
+  %index = phi i64 [ %first, %take ], [ %index.next, %block.next ]
+  br label %warps
+warps:
+  %w = phi i32 [ 0, %block ], [ %w.next, %warps ]
+  call void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %w, i64 %index)
+  call void @farlane_kernel(ptr %warp)
+  %w.next = add i32 %w, 1
+  %w.more = icmp ult i32 %w.next, %warp.count
+  br i1 %w.more, label %warps, label %block.next
+block.next:
+  %index.next = add i64 %index, 1
+  %more = icmp ult i64 %index.next, %last
+  br i1 %more, label %block, label %take
+done:
+  call void @farlane_to_scheduler(ptr %warp)
+  unreachable
+}
+
+; One block of a kernel with barriers: every warp on a fiber of its own, in turn. Returns the worker's status.
+define internal i32 @farlane_block(ptr %worker, ptr %launch, i64 %block) {
+entry:
+  %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
+  %warps = load ptr, ptr %warps.p
+  %warp.count = load i32, ptr @farlane_warps
+  %threads = load i32, ptr @farlane_threads
+  %live.p = getelementptr %Worker, ptr %worker, i32 0, i32 13
+  store i32 %threads, ptr %live.p
+  %barriers.p = getelementptr %Worker, ptr %worker, i32 0, i32 12
+  %barriers = load ptr, ptr %barriers.p
+  call void @llvm.memset.p0.i64(ptr %barriers, i8 0, i64 384, i1 false)
+  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  br label %setup
+setup:
+  %s = phi i32 [ 0, %entry ], [ %s.next, %setup ]
+  %setup.warp = getelementptr %Warp, ptr %warps, i32 %s
+  call void @farlane_setup(ptr %worker, ptr %launch, ptr %setup.warp, i32 %s, i64 %block)
+  %s64 = zext i32 %s to i64
+  %sp = call i64 @farlane_prepare(ptr %worker, i64 %s64, ptr @farlane_warp_main, ptr %setup.warp)
+  %sp.p = getelementptr %Warp, ptr %setup.warp, i32 0, i32 6
+  store i64 %sp, ptr %sp.p
+  %s.next = add i32 %s, 1
+  %s.more = icmp ult i32 %s.next, %warp.count
+  br i1 %s.more, label %setup, label %round
+round:
+  br label %turn
+turn:
+  %w = phi i32 [ 0, %round ], [ %w.next, %turn.next ]
+  %ready.count = phi i32 [ 0, %round ], [ %ready.next, %turn.next ]
+  %waiting.count = phi i32 [ 0, %round ], [ %waiting.next, %turn.next ]
+  %warp = getelementptr %Warp, ptr %warps, i32 %w
+  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  %state = load i32, ptr %state.p
+  %is.ready = icmp eq i32 %state, 1
+  br i1 %is.ready, label %switch, label %after
+switch:
+  %warp.sp.p = getelementptr %Warp, ptr %warp, i32 0, i32 6
+  %warp.sp = load i64, ptr %warp.sp.p
+  call void @farlane_switch(ptr %scheduler.p, i64 %warp.sp)
+  %status = load i32, ptr %status.p
+  %bad = icmp ne i32 %status, 0
+  br i1 %bad, label %failed, label %after
+after:
+  %state.now = load i32, ptr %state.p
+  %now.ready = icmp eq i32 %state.now, 1
+  %now.waiting = icmp eq i32 %state.now, 2
+  %ready.inc = zext i1 %now.ready to i32
+  %waiting.inc = zext i1 %now.waiting to i32
+  br label %turn.next
+turn.next:
+  %ready.next = add i32 %ready.count, %ready.inc
+  %waiting.next = add i32 %waiting.count, %waiting.inc
+  %w.next = add i32 %w, 1
+  %w.more = icmp ult i32 %w.next, %warp.count
+  br i1 %w.more, label %turn, label %settle
+settle:
+  %released = call i1 @farlane_release(ptr %worker)
+  %some.ready = icmp ne i32 %ready.next, 0
+  %go = or i1 %released, %some.ready
+  br i1 %go, label %round.abort, label %idle
+round.abort:
+  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 13
+  %abort = load atomic i32, ptr %abort.p monotonic, align 4
+  %stop = icmp ne i32 %abort, 0
+  br i1 %stop, label %stopped, label %round
+stopped:
+  store i32 2, ptr %status.p
+  ret i32 2
+idle:
+  %stuck = icmp ne i32 %waiting.next, 0
+  br i1 %stuck, label %deadlock, label %finished
+deadlock:
+  ; Reported by the first waiting warp, on a fiber of its own because a fault never returns.
+  br label %find
+find:
+  %d = phi i32 [ 0, %deadlock ], [ %d.next, %find ]
+  %d.warp = getelementptr %Warp, ptr %warps, i32 %d
+  %d.state.p = getelementptr %Warp, ptr %d.warp, i32 0, i32 5
+  %d.state = load i32, ptr %d.state.p
+  %d.waiting = icmp eq i32 %d.state, 2
+  %d.next = add i32 %d, 1
+  br i1 %d.waiting, label %report, label %find
+report:
+  %d64 = zext i32 %d to i64
+  %d.sp = call i64 @farlane_prepare(ptr %worker, i64 %d64, ptr @farlane_deadlock_main, ptr %d.warp)
+  call void @farlane_switch(ptr %scheduler.p, i64 %d.sp)
+  br label %failed
+failed:
+  %status.end = load i32, ptr %status.p
+  ret i32 %status.end
+finished:
+  ret i32 0
+}
+
+define internal void @farlane_deadlock_main(ptr %warp) noreturn {
+  call void @farlane_fault(ptr %warp, i32 8, i64 0, i32 0, i32 0, i32 0, i32 0)
+  unreachable
+}
+
+; Entry point: runs blocks until none is left. 0 done, 1 fault, 2 aborted.
+define i32 @farlane_run(ptr %launch, ptr %worker) {
+entry:
+  store ptr %launch, ptr %worker
+  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  store i32 0, ptr %status.p
+  %latches.p = getelementptr %Worker, ptr %worker, i32 0, i32 8
+  %latches = load ptr, ptr %latches.p
+  %latch.bytes = load i64, ptr @farlane_latch_bytes
+  call void @llvm.memset.p0.i64(ptr %latches, i8 0, i64 %latch.bytes, i1 false)
+  %fibers = load i1, ptr @farlane_fibers
+  br i1 %fibers, label %take, label %simple
+simple:
+  %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
+  %warp = load ptr, ptr %warps.p
+  store ptr %worker, ptr %warp
+  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  store ptr %launch, ptr %launch.p
+  %sp = call i64 @farlane_prepare(ptr %worker, i64 0, ptr @farlane_simple_main, ptr %warp)
+  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  call void @farlane_switch(ptr %scheduler.p, i64 %sp)
+  br label %done
+take:
+  %range = call { i64, i64 } @farlane_take(ptr %launch)
+  %first = extractvalue { i64, i64 } %range, 0
+  %last = extractvalue { i64, i64 } %range, 1
+  %none = icmp eq i64 %last, 0
+  br i1 %none, label %done, label %block
+block:
+  %index = phi i64 [ %first, %take ], [ %index.next, %block.next ]
+  %status = call i32 @farlane_block(ptr %worker, ptr %launch, i64 %index)
+  %bad = icmp ne i32 %status, 0
+  br i1 %bad, label %done, label %block.next
+block.next:
+  %index.next = add i64 %index, 1
+  %more = icmp ult i64 %index.next, %last
+  br i1 %more, label %block, label %take
+done:
+  %end.status = load i32, ptr %status.p
+  %clean = icmp eq i32 %end.status, 0
+  br i1 %clean, label %check, label %return
+check:
+  ; Nothing went wrong here, but another worker or the caller may have stopped the launch.
+  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 13
+  %abort = load atomic i32, ptr %abort.p monotonic, align 4
+  %stop = icmp ne i32 %abort, 0
+  %late = select i1 %stop, i32 2, i32 0
+  br label %return
+return:
+  %result = phi i32 [ %end.status, %done ], [ %late, %check ]
+  ret i32 %result
+}

@@ -1,0 +1,138 @@
+"""Special registers: thread and block coordinates, lane masks, clocks.
+
+Coordinates are computed once at a function's entry. The block's shape is a compile-time constant, so %tid is uniform along axes that do
+not change within a warp (`varying_axes`). Clusters have one block.
+Source: PTX ISA, "Special Registers".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .ir import LANE_INDEX, LANES, Builder, Val, integer, lanes
+
+if TYPE_CHECKING:
+    from .codegen import FunctionEmitter
+
+_AXIS = {"x": 0, "y": 1, "z": 2}
+_LANE_MASKS = {
+    "lanemask_eq": [1 << lane for lane in range(LANES)],
+    "lanemask_le": [(2 << lane) - 1 for lane in range(LANES)],
+    "lanemask_lt": [(1 << lane) - 1 for lane in range(LANES)],
+    "lanemask_ge": [-(1 << lane) for lane in range(LANES)],
+    "lanemask_gt": [-(2 << lane) for lane in range(LANES)],
+}
+_CONSTANTS = {
+    "is_explicit_cluster": 0, "cluster_ctarank": 0, "cluster_nctarank": 1, "aggr_smem_size": 0, "nsmid": 1, "current_graph_exec": 0,
+}  # fmt: skip
+
+
+def varying_axes(block: tuple[int, int, int]) -> set[str]:
+    """The axes along which the lanes of one warp differ."""
+    x, y, z = block
+    axes = set()
+    if x > 1:
+        axes.add("x")
+    if x % LANES and y > 1:
+        axes.add("y")
+    if (x * y) % LANES and z > 1:
+        axes.add("z")
+    return axes
+
+
+def special(e: FunctionEmitter, name: str) -> Val:
+    """The value of a special register, without its percent sign."""
+    base, _, axis = name.partition(".")
+    block = e.kernel.block
+    if axis and axis not in _AXIS:
+        if axis == "w":
+            return integer(0, "i32")
+        raise e.fail(f"unknown special register %{name}")
+    at = _AXIS.get(axis, 0)
+    if base == "tid":
+        return e.once(f"tid.{axis}", lambda b: _tid(b, block, axis, e.entry))
+    if base == "ntid":
+        return integer(block[at], "i32")
+    if base == "ctaid":
+        return e.once(f"ctaid.{axis}", lambda b: b.load("i32", False, b.gep("%warp", 16 + 4 * at)))
+    if base == "nctaid":
+        return e.once(name, lambda b: b.load("i32", False, b.gep(_launch(e, b), 72 + 4 * at)))
+    if base == "laneid":
+        return LANE_INDEX["i32"]
+    if base in _LANE_MASKS:
+        return lanes(_LANE_MASKS[base], "i32")
+    if base == "warpid":
+        return e.once("warpid", lambda b: b.load("i32", False, b.gep("%warp", 28)))
+    if base == "nwarpid":
+        return integer((e.kernel.threads + LANES - 1) // LANES, "i32")
+    if base == "smid":
+        return e.once("smid", lambda b: b.load("i32", False, b.gep(_worker(e, b), 84)))
+    if base == "gridid":
+        return e.once("gridid", lambda b: b.load("i64", False, b.gep(_launch(e, b), 104)))
+    if base == "dynamic_smem_size":
+        return e.once("dynamic_smem", lambda b: b.load("i32", False, b.gep(_launch(e, b), 96)))
+    if base == "total_smem_size":
+        return e.once("total_smem", lambda b: b.cast("trunc", b.load("i64", False, b.gep(_worker(e, b), 16)), "i32"))
+    if base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
+        return _time(e, base)
+    if base in ("clusterid",):
+        return special(e, f"ctaid.{axis}")
+    if base in ("nclusterid",):
+        return special(e, f"nctaid.{axis}")
+    if base in ("cluster_ctaid",):
+        return integer(0, "i32")
+    if base in ("cluster_nctaid",):
+        return integer(1, "i32")
+    if base in _CONSTANTS:
+        return integer(_CONSTANTS[base], "i64" if base == "current_graph_exec" else "i32")
+    raise e.fail(f"unsupported special register %{name}")
+
+
+def _launch(e: FunctionEmitter, b: Builder) -> str:
+    return e.once("launch", lambda p: p.load("ptr", False, p.gep("%warp", 8))).name
+
+
+def _worker(e: FunctionEmitter, b: Builder) -> str:
+    return e.once("worker", lambda p: p.load("ptr", False, "%warp")).name
+
+
+def _tid(b: Builder, block: tuple[int, int, int], axis: str, entry: bool) -> Val:
+    """%tid of the warp's lanes from the warp index; uniform where `varying_axes` says so (device functions: always a vector)."""
+    x, y, z = block
+    index = b.load("i32", False, b.gep("%warp", 28))
+    first = b.bin("shl", index, integer(5, "i32"))
+    linear = b.bin("add", first, LANE_INDEX["i32"])
+    if axis not in varying_axes(block):
+        extent = {"x": x, "y": y, "z": z}[axis]
+        step = {"x": 1, "y": x, "z": x * y}[axis]
+        value = integer(0, "i32") if extent == 1 else b.bin("udiv", first, integer(step, "i32"))
+        if extent > 1 and axis != "z":
+            value = b.bin("urem", value, integer(extent, "i32"))
+        return value if entry else b.splat(value)
+    if axis == "x":
+        if x >= LANES and x % LANES == 0:
+            return b.bin("add", b.bin("urem", first, integer(x, "i32")), LANE_INDEX["i32"])
+        return linear if y == z == 1 else b.bin("urem", linear, integer(x, "i32"))
+    if axis == "y":
+        row = b.bin("udiv", linear, integer(x, "i32"))
+        return row if z == 1 else b.bin("urem", row, integer(y, "i32"))
+    return b.bin("udiv", linear, integer(x * y, "i32"))
+
+
+def _time(e: FunctionEmitter, base: str) -> Val:
+    b = e.body
+    if base.startswith("clock"):
+        e.kernel.declare("declare i64 @llvm.readcyclecounter()")
+        value = b.op("call i64 @llvm.readcyclecounter()", "i64", False)
+    else:
+        e.kernel.declare("declare i32 @clock_gettime(i32, ptr)")
+        slot = e.slot("%timespec", "i128", False)
+        b.line(f"call i32 @clock_gettime(i32 1, ptr {slot})")
+        seconds = b.load("i64", False, slot)
+        nanoseconds = b.load("i64", False, b.gep(slot, 8))
+        value = b.bin("add", b.bin("mul", seconds, integer(1_000_000_000, "i64")), nanoseconds)
+    if base in ("clock", "globaltimer_lo"):
+        return b.cast("trunc", value, "i32")
+    if base in ("clock_hi", "globaltimer_hi"):
+        return b.cast("trunc", b.bin("lshr", value, integer(32, "i64")), "i32")
+    return value

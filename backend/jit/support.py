@@ -1,0 +1,105 @@
+"""Fields of the runtime structures, faults and polls as the emitters write them.
+
+Offsets mirror runtime.ll and abi.py (tests compare them).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .ir import Builder, Val, integer
+
+if TYPE_CHECKING:
+    from .codegen import FunctionEmitter
+
+WARP_OFFSETS = (0, 8, 16, 28, 32, 36, 40, 48, 56, 64, 68)
+WORKER_SHARED, WORKER_SHARED_SIZE, WORKER_LOCAL_SIZE, WORKER_LATCHES = 8, 16, 32, 64
+LAUNCH_PARAMETERS, LAUNCH_VARIABLES, LAUNCH_ABORT = 0, 8, 100
+
+
+def warp_field(b: Builder, index: int) -> str:
+    """Pointer to a field of the warp's state."""
+    return b.gep("%warp", WARP_OFFSETS[index])
+
+
+def worker(e: FunctionEmitter) -> str:
+    return e.once("worker", lambda p: p.load("ptr", False, "%warp")).name
+
+
+def launch(e: FunctionEmitter) -> str:
+    return e.once("launch", lambda p: p.load("ptr", False, p.gep("%warp", 8))).name
+
+
+def _field(e: FunctionEmitter, key: str, base: str, offset: int, kind: str) -> Val:
+    return e.once(key, lambda p: p.load(kind, False, p.gep(base, offset)))
+
+
+def shared_base(e: FunctionEmitter) -> str:
+    return _field(e, "shared", worker(e), WORKER_SHARED, "ptr").name
+
+
+def shared_size(e: FunctionEmitter) -> Val:
+    return _field(e, "shared_size", worker(e), WORKER_SHARED_SIZE, "i64")
+
+
+def local_size(e: FunctionEmitter) -> Val:
+    return _field(e, "local_size", worker(e), WORKER_LOCAL_SIZE, "i64")
+
+
+def parameters(e: FunctionEmitter) -> str:
+    return _field(e, "parameters", launch(e), LAUNCH_PARAMETERS, "ptr").name
+
+
+def latch(e: FunctionEmitter, site: int) -> str:
+    base = _field(e, "latches", worker(e), WORKER_LATCHES, "ptr").name
+    return e.once(f"latch{site}", lambda p: Val(p.gep(base, 16 * site), "ptr")).name
+
+
+def variable(e: FunctionEmitter, index: int) -> Val:
+    """The device address of a module variable."""
+    table = _field(e, "variables", launch(e), LAUNCH_VARIABLES, "ptr").name
+    return _field(e, f"variable{index}", table, 8 * index, "i64")
+
+
+def first_lane(e: FunctionEmitter) -> Val:
+    """An active lane, for reports and for uniform stores."""
+    if e.mask is None:
+        return integer(0, "i32")
+    return e.body.call("cttz", "i32", [e.mask_bits], "i1 false")
+
+
+def last_lane(e: FunctionEmitter) -> Val:
+    if e.mask is None:
+        return integer(31, "i32")
+    return e.body.bin("sub", integer(31, "i32"), e.body.call("ctlz", "i32", [e.mask_bits], "i1 false"))
+
+
+def fault(e: FunctionEmitter, kind: int) -> None:
+    """Ends the launch; ends the current IR block."""
+    b = e.body
+    lane = first_lane(e)
+    b.line(f"call void @farlane_fault(ptr %warp, i32 {kind}, i64 0, i32 0, i32 0, {lane}, i32 {e.line})")
+    b.line("unreachable")
+
+
+def fault_if(e: FunctionEmitter, condition: Val, kind: int) -> None:
+    b = e.body
+    bad, good = b.new_label("bad"), b.new_label("good")
+    b.branch_if(condition, bad, good, unlikely=True)
+    b.block(bad)
+    fault(e, kind)
+    b.block(good)
+
+
+def poll(e: FunctionEmitter) -> None:
+    """Leaves when the launch is aborted: on every back edge, so that no loop outlives its launch."""
+    b = e.body
+    pointer = e.once("abort", lambda p: Val(p.gep(launch(e), LAUNCH_ABORT), "ptr")).name
+    b_abort = b.op(f"load atomic i32, ptr {pointer} monotonic, align 4", "i32", False)
+    stop = b.icmp("ne", b_abort, integer(0, "i32"))
+    leave, stay = b.new_label("leave"), b.new_label("stay")
+    b.branch_if(stop, leave, stay, unlikely=True)
+    b.block(leave)
+    b.line("call void @farlane_aborted(ptr %warp)")
+    b.line("unreachable")
+    b.block(stay)
