@@ -78,6 +78,7 @@ class Launcher:
         self._running: jit.Launch | None = None
         self._interrupted = False
         self._launches = 0
+        self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
         self.options = jit.Options()
 
     def interrupt(self) -> None:
@@ -99,29 +100,43 @@ class Launcher:
                 f"kernel {function.name}: {size} bytes of parameters; it takes {function.entry.parameter_bytes}",
             )
         prepared = function.prepared
-        if prepared is None or prepared.shape != shape:
+        if prepared is None or (prepared.shape is not shape and prepared.shape != shape):
             prepared = function.prepared = self._prepare(function, shape)
         self._parameters[:size] = parameters
-        _, kernel, launch, helpers = prepared
+        launch = prepared.launch
         self._launches += 1
         launch.grid_id = self._launches
         launch.next_block = 0
+        self._running = launch
+        if self._interrupted:  # read behind the store, so that an interrupt is seen here or sees the launch
+            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+        started = time.monotonic_ns()
+        done = self._run_spread(prepared) if prepared.helpers else self._run_inline(prepared)
+        ended = time.monotonic_ns()
+        self._running = None
+        if not done:
+            self._failed(function, launch)
+        return ended - started
+
+    def _run_inline(self, prepared: Prepared) -> bool:
+        """Runs a launch on this thread alone. Returns whether it got to its end."""
+        if self._reserved is not prepared:
+            self._worker.reserve(prepared.kernel, prepared.launch)
+            self._reserved = prepared
+        return prepared.kernel.run(prepared.launch, self._worker) == jit.STATUS_DONE
+
+    def _run_spread(self, prepared: Prepared) -> bool:
+        """Runs a launch on this thread and helpers. Returns whether it got to its end."""
+        _, kernel, launch, helpers = prepared
         statuses: list[int] = []
 
         def share(worker: jit.Worker) -> None:
             worker.reserve(kernel, launch)
             statuses.append(kernel.run(launch, worker))
 
-        self._running = launch
-        if self._interrupted:  # read behind the store, so that an interrupt is seen here or sees the launch
-            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
-        started = time.monotonic_ns()
+        self._reserved = None
         self._pool.run(share, self._worker, helpers)
-        ended = time.monotonic_ns()
-        self._running = None
-        if any(statuses):
-            self._failed(function, launch)
-        return ended - started
+        return all(status == jit.STATUS_DONE for status in statuses)
 
     def _prepare(self, function: SimFunction, shape: LaunchShape) -> Prepared:
         """Checks a launch, compiles its kernel if need be, and lays out what compiled code reads of it."""
