@@ -3,7 +3,7 @@
 use crate::generated_farlane_v1::{host_message, HostMessage, Reply};
 use crate::log;
 use crate::outbox::Aged;
-use crate::session::Shared;
+use crate::shared::Shared;
 use crate::transport::describe;
 use prost::Message;
 use std::io;

@@ -19,6 +19,7 @@ pub mod log;
 mod outbox;
 pub mod report;
 mod session;
+mod shared;
 mod transport;
 mod waiter;
 

@@ -12,17 +12,17 @@ use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
 use crate::generated_farlane_v1::{guest_message, host_message, refusal, GuestMessage, Hello, HostMessage};
 use crate::ledger::Ledger;
 use crate::outbox::{post, Limits, Outbox};
-use crate::session::{self, Errors, HelloInfo, Shared};
+use crate::session::HelloInfo;
+use crate::shared::{self, Errors, Shared};
 use crate::{log, Config, Endpoint, Welcome};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use prost::Message;
-use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{mpsc, Arc};
 use std::time::Instant;
-use std::{fmt, thread};
+use std::{fmt, io, thread};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
@@ -137,7 +137,7 @@ impl Task {
         };
         Shared {
             endpoint: self.config.endpoint.to_string(),
-            status: session::Status::running(),
+            status: shared::Status::running(),
             outbox: Mutex::new(Outbox::new(limits, sender)),
             ledger: Ledger::new(welcome.credit_bytes),
             errors: Errors::default(),
@@ -281,7 +281,7 @@ pub(crate) fn describe(status: &Status) -> String {
     }
 }
 
-fn root_cause(error: &(dyn std::error::Error)) -> String {
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

@@ -1,0 +1,283 @@
+//! What the program's threads and the background thread share, and how a session's life goes.
+//!
+//! running -> finishing -> finished (`Session::finish`), or -> dead (the connection was lost), or -> abandoned (the child of a
+//! fork). Every entry looks at the phase before it takes a lock.
+//! Locking order: outbox, ledger, waiter; the counters, the errors and the status are atomics and need none.
+
+use crate::age::AgeTimer;
+use crate::counters::Counters;
+use crate::ledger::{Awaited, Ledger, Patience};
+use crate::outbox::{Outbox, Sent};
+use crate::waiter::{Answer, Waiter};
+use crate::{log, Failure};
+use parking_lot::{Mutex, MutexGuard};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tape::Writer;
+
+/// At exit: how long to wait while the host acknowledges nothing, or another thread does not get on with sending.
+const FINISH_STALL: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(10) };
+/// At exit: how long to wait for the host to end the stream after the goodbye.
+const GOODBYE_WAIT: Duration = Duration::from_secs(1);
+
+/// cudaErrorCudartUnloading.
+const UNLOADING: Failure = Failure::Cuda { code: 4, sticky: false };
+/// cudaErrorUnknown: a mistake of ours.
+const UNKNOWN: Failure = Failure::Cuda { code: 999, sticky: false };
+
+/// What the program's threads and the background thread share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) endpoint: String,
+    pub(crate) status: Status,
+    pub(crate) outbox: Mutex<Outbox>,
+    pub(crate) ledger: Ledger,
+    pub(crate) errors: Errors,
+    pub(crate) counters: Counters,
+    pub(crate) timer: AgeTimer,
+    /// The connection, for the child of a fork only.
+    pub(crate) socket: RawFd,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    Running,
+    Finishing,
+    Finished,
+    Dead,
+    /// The child of a fork.
+    Abandoned,
+}
+
+#[derive(Debug)]
+pub(crate) struct Status(AtomicU8);
+
+impl Status {
+    pub(crate) fn running() -> Self {
+        Self(AtomicU8::new(Phase::Running as u8))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Phase {
+        const PHASES: [Phase; 5] = [Phase::Running, Phase::Finishing, Phase::Finished, Phase::Dead, Phase::Abandoned];
+        PHASES[usize::from(self.0.load(Ordering::Acquire)) % PHASES.len()]
+    }
+
+    /// True for the one caller that makes this step.
+    pub(crate) fn step(&self, from: Phase, to: Phase) -> bool {
+        self.0.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn force(&self, to: Phase) {
+        self.0.store(to as u8, Ordering::Release);
+    }
+}
+
+/// The errors that no result has delivered. 0: none.
+#[derive(Debug, Default)]
+pub(crate) struct Errors {
+    deferred: AtomicI32,
+    sticky: AtomicI32,
+}
+
+impl Errors {
+    /// The first one wins.
+    pub(crate) fn defer(&self, code: i32) {
+        let _ = self.deferred.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// The first one wins.
+    pub(crate) fn stick(&self, code: i32) {
+        let _ = self.sticky.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    #[inline]
+    pub(crate) fn sticky(&self) -> i32 {
+        self.sticky.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn take_deferred(&self) -> i32 {
+        match self.deferred.load(Ordering::Acquire) {
+            0 => 0,
+            _ => self.deferred.swap(0, Ordering::AcqRel),
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.sticky.store(0, Ordering::Release);
+        self.deferred.store(0, Ordering::Release);
+    }
+}
+
+impl Shared {
+    #[inline]
+    fn lock_running(&self) -> Result<MutexGuard<'_, Outbox>, Failure> {
+        match self.status.get() {
+            Phase::Running => Ok(self.outbox.lock()),
+            _ => Err(self.over()),
+        }
+    }
+
+    /// What a call finds when the session is over.
+    #[cold]
+    fn over(&self) -> Failure {
+        match self.status.get() {
+            Phase::Finishing | Phase::Finished => UNLOADING,
+            Phase::Running | Phase::Dead | Phase::Abandoned => Failure::Dead,
+        }
+    }
+
+    /// Appends records, and sends the tape when it is full.
+    #[inline]
+    pub(crate) fn append(&self, write: impl FnOnce(&mut Writer)) -> Result<(), Failure> {
+        let mut outbox = self.lock_running()?;
+        append(&mut outbox, &self.timer, write)?;
+        if outbox.is_full() {
+            self.send(&mut outbox, None)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn flush(&self) -> Result<(), Failure> {
+        self.send(&mut *self.lock_running()?, None)
+    }
+
+    fn send(&self, outbox: &mut Outbox, awaited: Option<Awaited>) -> Result<(), Failure> {
+        match outbox.send(awaited, Patience::Unlimited, &self.ledger, &self.counters) {
+            Sent::Yes => Ok(()),
+            Sent::NoCredit | Sent::Closed => Err(self.over()),
+        }
+    }
+
+    /// Asks and waits: one round trip.
+    pub(crate) fn ask(&self, waiter: Waiter, write: impl FnOnce(&mut Writer, u32)) -> Result<Answer, Failure> {
+        let waiter = Arc::new(waiter);
+        self.post(write, |slot| Awaited::new(slot, waiter.clone()))?;
+        self.counters.round_trips.add(1);
+        waiter.wait().ok_or_else(|| self.over())
+    }
+
+    /// Appends records, of which the last answers into the slot, and sends everything.
+    pub(crate) fn post(
+        &self,
+        write: impl FnOnce(&mut Writer, u32),
+        awaited: impl FnOnce(u32) -> Awaited,
+    ) -> Result<(), Failure> {
+        let mut outbox = self.lock_running()?;
+        let slot = outbox.mint_slot();
+        let mark = outbox.writer.len();
+        append(&mut outbox, &self.timer, |writer| write(writer, slot))?;
+        if outbox.writer.len() == mark {
+            return Err(UNKNOWN); // nothing was asked
+        }
+        self.send(&mut outbox, Some(awaited(slot)))
+    }
+
+    /// A CUDA result as the session's callers want it.
+    pub(crate) fn result(&self, code: i32) -> Result<(), Failure> {
+        if code == 0 {
+            return Ok(());
+        }
+        let sticky = self.errors.sticky() == code;
+        Err(Failure::Cuda { code, sticky })
+    }
+
+    /// The session's good end; true for the one caller that brings it about (or finds the session dead).
+    pub(crate) fn finish(&self) -> bool {
+        if !self.status.step(Phase::Running, Phase::Finishing) {
+            return self.status.step(Phase::Dead, Phase::Finished);
+        }
+        let deadline = Instant::now() + FINISH_STALL;
+        // The lock may be held by a thread that waits for credit, or by this one, interrupted by a signal whose handler exits.
+        let sent = self.outbox.try_lock_until(deadline).is_some_and(|mut outbox| {
+            outbox.send(None, Patience::Until(deadline), &self.ledger, &self.counters) == Sent::Yes
+        });
+        let done = sent && self.ledger.drain(FINISH_STALL);
+        if !done && self.status.get() == Phase::Finishing {
+            log::error(format_args!(
+                "the host at {} has not finished the last work: leaving it after {} s without progress",
+                self.endpoint,
+                FINISH_STALL.as_secs()
+            ));
+        }
+        if let Some(mut outbox) = self.outbox.try_lock_until(deadline) {
+            outbox.close(done, &self.counters);
+        }
+        let _ = self.status.step(Phase::Finishing, Phase::Finished) || self.status.step(Phase::Dead, Phase::Finished);
+        if done {
+            self.ledger.wait_closed(GOODBYE_WAIT);
+        } else {
+            self.ledger.close(); // nothing is written into the program's memory any more
+        }
+        true
+    }
+
+    /// In the child of a fork. Async-signal-safe.
+    pub(crate) fn abandon(&self) {
+        if self.status.get() == Phase::Abandoned {
+            return;
+        }
+        self.status.force(Phase::Abandoned);
+        // SAFETY: plain system calls on descriptors that this process inherited; the thread that uses them exists in the
+        // parent only, and nothing here uses them after this. Closing the child's copies does not end the connection.
+        unsafe {
+            libc::close(self.socket);
+            libc::close(self.timer.as_raw_fd());
+        }
+    }
+
+    /// Ends the connection without waiting for anything.
+    pub(crate) fn leave(&self) {
+        if self.status.step(Phase::Running, Phase::Finished) {
+            self.outbox.lock().close(true, &self.counters);
+        }
+    }
+
+    /// The connection is of no use any more: everybody who waits is released, later calls fail. Tells the user once,
+    /// unless the session was over anyway.
+    pub(crate) fn fail(&self, why: &str) {
+        let died = self.status.step(Phase::Running, Phase::Dead) || self.status.step(Phase::Finishing, Phase::Dead);
+        if died {
+            log::error(format_args!("connection to {} lost: {why}", self.endpoint));
+        }
+        self.ledger.close();
+    }
+}
+
+/// Runs `write` on the tape; what it leaves is whole records or, when something is wrong with one of them, nothing.
+#[inline]
+fn append(outbox: &mut Outbox, timer: &AgeTimer, write: impl FnOnce(&mut Writer)) -> Result<(), Failure> {
+    let mark = outbox.writer.len();
+    {
+        let guard = Whole { writer: &mut outbox.writer, mark };
+        write(guard.writer);
+    }
+    if let Some(oversized) = outbox.writer.take_oversized() {
+        outbox.writer.truncate(mark);
+        log::error(format_args!("{oversized}"));
+        return Err(UNKNOWN);
+    }
+    if mark == 0 {
+        outbox.begin_aging(timer);
+    }
+    Ok(())
+}
+
+/// Takes back what a panic (or an encoder that forgot its `end`) left unfinished.
+struct Whole<'a> {
+    writer: &'a mut Writer,
+    mark: usize,
+}
+
+impl Drop for Whole<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.writer.is_between_records() {
+            self.writer.truncate(self.mark);
+        }
+    }
+}
