@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from farlane.frontend import shim_library
 from farlane.frontend.devtools.releases import compile_c, release
+from farlane.frontend.devtools.toolchain import CLANG
 from farlane_codegen import api_table, rust_exports, tape_table
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -140,6 +143,19 @@ def test_index_of_an_unsupported_symbol_is_its_name_in_the_core(api: api_table.A
         names = re.search(rf"UNSUPPORTED_{version}: .*? = \[(.*?)\];", exports, re.DOTALL)
         assert names
         assert re.findall(r'"(\w+)"', names.group(1)) == [api_table.base_name(symbol) for symbol in symbols]
+
+
+@pytest.mark.parametrize("version", api_table.VERSIONS)
+@pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
+def test_assembly_for_the_other_architecture_assembles(version: str, api: api_table.Api, tmp_path: Path) -> None:
+    other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+    source = ROOT / f"frontend/shim/thin/generated_libcudart_{version}.S"
+    output = tmp_path / "thin.o"
+    subprocess.run([CLANG, "-c", f"--target={other}-linux-gnu", str(source), "-o", str(output)], check=True)
+    with output.open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".symtab")
+        defined = {symbol.name for symbol in table.iter_symbols() if symbol["st_info"]["type"] == "STT_FUNC"}
+    assert defined == set(api.symbols[version])
 
 
 @pytest.mark.parametrize(("missing", "hint"), [("CARGO", "install Rust"), ("CC", "install a C compiler")])
