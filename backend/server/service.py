@@ -5,7 +5,7 @@ or broken one, a guest that breaks the protocol, an exception of ours. Knows gRP
 
 The thread that waits for a session's messages also replays them: one thread per session, no hand-off between receiving and
 replaying, because on the path of a small round trip each hand-off between Python threads costs tens of microseconds
-(benchmarks/round_trip.py compares).
+(benchmarks/host_round_trip.py compares).
 """
 
 from __future__ import annotations

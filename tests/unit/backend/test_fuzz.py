@@ -1,6 +1,6 @@
 """The tape is written by somebody else: whatever it holds, the host answers or ends the session, and goes on.
 
-Mutated groups with a fixed seed, on the null device. A run is right when every group either is answered or raises ProtocolError,
+Mutated groups with a fixed seed, on the null device, and fewer on the simulated one, whose kernels then get random addresses. A run is right when every group either is answered or raises ProtocolError,
 when no exception of ours hides in a cudaErrorUnknown, and when all is released afterwards.
 """
 
@@ -11,6 +11,7 @@ import struct
 from typing import Any
 
 import pytest
+from farlane.backend.device import registry
 from farlane.backend.device.null import NullDevice
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import OPERATIONS, encode
@@ -19,7 +20,21 @@ from farlane.backend.images import digest_of
 
 GROUPS = 6000
 INTERESTING = [0, 1, 2, 7, 8, 15, 16, 17, 255, 256, 4096, 2**20, 2**31 - 1, 2**31, 2**32 - 1, 2**48, 2**63, 2**64 - 1]
-IMAGE = b"fuzz"
+IMAGE = b"""
+.version 7.5
+.target sm_75
+.address_size 64
+.visible .global .align 4 .b8 v[64];
+.visible .entry f(.param .u64 address)
+{
+    .reg .b64 %rd<2>;
+    .reg .b32 %r<2>;
+    ld.param.u64 %rd1, [address];
+    mov.u32 %r1, %tid.x;
+    st.global.u32 [%rd1], %r1;
+    ret;
+}
+"""
 DIGEST = digest_of(IMAGE)
 
 
@@ -90,10 +105,10 @@ def mutate(rng: random.Random, group: bytes) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_mutated_groups(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("device", "seed"), [*(("null", seed) for seed in range(4)), ("sim", 4)])
+def test_mutated_groups(device: str, seed: int, caplog: pytest.LogCaptureFixture) -> None:
     rng = random.Random(seed)
-    host = Host(NullDevice(), quota=1 << 20)
+    host = Host(registry.open_device(device), quota=1 << 20)
     admission: Any = None
     groups = refused = failed = 0
     for _ in range(GROUPS // 4):
@@ -110,12 +125,12 @@ def test_mutated_groups(seed: int, caplog: pytest.LogCaptureFixture) -> None:
         except ProtocolError:
             refused += 1
             host.end(admission.session, "fuzz")
-            assert admission.session.resources.context.closed
+            assert admission.session.closed
             admission = None
         else:
             assert replies[-1].last
             failed += replies[-1].error != 0
-            if rng.random() < 0.05:
+            if rng.random() < 0.05 or replies[-1].sticky:
                 host.end(admission.session, "fuzz")
                 admission = None
     host.close()
