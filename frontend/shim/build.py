@@ -48,10 +48,10 @@ def build_core(*, debug: bool) -> None:
     """The core library, by cargo, with the versions of Cargo.lock."""
     cargo = _tool("CARGO", "cargo", "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo")
     profile = "debug" if debug else "release"
-    command = [cargo, "build", "--locked", "--quiet", "--package", "farlane_core"]
+    target = SHIM / os.environ.get("CARGO_TARGET_DIR", "target")
+    command = [cargo, "build", "--locked", "--quiet", "--package", "farlane_core", "--target-dir", str(target)]
     _run(command if debug else [*command, "--release"])
-    target = Path(os.environ.get("CARGO_TARGET_DIR", SHIM / "target"))
-    _install(SHIM / target / profile / CORE, CORE)
+    _install(target / profile / CORE, CORE)
 
 
 def build_thin(version: str) -> None:

@@ -6,7 +6,6 @@
 //!
 //! Source: CUDA runtime API, "Device Management", "Version Management", "Peer Device Memory Access", "Profiler Control".
 
-use std::cell::RefCell;
 use std::ffi::{c_double, c_int, c_uint};
 
 use abi::{cudaDeviceAttr, CudaError};
@@ -69,11 +68,7 @@ pub unsafe fn cudaSetDevice(device: c_int) -> CudaResult {
     runtime::set_current_device(device)
 }
 
-thread_local! {
-    /// The devices of cudaSetValidDevices; empty means all of them.
-    static VALID: RefCell<Vec<c_int>> = const { RefCell::new(Vec::new()) };
-}
-
+/// The list says which devices CUDA may choose by itself; it chooses the first.
 pub unsafe fn cudaSetValidDevices(device_arr: *mut c_int, len: c_int) -> CudaResult {
     let count = runtime::devices()?.len();
     let length = usize::try_from(len).ok().filter(|length| *length <= count).ok_or(CudaError::INVALID_VALUE)?;
@@ -90,9 +85,7 @@ pub unsafe fn cudaSetValidDevices(device_arr: *mut c_int, len: c_int) -> CudaRes
         }
         wanted.push(number);
     }
-    runtime::set_current_device(wanted.first().copied().unwrap_or(0))?;
-    VALID.with(|valid| valid.replace(wanted));
-    Ok(())
+    runtime::set_current_device(wanted.first().copied().unwrap_or(0))
 }
 
 pub unsafe fn cudaDeviceGetAttribute(value: *mut c_int, attr: cudaDeviceAttr, device: c_int) -> CudaResult {
