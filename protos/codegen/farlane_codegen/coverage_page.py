@@ -47,13 +47,13 @@ def emit(api: Api) -> str:
                 reasons.setdefault(reason, []).append(name)
         lines += ["", f"## {family.capitalize()}", ""]
         if rows:
-            lines += ["| function | class | CUDA | tape operations | |", "|---|---|---|---|---|"]
+            lines += ["| function | class | CUDA | tape operations | note |", "|---|---|---|---|---|"]
         for row in rows:
             operations = ", ".join(row.operations)
             note = f"the same as {row.alias_of}" if row.alias_of else row.doc
             lines.append(f"| {row.name} | {row.execution} | {_versions(row)} | {operations} | {note} |")
         if reasons:
-            lines += ["", "Not supported:", ""]
+            lines += [*([""] if rows else []), "Not supported:", ""]
             lines += [f"- {reason}: {', '.join(sorted(listed))}" for reason, listed in reasons.items()]
     if unlisted:
         lines += ["", "## No row yet", "", ", ".join(unlisted)]
