@@ -41,7 +41,8 @@ type Opened = (Arc<Shared>, Welcome);
 /// Starts the background thread and waits until it has opened the session or failed to.
 pub(crate) fn open(config: &Config, hello: HelloInfo) -> Result<Opened, OpenError> {
     let deadline = Instant::now() + config.connect_timeout;
-    let (report, reports) = mpsc::sync_channel(1);
+    // No buffer: a session that is opened too late is never taken for one that somebody has.
+    let (report, reports) = mpsc::sync_channel(0);
     let task = Task { config: config.clone(), hello, deadline, report };
     spawn(move || task.run())
         .map_err(|error| OpenError::new(OpenReason::Local, format!("cannot start the connection's thread: {error}")))?;
@@ -97,7 +98,7 @@ impl Task {
         match panic::catch_unwind(AssertUnwindSafe(|| self.serve())) {
             Ok(Ok(())) => {}
             // Nobody listens any more when opening timed out.
-            Ok(Err(error)) => drop(report.try_send(Err(error))),
+            Ok(Err(error)) => drop(report.send(Err(error))),
             Err(_) => log::error(format_args!("internal error: the connection's thread panicked")),
         }
     }

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{mpsc, Arc};
 use std::thread;
+use std::time::Duration;
 use tape::operations::code;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
@@ -34,6 +35,8 @@ pub(super) struct Behaviour {
     pub refusal: Option<Refusal>,
     /// Never answers the Hello.
     pub silent: bool,
+    /// Answers the Hello so much later.
+    pub delay: Duration,
     /// The error with which operations of this code are answered.
     pub errors: HashMap<u16, i32>,
     /// (operation, error, sticky): reported with the group that holds the operation.
@@ -61,6 +64,7 @@ impl Default for Behaviour {
             welcome,
             refusal: None,
             silent: false,
+            delay: Duration::ZERO,
             errors: HashMap::new(),
             deferred: None,
             dies_at: None,
@@ -244,6 +248,7 @@ async fn serve(
                 if behaviour.silent {
                     continue;
                 }
+                tokio::time::sleep(behaviour.delay).await;
                 match &behaviour.refusal {
                     Some(refusal) => {
                         send(answers, seen, host_message::Kind::Refusal(refusal.clone()));

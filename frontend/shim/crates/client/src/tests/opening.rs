@@ -51,6 +51,17 @@ fn nobody_answers() {
 }
 
 #[test]
+fn a_session_that_opens_too_late_is_ended() {
+    let delay = Duration::from_millis(300);
+    let host = FakeHost::start(Behaviour { delay, ..Behaviour::default() });
+    let mut config = quiet(&host, Mode::Calls);
+    config.connect_timeout = Duration::from_millis(100);
+    assert_eq!(fails(&config).reason, OpenReason::Timeout);
+    assert_eq!(host.seen.lock().ended, 0);
+    super::eventually("the session ends", || host.seen.lock().ended == 1);
+}
+
+#[test]
 fn something_else_answers() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let config = local(listener.local_addr().expect("address").port());
