@@ -10,8 +10,8 @@ import dataclasses
 import threading
 import time
 
-from . import cache, native
-from .abi import (
+from farlane.backend.jit import cache, native
+from farlane.backend.jit.abi import (
     GENERIC_WINDOWS,
     GENERIC_WINDOWS_END,
     PAGE_READABLE,
@@ -31,9 +31,9 @@ from .abi import (
     UnsupportedError,
     Variable,
 )
-from .arenas import Worker
-from .kernel import KernelContext
-from .module import Module, parse_module
+from farlane.backend.jit.arenas import Worker
+from farlane.backend.jit.kernel import KernelContext
+from farlane.backend.jit.module import Module, parse_module
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 MAX_BLOCK_THREADS = 1024

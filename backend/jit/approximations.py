@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .ir import Builder, Val, integer, real
+from farlane.backend.jit.ir import Builder, Val, integer, real
 
 _EX2 = (
     1.000000000592021, 0.6931472056005112, 0.24022646608713882, 0.05550328997517822, 0.009618519534350866,

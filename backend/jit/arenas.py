@@ -9,10 +9,10 @@ import ctypes
 import mmap
 from typing import TYPE_CHECKING
 
-from .abi import Launch, WorkerState
+from farlane.backend.jit.abi import Launch, WorkerState
 
 if TYPE_CHECKING:
-    from . import CompiledKernel
+    from farlane.backend.jit import CompiledKernel
 
 WARP_BYTES = 72
 BARRIER_BYTES = 24 * 16

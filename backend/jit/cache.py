@@ -19,7 +19,7 @@ import tempfile
 from importlib import resources
 from pathlib import Path
 
-from .abi import ABI_VERSION, KernelInfo, Options
+from farlane.backend.jit.abi import ABI_VERSION, KernelInfo, Options
 
 MAX_BYTES = 256 << 20
 _MAGIC = b"FARLJIT1"

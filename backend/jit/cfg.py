@@ -14,8 +14,8 @@ import heapq
 from dataclasses import dataclass, field
 from typing import Any
 
-from .abi import PtxError
-from .model import Body, Instruction
+from farlane.backend.jit.abi import PtxError
+from farlane.backend.jit.model import Body, Instruction
 
 EXIT = -1
 _ENDS = {"bra", "brx", "ret", "exit", "trap"}
@@ -295,7 +295,7 @@ def _loops(blocks: list[Block], idom: list[int], back: dict[int, list[int]]) -> 
 
 def _topological(blocks: list[Block], loops: dict[int, set[int]], loop_of: list[int]) -> list[int]:
     """Every loop contiguous: while one is open, only its blocks are taken."""
-    parent = {header: EXIT for header in loops}
+    parent = dict.fromkeys(loops, EXIT)
     for header in loops:
         around = [other for other in loops if other != header and header in loops[other]]
         if around:

@@ -16,20 +16,21 @@ Source: facts page "Divergence" and "Barriers".
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import families
-from .abi import UnsupportedError
-from .cfg import EXIT, Block, Graph
-from .divergence import Divergence
-from .ir import LANES, Builder, Val, floating, integer
-from .model import Immediate, Instruction, Negated, Special, Storage, Symbol
-from .specials import special
-from .ssa import Phi, Value
-from .types import REGISTER_LLVM, convert
+from farlane.backend.jit import families
+from farlane.backend.jit.abi import UnsupportedError
+from farlane.backend.jit.cfg import EXIT, Block, Graph
+from farlane.backend.jit.divergence import Divergence
+from farlane.backend.jit.ir import LANES, Builder, Val, floating, integer
+from farlane.backend.jit.model import Immediate, Instruction, Negated, Special, Storage, Symbol
+from farlane.backend.jit.specials import special
+from farlane.backend.jit.ssa import Phi, Value
+from farlane.backend.jit.types import REGISTER_LLVM, convert
 
 if TYPE_CHECKING:
-    from .kernel import KernelContext
+    from farlane.backend.jit.kernel import KernelContext
 
 ALL = integer(-1, "i32")
 
@@ -171,7 +172,7 @@ class FunctionEmitter:
             operand, depth = definition.sources[0], depth - 1
         return operand.value if isinstance(operand, Immediate) and operand.kind == "i" else None
 
-    def once(self, key: str, make: Any) -> Val:
+    def once(self, key: str, make: Callable[[Builder], Val]) -> Val:
         """A value computed at the function's entry, at most once."""
         if key not in self.cached:
             self.cached[key] = make(self.prologue)

@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .cfg import EXIT, Graph
-from .model import Address, Instruction, Special, Symbol, registers_of
-from .ssa import Phi, Value
+from farlane.backend.jit.cfg import EXIT, Graph
+from farlane.backend.jit.model import Address, Instruction, Special, Symbol, registers_of
+from farlane.backend.jit.ssa import Phi, Value
 
 LANE_SPECIALS = {"laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"}
 # Carry chains read the hidden carry register, which is kept per lane.

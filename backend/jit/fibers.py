@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import platform
 
-from .abi import UnsupportedError
+from farlane.backend.jit.abi import UnsupportedError
 
 _X86_64 = """
 .text

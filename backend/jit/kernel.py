@@ -15,14 +15,14 @@ import re
 from importlib import resources
 from typing import Any
 
-from . import cfg, divergence, fibers, ssa
-from .abi import KernelInfo, Options, PtxError, UnsupportedError
-from .codegen import FunctionEmitter
-from .ir import LANES, Val, integer
-from .model import Body, Instruction, Register, Symbol
-from .module import Function, Module
-from .parser import body_of
-from .specials import varying_axes
+from farlane.backend.jit import cfg, divergence, fibers, ssa
+from farlane.backend.jit.abi import KernelInfo, Options, PtxError, UnsupportedError
+from farlane.backend.jit.codegen import FunctionEmitter
+from farlane.backend.jit.ir import LANES, Val, integer
+from farlane.backend.jit.model import Body, Instruction, Symbol
+from farlane.backend.jit.module import Function, Module
+from farlane.backend.jit.parser import body_of
+from farlane.backend.jit.specials import varying_axes
 
 MAX_STATIC_SHARED = 227 << 10
 DUAL_BLOCKS, DUAL_BRANCHES = 100, 40
@@ -265,6 +265,3 @@ def _shape(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
 def _runtime() -> str:
     text = resources.files(__package__).joinpath("runtime.ll").read_text(encoding="utf-8")
     return fibers.prepare(text)
-
-
-_ = Register

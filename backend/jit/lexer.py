@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import struct
 
-from .abi import PtxError
-from .model import Immediate
+from farlane.backend.jit.abi import PtxError
+from farlane.backend.jit.model import Immediate
 
 MAX_TEXT = 256 << 20
 

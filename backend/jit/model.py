@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .ssa import Value
+    from farlane.backend.jit.ssa import Value
 
 
 @dataclass(frozen=True, slots=True)

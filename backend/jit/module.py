@@ -12,9 +12,9 @@ import re
 import struct
 from dataclasses import dataclass, field
 
-from .abi import Entry, Parameter, PtxError, Relocation, Variable
-from .lexer import Cursor, number, strip_comments
-from .model import Body, Storage
+from farlane.backend.jit.abi import Entry, Parameter, PtxError, Relocation, Variable
+from farlane.backend.jit.lexer import Cursor, number, strip_comments
+from farlane.backend.jit.model import Body, Storage
 
 SCALAR_BYTES = {
     "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "b32": 4, "u32": 4, "s32": 4, "f32": 4,
@@ -57,9 +57,9 @@ class Module:
 
     def function_number(self, name: str) -> int:
         """The value of a pointer to a function: not a mapped address, never 0."""
-        for number, known in enumerate(self.functions):
+        for position, known in enumerate(self.functions):
             if known == name:
-                return 16 * (number + 1)
+                return 16 * (position + 1)
         raise PtxError(f"unknown function '{name}'")
 
     def variable(self, name: str) -> Variable | None:

@@ -13,8 +13,7 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
-
-from .abi import Options
+from farlane.backend.jit.abi import Options
 
 _lock = threading.Lock()
 _numbers = itertools.count()

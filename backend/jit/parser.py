@@ -11,10 +11,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .abi import PtxError, UnsupportedError
-from .lexer import Cursor, is_word, number
-from .model import Address, Body, Immediate, Instruction, Negated, Register, Special, Storage, Symbol, Vector
-from .module import SCALAR_BYTES, Function, Module, dimensions, parameter_list
+from farlane.backend.jit.abi import PtxError, UnsupportedError
+from farlane.backend.jit.lexer import Cursor, is_word, number
+from farlane.backend.jit.model import (
+    Address,
+    Body,
+    Immediate,
+    Instruction,
+    Negated,
+    Register,
+    Special,
+    Storage,
+    Symbol,
+    Vector,
+)
+from farlane.backend.jit.module import SCALAR_BYTES, Function, Module, dimensions, parameter_list
 
 MAX_INSTRUCTIONS = 1 << 20
 MAX_DEPTH = 256

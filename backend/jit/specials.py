@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .ir import LANE_INDEX, LANES, Builder, Val, integer, lanes
+from farlane.backend.jit.ir import LANE_INDEX, LANES, Builder, Val, integer, lanes
 
 if TYPE_CHECKING:
-    from .codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 _AXIS = {"x": 0, "y": 1, "z": 2}
 _LANE_MASKS = {

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .cfg import EXIT, Graph
-from .model import Instruction, Register, registers_of, rewrite
+from farlane.backend.jit.cfg import EXIT, Graph
+from farlane.backend.jit.model import Instruction, Register, registers_of, rewrite
 
 
 @dataclass(slots=True, eq=False)
@@ -91,10 +91,8 @@ class _Builder:
         multiple: set[str] = set()
         for name, users in self.exposed.items():
             where = definitions.get(name)
-            if where is None:
-                multiple.add(name)
-            elif len(where) == 1 and any(
-                user == where[0] or not self.graph.dominates(where[0], user) for user in users
+            if where is None or (
+                len(where) == 1 and any(user == where[0] or not self.graph.dominates(where[0], user) for user in users)
             ):
                 multiple.add(name)
         multiple.update(name for name, where in definitions.items() if len(where) > 1)

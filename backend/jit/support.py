@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .ir import Builder, Val, integer
+from farlane.backend.jit.ir import Builder, Val, integer
 
 if TYPE_CHECKING:
-    from .codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 WARP_OFFSETS = (0, 8, 16, 28, 32, 36, 40, 48, 56, 64, 68)
 WORKER_SHARED, WORKER_SHARED_SIZE, WORKER_LOCAL_SIZE, WORKER_LATCHES = 8, 16, 32, 64

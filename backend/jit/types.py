@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .abi import UnsupportedError
-from .ir import BITS, FLOATS, Builder, Val
+from farlane.backend.jit.abi import UnsupportedError
+from farlane.backend.jit.ir import BITS, FLOATS, Builder, Val
 
 REGISTER_LLVM = {
     "pred": "i1",

@@ -7,16 +7,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..model import Instruction
-from ..support import fault, fault_if, poll, warp_field
-from . import atomics, bitwise, calls, compare, control, convert, floating, integer, memory, moves, warp
-from .addresses import symbol_address
-from .base import HANDLERS
-from .calls import enter, layout_frame, signature
-from .control import resume
+from farlane.backend.jit.families import (
+    atomics,
+    bitwise,
+    calls,
+    compare,
+    control,
+    convert,
+    floating,
+    integer,
+    memory,
+    moves,
+    warp,
+)
+from farlane.backend.jit.families.addresses import symbol_address
+from farlane.backend.jit.families.base import HANDLERS
+from farlane.backend.jit.families.calls import enter, layout_frame, signature
+from farlane.backend.jit.families.control import resume
+from farlane.backend.jit.model import Instruction
+from farlane.backend.jit.support import fault, fault_if, poll, warp_field
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 FAMILIES = (atomics, bitwise, calls, compare, control, convert, floating, integer, memory, moves, warp)
 

@@ -12,21 +12,25 @@ Rotating the offset right by log2(size) before the unsigned comparison makes a m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from .. import support
-from ..abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from ..ir import BITS, LANE_INDEX, Val, integer
-from ..model import Address, Instruction, Symbol
-from ..types import REGISTER_LLVM
+from farlane.backend.jit import support
+from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from farlane.backend.jit.ir import BITS, LANE_INDEX, Builder, Val, integer
+from farlane.backend.jit.model import Address, Instruction, Symbol
+from farlane.backend.jit.types import REGISTER_LLVM
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 SPACES = {"global", "const", "shared", "local", "param", "shared::cta", "param::entry", "param::func"}
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A checked host location."""
+
     base: str  # pointer, or "null"
     index: Val  # byte offset from base
 
@@ -133,7 +137,7 @@ def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool) 
 def _lane_bases(e: FunctionEmitter) -> Val:
     size = support.local_size(e)
 
-    def make(p: Any) -> Val:
+    def make(p: Builder) -> Val:
         base = p.load("i64", False, support.warp_field(p, 7))
         return p.bin("add", base, p.bin("mul", LANE_INDEX["i64"], size))
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir import BITS, FLOATS, LANES, Val, integer
-from ..model import Instruction
-from ..types import SIGNED, integer_of
-from . import addresses
-from .base import check, handles, write
+from farlane.backend.jit.families import addresses
+from farlane.backend.jit.families.base import check, handles, write
+from farlane.backend.jit.ir import BITS, LANES, Val, integer
+from farlane.backend.jit.model import Instruction
+from farlane.backend.jit.types import SIGNED, integer_of
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 _ORDER = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "sc": "seq_cst"}
 _SCOPES = {"cta", "gpu", "sys", "cluster"}
@@ -230,6 +230,3 @@ def _plain(rmw: str, kind: str, carrier: str) -> list[str]:
             f"  %new = select i1 %better, {carrier} %old, {carrier} %x0",
         ]
     return [f"  %new = {rmw} {carrier} %old, %x0"]
-
-
-_ = FLOATS

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..ir import Val, floating, integer, real
-from ..model import Instruction
-from ..types import PTX_LLVM, SIGNED, widen
+from farlane.backend.jit.ir import Val, floating, integer, real
+from farlane.backend.jit.model import Instruction
+from farlane.backend.jit.types import PTX_LLVM, SIGNED, widen
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 Handler = Callable[["FunctionEmitter", Instruction], None]
 HANDLERS: dict[str, Handler] = {}

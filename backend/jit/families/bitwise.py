@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir import BITS, Val, integer
-from ..model import Instruction
-from ..types import SIGNED
-from .base import check, handles, type_of, write
+from farlane.backend.jit.families.base import check, handles, type_of, write
+from farlane.backend.jit.ir import BITS, Val, integer
+from farlane.backend.jit.model import Instruction
+from farlane.backend.jit.types import SIGNED
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 _BITS_TYPES = {"pred", "b16", "b32", "b64", "u16", "s16", "u32", "s32", "u64", "s64"}
 

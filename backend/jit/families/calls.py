@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import support
-from ..abi import FaultKind
-from ..ir import LANES, Builder, Val, integer
-from ..model import Instruction, Storage, Symbol, Vector
-from ..types import PTX_LLVM, integer_of
-from . import addresses
-from .base import handles
-from .memory import scalar_slot
+from farlane.backend.jit import support
+from farlane.backend.jit.abi import FaultKind
+from farlane.backend.jit.families import addresses
+from farlane.backend.jit.families.base import handles
+from farlane.backend.jit.families.memory import scalar_slot
+from farlane.backend.jit.ir import LANES, Builder, Val, integer
+from farlane.backend.jit.model import Instruction, Storage, Symbol, Vector
+from farlane.backend.jit.types import PTX_LLVM, integer_of
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
-    from ..module import Function
+    from farlane.backend.jit.codegen import FunctionEmitter
+    from farlane.backend.jit.module import Function
 
 STACK_MARGIN = 64 << 10
 UNSUPPORTED = {

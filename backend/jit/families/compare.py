@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir import BITS, Val, floating, integer, real
-from ..model import Instruction
-from ..types import PTX_LLVM, SIGNED
-from .base import check, flush, halves, handles, pack, type_of, write
+from farlane.backend.jit.families.base import check, flush, halves, handles, pack, type_of, write
+from farlane.backend.jit.ir import Val, floating, integer, real
+from farlane.backend.jit.model import Instruction
+from farlane.backend.jit.types import PTX_LLVM, SIGNED
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 _FLOAT = {
     "eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "equ": "ueq", "neu": "une", "ltu": "ult",
@@ -158,6 +158,3 @@ def slct(e: FunctionEmitter, i: Instruction) -> None:
     else:
         raise e.fail(f"unsupported {i.text}")
     write(e, i, b.select(condition, e.read(i.sources[0], kind), e.read(i.sources[1], kind)), name)
-
-
-_ = BITS

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import support
-from ..abi import FaultKind
-from ..cfg import Block
-from ..ir import Val, integer
-from ..model import Instruction
-from .base import check, handles, write
+from farlane.backend.jit import support
+from farlane.backend.jit.abi import FaultKind
+from farlane.backend.jit.cfg import Block
+from farlane.backend.jit.families.base import check, handles, write
+from farlane.backend.jit.ir import Val, integer
+from farlane.backend.jit.model import Instruction
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 
 @handles("bar", "barrier")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir import BITS, FLOATS, Val, floating, integer, real
-from ..model import Instruction
-from ..types import PTX_LLVM, SIGNED, integer_of
-from .base import ROUNDINGS, check, flush, handles, pack, saturate, write
-from .floating import directed
+from farlane.backend.jit.families.base import ROUNDINGS, check, flush, handles, pack, saturate, write
+from farlane.backend.jit.families.floating import directed
+from farlane.backend.jit.ir import BITS, FLOATS, Val, floating, integer, real
+from farlane.backend.jit.model import Instruction
+from farlane.backend.jit.types import PTX_LLVM, SIGNED
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 _TO_INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 _TYPES = {"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f16x2", "bf16x2"}
@@ -156,8 +156,7 @@ def _integer_to_float(e: FunctionEmitter, i: Instruction, value: Val, source: st
     bits = BITS[value.type]
     if kind in ("half", "bfloat"):
         if bits <= 32:
-            wide = b.cast(operation, value, "double")
-            return narrow(e, wide, kind, mode)
+            return narrow(e, b.cast(operation, value, "double"), kind, mode)
         if mode != "rn":
             raise e.fail(f"unsupported {i.text}")
         return b.cast(operation, value, kind)
@@ -202,6 +201,3 @@ def _packed(e: FunctionEmitter, i: Instruction, target: str) -> None:
             value = e.body.call("maximumnum", kind, [value, floating(0, kind)])
         parts.append(value)
     write(e, i, pack(e, parts[1], parts[0]))
-
-
-_ = integer_of

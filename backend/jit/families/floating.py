@@ -12,15 +12,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import approximations
-from ..ir import Val, floating, integer, real
-from ..model import Instruction
-from ..types import PTX_LLVM, integer_of
-from . import integer as integers
-from .base import HANDLERS, ROUNDINGS, check, finish_float, halves, handles, pack, read_float, type_of, write
+from farlane.backend.jit import approximations
+from farlane.backend.jit.families import integer as integers
+from farlane.backend.jit.families.base import (
+    HANDLERS,
+    ROUNDINGS,
+    check,
+    finish_float,
+    halves,
+    handles,
+    pack,
+    read_float,
+    type_of,
+    write,
+)
+from farlane.backend.jit.ir import Val, floating, integer, real
+from farlane.backend.jit.model import Instruction
+from farlane.backend.jit.types import integer_of
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 FLOAT_TYPES = {"f32", "f64", "f16", "bf16", "f16x2", "bf16x2"}
 _PACKED = {"f16x2": "half", "bf16x2": "bfloat"}
@@ -49,7 +60,7 @@ def _elementwise(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]
 
 
 def _clamp(e: FunctionEmitter, i: Instruction, value: Val) -> Val:
-    from .base import saturate
+    from farlane.backend.jit.families.base import saturate
 
     if "sat" in i.modifiers:
         value = saturate(e, value)
@@ -349,6 +360,3 @@ def _approximation(e: FunctionEmitter, i: Instruction) -> None:
         return b.cast("fptrunc", function(b, b.cast("fpext", x, "float")), x.type)
 
     _elementwise(e, i, compute)
-
-
-_ = PTX_LLVM

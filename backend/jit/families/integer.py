@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir import BITS, Val, integer
-from ..model import Instruction
-from ..types import SIGNED
-from .base import check, handles, type_of, write
+from farlane.backend.jit.families.base import check, handles, type_of, write
+from farlane.backend.jit.ir import BITS, Val, integer
+from farlane.backend.jit.model import Instruction
+from farlane.backend.jit.types import SIGNED
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 TYPES = {"u16", "s16", "u32", "s32", "u64", "s64", "b32", "b64", "b16"}
 _WIDER = {"i8": "i16", "i16": "i32", "i32": "i64", "i64": "i128"}

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import support
-from ..ir import BITS, LANE_INDEX, LANES, Val, integer
-from ..model import Address, Instruction, Symbol, Vector
-from ..types import PTX_LLVM, REGISTER_LLVM, SIGNED, integer_of, widen
-from . import addresses
-from .addresses import Place
-from .base import check, handles, type_of
+from farlane.backend.jit import support
+from farlane.backend.jit.families import addresses
+from farlane.backend.jit.families.addresses import Place
+from farlane.backend.jit.families.base import check, handles, type_of
+from farlane.backend.jit.ir import BITS, LANES, Val
+from farlane.backend.jit.model import Address, Instruction, Symbol, Vector
+from farlane.backend.jit.types import PTX_LLVM, SIGNED, integer_of, widen
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 _CACHE = {
     "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
@@ -505,6 +505,3 @@ def _ordered_write(head: str, vec: str, element: str, count: int) -> str:
 @handles("prefetch", "prefetchu", "discard", "applypriority")
 def hint(e: FunctionEmitter, i: Instruction) -> None:
     """Performance hints: no effect, no fault."""
-
-
-_ = (LANE_INDEX, REGISTER_LLVM, _TRUE)

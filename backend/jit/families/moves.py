@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from ..ir import BITS, Val, integer
-from ..model import Instruction, Symbol, Vector
-from ..types import REGISTER_LLVM, integer_of
-from .base import check, handles, type_of, write
+from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from farlane.backend.jit.families.base import check, handles, type_of, write
+from farlane.backend.jit.ir import BITS, Val, integer
+from farlane.backend.jit.model import Instruction, Symbol, Vector
+from farlane.backend.jit.types import REGISTER_LLVM, integer_of
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 _TYPES = {"pred", "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64", "f16", "b128"}
 WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import support
-from ..ir import BITS, LANE_INDEX, LANES, Val, integer, lanes
-from ..model import Instruction
-from .base import check, handles, write
+from farlane.backend.jit import support
+from farlane.backend.jit.families.base import check, handles, write
+from farlane.backend.jit.ir import LANE_INDEX, LANES, Val, integer, lanes
+from farlane.backend.jit.model import Instruction
 
 if TYPE_CHECKING:
-    from ..codegen import FunctionEmitter
+    from farlane.backend.jit.codegen import FunctionEmitter
 
 
 @handles("shfl")
@@ -201,6 +201,3 @@ def reduce(e: FunctionEmitter, i: Instruction) -> None:
     full = f"@llvm.vector.reduce.{operation}.v{LANES}i32"
     e.kernel.declare(f"declare i32 {full}(<{LANES} x i32>)")
     write(e, i, b.op(f"call i32 {full}({value})", "i32", False))
-
-
-_ = BITS

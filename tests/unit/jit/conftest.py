@@ -6,13 +6,12 @@ import ctypes
 import mmap
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
 from farlane.backend import jit
 
 WINDOW = 64 << 20
@@ -150,8 +149,8 @@ def triple(value: Sequence[int] | int) -> tuple[int, int, int]:
 
 
 @pytest.fixture
-def device() -> Iterator[TinyDevice]:
-    yield TinyDevice()
+def device() -> TinyDevice:
+    return TinyDevice()
 
 
 @pytest.fixture
