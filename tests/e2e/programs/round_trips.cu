@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #define EXPECT(expected, call)                                                                             \
@@ -303,6 +304,35 @@ static void elapsed_time() {
     TRUE(first == second);
 }
 
+static void threads() {
+    // Each thread waits for its own stream; nobody's wait stands for another's.
+    std::vector<std::thread> all;
+    for (int i = 0; i < 4; ++i) {
+        all.emplace_back([] {
+            cudaStream_t own = stream(cudaStreamNonBlocking);
+            launches(50, allocate(4096), own);
+            OK(cudaStreamSynchronize(own));
+            OK(cudaStreamSynchronize(own));
+        });
+    }
+    for (std::thread &thread : all) thread.join();
+    OK(cudaDeviceSynchronize());
+}
+
+static void reset() {
+    cudaStream_t made = stream(cudaStreamDefault);
+    launches(3, allocate(4096), made);
+    OK(cudaDeviceReset());
+    OK(cudaDeviceSynchronize());
+    EXPECT(cudaErrorInvalidResourceHandle, cudaStreamSynchronize(made));
+    EXPECT(cudaErrorInvalidResourceHandle, cudaGetLastError());
+    size_t available = 0, total = 0;
+    OK(cudaMemGetInfo(&available, &total));
+    TRUE(available == total);
+    launches(3, allocate(4096));
+    OK(cudaDeviceSynchronize());
+}
+
 static void host_function(void *counter) { ++*static_cast<int *>(counter); }
 static void CUDART_CB callback(cudaStream_t, cudaError_t status, void *counter) { *static_cast<int *>(counter) += status == cudaSuccess; }
 
@@ -396,7 +426,7 @@ static const Scenario scenarios[] = {
     SCENARIO(queries), SCENARIO(pinned_memory), SCENARIO(refused), SCENARIO(idle), SCENARIO(synchronize_twice),
     SCENARIO(synchronize_a_stream), SCENARIO(synchronize_two_streams), SCENARIO(synchronize_behind_the_default_stream),
     SCENARIO(synchronize_an_event), SCENARIO(events_of_a_synchronized_stream), SCENARIO(elapsed_time),
-    SCENARIO(host_functions), SCENARIO(copy_4_bytes), SCENARIO(copy_5_mib), SCENARIO(copy_rows), SCENARIO(copy_a_variable),
+    SCENARIO(threads), SCENARIO(reset), SCENARIO(host_functions), SCENARIO(copy_4_bytes), SCENARIO(copy_5_mib), SCENARIO(copy_rows), SCENARIO(copy_a_variable),
     SCENARIO(copies_to_pinned_memory), SCENARIO(copies_wait_for_streams),
 };
 

@@ -239,3 +239,41 @@ fn random_histories_never_claim_completion_too_early() {
     }
     assert!(local > 100 && exact > 100, "the test must meet both cases: {local} {exact}");
 }
+
+/// Threads append and synchronize at once; the tape is a list. What is called complete must precede an answered
+/// synchronization on that tape, whatever the interleaving.
+#[test]
+fn concurrent_threads_never_claim_completion_too_early() {
+    use std::sync::Mutex;
+    for round in 0..30 {
+        let order = Order::default();
+        let streams: Vec<_> = (16..20).map(|number| stream(&order, number, Kind::NonBlocking)).collect();
+        let tape: Mutex<Vec<u32>> = Mutex::default();
+        let answered = AtomicU64::new(0); // records before the latest answered synchronization
+        std::thread::scope(|scope| {
+            for own in &streams {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let start = order.begin();
+                        tape.lock().unwrap().push(own.number);
+                        order.commit(own, start);
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let position = order.position();
+                    let before = tape.lock().unwrap().len() as u64;
+                    order.device_synchronized(position);
+                    raise(&answered, before);
+                    std::thread::yield_now();
+                }
+            });
+        });
+        let (tape, answered) = (tape.into_inner().unwrap(), answered.load(Acquire) as usize);
+        for own in &streams {
+            let unanswered = tape[answered..].contains(&own.number);
+            assert!(order.pending(own) || !unanswered, "round {round}: stream {}", own.number);
+        }
+    }
+}
