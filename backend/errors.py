@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 
 from farlane.backend.device.base import CudaError
+from farlane.backend.generated_errors import ERRORS
 
 log = logging.getLogger("farlane.errors")
 
@@ -38,6 +39,11 @@ class ProtocolError(Exception):
 
 class DeadTransport(Exception):
     """The guest is gone: the stream was cancelled or the connection broke."""
+
+
+def name_of(code: int) -> str:
+    """CUDA's name of a result, for logs: "cudaErrorIllegalAddress"."""
+    return ERRORS[code][0] if code in ERRORS else f"cudaError_t {code}"
 
 
 def to_cuda(error: Exception, operation: str) -> CudaError:

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from farlane.backend.device.base import CudaError
-from farlane.backend.errors import NOT_READY, ProtocolError, to_cuda
+from farlane.backend.errors import NOT_READY, ProtocolError, name_of, to_cuda
 from farlane.backend.handlers.binding import TABLE, Bound
 from farlane.backend.handlers.memory import Reading
 from farlane.backend.resources import Resources
@@ -188,13 +188,13 @@ class Replay:
             self.sticky = CudaError(error.code, f"{operation.name}: {error.message}", sticky=True)
             self.resources.launches.clear()
             log.warning(
-                "session %s: %s: %s (error %d): the session is lost",
-                self.name, operation.name, error.message, error.code,
+                "session %s: %s: %s (%s): the session is lost",
+                self.name, operation.name, error.message, name_of(error.code),
             )  # fmt: skip
         if operation.slot_at is None:
             if self._deferred is None:
                 self._deferred = CudaError(error.code, f"{operation.name}: {error.message}", sticky=error.sticky)
-                log.info("session %s: %s: %s (error %d)", self.name, operation.name, error.message, error.code)
+                log.info("session %s: %s: %s (%s)", self.name, operation.name, error.message, name_of(error.code))
             return
         slot = operation.slot(buffer, at)
         if self._deferred is not None and self._deferred.sticky:
