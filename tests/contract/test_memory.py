@@ -164,6 +164,18 @@ class TestContent:
         for row in range(3):
             assert subject.read(destination + 100 * row, 10) == data[80 * row : 80 * row + 10]
 
+    @pytest.mark.parametrize(("to", "of"), [(10, 10), (10, 16), (16, 10), (16, 32)])
+    def test_copy_between_pitches(self, subject: Any, to: int, of: int) -> None:
+        source, destination = subject.allocate(4096), subject.allocate(4096)
+        data = bytes(range(1, 251))
+        subject.write(source, data)
+        subject.write(destination, bytes(256))
+        subject.context.copy(Rows(destination, to, 10, 5), Rows(source, of, 10, 5), subject.stream)
+        expected = bytearray(256)
+        for row in range(5):
+            expected[row * to : row * to + 10] = data[row * of : row * of + 10]
+        assert subject.read(destination, 256) == bytes(expected)
+
     def test_copy_of_a_large_range(self, subject: Any) -> None:
         size = 9 * MIB
         source, destination = subject.allocate(size), subject.allocate(size)

@@ -209,7 +209,8 @@ class Memory:
         if _contiguous(destination) and _contiguous(source):
             self._flat(destination)[:] = self._flat(source)
         else:
-            self._rows(destination)[:] = self._rows(source)
+            shape = (source.height, source.width)  # either side alone may be contiguous, and flat
+            self._rows(destination).reshape(shape)[:] = self._rows(source).reshape(shape)
 
     def _check(self, rows: Rows, what: str) -> bool:
         """Whether there is anything to do.
