@@ -5,12 +5,12 @@
 #include "support.cuh"
 
 __global__ void kernel(float *data, int n) {
-    __shared__ float shared[512];
+    __shared__ float shared[1024];
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    shared[threadIdx.x % 512] = i < n ? data[i] : 0.0f;
+    shared[threadIdx.x] = i < n ? data[i] : 0.0f;
     __syncthreads();
     if (i < n) {
-        data[i] = shared[threadIdx.x % 512] * 2.0f;
+        data[i] = shared[threadIdx.x] * 2.0f;
     }
 }
 
@@ -77,8 +77,8 @@ int main() {
 
     cudaFuncAttributes attributes;
     CHECK(cudaFuncGetAttributes(&attributes, kernel));
-    verdict.expect(attributes.sharedSizeBytes == 512 * sizeof(float), "static shared memory");
-    verdict.expect(attributes.maxThreadsPerBlock >= 512 && attributes.numRegs > 0 && attributes.constSizeBytes < 65536,
+    verdict.expect(attributes.sharedSizeBytes == 1024 * sizeof(float), "static shared memory");
+    verdict.expect(attributes.maxThreadsPerBlock >= 1024 && attributes.numRegs > 0 && attributes.constSizeBytes < 65536,
                    "function attributes");
     CHECK(cudaFuncGetAttributes(&attributes, bounded));
     verdict.expect(attributes.maxThreadsPerBlock == 128, "launch bounds");

@@ -37,7 +37,10 @@ static inline bool operator==(const int4 &a, const int4 &b) {
 
 template <typename T> static void fill(T &value, Random &random) { value = static_cast<T>(random.next()); }
 static void fill(int4 &value, Random &random) {
-    value = make_int4(random.below(1000), random.below(1000), random.below(1000), random.below(1000));
+    value.x = random.below(1000);
+    value.y = random.below(1000);
+    value.z = random.below(1000);
+    value.w = random.below(1000);
 }
 
 template <typename T> static void run(const char *name, int width, int height, Verdict &verdict) {
