@@ -204,10 +204,11 @@ impl Shared {
                 FINISH_STALL.as_secs()
             ));
         }
+        // First: the host answers the goodbye by ending the stream, which is then no loss of the connection.
+        let _ = self.status.step(Phase::Finishing, Phase::Finished) || self.status.step(Phase::Dead, Phase::Finished);
         if let Some(mut outbox) = self.outbox.try_lock_until(deadline) {
             outbox.close(done, &self.counters);
         }
-        let _ = self.status.step(Phase::Finishing, Phase::Finished) || self.status.step(Phase::Dead, Phase::Finished);
         if done {
             self.ledger.wait_closed(GOODBYE_WAIT);
         } else {
