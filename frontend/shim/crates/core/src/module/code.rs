@@ -105,12 +105,14 @@ impl Module {
         self.used.store(true, Relaxed);
     }
 
-    /// The digest to send ahead, if the module is of any use and needs no device to choose its image.
+    /// The digest to send ahead, if the module is of any use and needs no device to choose its image. Damage is told when
+    /// the module is used, which may be never.
     pub fn digest_for_hello(&self, map: &Map) -> Option<[u8; 32]> {
         if !self.used.load(Relaxed) || self.origin.needs_device(map) {
             return None;
         }
-        self.source(None, Some(map)).ok().map(|source| source.digest)
+        let source = Source::find(&self.origin, None, map).ok()?;
+        self.source.get_or_init(|| Ok(source)).as_ref().ok().map(|source| source.digest)
     }
 
     /// What is in the image, for the session's device.
@@ -129,7 +131,7 @@ impl Module {
 
     fn read(&self, target: &Target) -> CudaResult<Arc<image::Module>> {
         self.refuse_managed()?;
-        let source = self.source(Some(target), None)?;
+        let source = self.source(Some(target))?;
         match image::Module::read(source.bytes(&self.origin), target) {
             Ok(module) => Ok(Arc::new(module)),
             Err(error) => {
@@ -139,13 +141,9 @@ impl Module {
         }
     }
 
-    fn source(&self, target: Option<&Target>, map: Option<&Map>) -> CudaResult<&Source> {
+    fn source(&self, target: Option<&Target>) -> CudaResult<&Source> {
         let found = self.source.get_or_init(|| {
-            let found = match map {
-                Some(map) => Source::find(&self.origin, target, map),
-                None => Source::find(&self.origin, target, &Map::read()),
-            };
-            found.map_err(|error| {
+            Source::find(&self.origin, target, &Map::read()).map_err(|error| {
                 log::error(format_args!("{}: {error}", self.origin));
                 error_of(&error)
             })
@@ -170,7 +168,7 @@ impl Module {
         }
         // An image that cannot run is refused here, before anything is sent.
         self.contents()?;
-        let source = self.source(None, None)?;
+        let source = self.source(None)?;
         if !registration::host_has(&source.digest) {
             upload(source.bytes(&self.origin), &source.digest)?;
         }
