@@ -177,12 +177,14 @@ static void queries() {
 static void pinned_memory() {
     int *memory = nullptr;
     OK(cudaMallocHost(&memory, 4096));
-    memory[0] = memory[1023] = 1;
+    std::memset(memory, 0, 4096);
     cudaPointerAttributes pointer;
     OK(cudaPointerGetAttributes(&pointer, memory + 5));
     TRUE(pointer.type == cudaMemoryTypeHost && pointer.hostPointer == memory + 5);
     unsigned flags = 99;
     OK(cudaHostGetFlags(&flags, memory));
+    OK(cudaMemset2D(memory, 64, 3, 4, 2));
+    TRUE(memory[0] == 0x03030303 && memory[1] == 0 && memory[16] == 0x03030303);
     OK(cudaFreeHost(memory));
     EXPECT(cudaErrorInvalidValue, cudaFreeHost(memory));
     static int own[1024];

@@ -1,8 +1,10 @@
-//! Pinned memory as the API has it; the ranges themselves are `hostmem`'s. All of it is local.
+//! Pinned memory as the API has it; the ranges themselves are `hostmem`'s. All of it is local, but pinning memory starts CUDA as
+//! every allocation does: without a session it fails.
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use crate::call::CudaResult;
 use crate::hostmem;
+use crate::work::tracking;
 use abi::CudaError;
 use std::ffi::{c_uint, c_void};
 
@@ -15,6 +17,7 @@ pub unsafe fn cudaHostAlloc(pHost: *mut *mut c_void, size: usize, flags: c_uint)
     if pHost.is_null() {
         return Err(CudaError::INVALID_VALUE);
     }
+    tracking()?;
     let memory = hostmem::allocate(size, flags)?;
     // SAFETY: not null, and the program says that it is a pointer's place.
     unsafe { pHost.write(memory.cast()) };
@@ -26,6 +29,7 @@ pub unsafe fn cudaFreeHost(ptr: *mut c_void) -> CudaResult {
 }
 
 pub unsafe fn cudaHostRegister(ptr: *mut c_void, size: usize, flags: c_uint) -> CudaResult {
+    tracking()?;
     hostmem::register(ptr as usize, size, flags)
 }
 

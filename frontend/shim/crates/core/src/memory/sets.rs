@@ -1,10 +1,10 @@
-//! cudaMemset and its kin: all deferred, one MEMSET record each (one for each slice when slices have gaps).
+//! cudaMemset and its kin: deferred, one MEMSET record each (one for each slice when slices have gaps); pinned memory is set here.
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use super::shape::{parts, Extent, Layout};
 use crate::call::{CudaResult, DefaultStream};
-use crate::stream;
 use crate::work::{self, tracking};
+use crate::{hostmem, stream};
 use abi::{cudaExtent, cudaPitchedPtr, cudaStream_t, CudaError};
 use std::ffi::{c_int, c_void};
 use tape::generated_operations as operation;
@@ -24,18 +24,33 @@ fn set(
     }
     let address = start as u64;
     let rows_overlap = extent.height > 1 && layout.pitch < extent.width;
-    let span = layout.span(&extent).ok_or(CudaError::INVALID_VALUE)?;
-    if rows_overlap || !tracking()?.addresses.holds(address, span) {
-        return Err(CudaError::INVALID_VALUE);
-    }
+    let span = layout.span(&extent).filter(|_| !rows_overlap).ok_or(CudaError::INVALID_VALUE)?;
     // The low byte is the value, says CUDA's documentation.
-    let value = u32::from(value.to_le_bytes()[0]);
+    let value = value.to_le_bytes()[0];
+    if !tracking()?.addresses.holds(address, span) {
+        return set_pinned(start.cast(), layout, value, extent, span as usize);
+    }
     let mut parts = parts(extent, layout, layout).peekable();
     while let Some(part) = parts.next() {
         let (address, pitch) = (address + part.to, layout.pitch.max(part.width));
         work::defer_piece(&stream, parts.peek().is_none(), |w| {
-            operation::memset(w, address, pitch, part.width, part.height, value, 1, stream.number);
+            operation::memset(w, address, pitch, part.width, part.height, value.into(), 1, stream.number);
         })?;
+    }
+    Ok(())
+}
+
+/// Pinned memory is memory of the device too, to CUDA. The only work of a stream that writes to it is a copy on its way.
+fn set_pinned(start: *mut u8, layout: Layout, value: u8, extent: Extent, span: usize) -> CudaResult {
+    if !hostmem::holds(start as usize, span) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    work::settle_memory(start as usize, span)?;
+    for part in parts(extent, layout, layout) {
+        for row in 0..part.height {
+            // SAFETY: inside the span, which is pinned memory of the program.
+            unsafe { start.add((part.to + row * layout.pitch) as usize).write_bytes(value, part.width as usize) };
+        }
     }
     Ok(())
 }
