@@ -115,7 +115,13 @@ def test_exit_while_other_threads_work(process: str, null_guest: Guest) -> None:
 
 def test_the_session_outlives_the_programs_destructors(process: str, null_guest: Guest) -> None:
     outcome = _run(null_guest, process, "at_exit")
-    assert _lines(outcome.stdout) == ["launch 0", "late launch 0", "late synchronize 0", "unregistered 98", "destructor 0"]
+    assert _lines(outcome.stdout) == [
+        "launch 0",
+        "late launch 0",
+        "late synchronize 0",
+        "unregistered 98",
+        "destructor 0",
+    ]
     assert (outcome.status, outcome.stderr) == (0, "")
     assert outcome.report.calls["sync"] == 2
 
