@@ -99,7 +99,7 @@ def test_the_host_dies(patient: str, own_host: EmbeddedHost, guest: Guest, numbe
     own_host._process.send_signal(number)
     output, errors = process.communicate(timeout=30)
     assert process.returncode == 3, output + errors
-    assert output.splitlines()[-1].endswith("46 cudaErrorDeviceUnavailable")
+    assert output.splitlines()[-1].endswith("46 cudaErrorDevicesUnavailable")
     assert len([line for line in errors.splitlines() if line.startswith("farlane: ")]) == 1
     assert "panicked" not in errors
 
