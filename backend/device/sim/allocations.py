@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 REMEMBERED = 64
+FAR = 1 << 36
 
 
 @dataclass(frozen=True, order=True)
@@ -98,8 +99,10 @@ class Allocations:
         above = self._by_start[self._starts[index + 1]] if index + 1 < len(self._starts) else None
         if below is not None and address < below.end:
             return f"{address - below.start} bytes inside the {below}"
-        if below is not None and (above is None or address - below.end < above.start - address):
-            return f"{address - below.end} bytes behind the end of the nearest, the {below}"
-        if above is not None:
-            return f"{above.start - address} bytes before the nearest, the {above}"
-        return "there are no allocations"
+        behind = address - below.end if below is not None else FAR
+        before = above.start - address if above is not None else FAR
+        if min(behind, before) >= FAR:
+            return "far from every allocation: a host pointer, or no pointer"
+        if behind < before:
+            return f"{behind} bytes behind the end of the nearest, the {below}"
+        return f"{before} bytes before the nearest, the {above}"

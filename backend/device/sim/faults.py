@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim.allocations import Allocations
-from farlane.backend.jit import Fault, FaultKind
+from farlane.backend.jit import GENERIC_WINDOWS_END, Fault, FaultKind
+from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 
 LAUNCH_FAILURE = 719
 
@@ -36,19 +37,19 @@ _WITHOUT_ADDRESS = {
 }
 
 
-def error_of(fault: Fault, kernel: str, allocations: Allocations) -> CudaError:
-    """The sticky error of a launch that ended with this fault."""
+def error_of(fault: Fault, kernel: str, shared_bytes: int, allocations: Allocations) -> CudaError:
+    """The sticky error of a launch that ended with this fault; its blocks had this much shared memory."""
     try:
         kind = FaultKind(fault.kind)
     except ValueError:
         kind = FaultKind.NONE
-    what = _WITHOUT_ADDRESS.get(kind) or _access(kind, fault, allocations)
+    what = _WITHOUT_ADDRESS.get(kind) or _access(kind, fault, shared_bytes, allocations)
     where = f"block ({_triple(fault.block)}), thread ({_triple(fault.thread)})"
     line = f", line {fault.line} of its PTX" if fault.line else ""
     return CudaError(_CODES.get(kind, LAUNCH_FAILURE), f"kernel {kernel}: {what}; {where}{line}", sticky=True)
 
 
-def _access(kind: FaultKind, fault: Fault, allocations: Allocations) -> str:
+def _access(kind: FaultKind, fault: Fault, shared_bytes: int, allocations: Allocations) -> str:
     adjective = {
         FaultKind.ILLEGAL_ADDRESS: "illegal",
         FaultKind.MISALIGNED_ADDRESS: "misaligned",
@@ -57,8 +58,18 @@ def _access(kind: FaultKind, fault: Fault, allocations: Allocations) -> str:
     if adjective is None:
         return f"unknown fault {fault.kind}"
     access = "write" if fault.write else "read"
-    place = allocations.describe(fault.address)
-    return f"{adjective} {access} of {fault.size} bytes at {fault.address:#x}, {place}"
+    place = _place(fault.address, shared_bytes, allocations)
+    return f"{adjective} {access} of {fault.size} bytes at {place}"
+
+
+def _place(address: int, shared_bytes: int, allocations: Allocations) -> str:
+    if SHARED_WINDOW <= address < LOCAL_WINDOW:
+        return f"byte {address - SHARED_WINDOW} of shared memory, of which the block has {shared_bytes}"
+    if LOCAL_WINDOW <= address < PARAMETER_WINDOW:
+        return f"byte {address - LOCAL_WINDOW} of local memory"
+    if PARAMETER_WINDOW <= address < GENERIC_WINDOWS_END:
+        return f"byte {address - PARAMETER_WINDOW} of the kernel's parameters"
+    return f"{address:#x}, {allocations.describe(address)}"
 
 
 def _triple(values: Iterable[int]) -> str:

@@ -115,7 +115,7 @@ class Launcher:
         ended = time.monotonic_ns()
         self._running = None
         if not done:
-            self._failed(function, launch)
+            self._failed(function, prepared)
         return ended - started
 
     def _run_inline(self, prepared: Prepared) -> bool:
@@ -226,13 +226,14 @@ class Launcher:
         function.compiled[block] = kernel
         return kernel
 
-    def _failed(self, function: SimFunction, launch: jit.Launch) -> None:
+    def _failed(self, function: SimFunction, prepared: Prepared) -> None:
         """Raises what ended the launch, and makes ready for the next one."""
         fault = self._fault
         if fault.claimed:
-            error = error_of(fault, function.name, self._memory.allocations)
+            shared_bytes = prepared.kernel.info.static_shared + prepared.shape.shared_bytes
+            error = error_of(fault, function.name, shared_bytes, self._memory.allocations)
             ctypes.memset(ctypes.addressof(fault), 0, ctypes.sizeof(fault))
         else:
             error = CudaError(LAUNCH_FAILURE, f"kernel {function.name}: interrupted", sticky=True)
-        launch.abort = 0
+        prepared.launch.abort = 0
         raise error

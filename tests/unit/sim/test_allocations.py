@@ -37,7 +37,7 @@ def test_against_a_model_of_bytes() -> None:
 
 def test_descriptions() -> None:
     allocations = Allocations()
-    assert "no allocations" in allocations.describe(1 << 20)
+    assert allocations.describe(1 << 20).startswith("far from every allocation")
     assert allocations.describe(0) == "a null pointer"
     assert "null pointer" in allocations.describe(64)
     allocations.add(Allocation(0x100000, 256))
@@ -45,6 +45,7 @@ def test_descriptions() -> None:
     assert allocations.describe(0x100010) == "16 bytes inside the allocation of 256 bytes at 0x100000"
     assert allocations.describe(0x100104).startswith("4 bytes behind the end of the nearest, the allocation")
     assert allocations.describe(0x1FFFF0) == "16 bytes before the nearest, the variable counter of 64 bytes at 0x200000"
+    assert allocations.describe(0x7F12_3456_7890).startswith("far from every allocation: a host pointer")
     allocations.remove(0x100000)
     assert allocations.describe(0x100008) == "8 bytes inside the freed allocation of 256 bytes at 0x100000"
     allocations.add(Allocation(0x100000, 16))

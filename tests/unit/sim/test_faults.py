@@ -6,6 +6,7 @@ import pytest
 from farlane.backend.device.sim.allocations import Allocation, Allocations
 from farlane.backend.device.sim.faults import error_of
 from farlane.backend.jit import Fault, FaultKind
+from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 
 
 def fault(kind: int, address: int = 0x100104, write: int = 1) -> Fault:
@@ -32,7 +33,7 @@ def fault(kind: int, address: int = 0x100104, write: int = 1) -> Fault:
 def test_codes_and_messages(kind: int, code: int, words: str) -> None:
     allocations = Allocations()
     allocations.add(Allocation(0x100000, 256))
-    error = error_of(fault(kind), "scale", allocations)
+    error = error_of(fault(kind), "scale", 0, allocations)
     assert error.code == code
     assert error.sticky
     assert error.message.startswith("kernel scale: ")
@@ -47,5 +48,18 @@ def test_every_kind_has_a_code_of_its_own_choosing() -> None:
 
 
 def test_reads_and_null_pointers() -> None:
-    message = error_of(fault(FaultKind.ILLEGAL_ADDRESS, 0, 0), "k", Allocations()).message
+    message = error_of(fault(FaultKind.ILLEGAL_ADDRESS, 0, 0), "k", 0, Allocations()).message
     assert "illegal read of 4 bytes at 0x0, a null pointer" in message
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        (SHARED_WINDOW + 2048, "at byte 2048 of shared memory, of which the block has 2000"),
+        (LOCAL_WINDOW + 64, "at byte 64 of local memory"),
+        (PARAMETER_WINDOW + 8, "at byte 8 of the kernel's parameters"),
+    ],
+)
+def test_addresses_of_other_state_spaces(address: int, words: str) -> None:
+    message = error_of(fault(FaultKind.ILLEGAL_ADDRESS, address), "k", 2000, Allocations()).message
+    assert words in message

@@ -120,6 +120,15 @@ def test_null_and_wild_pointers(program: Program, address: int) -> None:
         assert "null pointer" in error.message
 
 
+def test_beyond_shared_memory(program: Program) -> None:
+    at = program.allocate(4096)
+    error = refused(program, "reverse", pack("Q", at), block=64, shared=128)
+    assert error.code == 700
+    assert (
+        "at byte 128 of shared memory, of which the block has 128; block (0, 0, 0), thread (32, 0, 0)" in error.message
+    )
+
+
 def test_misaligned(program: Program) -> None:
     at = program.allocate(4096)
     error = refused(program, "poke", pack("QI", at + 2, 0))
