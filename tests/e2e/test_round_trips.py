@@ -114,6 +114,32 @@ def test_row(row: Row, mode: str, program: str, known: Guest) -> None:
     assert round_trips(known, program, row.name, mode) == HANDSHAKE + expected
 
 
+@pytest.fixture(scope="module")
+def null_guest() -> Iterator[Guest]:
+    with EmbeddedHost("null") as host:
+        yield Guest(host.url)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_row_of_cuda_12(row: Row, toolchain: Callable[[str], Toolchain], null_guest: Guest) -> None:
+    """The older launch convention, and the older library."""
+    program = str(compile_program(toolchain("clang-12.9"), [SOURCE], "round_trips", Build()))
+    assert round_trips(null_guest, program, row.name, "calls") == HANDSHAKE + row.calls
+
+
+# The per-thread default stream does not wait for the others, nor they for it.
+PER_THREAD = {"copies_wait_for_streams": 3, "synchronize_behind_the_default_stream": 2}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_row_of_the_per_thread_default_stream(
+    row: Row, toolchain: Callable[[str], Toolchain], null_guest: Guest
+) -> None:
+    build = Build(nvcc_flags=("--default-stream", "per-thread"))
+    program = str(compile_program(toolchain("13.0"), [SOURCE], "round_trips", build))
+    assert round_trips(null_guest, program, row.name, "calls") == HANDSHAKE + PER_THREAD.get(row.name, row.calls)
+
+
 @pytest.mark.parametrize("device", ["null", "sim"])
 def test_start_to_first_kernel(device: str, program: str) -> None:
     """One round trip, whether the host knows the module (the handshake told so) or not (it is sent unasked)."""
