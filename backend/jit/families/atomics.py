@@ -24,7 +24,7 @@ _SCOPES = {"cta", "gpu", "sys", "cluster"}
 _OPERATIONS = {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"}
 _TYPES = {
     "u32": "i32", "s32": "i32", "b32": "i32", "u64": "i64", "s64": "i64", "b64": "i64", "f32": "float", "f64": "double",
-    "b16": "i16", "f16": "half", "bf16": "bfloat", "f16x2": "<2 x half>", "bf16x2": "<2 x bfloat>", "b128": "i128",
+    "b16": "i16", "f16": "half", "f16x2": "<2 x half>", "b128": "i128",
 }  # fmt: skip
 _RMW = {"add": "add", "inc": "uinc_wrap", "dec": "udec_wrap", "and": "and", "or": "or", "xor": "xor", "exch": "xchg"}
 _REDUCE = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from farlane.backend.jit.families import narrow
 from farlane.backend.jit.families.base import check, flush, halves, handles, pack, type_of, write
 from farlane.backend.jit.ir import Val, floating, integer, real
 from farlane.backend.jit.model import Instruction
@@ -47,8 +48,10 @@ def _compare(e: FunctionEmitter, i: Instruction, operation: str, name: str, x: V
     if name.startswith(("f", "bf")):
         if "ftz" in i.modifiers and name == "f32":
             x, y = flush(e, x), flush(e, y)
-        if operation not in _FLOAT:
+        if operation not in _FLOAT or ("ftz" in i.modifiers and name != "f32"):
             raise e.fail(f"unsupported {i.text}")
+        if x.type in narrow.SMALL:
+            x, y = narrow.widen(e, x), narrow.widen(e, y)
         return b.fcmp(_FLOAT[operation], x, y)
     if operation in _UNSIGNED:
         return b.icmp(_UNSIGNED[operation], x, y)
@@ -100,20 +103,8 @@ def set_(e: FunctionEmitter, i: Instruction) -> None:
         kind = PTX_LLVM[name[:-2]]
         xs, ys = halves(e, i.sources[0], kind), halves(e, i.sources[1], kind)
         results = [_combined(e, i, _compare(e, i, operation, name, xs[index], ys[index])) for index in range(2)]
-        if target == name:
-            write(
-                e,
-                i,
-                pack(
-                    e,
-                    *(
-                        b.select(result, real(1.0, "half") if kind == "half" else _bf16(b_one=True), _zero(kind))
-                        for result in results
-                    ),
-                ),
-            )
-        else:
-            write(e, i, pack(e, *(b.cast("sext", result, "i16") for result in results)))
+        one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}[name] if target == name else -1
+        write(e, i, pack(e, *(b.select(item, integer(one, "i16"), integer(0, "i16")) for item in results)))
         return
     kind = PTX_LLVM[name]
     result = _combined(e, i, _compare(e, i, operation, name, e.read(i.sources[0], kind), e.read(i.sources[1], kind)))
@@ -123,17 +114,9 @@ def set_(e: FunctionEmitter, i: Instruction) -> None:
     if target in ("f32", "f16", "f64"):
         write(e, i, b.select(result, real(1.0, out), floating(0, out)))
     elif target == "bf16":
-        write(e, i, b.bitcast(b.select(result, integer(0x3F80, "i16"), integer(0, "i16")), "bfloat"))
+        write(e, i, b.select(result, integer(0x3F80, "i16"), integer(0, "i16")))
     else:
         write(e, i, b.cast("sext", result, out), target)
-
-
-def _zero(kind: str) -> Val:
-    return floating(0, "half") if kind == "half" else Val("0xR0000", "bfloat", const=True)
-
-
-def _bf16(b_one: bool) -> Val:
-    return Val("0xR3F80" if b_one else "0xR0000", "bfloat", const=True)
 
 
 @handles("selp")

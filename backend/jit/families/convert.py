@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit.families.base import ROUNDINGS, check, flush, handles, pack, saturate, write
 from farlane.backend.jit.families.floating import directed
+from farlane.backend.jit.families.narrow import SMALL, narrow, to_odd, widen
 from farlane.backend.jit.ir import BITS, FLOATS, Val, floating, integer, real
 from farlane.backend.jit.model import Instruction
 from farlane.backend.jit.types import PTX_LLVM, SIGNED
@@ -44,7 +45,10 @@ def cvt(e: FunctionEmitter, i: Instruction) -> None:
         result = _integer_to_float(e, i, value, source, target)
     else:
         result = _integer_to_integer(e, i, value, source, target)
-    if to_float:
+    if PTX_LLVM[target] in SMALL:
+        if {"ftz", "sat", "relu"} & set(i.modifiers):
+            raise e.fail(f"unsupported {i.text}")
+    elif to_float:
         if "ftz" in i.modifiers and target == "f32":
             result = flush(e, result)
         if "sat" in i.modifiers:
@@ -60,34 +64,29 @@ def _mode(i: Instruction) -> str:
 
 def _float_to_float(e: FunctionEmitter, i: Instruction, value: Val, target: str) -> Val:
     b = e.body
-    integral = next((item for item in i.modifiers if item in _TO_INTEGRAL), None)
-    if integral:
-        wide = b.cast("fpext", value, "float") if value.type in ("half", "bfloat") else value
-        value = (
-            b.cast("fptrunc", b.call(_TO_INTEGRAL[integral], wide.type, [wide]), value.type)
-            if wide is not value
-            else b.call(_TO_INTEGRAL[integral], value.type, [value])
-        )
     kind = PTX_LLVM[target]
-    if BITS[kind] > BITS[value.type]:
-        return b.cast("fpext", value, kind)
-    if kind == value.type:
-        return value
-    if BITS[kind] == BITS[value.type]:
-        return b.cast("fptrunc", b.cast("fpext", value, "float"), kind)
-    return narrow(e, value, kind, _mode(i))
+    integral = next((item for item in i.modifiers if item in _TO_INTEGRAL), None)
+    source = value.type
+    if source in SMALL:
+        value = widen(e, value)
+    if integral:
+        value = b.call(_TO_INTEGRAL[integral], value.type, [value])
+    if kind in SMALL:
+        return small_float(e, value, kind, "rn" if kind == source else _mode(i))
+    return float_to(e, value, kind, _mode(i))
 
 
-def narrow(e: FunctionEmitter, value: Val, kind: str, mode: str) -> Val:
-    """A float in a smaller float type, in any rounding."""
+def float_to(e: FunctionEmitter, value: Val, kind: str, mode: str) -> Val:
+    """f32 and f64 to each other, in any rounding."""
     b = e.body
+    if value.type == kind:
+        return value
+    if kind == "double":
+        return b.cast("fpext", value, kind)
     nearest = b.cast("fptrunc", value, kind)
     if mode == "rn":
         return nearest
-    if kind in ("half", "bfloat"):
-        return _narrow16(e, value, nearest, mode)
-    back = b.cast("fpext", nearest, value.type)
-    return directed(e, nearest, _difference(e, value, back), mode)
+    return directed(e, nearest, _difference(e, value, b.cast("fpext", nearest, value.type)), mode)
 
 
 def _difference(e: FunctionEmitter, exact: Val, rounded: Val) -> Val:
@@ -101,9 +100,13 @@ def _difference(e: FunctionEmitter, exact: Val, rounded: Val) -> Val:
     return b.select(overflow, signed, b.select(also, floating(0, rounded.type), difference))
 
 
-def _narrow16(e: FunctionEmitter, value: Val, nearest: Val, mode: str) -> Val:
+def small_float(e: FunctionEmitter, value: Val, kind: str, mode: str) -> Val:
+    """f32 or f64 to f16 or bf16, in any rounding."""
     b = e.body
-    error = _difference(e, value, b.cast("fpext", nearest, value.type))
+    nearest = narrow(e, value, kind)
+    if mode == "rn":
+        return nearest
+    error = _difference(e, value, widen(e, nearest, value.type))
     zero = floating(0, error.type)
     bits = b.bitcast(nearest, "i16")
     negative = b.icmp("slt", bits, integer(0, "i16"))
@@ -123,8 +126,8 @@ def _narrow16(e: FunctionEmitter, value: Val, nearest: Val, mode: str) -> Val:
 
 def _float_to_integer(e: FunctionEmitter, i: Instruction, value: Val, target: str) -> Val:
     b = e.body
-    if value.type in ("half", "bfloat"):
-        value = b.cast("fpext", value, "float")
+    if value.type in SMALL:
+        value = widen(e, value)
     integral = next((item for item in i.modifiers if item in _TO_INTEGRAL), None)
     if integral is None:
         raise e.fail(f"{i.text} needs an integer rounding")
@@ -154,12 +157,11 @@ def _integer_to_float(e: FunctionEmitter, i: Instruction, value: Val, source: st
     kind = PTX_LLVM[target]
     mode = _mode(i)
     bits = BITS[value.type]
-    if kind in ("half", "bfloat"):
-        if bits <= 32:
-            return narrow(e, b.cast(operation, value, "double"), kind, mode)
-        if mode != "rn":
+    if kind in SMALL:
+        if bits == 64 and mode != "rn":
             raise e.fail(f"unsupported {i.text}")
-        return b.cast(operation, value, kind)
+        # 64-bit integers beyond 2^53 are beyond f16, and for bf16 a first rounding to odd keeps what matters.
+        return small_float(e, _to_double(e, value, operation), kind, mode)
     nearest = b.cast(operation, value, kind)
     if mode == "rn" or (kind == "double" and bits <= 32) or bits <= 16:
         return nearest
@@ -172,6 +174,21 @@ def _integer_to_float(e: FunctionEmitter, i: Instruction, value: Val, source: st
     sign = b.select(b.icmp("sgt", difference, zero), real(1.0, kind), floating(0, kind))
     sign = b.select(b.icmp("slt", difference, zero), real(-1.0, kind), sign)
     return directed(e, nearest, sign, mode)
+
+
+def _to_double(e: FunctionEmitter, value: Val, operation: str) -> Val:
+    """An integer as f64; beyond 53 bits rounded to odd."""
+    b = e.body
+    result = b.cast(operation, value, "double")
+    if BITS[value.type] <= 32:
+        return result
+    back = b.cast("fptosi", result, "i128")
+    exact = b.resize(value, "i128", operation == "sitofp")
+    difference = b.bin("sub", exact, back)
+    zero = integer(0, "i128")
+    error = b.select(b.icmp("sgt", difference, zero), real(1.0, "double"), floating(0, "double"))
+    error = b.select(b.icmp("slt", difference, zero), real(-1.0, "double"), error)
+    return to_odd(e, result, error)
 
 
 def _integer_to_integer(e: FunctionEmitter, i: Instruction, value: Val, source: str, target: str) -> Val:
@@ -196,8 +213,8 @@ def _packed(e: FunctionEmitter, i: Instruction, target: str) -> None:
     kind = PTX_LLVM[target[:-2]]
     parts = []
     for source in i.sources:
-        value = narrow(e, e.read(source, "float"), kind, _mode(i))
+        value = small_float(e, e.read(source, "float"), kind, _mode(i))
         if "relu" in i.modifiers:
-            value = e.body.call("maximumnum", kind, [value, floating(0, kind)])
+            raise e.fail(f"unsupported {i.text}")
         parts.append(value)
     write(e, i, pack(e, parts[1], parts[0]))

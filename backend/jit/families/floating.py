@@ -1,10 +1,9 @@
 """Float arithmetic: add, sub, mul, fma, mad, div, rcp, sqrt, rsqrt, min, max, abs, neg, copysign, approximations.
 
-Round-to-nearest operations are IEEE operations of LLVM, never contracted or reassociated. Directed roundings take the nearest result
-and the exact sign of its error (error-free transformations), so they need no rounding mode. The approximate instructions are at
+Round-to-nearest operations are IEEE operations of LLVM, never contracted or reassociated. Directed roundings of f32 sums and products
+(expf uses one) go through f64 and the exact sign of the error; the others set the CPU's rounding mode in a helper. The approximate instructions are at
 least as accurate as PTX asks.
-Source: PTX ISA, "Floating Point Instructions", "Half Precision Floating Point Instructions"; Boldo and Muller, "Exact and Approximated
-Error of the FMA".
+Source: PTX ISA, "Floating Point Instructions", "Half Precision Floating Point Instructions"; Knuth, TAOCP 2, 4.2.2 (two-sum).
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit import approximations
 from farlane.backend.jit.families import integer as integers
+from farlane.backend.jit.families import narrow
 from farlane.backend.jit.families.base import (
     HANDLERS,
     ROUNDINGS,
@@ -23,10 +23,11 @@ from farlane.backend.jit.families.base import (
     handles,
     pack,
     read_float,
+    saturate,
     type_of,
     write,
 )
-from farlane.backend.jit.ir import Val, floating, integer, real
+from farlane.backend.jit.ir import LANES, Val, floating, integer, real
 from farlane.backend.jit.model import Instruction
 from farlane.backend.jit.types import integer_of
 
@@ -48,25 +49,30 @@ def rounding(i: Instruction) -> str:
 
 
 def _elementwise(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]) -> None:
-    """Runs `compute` on the operands, per half for packed types."""
+    """Runs `compute` on the operands as f32 or f64; per half for packed types."""
     name = i.modifiers[-1]
     if name in _PACKED:
         pairs = [halves(e, source, _PACKED[name]) for source in i.sources]
-        results = [_clamp(e, i, compute(*(pair[half] for pair in pairs))) for half in range(2)]
+        results = [_small(e, i, compute, [pair[half] for pair in pairs]) for half in range(2)]
         write(e, i, pack(e, *results))
         return
     _, kind = type_of(e, i)
+    if kind in narrow.SMALL:
+        write(e, i, _small(e, i, compute, [e.read(source, kind) for source in i.sources]))
+        return
     finish_float(e, i, compute(*(read_float(e, i, source, kind) for source in i.sources)))
 
 
-def _clamp(e: FunctionEmitter, i: Instruction, value: Val) -> Val:
-    from farlane.backend.jit.families.base import saturate
-
+def _small(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val], operands: list[Val]) -> Val:
+    """f16 and bf16: f32 has enough digits that rounding twice is harmless, except for fma (see _fma)."""
+    if "ftz" in i.modifiers or rounding(i) != "rn":
+        raise e.fail(f"unsupported {i.text}")
+    result = compute(*(narrow.widen(e, value) for value in operands))
     if "sat" in i.modifiers:
-        value = saturate(e, value)
+        result = saturate(e, result)
     if "relu" in i.modifiers:
-        value = e.body.call("maximumnum", value.type, [value, floating(0, value.type)])
-    return value
+        result = e.body.call("maximumnum", result.type, [result, floating(0, result.type)])
+    return narrow.narrow(e, result, operands[0].type)
 
 
 def _either(base: str, integer_handler: Callable[[FunctionEmitter, Instruction], None]) -> Callable[[Any], Any]:
@@ -127,23 +133,20 @@ def _neighbour(e: FunctionEmitter, value: Val, up: bool) -> Val:
     return b.bitcast(b.select(b.icmp("eq", magnitude, integer(0, kind)), tiny, stepped), value.type)
 
 
-def _round_down_to_float(e: FunctionEmitter, s: Val, error: Val, mode: str) -> Val:
+def _round_to_float(e: FunctionEmitter, s: Val, error: Val, mode: str) -> Val:
     """An f64 value plus a tiny f64 error, rounded to f32 in a direction."""
     b = e.body
     nearest = b.cast("fptrunc", s, "float")
     back = b.cast("fpext", nearest, "double")
-    difference = b.bin("fsub", s, back)  # exact where it matters; infinities handled by the comparison below
-    infinite = b.fcmp("oeq", b.call("fabs", "double", [back]), real(float("inf"), "double"))
-    difference = b.select(
-        infinite, b.bin("fsub", s, b.call("copysign", "double", [real(3.5e38, "double"), back])), difference
-    )
-    is_zero = b.fcmp("oeq", difference, floating(0, "double"))
-    exact_infinite = b.fcmp("oeq", b.call("fabs", "double", [s]), real(float("inf"), "double"))
-    total = b.select(is_zero, error, difference)
-    total = b.select(exact_infinite, floating(0, "double"), total)
-    # A zero sum of opposite terms is -0 when rounding down.
-    result = directed(e, nearest, total, mode)
-    return result
+    difference = b.bin("fsub", s, back)
+    size = b.call("fabs", "double", [back])
+    infinite = b.fcmp("oeq", size, real(float("inf"), "double"))
+    exact = b.fcmp("oeq", s, back)
+    # Rounding overflowed to an infinity that lies beyond the exact value.
+    beyond = b.neg(b.call("copysign", "double", [real(1.0, "double"), back]))
+    total = b.select(exact, error, b.select(infinite, beyond, difference))
+    total = b.select(b.bin("and", exact, infinite), floating(0, "double"), total)
+    return directed(e, nearest, total, mode)
 
 
 def _zero_sum(e: FunctionEmitter, result: Val, x: Val, y: Val, mode: str) -> Val:
@@ -162,76 +165,83 @@ def _zero_sum(e: FunctionEmitter, result: Val, x: Val, y: Val, mode: str) -> Val
 def fma_rounded(e: FunctionEmitter, x: Val, y: Val, z: Val, mode: str) -> Val:
     """x * y + z in one of the four roundings."""
     b = e.body
-    if x.type in ("half", "bfloat"):
-        wide = [b.cast("fpext", value, "double") for value in (x, y, z)]
-        return b.cast("fptrunc", b.call("fma", "double", wide), x.type)
     if mode == "rn":
         return b.call("fma", x.type, [x, y, z])
-    if x.type == "float":
-        product = b.bin("fmul", b.cast("fpext", x, "double"), b.cast("fpext", y, "double"))
-        z64 = b.cast("fpext", z, "double")
-        s, error = two_sum(e, product, z64)
-        return _zero_sum(e, _round_down_to_float(e, s, error, mode), product, z64, mode)
-    nearest = b.call("fma", "double", [x, y, z])
-    u1 = b.bin("fmul", x, y)
-    u2 = b.call("fma", "double", [x, y, b.neg(u1)])
-    a1, rest = two_sum(e, z, u2)
-    b1, b2 = two_sum(e, u1, a1)
-    gamma = b.bin("fadd", b.bin("fsub", b1, nearest), b2)
-    return _zero_sum(e, directed(e, nearest, b.bin("fadd", gamma, rest), mode), u1, z, mode)
+    if x.type == "double":
+        return _hardware(e, "fma", [x, y, z], mode)
+    product = b.bin("fmul", b.cast("fpext", x, "double"), b.cast("fpext", y, "double"))
+    return _sum_to_float(e, product, b.cast("fpext", z, "double"), mode)
 
 
 def add_rounded(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
     b = e.body
-    if mode == "rn" or x.type in ("half", "bfloat"):
+    if mode == "rn":
         return b.bin("fadd", x, y)
-    if x.type == "float":
-        x64, y64 = b.cast("fpext", x, "double"), b.cast("fpext", y, "double")
-        s, error = two_sum(e, x64, y64)
-        return _zero_sum(e, _round_down_to_float(e, s, error, mode), x, y, mode)
+    if x.type == "double":
+        return _hardware(e, "fadd", [x, y], mode)
+    return _sum_to_float(e, b.cast("fpext", x, "double"), b.cast("fpext", y, "double"), mode)
+
+
+def _sum_to_float(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
+    """The sum of two f64 rounded once to f32."""
+    b = e.body
     s, error = two_sum(e, x, y)
-    return _zero_sum(e, directed(e, s, error, mode), x, y, mode)
+    result = _round_to_float(e, s, error, mode)
+    if mode != "rm":
+        return result
+    # An exact zero from terms of opposite sign is -0 when rounding down.
+    either = b.bin("or", b.bitcast(x, "i64"), b.bitcast(y, "i64"))
+    negative = b.icmp("slt", either, integer(0, "i64"))
+    zero = b.fcmp("oeq", s, floating(0, "double"))
+    return b.select(b.bin("and", zero, negative), real(-0.0, "float"), result)
 
 
 def _multiply_rounded(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
     b = e.body
-    if mode == "rn" or x.type in ("half", "bfloat"):
+    if mode == "rn":
         return b.bin("fmul", x, y)
-    if x.type == "float":
-        product = b.bin("fmul", b.cast("fpext", x, "double"), b.cast("fpext", y, "double"))
-        return _round_down_to_float(e, product, floating(0, "double"), mode)
-    product = b.bin("fmul", x, y)
-    return directed(e, product, b.call("fma", "double", [x, y, b.neg(product)]), mode)
+    if x.type == "double":
+        return _hardware(e, "fmul", [x, y], mode)
+    product = b.bin("fmul", b.cast("fpext", x, "double"), b.cast("fpext", y, "double"))
+    return _round_to_float(e, product, floating(0, "double"), mode)
 
 
 def _divide_rounded(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
-    b = e.body
-    quotient = b.bin("fdiv", x, y)
-    if mode == "rn":
-        return quotient
-    if x.type == "float":
-        # x / y in f64 is exact enough to decide the direction: compare the f32 quotient times y with x exactly.
-        product = b.bin("fmul", b.cast("fpext", quotient, "double"), b.cast("fpext", y, "double"))
-        residual = b.bin("fsub", b.cast("fpext", x, "double"), product)
-    else:
-        residual = b.call("fma", "double", [b.neg(quotient), y, x])
-    bits = b.bitcast(y, integer_of(y.type))
-    negative = b.icmp("slt", bits, integer(0, bits.type))
-    error = b.select(negative, b.neg(residual), residual)
-    return directed(e, quotient, error, mode)
+    return e.body.bin("fdiv", x, y) if mode == "rn" else _hardware(e, "fdiv", [x, y], mode)
 
 
 def _sqrt_rounded(e: FunctionEmitter, x: Val, mode: str) -> Val:
+    return e.body.call("sqrt", x.type, [x]) if mode == "rn" else _hardware(e, "sqrt", [x], mode)
+
+
+def _hardware(e: FunctionEmitter, operation: str, operands: list[Val], mode: str) -> Val:
+    """An operation under the CPU's own rounding mode, in a helper that sets and restores it."""
     b = e.body
-    root = b.call("sqrt", x.type, [x])
-    if mode == "rn":
-        return root
-    if x.type == "float":
-        wide = b.cast("fpext", root, "double")
-        residual = b.bin("fsub", b.cast("fpext", x, "double"), b.bin("fmul", wide, wide))
-    else:
-        residual = b.call("fma", "double", [b.neg(root), root, x])
-    return directed(e, root, residual, mode)
+    kind = operands[0].type
+    name = f"farlane_{operation}_{mode}_{kind}"
+    vec = f"<{LANES} x {kind}>"
+    if name not in e.kernel.helpers:
+        suffix = "f32" if kind == "float" else "f64"
+        intrinsic = f"@llvm.experimental.constrained.{operation}.v{LANES}{suffix}"
+        types = ", ".join([vec] * len(operands))
+        e.kernel.declare(f"declare {vec} {intrinsic}({types}, metadata, metadata)")
+        e.kernel.declare("declare void @llvm.set.rounding(i32)")
+        number = {"rz": 0, "rp": 2, "rm": 3}[mode]
+        arguments = ", ".join(f"{vec} %v{index}" for index in range(len(operands)))
+        e.kernel.helpers[name] = "\n".join(
+            [
+                f"define internal {vec} @{name}({arguments}) noinline strictfp {{",
+                f"  call void @llvm.set.rounding(i32 {number}) strictfp",
+                f'  %r = call {vec} {intrinsic}({arguments}, metadata !"round.dynamic", '
+                'metadata !"fpexcept.ignore") strictfp',
+                "  call void @llvm.set.rounding(i32 1) strictfp",
+                f"  ret {vec} %r",
+                "}",
+            ]
+        )
+    shown = ", ".join(str(b.splat(value)) for value in operands)
+    result = b.op(f"call {vec} @{name}({shown})", kind, True)
+    return result if any(value.vec for value in operands) else b.lane(result)
 
 
 # Instructions --------------------------------------------------------------------------------------------------------
@@ -266,7 +276,18 @@ def _mad(e: FunctionEmitter, i: Instruction) -> None:
 @handles("fma")
 def _fma(e: FunctionEmitter, i: Instruction) -> None:
     check(e, i, _COMMON | {"relu"}, 3)
-    _elementwise(e, i, lambda x, y, z: fma_rounded(e, x, y, z, rounding(i)))
+    if i.modifiers[-1] in ("f32", "f64"):
+        _elementwise(e, i, lambda x, y, z: fma_rounded(e, x, y, z, rounding(i)))
+    else:
+        _elementwise(e, i, lambda x, y, z: _fma_to_odd(e, x, y, z))
+
+
+def _fma_to_odd(e: FunctionEmitter, x: Val, y: Val, z: Val) -> Val:
+    """x * y + z of 16-bit operands in f64, rounded to odd: the product is exact, the sum keeps a trace of what it lost."""
+    b = e.body
+    product = b.bin("fmul", b.cast("fpext", x, "double"), b.cast("fpext", y, "double"))
+    s, error = two_sum(e, product, b.cast("fpext", z, "double"))
+    return narrow.to_odd(e, s, error)
 
 
 @_either("div", integers.divide)
@@ -298,15 +319,7 @@ def _extreme(e: FunctionEmitter, i: Instruction) -> None:
     if "abs" in i.modifiers or len(i.sources) != 2:
         raise e.fail(f"unsupported {i.text}")
     operation = ("minimum" if i.base == "min" else "maximum") + ("" if "NaN" in i.modifiers else "num")
-    _elementwise(e, i, lambda x, y: _extreme_of(e, operation, x, y))
-
-
-def _extreme_of(e: FunctionEmitter, operation: str, x: Val, y: Val) -> Val:
-    b = e.body
-    if x.type in ("half", "bfloat"):
-        wide = b.call(operation, "float", [b.cast("fpext", x, "float"), b.cast("fpext", y, "float")])
-        return b.cast("fptrunc", wide, x.type)
-    return b.call(operation, x.type, [x, y])
+    _elementwise(e, i, lambda x, y: e.body.call(operation, x.type, [x, y]))
 
 
 _either("min", integers.min_max)(_extreme)
@@ -352,11 +365,4 @@ def _testp(e: FunctionEmitter, i: Instruction) -> None:
 def _approximation(e: FunctionEmitter, i: Instruction) -> None:
     check(e, i, {"approx", "ftz", "f32", "f16", "f16x2", "bf16", "bf16x2"}, 1)
     function = approximations.FUNCTIONS[i.base]
-
-    def compute(x: Val) -> Val:
-        b = e.body
-        if x.type == "float":
-            return function(b, x)
-        return b.cast("fptrunc", function(b, b.cast("fpext", x, "float")), x.type)
-
-    _elementwise(e, i, compute)
+    _elementwise(e, i, lambda x: function(e.body, x))

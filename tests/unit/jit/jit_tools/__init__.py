@@ -1,0 +1,1 @@
+"""What the tests of the translator share: a tiny device, a runner of single instructions, exact reference arithmetic."""
