@@ -5,6 +5,7 @@ mod deferred_reads;
 mod failures;
 mod fake_host;
 mod flow;
+mod hostile;
 mod opening;
 mod round_trips;
 
