@@ -3,10 +3,10 @@
 Servers run in processes of their own and take turns, several rounds, so that a noisy machine disturbs all alike. Printed for each: the
 median time of a round trip, the server's processor time for one, and the ratio to bare synchronous gRPC on the same transport.
 
-- bare sync: grpcio's synchronous server echoes messages; what `farlane serve` stands on.
+- bare sync: grpcio's synchronous server echoes messages.
 - bare aio: grpcio's asyncio server echoes messages.
 - bare hand-off: as bare sync, but a second thread computes the echo: an edge that queues groups for a worker.
-- farlane: `farlane serve --device null`, a group with one FENCE.
+- farlane: `farlane serve --device null` (backend/server/calls.py), a group with one FENCE.
 """
 
 from __future__ import annotations

@@ -1,138 +1,112 @@
 """The gRPC services: one method that is a session's whole life, one that describes the host.
 
 Owns the order of messages on a session's stream, and the session's end however it comes: Goodbye, the end of the stream, a cancelled
-or broken one, a guest that breaks the protocol, an exception of ours. Knows gRPC and `Host`; what a session does is `Session`'s.
+or broken one, a guest that breaks the protocol, an exception of ours. Knows calls and `Host`; what a session does is `Session`'s.
 
 The thread that waits for a session's messages also replays them: one thread per session, no hand-off between receiving and
-replaying, because on the path of a small round trip each hand-off between Python threads costs tens of microseconds
-(benchmarks/host_round_trip.py compares).
+replaying (calls.py says what one costs).
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Iterator
 
-import grpc
-from farlane.backend.errors import ProtocolError
+from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.host import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Greeting, Host, Reason, Refused, version
 from farlane.backend.server import messages
+from farlane.backend.server.calls import Call, Status
 from farlane.backend.session import Session
 from farlane.v1 import admin_pb2
 
 log = logging.getLogger("farlane.server")
 
-HELLO_SECONDS = 10.0  # a connection that says nothing for so long is closed
+OPEN = "/farlane.v1.SessionService/Open"
+DESCRIBE = "/farlane.v1.AdminService/Describe"
+FIRST_MESSAGE_SECONDS = 10.0  # a call that says nothing for so long is ended
 
 
-class Sessions:
-    """SessionService."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def open(self, requests: Iterator[messages.GuestMessage], context: grpc.ServicerContext) -> Iterator[bytes]:
-        first = self._first(requests, context)
-        if first is None:
-            return
-        try:
-            if not isinstance(first, Greeting):
-                why = first.why if isinstance(first, messages.Malformed) else type(first).__name__
-                raise Refused(Reason.MALFORMED, f"the first message of a session must be a Hello, not {why}")
-            admission = self._host.admit(first)
-        except Refused as refused:
-            log.warning("a session of %s is refused: %s", context.peer(), refused.message)
-            yield messages.write_refusal(refused)
-            return
-        session, why = admission.session, "the guest is gone"
-        # Called by another thread as soon as the stream is over: a kernel that runs for nobody need not end by itself.
-        if not context.add_callback(session.interrupt):
-            self._end(session, why)
-            return
-        try:
-            yield messages.write_welcome(admission)
-            for message in requests:
-                if isinstance(message, messages.TapePart):
-                    for reply in session.submit(*message):
-                        yield messages.write_reply(reply)
-                elif isinstance(message, messages.Goodbye):
-                    why = "goodbye"
-                    return
-                else:
-                    raise ProtocolError(
-                        message.why if isinstance(message, messages.Malformed) else "a second Hello in one session"
-                    )
-            why = "the guest ended the stream without a Goodbye"
-        except ProtocolError as error:
-            why = f"the guest broke the protocol: {error}"
-            log.error("session %s: %s", session.name, why)
-            self._end(session, why)
-            context.abort(grpc.StatusCode.INTERNAL, f"session {session.name} is ended: {error}")
-        except grpc.RpcError:
-            pass  # the stream was cancelled or broke; `requests` says so with this exception
-        except Exception as error:
-            why = f"the host failed: {error!r}"
-            log.exception("session %s: the host failed", session.name)
-            self._end(session, why)
-            context.abort(grpc.StatusCode.INTERNAL, f"session {session.name} is ended: internal error of the host")
-        finally:
-            self._end(session, why)
-
-    def _end(self, session: Session, why: str) -> None:
-        self._host.end(session, why)
-
-    def _first(
-        self, requests: Iterator[messages.GuestMessage], context: grpc.ServicerContext
-    ) -> messages.GuestMessage | None:
-        """The first message; None when none comes."""
-        timer = threading.Timer(HELLO_SECONDS, context.cancel)
-        timer.daemon = True
-        timer.start()
-        try:
-            return next(requests)
-        except (StopIteration, grpc.RpcError):
-            return None
-        finally:
-            timer.cancel()
-
-    def handler(self) -> grpc.GenericRpcHandler:
-        return grpc.method_handlers_generic_handler(
-            "farlane.v1.SessionService",
-            {
-                "Open": grpc.stream_stream_rpc_method_handler(
-                    self.open, request_deserializer=messages.read_guest, response_serializer=None
-                )
-            },
-        )
+def serve(host: Host, call: Call) -> None:
+    """Serves one call to its end; never raises."""
+    status, details = Status.INTERNAL, "internal error of the host"
+    try:
+        if call.method == OPEN:
+            status, details = open_session(host, call)
+        elif call.method == DESCRIBE:
+            call.receive(FIRST_MESSAGE_SECONDS)
+            call.send(describe(host))
+            status, details = Status.OK, ""
+        else:
+            status, details = Status.UNIMPLEMENTED, f"no method {call.method}"
+    except TimeoutError:
+        status, details = Status.INTERNAL, f"no message came for {FIRST_MESSAGE_SECONDS} s"
+    except DeadTransport:
+        pass
+    except Exception:
+        log.exception("%s of %s: the host failed", call.method, call.peer)
+    call.finish(status, details)
 
 
-class Admin:
-    """AdminService."""
+def describe(host: Host) -> bytes:
+    return admin_pb2.DescribeReply(
+        host_version=version(),
+        tape_version_min=TAPE_VERSION_MIN,
+        tape_version_max=TAPE_VERSION_MAX,
+        devices=messages.describe([host.description]),
+        sessions=host.sessions,
+        session_limit=host.session_limit,
+        uptime_seconds=host.uptime,
+    ).SerializeToString()
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
 
-    def describe(self, request: admin_pb2.DescribeRequest, context: grpc.ServicerContext) -> admin_pb2.DescribeReply:
-        host = self._host
-        return admin_pb2.DescribeReply(
-            host_version=version(),
-            tape_version_min=TAPE_VERSION_MIN,
-            tape_version_max=TAPE_VERSION_MAX,
-            devices=messages.describe([host.description]),
-            sessions=host.sessions,
-            session_limit=host.session_limit,
-            uptime_seconds=host.uptime,
-        )
+def open_session(host: Host, call: Call) -> tuple[Status, str]:
+    """A session from Hello to its end; gives the status that the call ends with."""
+    data = call.receive(FIRST_MESSAGE_SECONDS)
+    if data is None:
+        return Status.OK, ""
+    first = messages.read_guest(data)
+    try:
+        if not isinstance(first, Greeting):
+            why = first.why if isinstance(first, messages.Malformed) else type(first).__name__
+            raise Refused(Reason.MALFORMED, f"the first message of a session must be a Hello, not {why}")
+        admission = host.admit(first)
+    except Refused as refused:
+        log.warning("a session of %s is refused: %s", call.peer, refused.message)
+        call.send(messages.write_refusal(refused))
+        return Status.OK, ""
+    session = admission.session
+    why = "the host failed"
+    try:
+        # A kernel that runs for a guest that has gone need not end by itself.
+        call.on_cancel = session.interrupt
+        call.send(messages.write_welcome(admission))
+        why = converse(session, call)
+        return Status.OK, ""
+    except DeadTransport as error:
+        why = str(error)
+        raise
+    except ProtocolError as error:
+        why = f"the guest broke the protocol: {error}"
+        log.error("session %s: %s", session.name, why)
+        return Status.INTERNAL, f"session {session.name} is ended: {error}"
+    except Exception:
+        log.exception("session %s: the host failed", session.name)
+        return Status.INTERNAL, f"session {session.name} is ended: internal error of the host"
+    finally:
+        call.on_cancel = None
+        host.end(session, why)
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        return grpc.method_handlers_generic_handler(
-            "farlane.v1.AdminService",
-            {
-                "Describe": grpc.unary_unary_rpc_method_handler(
-                    self.describe,
-                    request_deserializer=admin_pb2.DescribeRequest.FromString,
-                    response_serializer=admin_pb2.DescribeReply.SerializeToString,
-                )
-            },
-        )
+
+def converse(session: Session, call: Call) -> str:
+    """Tapes and replies, until the guest has ended them; gives how it did."""
+    while (data := call.receive()) is not None:
+        message = messages.read_guest(data)
+        if isinstance(message, messages.TapePart):
+            for reply in session.submit(*message):
+                call.send(messages.write_reply(reply))
+        elif isinstance(message, messages.Goodbye):
+            return "goodbye"
+        else:
+            raise ProtocolError(
+                message.why if isinstance(message, messages.Malformed) else "a second Hello in one session"
+            )
+    return "the guest ended the stream without a Goodbye"

@@ -244,7 +244,7 @@ class TestRefusals:
         assert "no room for another context" in refusal.message
 
     def test_silence(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(service, "HELLO_SECONDS", 0.2)
+        monkeypatch.setattr(service, "FIRST_MESSAGE_SECONDS", 0.2)
         assert served.wire().ended()[0] is not grpc.StatusCode.OK
 
     def test_connection_closed_before_hello(self, served: Served) -> None:
