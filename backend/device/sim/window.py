@@ -6,7 +6,8 @@ The window lies where a Linux process of default layout maps nothing, so that in
 address is never also the address of host memory.
 
 Protection is kept by granules of 2 MiB, flags by pages of 4 KiB: the flags are exact and are what kernels and copies
-are checked against; the protection is a second net, and coarse because the kernel limits the number of mappings.
+are checked against; the protection is a second net, and coarse because the kernel limits the number of mappings. A huge page backs only a granule that is mapped
+whole, so that the memory a session costs follows from what it allocated.
 
 Not thread-safe: one session's thread changes it, and never while a kernel of that session runs.
 
@@ -36,7 +37,7 @@ HIGHEST = 0x5000_0000_0000
 
 _PROT_NONE, _PROT_READ, _PROT_WRITE = 0, 1, 2
 _MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x02, 0x20, 0x4000, 0x100000
-_MADV_DONTNEED, _MADV_HUGEPAGE, _MADV_DONTDUMP = 4, 14, 16
+_MADV_DONTNEED, _MADV_HUGEPAGE, _MADV_NOHUGEPAGE, _MADV_DONTDUMP = 4, 14, 15, 16
 _MAP_FAILED = (1 << 64) - 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -88,7 +89,7 @@ class Window:
     def __init__(self, size: int) -> None:
         self.size = -(-size // GRANULE) * GRANULE
         self.base = _reserve(self.size)
-        _libc.madvise(self.base, self.size, _MADV_HUGEPAGE)
+        _libc.madvise(self.base, self.size, _MADV_NOHUGEPAGE)
         _libc.madvise(self.base, self.size, _MADV_DONTDUMP)
         self.pages = self.size >> PAGE_SHIFT
         # Anonymous zero pages: a table for 64 GiB is 16 MiB of addresses and, mostly, no memory.
@@ -108,6 +109,7 @@ class Window:
         )
         self.view: memoryview = self.bytes.data
         self._granules = np.zeros(self.size // GRANULE, np.uint16)  # pages in use in each granule
+        self._huge = np.zeros(self.size // GRANULE, np.bool_)  # granules that the system may back with a huge page
         self._open = True
 
     @property
@@ -133,17 +135,17 @@ class Window:
             if not used:
                 self._protect([(low, high)], _PROT_READ | _PROT_WRITE)
             self._granules[low] = used + last - first - int(np.count_nonzero(self.flags[first:last]))
-            self.flags[first:last] = flags
-            return
-        touched = self._per_granule(self.flags[first:last] == 0, first)
-        was = self._granules[low:high].copy()
-        self._granules[low:high] += touched
-        try:
-            self._protect(_runs(low, (was == 0) & (touched > 0)), _PROT_READ | _PROT_WRITE)
-        except WindowError:
-            self._granules[low:high] = was
-            raise
+        else:
+            touched = self._per_granule(self.flags[first:last] == 0, first)
+            was = self._granules[low:high].copy()
+            self._granules[low:high] += touched
+            try:
+                self._protect(_runs(low, (was == 0) & (touched > 0)), _PROT_READ | _PROT_WRITE)
+            except WindowError:
+                self._granules[low:high] = was
+                raise
         self.flags[first:last] = flags
+        self._use_huge_pages(-(-first * PAGE // GRANULE), last * PAGE // GRANULE)
 
     def unmap(self, start: int, end: int) -> None:
         """Takes the whole pages [start, end) away and gives their memory back to the system."""
@@ -158,6 +160,7 @@ class Window:
             self._granules[low:high] -= touched
             emptied = _runs(low, (self._granules[low:high] == 0) & (touched > 0))
         self.flags[first:last] = 0
+        self._avoid_huge_pages(low, high)
         _checked(_libc.madvise(start, end - start, _MADV_DONTNEED), "madvise")
         try:
             self._protect(emptied, _PROT_NONE)
@@ -180,6 +183,24 @@ class Window:
         padded[lead : lead + len(pages)] = pages
         counts: npt.NDArray[np.uint16] = padded.reshape(-1, each).sum(axis=1, dtype=np.uint16)
         return counts
+
+    def _use_huge_pages(self, low: int, high: int) -> None:
+        """Allows huge pages for granules of which every page is mapped.
+
+        Elsewhere they stay forbidden, or a guest could make the host spend 2 MiB on each page of 4 KiB it was given.
+        """
+        if low < high:
+            for first, last in _runs(low, ~self._huge[low:high]):
+                _libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, _MADV_HUGEPAGE)
+            self._huge[low:high] = True
+
+    def _avoid_huge_pages(self, low: int, high: int) -> None:
+        """Takes the permission back from granules that lose pages."""
+        if high - low == 1 and not self._huge[low]:
+            return
+        for first, last in _runs(low, self._huge[low:high]):
+            _libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, _MADV_NOHUGEPAGE)
+        self._huge[low:high] = False
 
     def _protect(self, runs: list[tuple[int, int]], protection: int) -> None:
         """Sets the protection of runs of granules."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from itertools import pairwise
 
@@ -83,6 +84,42 @@ def test_random_maps_and_unmaps_agree_with_a_model(window: Window) -> None:
     for granule in range(6):
         used = model[granule * 512 : (granule + 1) * 512].any()
         assert permissions(window.base + granule * GRANULE) == ("rw" if used else "--")
+
+
+def resident_kib() -> int:
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
+def huge_pages_allowed(address: int) -> bool:
+    with open("/proc/self/smaps") as smaps:
+        inside = False
+        for line in smaps:
+            head = line.split()[0]
+            if "-" in head:
+                low, high = (int(part, 16) for part in head.split("-"))
+                inside = low <= address < high
+            elif inside and head == "VmFlags:":
+                return "hg" in line.split()
+    return False
+
+
+def test_a_page_costs_a_page_and_huge_pages_are_for_whole_granules(window: Window) -> None:
+    before = resident_kib()
+    for granule in range(500):
+        at = window.base + granule * GRANULE
+        window.map(at, at + PAGE, RW)
+        window.bytes[at - window.base] = 1
+    assert resident_kib() - before < 8 << 10  # with huge pages it would be 1000 MiB
+    window.unmap(window.base, window.base + 500 * GRANULE)
+    if not os.path.exists("/sys/kernel/mm/transparent_hugepage"):
+        pytest.skip("this kernel has no transparent huge pages")
+    window.map(window.base + PAGE, window.base + 4 * GRANULE - PAGE, RW)
+    allowed = [huge_pages_allowed(window.base + granule * GRANULE) for granule in range(5)]
+    assert allowed == [False, True, True, False, False]
+    window.unmap(window.base + GRANULE + PAGE, window.base + GRANULE + 2 * PAGE)
+    assert not huge_pages_allowed(window.base + GRANULE)
+    assert huge_pages_allowed(window.base + 2 * GRANULE)
 
 
 def test_windows_are_disjoint_and_their_addresses_are_not_reused_at_once() -> None:
