@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import random
 import struct
 import threading
 import time
@@ -18,6 +19,7 @@ from farlane.backend.device.null import NullDevice
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host import Host
 from farlane.backend.images import digest_of
+from farlane.backend.server import edge as edge_module
 from farlane.backend.server import service
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import EndpointError, parse
@@ -494,3 +496,79 @@ class TestListening:
             edge.listen([parse(served.targets[1])])
         edge.stop(0)
         served.wire(1).open()
+
+
+@pytest.mark.parametrize("transport", [0, 1], ids=["tcp", "unix"])
+def test_sessions_that_come_and_go(served: Served, transport: int) -> None:
+    """Ends of every kind at every moment, many at once; no call, thread or session is left behind."""
+    failures: list[str] = []
+    large = encode("READ", 0, 0, 8 << 20, 1, 1, 5)
+
+    def live(rng: random.Random) -> None:
+        wire = Wire(served.targets[transport])
+        try:
+            moment = rng.randrange(6)
+            if moment == 0:
+                return
+            wire.send(hello=HELLO)
+            if moment == 1:
+                return
+            base = wire.receive().welcome.window_base
+            wire.submit(encode("ALLOCATE", base, 8 << 20))
+            end = rng.randrange(5)
+            if end == 0:
+                wire.send(goodbye=pb.Goodbye())
+                assert wire.ended()[0] is grpc.StatusCode.OK
+            elif end == 1:
+                wire.send(tape=pb.Tape(group=2, records=b"garbage", last=True))
+                assert wire.ended()[0] is grpc.StatusCode.INTERNAL
+            else:
+                record = large[:8] + struct.pack("<Q", base) + large[16:]
+                wire.send(tape=pb.Tape(group=2, records=record, last=True))
+                if end == 2:
+                    wire.receive()
+                elif end == 3:
+                    time.sleep(rng.random() * 0.01)
+        except BaseException as error:
+            failures.append(repr(error))
+        finally:
+            rng.choice([wire.call.cancel, wire.half_close, wire.channel.close])()
+            time.sleep(rng.random() * 0.01)
+            wire.close()
+
+    def work(seed: int) -> None:
+        rng = random.Random(seed)
+        for _ in range(12):
+            live(rng)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures
+    served.all_released()
+    eventually(lambda: not any(thread.name == "farlane-call" for thread in threading.enumerate()))
+    served.wire(transport).open()
+
+
+def test_calls_beyond_the_limit_are_turned_away(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served.host, "session_limit", 2)
+    monkeypatch.setattr(edge_module, "SPARE_CALLS", 1)
+    for _ in range(2):
+        served.wire().open()
+    silent = served.wire()  # takes the spare place without a word
+    eventually(lambda: len(served.edge._calls) == 3)
+    code, details = served.wire().ended()
+    assert (code, "too many calls" in details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+    silent.close()
+    eventually(lambda: len(served.edge._calls) == 2)
+    wire = served.wire()
+    wire.send(hello=HELLO)
+    assert wire.receive().refusal.reason == pb.Refusal.BUSY
+
+
+def test_an_unknown_method(served: Served) -> None:
+    with grpc.insecure_channel(served.targets[0]) as channel, pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary("/farlane.v1.SessionService/Close")(b"", timeout=10)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
