@@ -21,7 +21,8 @@ from farlane.frontend.embedded import EmbeddedHost
 
 pytestmark = pytest.mark.native
 
-SOURCE = Path(__file__).parent / "programs/round_trips.cu"
+PROGRAMS = Path(__file__).parent / "programs"
+SOURCE = PROGRAMS / "round_trips.cu"
 HANDSHAKE = 1
 
 
@@ -153,3 +154,16 @@ def test_a_known_module_is_not_sent_again(program: str) -> None:
         guest = Guest(host.url)
         sent = [guest.run([program, "first_kernel"]).report.bytes_up for _ in range(2)]
     assert sent[0] > 4096 > 512 > sent[1]
+
+
+def test_a_large_image_that_comes_late_is_asked_for(toolchain: Callable[[str], Toolchain]) -> None:
+    """One round trip more, and the image is sent to a host once only."""
+    nvcc = toolchain("13.0")
+    late = Build(architecture="compute_75", nvcc_flags=("--compress-mode=none",), shared_object=True)
+    library = compile_program(nvcc, [PROGRAMS / "large_image_library.cu"], "large_image.so", late)
+    command = [str(compile_program(nvcc, [PROGRAMS / "large_image.cu"], "large_image", Build())), str(library)]
+    with EmbeddedHost("sim") as host:
+        outcomes = [Guest(host.url).run(command) for _ in range(2)]
+    assert [(o.status, o.stdout) for o in outcomes] == [(0, "113\n")] * 2, outcomes[0].stderr
+    assert [o.report.round_trips for o in outcomes] == [HANDSHAKE + 1 + 1] * 2
+    assert outcomes[0].report.bytes_up > (512 << 10) > (4 << 10) > outcomes[1].report.bytes_up

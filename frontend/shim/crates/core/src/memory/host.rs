@@ -1,5 +1,5 @@
-//! Pinned memory as the API has it; the ranges themselves are `hostmem`'s. All of it is local, but pinning memory starts CUDA as
-//! every allocation does: without a session it fails.
+//! Pinned memory as the API has it; the ranges themselves are `hostmem`'s. All of it is local, but starts CUDA as every
+//! allocation does: without a session it fails, and so it does in the child of a fork, before any lock is touched.
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use crate::call::CudaResult;
@@ -25,6 +25,7 @@ pub unsafe fn cudaHostAlloc(pHost: *mut *mut c_void, size: usize, flags: c_uint)
 }
 
 pub unsafe fn cudaFreeHost(ptr: *mut c_void) -> CudaResult {
+    tracking()?;
     hostmem::free(ptr.cast())
 }
 
@@ -34,10 +35,12 @@ pub unsafe fn cudaHostRegister(ptr: *mut c_void, size: usize, flags: c_uint) -> 
 }
 
 pub unsafe fn cudaHostUnregister(ptr: *mut c_void) -> CudaResult {
+    tracking()?;
     hostmem::unregister(ptr as usize)
 }
 
 pub unsafe fn cudaHostGetFlags(pFlags: *mut c_uint, pHost: *mut c_void) -> CudaResult {
+    tracking()?;
     let found = hostmem::find(pHost as usize).filter(|_| !pFlags.is_null()).ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: not null, and the program says that it is such a place.
     unsafe { pFlags.write(found.flags) };
