@@ -53,6 +53,8 @@ def main() -> int:
         program = compile_program(install("13.0"), [SOURCE], "heat", Build(optimization=3))
     except ToolchainError as error:
         raise SystemExit(str(error)) from error
+    print("compiling its kernels for this processor (they are kept for later runs) ...", flush=True)
+    run(program)
     rows, outputs = [], set()
     for mode in MODES:
         output, report = run(program, "--defer", mode)
