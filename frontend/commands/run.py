@@ -108,7 +108,8 @@ def _report_writer(wish: str | None) -> Callable[[reports.Report], object] | Non
 def _execute(words: list[str], path: Path, environment: dict[str, str]) -> int:
     """Runs the program with our standard streams, passes signals on, and returns its status as a shell would."""
     try:
-        child = subprocess.Popen(words, executable=path, env=environment)
+        # Absolute: a name without a folder would be looked up in PATH.
+        child = subprocess.Popen(words, executable=path.absolute(), env=environment)
     except OSError as error:
         raise UserError(f"cannot run {path}: {error.strerror}", status=programs.NOT_EXECUTABLE) from error
     previous = {number: signal.signal(number, lambda n, _: child.send_signal(n)) for number in FORWARDED}
