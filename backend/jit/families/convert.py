@@ -165,15 +165,20 @@ def _integer_to_float(e: FunctionEmitter, i: Instruction, value: Val, source: st
     nearest = b.cast(operation, value, kind)
     if mode == "rn" or (kind == "double" and bits <= 32) or bits <= 16:
         return nearest
-    # Compare with the exact integer: widen far enough that converting back cannot overflow.
-    wide = "i64" if bits == 32 else "i128"
-    back = b.cast("fptosi", nearest, wide)
-    exact = b.resize(value, wide, signed)
-    difference = b.bin("sub", exact, back)
-    zero = integer(0, wide)
-    sign = b.select(b.icmp("sgt", difference, zero), real(1.0, kind), floating(0, kind))
-    sign = b.select(b.icmp("slt", difference, zero), real(-1.0, kind), sign)
-    return directed(e, nearest, sign, mode)
+    return directed(e, nearest, _lost(e, value, nearest, signed), mode)
+
+
+def _lost(e: FunctionEmitter, value: Val, nearest: Val, signed: bool) -> Val:
+    """The sign (-1, 0 or 1) of an integer minus the float it was rounded to."""
+    b = e.body
+    kind = nearest.type
+    back = to_integer(e, nearest, value.type, signed)
+    greater = b.icmp("sgt" if signed else "ugt", value, back)
+    less = b.icmp("slt" if signed else "ult", value, back)
+    # Rounded up to the first number that does not fit, so that the way back saturated.
+    limit = real(2.0 ** (BITS[value.type] - signed), kind)
+    less = b.bin("or", less, b.fcmp("oge", nearest, limit))
+    return b.select(less, real(-1.0, kind), b.select(greater, real(1.0, kind), floating(0, kind)))
 
 
 def _to_double(e: FunctionEmitter, value: Val, operation: str) -> Val:
@@ -182,13 +187,7 @@ def _to_double(e: FunctionEmitter, value: Val, operation: str) -> Val:
     result = b.cast(operation, value, "double")
     if BITS[value.type] <= 32:
         return result
-    back = b.cast("fptosi", result, "i128")
-    exact = b.resize(value, "i128", operation == "sitofp")
-    difference = b.bin("sub", exact, back)
-    zero = integer(0, "i128")
-    error = b.select(b.icmp("sgt", difference, zero), real(1.0, "double"), floating(0, "double"))
-    error = b.select(b.icmp("slt", difference, zero), real(-1.0, "double"), error)
-    return to_odd(e, result, error)
+    return to_odd(e, result, _lost(e, value, result, operation == "sitofp"))
 
 
 def _integer_to_integer(e: FunctionEmitter, i: Instruction, value: Val, source: str, target: str) -> Val:
