@@ -15,7 +15,7 @@ from typing import Any
 
 from farlane.backend.device.base import Context, CudaError, LaunchShape, Rows, Window
 from farlane.backend.device.sim.launches import Launcher, Limits
-from farlane.backend.device.sim.memory import Memory
+from farlane.backend.device.sim.memory import Budget, Memory
 from farlane.backend.device.sim.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.pool import Pool
 from farlane.backend.device.sim.timeline import Timeline
@@ -34,7 +34,13 @@ class SimContext(Context):
     """See `Context`; `on_close` tells the device that the context has ended."""
 
     def __init__(
-        self, quota: int, library: Library, pool: Pool, limits: Limits, on_close: Callable[[SimContext], None]
+        self,
+        quota: int,
+        budget: Budget,
+        library: Library,
+        pool: Pool,
+        limits: Limits,
+        on_close: Callable[[SimContext], None],
     ) -> None:
         self.quota = quota
         self.device_nanoseconds = 0
@@ -45,7 +51,7 @@ class SimContext(Context):
         self._closed = False
         self._interrupted = False
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
-        self._memory = Memory(quota)
+        self._memory = Memory(quota, budget)
         self.window: Window = self._memory.guest
         self._begin()
 

@@ -15,6 +15,7 @@ from farlane.backend.device.attributes import Specification, attributes
 from farlane.backend.device.base import Context, CudaError, Description, Device
 from farlane.backend.device.sim.context import SimContext
 from farlane.backend.device.sim.launches import Limits
+from farlane.backend.device.sim.memory import Budget
 from farlane.backend.device.sim.modules import Library
 from farlane.backend.device.sim.pool import Pool, thread_count
 
@@ -37,6 +38,7 @@ class SimDevice(Device):
         threads = thread_count() if threads is None else threads
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._total_memory = total_memory or physical // 2 & -(2 << 20)
+        self._budget = Budget(self._total_memory)
         self._attributes = attributes(Specification(multiprocessors=threads, compute_capability=COMPUTE_CAPABILITY))
         self._limits = Limits(self._attributes)
         self._pool = Pool(threads)
@@ -60,13 +62,13 @@ class SimDevice(Device):
     def open_context(self, quota: int) -> Context:
         if self._closed:
             raise CudaError(DEVICE_UNAVAILABLE, "the device has been closed")
-        context = SimContext(quota, self._library, self._pool, self._limits, self._forget)
+        context = SimContext(quota, self._budget, self._library, self._pool, self._limits, self._forget)
         with self._lock:
             self._contexts.add(context)
         return context
 
     def close(self) -> None:
-        """Closes the contexts that are still open, too. No launch may be running."""
+        """Closes the contexts that are still open, too, which ends what they run."""
         self._closed = True
         for context in list(self._contexts):
             context.close()

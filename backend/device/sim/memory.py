@@ -13,6 +13,7 @@ Not thread-safe; one session's thread at a time. Large copies release the GIL.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -43,16 +44,37 @@ class Part(NamedTuple):
     label: str
 
 
+class Budget:
+    """The memory of the device, which its sessions share. A session's quota may be more than is left of it. Thread-safe."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        with self._lock:
+            if self.used + size > self.limit:
+                return False
+            self.used += size
+            return True
+
+    def give(self, size: int) -> None:
+        with self._lock:
+            self.used -= size
+
+
 class Memory:
     """The memory of one session."""
 
-    def __init__(self, quota: int) -> None:
+    def __init__(self, quota: int, budget: Budget) -> None:
         """Reserves a window for sessions of this quota.
 
         Raises:
             CudaError: 2, there is no address space for it.
         """
         self.quota = quota
+        self._budget = budget
         # Twice the quota, so that fragments of the guest's address space do not end it before its memory does.
         guest = -(-max(GUEST_BYTES, 2 * quota) // ALIGNMENT) * ALIGNMENT
         try:
@@ -67,6 +89,7 @@ class Memory:
 
     def close(self) -> None:
         """Gives the window back. What is tried later finds nothing allocated and no quota."""
+        self._budget.give(self.allocations.bytes)
         self.allocations = Allocations()
         self.quota = 0
         self.window.close()
@@ -135,9 +158,15 @@ class Memory:
             raise CudaError(INVALID_VALUE, f"{allocation} overlaps the live {clash}")
         first, last = _pages(allocation.start, allocation.end)
         kept = self._shared(allocation, first, last)
+        if not self._budget.take(allocation.size):
+            raise CudaError(
+                OUT_OF_MEMORY,
+                f"{allocation}: the sessions of the device use {self._budget.used} of its {self._budget.limit} bytes",
+            )
         try:
             self.window.map(first, last, READABLE | WRITABLE)
         except WindowError as error:
+            self._budget.give(allocation.size)
             raise CudaError(OUT_OF_MEMORY, f"{allocation}: {error.strerror}") from None
         for page in kept:
             low, high = max(page, allocation.start), min(page + PAGE, allocation.end)
@@ -151,6 +180,7 @@ class Memory:
                 INVALID_VALUE,
                 f"free of {address:#x}: no allocation starts there ({self.allocations.describe(address)})",
             )
+        self._budget.give(allocation.size)
         first, last = _pages(allocation.start, allocation.end)
         for page in self._shared(allocation, first, last):
             if page == first:

@@ -99,7 +99,7 @@ class Pool:
             job.finish()
 
     def close(self) -> None:
-        """Ends the helpers. No launch may be running."""
+        """Ends the helpers, each when its launch is over."""
         with self._starting:
             for _ in self._helpers:
                 self._jobs.put(None)

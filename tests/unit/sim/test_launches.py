@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 import threading
 import time
@@ -9,8 +10,9 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
-from farlane.backend.device.sim import SimDevice
+from farlane.backend.device.sim import SimDevice, launches
 
 from .conftest import Program, pack
 
@@ -88,6 +90,37 @@ def test_dynamic_shared_memory_needs_the_attribute_beyond_48_kib(program: Progra
     assert refused(program, "reverse", pack("Q", at), block=64, shared=(100 << 10) + 1).code == 1
     program.context.set_function_attribute(function, 8, 1 << 30)
     assert refused(program, "reverse", pack("Q", at), block=64, shared=228 << 10).code == 1
+
+
+def test_a_slow_compilation_says_so_while_it_runs(
+    program: Program, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(launches, "_SLOW_COMPILE_S", 0.05)
+    compiled = jit.compile_kernel
+    seen: list[str] = []
+
+    def slow(*arguments: object) -> jit.CompiledKernel:
+        time.sleep(0.3)
+        seen.extend(record.getMessage() for record in caplog.records)
+        return compiled(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(jit, "compile_kernel", slow)
+    with caplog.at_level(logging.INFO):
+        program.launch("nothing", block=7)
+        program.launch("nothing", block=7)
+    assert seen == ["compiling kernel nothing for blocks of (7, 1, 1) ..."]
+    assert len(caplog.records) == 2
+    assert caplog.records[1].getMessage().startswith("compiled kernel nothing in 0.")
+
+
+def test_ptx_that_cannot_be_compiled(program: Program) -> None:
+    text = b".version 7.5\n.target sm_75\n.address_size 64\n.visible .entry broken() { frobnicate.u32 %r1; ret; }\n"
+    program.module = program.context.load_module(text)
+    error = refused(program, "broken")
+    assert error.code in (218, 801)
+    assert not error.sticky
+    assert "broken" in error.message
+    assert "frobnicate" in error.message
 
 
 # Faults ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.sim.memory import PIECE, Memory, Part
+from farlane.backend.device.sim.memory import PIECE, Budget, Memory, Part
 from farlane.backend.device.sim.window import PAGE
 
 QUOTA = 256 << 20
@@ -14,7 +14,7 @@ QUOTA = 256 << 20
 
 @pytest.fixture
 def memory():
-    memory = Memory(QUOTA)
+    memory = Memory(QUOTA, Budget(2 * QUOTA))
     yield memory
     memory.close()
 
@@ -204,3 +204,23 @@ def test_clear_ends_everything(memory: Memory) -> None:
     assert memory.window.resident_pages == 0
     assert len(memory.allocations) == 0
     memory.allocate(at, QUOTA)
+
+
+def test_sessions_share_the_device_s_memory() -> None:
+    budget = Budget(1000)
+    first, second = Memory(QUOTA, budget), Memory(QUOTA, budget)
+    first.allocate(first.guest.base, 600)
+    second.allocate(second.guest.base, 400)
+    with pytest.raises(CudaError, match="use 1000 of its 1000 bytes") as found:
+        second.allocate(second.guest.base + 4096, 1)
+    assert found.value.code == 2
+    second.free(second.guest.base)
+    second.allocate_module(300, [Part(0, 300, "a")])
+    assert budget.used == 900
+    second.clear()
+    assert budget.used == 600
+    second.allocate(second.guest.base, 400)
+    first.close()
+    assert budget.used == 400
+    second.close()
+    assert budget.used == 0
