@@ -217,7 +217,7 @@ class Launcher:
             with _compiling:
                 kernel = jit.compile_kernel(function.module.parsed, name, block, self.options)
         except jit.PtxError as error:
-            raise ptx_error(error) from None
+            raise ptx_error(error, name) from None
         finally:
             progress.cancel()
         seconds = time.monotonic() - started

@@ -70,10 +70,12 @@ class Library:
         return module
 
 
-def ptx_error(error: jit.PtxError) -> CudaError:
+def ptx_error(error: jit.PtxError, kernel: str = "") -> CudaError:
     """What CUDA reports for code that the jit refuses."""
     unsupported = isinstance(error, jit.UnsupportedError)
-    return CudaError(NOT_SUPPORTED if unsupported else INVALID_PTX, f"PTX: {error}")
+    line = f"line {error.line}: " if error.line else ""
+    where = f"kernel {error.kernel or kernel}: " if error.kernel or kernel else ""
+    return CudaError(NOT_SUPPORTED if unsupported else INVALID_PTX, f"{where}PTX: {line}{error.message}")
 
 
 class SimModule:

@@ -114,7 +114,7 @@ def test_a_slow_compilation_says_so_while_it_runs(
 
 
 def test_ptx_that_cannot_be_compiled(program: Program) -> None:
-    text = b".version 7.5\n.target sm_75\n.address_size 64\n.visible .entry broken() { frobnicate.u32 %r1; ret; }\n"
+    text = b".version 7.5\n.target sm_75\n.address_size 64\n.visible .entry broken() { .reg .u32 %r<2>; frobnicate.u32 %r1; ret; }\n"
     program.module = program.context.load_module(text)
     error = refused(program, "broken")
     assert error.code in (218, 801)
