@@ -33,6 +33,8 @@ use tonic::{Code, Status, Streaming};
 /// Bytes the host may send ahead of us: bulk data must not wait for window updates.
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// The largest HTTP/2 frame the host may send: bulk data in few pieces.
+const FRAME_BYTES: u32 = 256 << 10;
 /// The largest message taken from a host.
 const MAX_REPLY_BYTES: usize = 16 << 20;
 
@@ -258,6 +260,7 @@ async fn open_channel(endpoint: &Endpoint, socket: Socket) -> Result<Channel, to
         .unwrap_or_else(|_| Channel::from_static("http://localhost")) // a name that no URI can hold
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_frame_size(FRAME_BYTES)
         .connect_with_connector(connector)
         .await
 }
