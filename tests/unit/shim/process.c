@@ -34,6 +34,14 @@ extern int cudaGetDeviceCount(int *count);
 extern int cudaGetLastError(void);
 extern int cudaPeekAtLastError(void);
 extern int cudaGetSymbolAddress(void **pointer, const void *symbol);
+extern int cudaLibraryLoadData(void **library, const void *code, void *, void *, unsigned, void *, void *, unsigned);
+extern int cudaLibraryLoadFromFile(void **library, const char *path, void *, void *, unsigned, void *, void *, unsigned);
+extern int cudaLibraryUnload(void *library);
+extern int cudaLibraryGetKernel(void **kernel, void *library, const char *name);
+extern int cudaLibraryGetKernelCount(unsigned *count, void *library);
+extern int cudaLibraryEnumerateKernels(void **kernels, unsigned count, void *library);
+extern int cudaLibraryGetGlobal(void **pointer, size_t *size, void *library, const char *name);
+extern int cudaFuncGetParamInfo(void *kernel, size_t index, size_t *offset, size_t *size);
 extern int cudaMemcpyToSymbol(const void *symbol, const void *source, size_t count, size_t offset, int kind);
 
 static const char PTX[] =
@@ -335,12 +343,62 @@ static void reopen(void) {
     show("synchronize", cudaDeviceSynchronize());
 }
 
+// An image that is larger than what is sent unasked, and than one record; `text` tells it from others.
+static void large(void) {
+    enum { BYTES = 3 << 20 };
+    static char kernel[16];
+    show("first", launch(host_kernel));
+    struct image *image = malloc(sizeof *image + BYTES);
+    make(image);
+    memset(image->text, ' ', sizeof image->text + BYTES);
+    memcpy(image->text, PTX, sizeof PTX - 1);
+    const char *text = getenv("TEXT");
+    memcpy(image->text + BYTES, text, strlen(text));
+    image->entry.payload += BYTES;
+    image->container.size += BYTES;
+    register_image(&image->wrapper, kernel);
+    show("launch", launch(kernel));
+    show("launch", launch(kernel));
+    show("synchronize", cudaDeviceSynchronize());
+}
+
+static void library(void) {
+    void *loaded, *kernel, *kernels[4] = {0}, *pointer = 0;
+    size_t offset, size;
+    unsigned number;
+    show("garbage", cudaLibraryLoadData(&loaded, "garbage", 0, 0, 0, 0, 0, 0));
+    show("nowhere", cudaLibraryLoadData(&loaded, (void *)8, 0, 0, 0, 0, 0, 0));
+    show("no file", cudaLibraryLoadFromFile(&loaded, "/nowhere", 0, 0, 0, 0, 0, 0));
+    show("wrapper", cudaLibraryLoadData(&loaded, &good.wrapper, 0, 0, 0, 0, 0, 0));
+    show("unload", cudaLibraryUnload(loaded));
+    show("container", cudaLibraryLoadData(&loaded, &good.container, 0, 0, 0, 0, 0, 0));
+    show("unload", cudaLibraryUnload(loaded));
+    show("text", cudaLibraryLoadData(&loaded, PTX, 0, 0, 0, 0, 0, 0));
+    show("count", cudaLibraryGetKernelCount(&number, loaded));
+    show("kernels", number);
+    show("enumerate", cudaLibraryEnumerateKernels(kernels, 4, loaded));
+    show("kernel", cudaLibraryGetKernel(&kernel, loaded, "kernel"));
+    show("same", kernel == kernels[0] && !kernels[2]);
+    show("no kernel", cudaLibraryGetKernel(&kernels[2], loaded, "absent"));
+    show("parameter", cudaFuncGetParamInfo(kernel, 2, &offset, &size));
+    printf("%zu %zu\n", offset, size);
+    show("no parameter", cudaFuncGetParamInfo(kernel, 3, &offset, &size));
+    show("launch", launch(kernel));
+    show("global", cudaLibraryGetGlobal(&pointer, &size, loaded, "counter"));
+    printf("%zu %d\n", size, pointer != 0);
+    show("no global", cudaLibraryGetGlobal(&pointer, &size, loaded, "absent"));
+    show("unload", cudaLibraryUnload(loaded));
+    show("unload again", cudaLibraryUnload(loaded));
+    show("launch", launch(kernel));
+    show("synchronize", cudaDeviceSynchronize());
+}
+
 int main(int count, char **arguments) {
     const struct { const char *name; void (*run)(void); } scenarios[] = {
         {"nothing", nothing}, {"use", use}, {"configuration", configuration}, {"malformed", malformed},
         {"managed", managed}, {"forked", forked}, {"threads", threads}, {"fork_among_threads", fork_among_threads},
         {"exit_in_thread", exit_in_thread}, {"at_exit", at_exit}, {"pending", pending}, {"at_once", at_once},
-        {"reopen", reopen},
+        {"reopen", reopen}, {"large", large}, {"library", library},
     };
     for (unsigned i = 0; i < sizeof scenarios / sizeof *scenarios; ++i) {
         if (count == 2 && strcmp(arguments[1], scenarios[i].name) == 0) {

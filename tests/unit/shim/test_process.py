@@ -147,6 +147,62 @@ def test_images_come_and_go(process: str, null_guest: Guest, mode: str) -> None:
     assert (outcome.status, outcome.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_large_image_is_sent_once(process: str, null_guest: Guest, mode: str) -> None:
+    """The host is asked for it, since Hello could not name it, and has it the second time."""
+    outcomes = [
+        null_guest.run([process, "large"], mode, timeout=60, extra={"TEXT": f"// {mode} {os.getpid()}"})
+        for _ in range(2)
+    ]
+    for outcome in outcomes:
+        assert (outcome.status, outcome.stderr) == (0, "")
+        assert _lines(outcome.stdout) == ["first 0", "launch 0", "launch 0", "synchronize 0"]
+    first, second = (outcome.report for outcome in outcomes)
+    assert first.bytes_up > 3 << 20
+    assert second.bytes_up < 1 << 16
+    if mode == "calls":
+        # The handshake, the question, the synchronization.
+        assert first.round_trips == second.round_trips == 3
+
+
+def test_an_image_of_the_program_costs_no_question(process: str, null_guest: Guest) -> None:
+    for _ in range(2):
+        assert _run(null_guest, process, "threads").report.round_trips == 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_libraries_loaded_at_run_time(process: str, null_guest: Guest, mode: str) -> None:
+    outcome = _run(null_guest, process, "library", mode)
+    assert _lines(outcome.stdout) == [
+        "garbage 200",
+        "nowhere 200",
+        "no file 301",
+        "wrapper 0",
+        "unload 0",
+        "container 0",
+        "unload 0",
+        "text 0",
+        "count 0",
+        "kernels 2",
+        "enumerate 0",
+        "kernel 0",
+        "same 1",
+        "no kernel 500",
+        "parameter 0",
+        "16 8",
+        "no parameter 1",
+        "launch 0",
+        "global 0",
+        "4 1",
+        "no global 500",
+        "unload 0",
+        "unload again 400",
+        "launch 98",
+        "synchronize 0",
+    ]
+    assert outcome.status == 0
+
+
 @pytest.mark.parametrize(
     ("host", "code", "message"),
     [(None, 100, "FARLANE_HOST is not set"), ("unix:///nowhere/host.sock", 46, "/nowhere/host.sock"), ("x", 100, "x")],

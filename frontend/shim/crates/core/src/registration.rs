@@ -100,7 +100,9 @@ pub unsafe fn __cudaRegisterFunction(
         let Some(module) = table.module(fatCubinHandle as usize) else { return };
         module.note_use();
         let kernel: &'static Kernel = Box::leak(Box::new(Kernel::new(module, name)));
-        table.add_kernel(hostFun as usize, kernel);
+        if !hostFun.is_null() {
+            table.add_kernel(hostFun as usize, kernel);
+        }
         table.add_kernel(kernel.handle(), kernel);
     });
 }

@@ -19,7 +19,7 @@ use abi::CudaError;
 use client::{Config, DeviceDescription, HelloInfo, Session};
 
 use crate::call::CudaResult;
-use crate::{lifecycle, registration};
+use crate::{lifecycle, log, registration};
 
 /// What the handshake told about one device.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ fn open() -> Result<Opened, CudaError> {
     lifecycle::watch_forks();
     TOUCHED.store(true, Release);
     let config = Config::from_env().map_err(|error| {
-        crate::log::error(format_args!("{error}"));
+        log::error(format_args!("{error}"));
         CudaError::NO_DEVICE
     })?;
     let hello = HelloInfo {
@@ -164,16 +164,25 @@ fn open() -> Result<Opened, CudaError> {
         mode: config.mode,
     };
     let session = Session::open(&config, hello).map_err(|error| {
-        crate::log::error(format_args!("{error}"));
+        log::error(format_args!("{error}"));
         CudaError::DEVICES_UNAVAILABLE
     })?;
     registration::host_knows(&session.welcome().known_modules);
     let devices: Vec<Device> = session.welcome().devices.iter().map(describe).collect();
     if devices.is_empty() {
-        crate::log::error(format_args!("the host has no device"));
+        log::error(format_args!("the host has no device"));
         return Err(CudaError::NO_DEVICE);
     }
     lifecycle::watch_exit();
+    let welcome = session.welcome();
+    log::info(format_args!(
+        "session {} on {} (host {}): device {}, {} of its images known",
+        welcome.session,
+        config.endpoint,
+        welcome.host_version,
+        devices[0].description.name,
+        welcome.known_modules.len()
+    ));
     Ok(Opened { session, devices })
 }
 
