@@ -32,7 +32,7 @@ PIECE = 1 << 20
 GUEST_BYTES = 1 << 36
 MODULE_BYTES = 1 << 34
 MODULE_ALIGNMENT = 256
-_NUMPY_FROM = 1 << 15  # below it numpy's own cost outweighs the GIL held for a memmove
+_NUMPY_FROM = 1 << 17  # below it numpy's own cost outweighs the GIL held for a memmove
 _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 
 
@@ -236,11 +236,15 @@ class Memory:
             raise CudaError(INVALID_VALUE, f"copy between unlike shapes: {source} to {destination}")
         if not self._check(destination, "copy's destination") or not self._check(source, "copy's source"):
             return
-        if _contiguous(destination) and _contiguous(source):
-            self._flat(destination)[:] = self._flat(source)
-        else:
+        size = source.width * source.height
+        if not (_contiguous(destination) and _contiguous(source)):
             shape = (source.height, source.width)  # either side alone may be contiguous, and flat
             self._rows(destination).reshape(shape)[:] = self._rows(source).reshape(shape)
+        elif size < _NUMPY_FROM:
+            to, from_ = destination.address - self.window.base, source.address - self.window.base
+            self.window.view[to : to + size] = self.window.view[from_ : from_ + size]
+        else:
+            self._flat(destination)[:] = self._flat(source)
 
     def _check(self, rows: Rows, what: str) -> bool:
         """Whether there is anything to do.

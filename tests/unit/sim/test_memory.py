@@ -170,17 +170,31 @@ def test_random_copies_agree_with_a_model(memory: Memory) -> None:
             data = bytes([random_.randrange(256)]) * (width * height)
             memory.set(rows, data[0], 1)
         elif kind == 2:
-            source = random_.randrange(size - (height - 1) * pitch - width + 1)
-            data = packed(source, pitch, width, height)
-            if height > 1 and abs(source - offset) < height * pitch:
+            other = random_.choice([width, pitch, width + 32])
+            if (height - 1) * other + width > size:
+                other = width
+            source = random_.randrange(size - (height - 1) * other - width + 1)
+            data = packed(source, other, width, height)
+            if height > 1 and abs(source - offset) < height * max(pitch, other):
                 continue  # overlapping rows: undefined
-            memory.copy(rows, Rows(at + source, pitch, width, height))
+            memory.copy(rows, Rows(at + source, other, width, height))
         else:
             assert content(memory, rows) == packed(offset, pitch, width, height)
             continue
         for row in range(height):
             model[offset + row * pitch : offset + row * pitch + width] = data[row * width : (row + 1) * width]
     assert content(memory, flat(at, size)) == model
+
+
+@pytest.mark.parametrize("size", [1, 100, 5000, 200_000])
+@pytest.mark.parametrize("shift", [-7, 0, 7])
+def test_overlapping_plain_copies_are_moves(memory: Memory, size: int, shift: int) -> None:
+    at = memory.guest.base
+    memory.allocate(at, size + 64)
+    data = random.Random(size).randbytes(size)
+    memory.write(flat(at + 16, size), memoryview(data))
+    memory.copy(flat(at + 16 + shift, size), flat(at + 16, size))
+    assert content(memory, flat(at + 16 + shift, size)) == data
 
 
 def test_large_reads_come_in_pieces(memory: Memory) -> None:
