@@ -112,6 +112,13 @@ class RemoteContext(Context):
         value: int = struct.unpack("<Q", self._submit(*records)[-1][2])[0]
         return value
 
+    def interrupt(self) -> None:
+        """What a guest does that is killed."""
+        self._closed = True
+        self._incoming.cancel()
+        self._outgoing.put(None)
+        self._channel.close()
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -294,9 +301,10 @@ class Subject:
 class Opener:
     """Opens contexts of one row of the matrix."""
 
-    def __init__(self, row: Row, device: Device, target: str | None) -> None:
+    def __init__(self, row: Row, device: Device, target: str | None = None, host: Host | None = None) -> None:
         self.row = row
         self.device = device
+        self.host = host
         self._target = target
 
     def context(self) -> Context:
@@ -313,13 +321,13 @@ def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             pytest.skip(f"{row.device}: {row.absent}")
         pytest.fail(str(error))
     if not row.remote:
-        yield Opener(row, device, None)
+        yield Opener(row, device)
         device.close()
         return
     host = Host(device, quota=QUOTA)
     edge = Edge(host)
     (endpoint,) = edge.listen([parse(f"unix://{Path(tmp_path_factory.mktemp('host'), 'host.sock')}")])
-    yield Opener(row, device, endpoint.target)
+    yield Opener(row, device, endpoint.target, host)
     edge.stop(5)
     assert host.sessions == 0
     host.close()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
+import grpc
 import pytest
 from farlane.backend.device.base import CudaError, LaunchShape, Rows
 
@@ -127,6 +131,20 @@ DONE:
     ld.param.u64 %rd1, [address];
     mov.u32 %r1, 7;
     st.global.u32 [%rd1], %r1;
+    ret;
+}
+
+// until somebody writes there
+.visible .entry spin(.param .u64 flag)
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [flag];
+AGAIN:
+    ld.volatile.global.u32 %r1, [%rd1];
+    setp.eq.u32 %p1, %r1, 0;
+    @%p1 bra AGAIN;
     ret;
 }
 
@@ -361,3 +379,32 @@ class TestFaults:
         other.launch(IMAGE, "ramp", struct.pack("<QII", address, 16, 1), (1, 1, 1), (16, 1, 1))
         other.context.set(Rows(address, 4, 4, 1), 9, 1, other.stream)
         assert words(other.read(address, 8)) == [0x09090909, 1]
+
+
+@pytest.mark.needs("kernels")
+def test_a_kernel_that_does_not_end_is_interrupted(opener: Any, new_subject: Callable[[], Any]) -> None:
+    """Its guest has gone: the kernel ends, the session's resources come back, other sessions go on."""
+    subject, other = new_subject(), new_subject()
+    flag = subject.allocate(4)
+    subject.write(flag, bytes(4))
+    subject.module(IMAGE)
+
+    def run() -> None:
+        with contextlib.suppress(CudaError, grpc.RpcError):
+            subject.launch(IMAGE, "spin", struct.pack("<Q", flag))
+            subject.context.synchronize()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(0.5)
+    assert thread.is_alive(), "the kernel ended by itself"
+    address = other.allocate(64)
+    other.launch(IMAGE, "ramp", struct.pack("<QII", address, 16, 1), (1, 1, 1), (16, 1, 1))
+    subject.context.interrupt()
+    thread.join(30)
+    assert not thread.is_alive()
+    deadline = time.monotonic() + 30
+    while opener.host is not None and opener.host.sessions > 1:
+        assert time.monotonic() < deadline, "the host still runs it"
+        time.sleep(0.02)
+    assert words(other.read(address, 64)) == list(range(16))
