@@ -50,8 +50,9 @@ typecheck: install
 	@rm -rf .typing && mkdir -p .typing/farlane
 	@ln -s ../../frontend .typing/farlane/frontend
 	@ln -s ../../backend .typing/farlane/backend
+	@ln -s ../../analyzer .typing/farlane/analyzer
 	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
-	MYPYPATH=.typing $(BIN)/mypy -p farlane.frontend -p farlane.backend
+	MYPYPATH=.typing $(BIN)/mypy -p farlane.frontend -p farlane.backend -p farlane.analyzer
 	MYPYPATH=protos/codegen $(BIN)/mypy -p farlane_codegen
 
 imports: install

@@ -1,0 +1,1 @@
+"""The subcommand `farlane analyze`."""

@@ -1,0 +1,1 @@
+"""Control flow: functions, blocks, the call graph, dominators, loops. Knows nothing of values."""

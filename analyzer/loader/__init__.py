@@ -1,0 +1,1 @@
+"""Reading ELF executables: sections, functions, imports, exception tables, source lines. Knows nothing of instructions."""

@@ -1,0 +1,109 @@
+"""What the analyzer knows of an executable before it decodes an instruction.
+
+Owns the plain data that `elf.py` fills in. Addresses are link-time virtual addresses. Nothing here changes after loading.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Bytes of the file as they lie in memory; `code` marks sections that hold instructions."""
+
+    start: int
+    data: bytes
+    writable: bool
+    code: bool
+    name: str
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.data)
+
+
+@dataclass(frozen=True)
+class Function:
+    """One contiguous range of code: a function, or the part of one that the compiler moved elsewhere (".cold").
+
+    Attributes:
+        landing_pads: addresses at which a caught or passing exception enters the function.
+    """
+
+    start: int
+    end: int
+    name: str
+    landing_pads: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Image:
+    """An executable or shared object.
+
+    Attributes:
+        identity: the build-id in hexadecimal, or "sha256-..." of the code and read-only data when there is none.
+        functions: by rising start, without overlaps.
+        stubs: address of a PLT entry -> the imported name.
+        slots: address of a GOT slot -> the name that the loader puts there.
+        pointers: address of a slot -> the address inside this file that the loader puts there.
+        entry: the address at which the process starts, 0 for a shared object without one.
+        stripped: whether function bounds come from the exception tables alone.
+    """
+
+    path: str
+    identity: str
+    segments: tuple[Segment, ...]
+    functions: tuple[Function, ...]
+    stubs: dict[int, str]
+    slots: dict[int, str]
+    pointers: dict[int, int]
+    entry: int
+    stripped: bool
+    _starts: list[int] = field(default_factory=list, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._starts.extend(function.start for function in self.functions)
+
+    def segment(self, address: int) -> Segment | None:
+        for segment in self.segments:
+            if segment.start <= address < segment.end:
+                return segment
+        return None
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """The bytes at an address, None when any of them is not in the file."""
+        segment = self.segment(address)
+        if segment is None or address + size > segment.end:
+            return None
+        offset = address - segment.start
+        return segment.data[offset : offset + size]
+
+    def constant(self, address: int, size: int) -> int | None:
+        """A value that the program cannot change; None for what it can change, or what a relocation fills in."""
+        segment = self.segment(address)
+        if segment is None or segment.writable or address in self.pointers or address in self.slots:
+            return None
+        data = self.read(address, size)
+        return None if data is None else int.from_bytes(data, "little")
+
+    def string(self, address: int, limit: int = 4096) -> str | None:
+        """The zero-terminated string at an address."""
+        segment = self.segment(address)
+        if segment is None:
+            return None
+        offset = address - segment.start
+        end = segment.data.find(b"\0", offset, offset + limit)
+        return None if end < 0 else segment.data[offset:end].decode("utf-8", "replace")
+
+    def function_at(self, address: int) -> Function | None:
+        """The function whose range holds an address."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        if index >= 0 and address < self.functions[index].end:
+            return self.functions[index]
+        return None
+
+    @property
+    def code_bytes(self) -> int:
+        return sum(len(segment.data) for segment in self.segments if segment.code)

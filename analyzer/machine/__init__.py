@@ -1,0 +1,1 @@
+"""Decoded instructions as plain tuples, behind an interface that does not show which disassembler made them."""
