@@ -130,7 +130,7 @@ def write_reply(reply: Reply) -> bytes:
         head += _REPLY_LAST
     if device_nanoseconds:
         head += _REPLY_DEVICE_NANOSECONDS + _varint_bytes(device_nanoseconds)
-    if error:
+    if error or error_message:
         head += pb.Reply(error=error, sticky=sticky, error_message=error_message).SerializeToString()
     size = sum(map(len, results))
     if not size:

@@ -97,7 +97,8 @@ def test_replies(
     assert (parsed.group, parsed.results, parsed.last) == (group, b"".join(results), last)
     assert parsed.device_nanoseconds == nanoseconds
     assert parsed.error == error
-    assert (parsed.sticky, parsed.error_message) == ((sticky, message) if error else (False, ""))
+    assert parsed.error_message == message
+    assert parsed.sticky == (sticky and bool(error or message))
 
 
 def test_refusals_keep_their_reason() -> None:
