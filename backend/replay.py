@@ -59,6 +59,7 @@ class Replay:
         self.resources = resources
         self.sticky: CudaError | None = None
         self._deferred: CudaError | None = None  # the first error that nobody was told yet
+        self._delivered = ""  # the message of one that a result has told
         self._out: list[Piece] = []
         self._out_bytes = 0
         self._unfinished: Iterator[Piece] | None = None
@@ -121,6 +122,11 @@ class Replay:
             return error
         told, self.sticky = self.sticky, CudaError(self.sticky.code, "", sticky=True)
         return told
+
+    def take_delivered(self) -> str:
+        """The message of a deferred error that a result has delivered since the last call, for the guest's log."""
+        message, self._delivered = self._delivered, ""
+        return message
 
     def close(self) -> None:
         self._finish_read()
@@ -209,6 +215,7 @@ class Replay:
     def _take_deferred(self) -> CudaError:
         assert self._deferred is not None
         error, self._deferred = self._deferred, None
+        self._delivered = error.message
         return error
 
     # Results ----------------------------------------------------------------------------------------------------

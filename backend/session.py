@@ -85,13 +85,14 @@ class Session:
         self._group += 1
         self._group_bytes = 0
         error = replay.take_error()
+        delivered = replay.take_delivered()
         yield Reply(
             group,
             replay.take_results(),
             last=True,
             error=error.code if error else 0,
             sticky=error.sticky if error else False,
-            error_message=error.message if error else "",
+            error_message=error.message if error and error.message else delivered,
             device_nanoseconds=self.resources.context.device_nanoseconds,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import random
+import socket
 import struct
 import threading
 import time
@@ -572,3 +573,58 @@ def test_an_unknown_method(served: Served) -> None:
     with grpc.insecure_channel(served.targets[0]) as channel, pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/farlane.v1.SessionService/Close")(b"", timeout=10)
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+class Cable:
+    """A TCP connection that can be cut without either side being told."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self._upstream = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.target = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._cut = threading.Event()
+        self._sockets: list[socket.socket] = []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        near, _ = self._listener.accept()
+        far = socket.create_connection(self._upstream)
+        self._sockets += [near, far]
+        for source, sink in ((near, far), (far, near)):
+            threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if not self._cut.is_set():
+                    sink.sendall(data)
+
+    def cut(self) -> None:
+        self._cut.set()
+
+    def close(self) -> None:
+        for each in (self._listener, *self._sockets):
+            each.close()
+
+
+def test_a_guest_whose_machine_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No packet says so: only keepalive can tell."""
+    quick = {"grpc.keepalive_time_ms": 1000, "grpc.keepalive_timeout_ms": 1000}
+    options = tuple((name, quick.get(name, value)) for name, value in edge_module._OPTIONS)
+    assert options != edge_module._OPTIONS
+    monkeypatch.setattr(edge_module, "_OPTIONS", options)
+    host = Host(NullDevice())
+    edge = Edge(host)
+    (bound,) = edge.listen([parse("grpc://127.0.0.1:0")])
+    cable = Cable(bound.target)
+    wire = Wire(cable.target)
+    wire.open()
+    wire.submit(FENCE)
+    cable.cut()
+    assert host.sessions == 1
+    eventually(lambda: host.sessions == 0, 30)
+    wire.close()
+    cable.close()
+    edge.stop(1)
+    host.close()

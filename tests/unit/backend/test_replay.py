@@ -116,6 +116,13 @@ class TestDeferredErrors:
         assert outcome.message.startswith("FREE: ")
         assert guest.submit().error == 0, "once only"
 
+    def test_its_message_comes_with_the_group_that_tells_it(self, guest: Any) -> None:
+        """Also when a result tells the error: nothing else would say to the user why."""
+        outcome = guest.submit(encode("FREE", guest.base), FENCE)
+        assert outcome.error == 0
+        assert outcome.message.startswith("FREE: ")
+        assert guest.submit(FENCE).message == "", "once only"
+
     def test_a_status_reports_it_instead_of_the_group(self, guest: Any) -> None:
         outcome = guest.submit(encode("FREE", guest.base), FENCE, encode("FENCE", 8, 0))
         assert outcome.errors() == [1, 0]
