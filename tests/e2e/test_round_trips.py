@@ -71,6 +71,7 @@ ROWS = [
     Row("copy_4_bytes", 1, 1 + 2 + 1, "kernel"),
     Row("copy_5_mib", 1, 1 + 2 + 1, "kernel"),
     Row("copy_rows", 1, 1 + 1 + 1),
+    Row("copy_a_box", 1, 1 + 1 + 6),
     Row("copy_a_variable", 1, 1 + 1, "variable"),
     Row("copies_to_pinned_memory", 1 + 1 + 1 + 1, 3 + 20 + 6),
     Row("copies_wait_for_streams", 2, 3 + 2 + 2, "kernel"),

@@ -369,6 +369,20 @@ static void copy_rows() {
     OK(cudaStreamSynchronize(nullptr));
 }
 
+static void copy_a_box() {
+    // Slices with gaps between them, on both sides.
+    char *memory = reinterpret_cast<char *>(allocate(512 * 8 * 6));
+    static char target[64 * 5 * 6];
+    OK(cudaMemset(memory, 1, 512 * 8 * 6));
+    cudaMemcpy3DParms copy = {};
+    copy.srcPtr = make_cudaPitchedPtr(memory, 512, 512, 8);
+    copy.dstPtr = make_cudaPitchedPtr(target, 64, 64, 5);
+    copy.extent = make_cudaExtent(60, 4, 6);
+    copy.kind = cudaMemcpyDeviceToHost;
+    OK(cudaMemcpy3D(&copy));
+    OK(cudaDeviceSynchronize());
+}
+
 static void copy_a_variable() {
     int values[64] = {4, 5, 6}, back[64] = {};
     OK(cudaMemcpyToSymbol(variable, values, sizeof values));
@@ -428,7 +442,7 @@ static const Scenario scenarios[] = {
     SCENARIO(queries), SCENARIO(pinned_memory), SCENARIO(refused), SCENARIO(idle), SCENARIO(synchronize_twice),
     SCENARIO(synchronize_a_stream), SCENARIO(synchronize_two_streams), SCENARIO(synchronize_behind_the_default_stream),
     SCENARIO(synchronize_an_event), SCENARIO(events_of_a_synchronized_stream), SCENARIO(elapsed_time),
-    SCENARIO(threads), SCENARIO(reset), SCENARIO(host_functions), SCENARIO(copy_4_bytes), SCENARIO(copy_5_mib), SCENARIO(copy_rows), SCENARIO(copy_a_variable),
+    SCENARIO(threads), SCENARIO(reset), SCENARIO(host_functions), SCENARIO(copy_4_bytes), SCENARIO(copy_5_mib), SCENARIO(copy_rows), SCENARIO(copy_a_box), SCENARIO(copy_a_variable),
     SCENARIO(copies_to_pinned_memory), SCENARIO(copies_wait_for_streams),
 };
 

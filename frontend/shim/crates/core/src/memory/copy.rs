@@ -1,8 +1,8 @@
 //! What every copy does, whichever function asked for it.
 //!
 //! Owns the directions: to the device (deferred: the source is captured, straight into the tape, before the call returns; WRITE
-//! records of at most 1 MiB), within the device (deferred, COPY), to the guest (READ: one round trip for each row set, hence one
-//! unless slices have gaps), within the guest (here and now). An asynchronous copy to pageable memory of the guest returns when
+//! records of at most 1 MiB), within the device (deferred, COPY), to the guest (READ, one for each row set; the call waits for the
+//! last one only: one round trip), within the guest (here and now). An asynchronous copy to pageable memory of the guest returns when
 //! the data is there, as CUDA's does; one to pinned memory is deferred (`work::read_deferred`).
 //!
 //! Where a pointer lies decides, as it does in CUDA since unified addressing; the declared kind must not contradict it: what
@@ -127,7 +127,7 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
             })?,
             (Start::Host(to), Start::Device(from)) => {
                 // SAFETY: the caller's promise; the part lies in the box.
-                unsafe { download(stream, (to, to_pitch), (from, from_pitch), part, wait) }?;
+                unsafe { download(stream, (to, to_pitch), (from, from_pitch), part, wait, last) }?;
             }
             // SAFETY: the caller's promise.
             (Start::Host(to), Start::Host(from)) => unsafe { move_rows(to, to_pitch, from, from_pitch, part) }?,
@@ -144,6 +144,7 @@ unsafe fn download(
     (from, from_pitch): (u64, u64),
     part: Part,
     wait: Wait,
+    last: bool,
 ) -> CudaResult {
     let (width, height, pitch) = (part.width as usize, part.height as usize, to_pitch as usize);
     // SAFETY: the caller's promise.
@@ -152,7 +153,8 @@ unsafe fn download(
         operation::read(w, from + part.from, from_pitch, part.width, part.height, stream.number, slot);
     };
     let length = pitch * (height - 1) + width;
-    if wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length) {
+    // What is not last arrives before the answer to what is.
+    if !last || wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length) {
         // SAFETY: the caller's promise; pinned memory is not released before the copy is done (`hostmem`).
         unsafe { work::read_deferred(stream, destination, write) }
     } else {
