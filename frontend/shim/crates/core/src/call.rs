@@ -4,9 +4,9 @@
 //! The generated exports call [`enter`] for functions that return a `cudaError_t` and [`enter_value`] for the few that
 //! return something else. No panic leaves either: it becomes cudaErrorUnknown, logged with the function's name.
 //!
-//! Order of checks, for functions of class deferred or sync: a forked child first, then a sticky error of the session, then the
-//! function itself. Functions of class local decide for themselves what they need (`runtime::session` tells a child apart).
-//! Source: CUDA runtime API, "Error Handling"; house rule 7.
+//! Order of checks, for functions of class deferred or sync: a forked child first, then a sticky error of the session,
+//! then the function itself. Functions of class local decide for themselves what they need (`runtime::session` tells a
+//! child apart). Source: CUDA runtime API, "Error Handling"; house rule 7.
 
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -77,7 +77,8 @@ pub fn enter_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T
     })
 }
 
-/// Called by the libraries' exports that have no row in the API table: names the function once, in the log and the report.
+/// Called by the libraries' exports that have no row in the API table: names the function once, in the log and the
+/// report.
 pub fn unsupported(name: &'static str) -> CudaError {
     let error = CudaError::NOT_SUPPORTED;
     if let Ok(mut names) = UNSUPPORTED.lock() {

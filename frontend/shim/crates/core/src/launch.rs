@@ -1,10 +1,11 @@
 //! The launch family, by both of the compilers' conventions and by the API's own functions.
 //!
-//! Owns the way from a launch to its LAUNCH record: the kernel, its parameters, the checks that CUDA makes at once. What goes wrong later is
-//! told by the next synchronizing call. Owns neither kernels (`module`) nor streams (`stream`).
+//! Owns the way from a launch to its LAUNCH record: the kernel, its parameters, the checks that CUDA makes at once.
+//! What goes wrong later is told by the next synchronizing call. Owns neither kernels (`module`) nor streams
+//! (`stream`).
 //!
-//! The path of a repeated launch takes no lock but the session's: the kernel is in the thread's own cache (`registration::find_kernel`), its signature
-//! and handle are read from atomics.
+//! The path of a repeated launch takes no lock but the session's: the kernel is in the thread's own cache
+//! (`registration::find_kernel`), its signature and handle are read from atomics.
 //!
 //! Source: crt/device_functions.h and crt/host_runtime.h of CUDA 12 and 13; CUDA runtime API, "Execution Control".
 
@@ -12,9 +13,8 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use abi::{
-    cudaDevAttrCooperativeLaunch, cudaDevAttrMultiProcessorCount, cudaHostFn_t, cudaKernel_t, cudaLaunchAttribute,
-    cudaLaunchAttributeCooperative, cudaLaunchAttributeIgnore, cudaLaunchAttributePreferredSharedMemoryCarveout,
-    cudaLaunchAttributePriority, cudaLaunchConfig_t, cudaStream_t, dim3, CudaError,
+    cudaDevAttrCooperativeLaunch, cudaDevAttrMultiProcessorCount, cudaHostFn_t, cudaKernel_t, cudaLaunchConfig_t,
+    cudaStream_t, dim3, CudaError,
 };
 use tape::generated_operations as operation;
 
@@ -22,6 +22,7 @@ use crate::call::{CudaResult, DefaultStream};
 use crate::module::kernel_of;
 use crate::{log, module, occupancy, runtime, stream, work};
 
+mod attributes;
 mod checks;
 mod configuration;
 mod parameters;
@@ -133,17 +134,21 @@ pub unsafe fn cudaLaunchKernelExC(
     if count > MOST_ATTRIBUTES || (count > 0 && config.attrs.is_null()) {
         return Err(CudaError::INVALID_VALUE);
     }
-    let attributes = match count {
+    let given = match count {
         0 => &[][..],
         // SAFETY: the program's promise.
         _ => unsafe { std::slice::from_raw_parts(config.attrs, count) },
     };
+    let meaning = attributes::read(given).map_err(|refused| {
+        log::error(format_args!("cudaLaunchKernelExC: {} is not supported yet", refused.0));
+        CudaError::NOT_SUPPORTED
+    })?;
     let launch = Launch {
         grid: config.gridDim,
         block: config.blockDim,
         shared_bytes: config.dynamicSmemBytes,
         stream: config.stream,
-        cooperative: read_attributes(attributes)?,
+        cooperative: meaning.cooperative,
     };
     // SAFETY: the caller's promise.
     unsafe { submit(default, func, launch, args) }
@@ -163,25 +168,6 @@ pub unsafe fn cudaLaunchHostFunc(
             unsafe { function(userData) };
         }
     })
-}
-
-/// Whether the launch is cooperative. Preferences are passed over; what would change the launch's meaning is refused.
-fn read_attributes(attributes: &[cudaLaunchAttribute]) -> CudaResult<bool> {
-    let mut cooperative = false;
-    for attribute in attributes {
-        match attribute.id {
-            cudaLaunchAttributeIgnore
-            | cudaLaunchAttributePriority
-            | cudaLaunchAttributePreferredSharedMemoryCarveout => {}
-            // SAFETY: the id names the member.
-            cudaLaunchAttributeCooperative => cooperative = unsafe { attribute.val.cooperative } != 0,
-            other => {
-                log::error(format_args!("cudaLaunchKernelExC: launch attribute {other} is not supported yet"));
-                return Err(CudaError::NOT_SUPPORTED);
-            }
-        }
-    }
-    Ok(cooperative)
 }
 
 /// # Safety

@@ -1,8 +1,9 @@
 //! The shim's core library: everything behind the exported symbols, and all state of the process.
 //!
-//! The thin libcudart replacements jump into `generated_exports`; each function's behaviour is in the file of its family, named as in the
-//! API table (protos/cuda). Beside the families: `call` (what every call passes through), `runtime` (the session, devices, handles), `lifecycle` (fork and
-//! exit), `work` (the only way onto the tape), `allocator` (device addresses).
+//! The thin libcudart replacements jump into `generated_exports`; each function's behaviour is in the file of its
+//! family, named as in the API table (protos/cuda). Beside the families: `call` (what every call passes through),
+//! `runtime` (the session, devices, handles), `lifecycle` (fork and exit), `work` (the only way onto the tape),
+//! `allocator` (device addresses).
 //!
 //! Nothing happens in a process that makes no CUDA call: no thread, no connection, no file, no output.
 //! Names of exported functions and of their parameters are NVIDIA's.

@@ -1,20 +1,21 @@
 //! Fork, exit, unloading: what happens to the process state when the process does something to itself.
 //!
-//! *Nothing* happens in a process that makes no CUDA call: handlers are installed when the first image is registered (fork)
-//! and when the session opens (exit). Neither starts a thread or opens a file.
+//! *Nothing* happens in a process that makes no CUDA call: handlers are installed when the first image is registered
+//! (fork) and when the session opens (exit). Neither starts a thread or opens a file.
 //!
-//! - fork: the child of a process whose session was open, or being opened, is marked; every call in it that would touch the session returns
-//!   cudaErrorInitializationError (3), as CUDA does, and the session is abandoned without a word to the host. The parent is unharmed. A child
-//!   forked before the session was opened opens its own. The registry's lock is held across the fork, so that the
-//!   child never inherits it locked by a thread that it does not have.
+//! - fork: the child of a process whose session was open, or being opened, is marked; every call in it that would touch
+//!   the session returns cudaErrorInitializationError (3), as CUDA does, and the session is abandoned without a word to
+//!   the host. The parent is unharmed. A child forked before the session was opened opens its own. The registry's lock
+//!   is held across the fork, so that the child never inherits it locked by a thread that it does not have.
 //! - exit: an `atexit` handler, registered when the session opens and hence run before the destructors that were
-//!   registered before main, only notes that the process is ending (images are unregistered from then on without telling the host, which
-//!   drops them with the session). The session itself is finished by this library's own destructor, which
-//!   runs after those of the program and its libraries: a program's static destructors may still use CUDA.
+//!   registered before main, only notes that the process is ending (images are unregistered from then on without
+//!   telling the host, which drops them with the session). The session itself is finished by this library's own
+//!   destructor, which runs after those of the program and its libraries: a program's static destructors may still use
+//!   CUDA.
 //! - `_exit`, `quick_exit`, a fatal signal: nothing runs; recorded work that was not sent is lost, which no program can
 //!   observe without a synchronizing call; the host frees the session when the connection closes.
-//! - `dlclose` of a library with images: its `__cudaUnregisterFatBinary` closes the module (registration.rs). This library
-//!   itself is linked with `-z nodelete`: its threads' code must not vanish.
+//! - `dlclose` of a library with images: its `__cudaUnregisterFatBinary` closes the module (registration.rs). This
+//!   library itself is linked with `-z nodelete`: its threads' code must not vanish.
 
 use std::cell::RefCell;
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -1,11 +1,12 @@
 //! The module family: functions, symbols and libraries as the program asks about them.
 //!
-//! Owns what a kernel's or variable's name means and what of it the program can learn; almost everything is answered from the image,
-//! without the network (`code`, `kernel`, `variable`). Launching is `launch`'s, registering `registration`'s.
+//! Owns what a kernel's or variable's name means and what of it the program can learn; almost everything is answered
+//! from the image, without the network (`code`, `kernel`, `variable`). Launching is `launch`'s, registering
+//! `registration`'s.
 //!
-//! Attributes of functions are the guest's estimate of what the device would say: parameters, shared and constant bytes are exact; registers
-//! come from machine code for the device's major architecture when the image has some, else 32 (or `.maxnreg`, if lower);
-//! local bytes of PTX are what the kernel itself declares.
+//! Attributes of functions are the guest's estimate of what the device would say: parameters, shared and constant bytes
+//! are exact; registers come from machine code for the device's major architecture when the image has some, else 32 (or
+//! `.maxnreg`, if lower); local bytes of PTX are what the kernel itself declares.
 //!
 //! Source: CUDA runtime API, "Execution Control", "Memory Management" (symbols), "Library Management".
 
@@ -24,6 +25,7 @@ use crate::runtime;
 mod code;
 mod kernel;
 mod library;
+mod managed;
 mod resources;
 mod source;
 mod variable;

@@ -1,12 +1,12 @@
 //! The registration family: what nvcc's and clang's start-up code calls before `main`, and when a library is loaded.
 //!
-//! Owns which images, kernels and variables the process has, and nothing about what is in them: registering is bookkeeping.
-//! No image is read, no network is used, nothing is logged before the program makes its first CUDA call that needs them
-//! (`module`). A damaged image spoils its own kernels only.
+//! Owns which images, kernels and variables the process has, and nothing about what is in them: registering is
+//! bookkeeping. No image is read, no network is used, nothing is logged before the program makes its first CUDA call
+//! that needs them (`module`). A damaged image spoils its own kernels only.
 //!
 //! Calling convention (crt/host_runtime.h of CUDA 12 and 13): the wrapper's address goes to `__cudaRegisterFatBinary`,
-//! whose result is passed back opaquely; `__cudaRegisterFatBinaryEnd` follows the last entity; `__cudaUnregisterFatBinary` comes from
-//! `atexit`, or from the destructor of a library that is closed.
+//! whose result is passed back opaquely; `__cudaRegisterFatBinaryEnd` follows the last entity;
+//! `__cudaUnregisterFatBinary` comes from `atexit`, or from the destructor of a library that is closed.
 
 // The parameters are the compilers' and NVIDIA's to choose.
 #![allow(clippy::too_many_arguments)]
@@ -140,7 +140,8 @@ pub unsafe fn __cudaRegisterManagedVar(
     let Some(name) = (unsafe { name_of(deviceName) }) else { return };
     with(|table| {
         let Some(module) = table.module(fatCubinHandle as usize) else { return };
-        module.add_managed(name, hostVarPtrAddress as usize, size);
+        module.note_use();
+        module.managed.add(name, hostVarPtrAddress as usize, size);
     });
 }
 

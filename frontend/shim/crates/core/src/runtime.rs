@@ -1,13 +1,12 @@
 //! Process state: the session, the devices it described, each thread's current device, minted handles.
 //!
-//! Owns the only session of the process and when it is opened: on the first call that needs it, never at load. What follows from the
-//! handshake (devices, window, quota) is answered from here without the network. Does not own streams, allocations or
-//! modules; their families mint their handles here.
+//! Owns the only session of the process and when it is opened: on the first call that needs it, never at load. What
+//! follows from the handshake (devices, window, quota) is answered from here without the network. Does not own streams,
+//! allocations or modules; their families mint their handles here.
 //!
-//! Opening happens once, by whichever thread comes first; others wait for it. A session that cannot be opened stays so: the reason is on
-//! stderr once, every call that needs a device returns the same error.
-//! Ordering: the digests of everything registered so far travel in Hello, so that the first kernel of a known
-//! image costs no further round trip.
+//! Opening happens once, by whichever thread comes first; others wait for it. A session that cannot be opened stays so:
+//! the reason is on stderr once, every call that needs a device returns the same error. Ordering: the digests of
+//! everything registered so far travel in Hello, so that the first kernel of a known image costs no further round trip.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -53,8 +52,8 @@ thread_local! {
 
 /// The session, opened now if it was not.
 ///
-/// # Errors
-/// cudaErrorInitializationError in a forked child, cudaErrorCudartUnloading at the end of the process, or why there is no session.
+/// # Errors cudaErrorInitializationError in a forked child, cudaErrorCudartUnloading at the end of the process, or why
+/// there is no session.
 #[inline]
 pub fn session() -> CudaResult<&'static Session> {
     Ok(&opened()?.session)

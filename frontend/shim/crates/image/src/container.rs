@@ -1,9 +1,9 @@
 //! Fat binary containers: a 16-byte header and entries, each one image for one architecture.
 //!
-//! Layout (little-endian), as written by nvcc 13 and read by `fatbinary`'s consumers:
-//! container: u32 magic, u16 version, u16 header bytes, u64 bytes of the entries.
-//! entry: u16 kind, u16 version, u32 header bytes, u64 payload bytes (padded), u32 compressed bytes (0: stored), u32 offset of
-//! options, u16 minor, u16 major, u32 architecture, u32 and u32 name, u64 flags, u64 uncompressed bytes.
+//! Layout (little-endian), as written by nvcc 13 and read by `fatbinary`'s consumers: container: u32 magic, u16
+//! version, u16 header bytes, u64 bytes of the entries. entry: u16 kind, u16 version, u32 header bytes, u64 payload
+//! bytes (padded), u32 compressed bytes (0: stored), u32 offset of options, u16 minor, u16 major, u32 architecture, u32
+//! and u32 name, u64 flags, u64 uncompressed bytes.
 
 use crate::bytes::{slice, u16_at, u32_at, u64_at};
 use crate::error::Error;

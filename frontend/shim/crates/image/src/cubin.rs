@@ -1,9 +1,9 @@
 //! Machine code: kernel layouts and needs from the `.nv.info` sections.
 //!
-//! A `.nv.info` section is a list of attributes: u8 format, u8 attribute, u16 value or length of the value that follows.
-//! `.nv.info` itself speaks of symbols by index, `.nv.info.NAME` of the kernel NAME. A kernel whose parameters do not fill the
-//! parameter buffer that it declares is refused: nothing is guessed.
-//! Source: files written by ptxas 13.0, compared with the PTX they came from (tests of module.rs).
+//! A `.nv.info` section is a list of attributes: u8 format, u8 attribute, u16 value or length of the value that
+//! follows. `.nv.info` itself speaks of symbols by index, `.nv.info.NAME` of the kernel NAME. A kernel whose parameters
+//! do not fill the parameter buffer that it declares is refused: nothing is guessed. Source: files written by ptxas
+//! 13.0, compared with the PTX they came from (tests of module.rs).
 
 use std::collections::HashMap;
 

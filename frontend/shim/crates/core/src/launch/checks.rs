@@ -1,7 +1,7 @@
 //! What CUDA refuses at once, before a launch is on its way.
 //!
-//! Pure: the device's limits, the kernel's and the launch's numbers in, the error out.
-//! Source: CUDA programming guide, "Technical Specifications per Compute Capability"; CUDA runtime API, "Execution Control".
+//! Pure: the device's limits, the kernel's and the launch's numbers in, the error out. Source: CUDA programming guide,
+//! "Technical Specifications per Compute Capability"; CUDA runtime API, "Execution Control".
 
 use abi::{
     cudaDevAttrMaxBlockDimX, cudaDevAttrMaxBlockDimY, cudaDevAttrMaxBlockDimZ, cudaDevAttrMaxGridDimX,

@@ -1,7 +1,7 @@
 //! The stack of launch configurations between `<<<...>>>` and the kernel's stub, one per thread.
 //!
-//! The compiler pushes at the launch and pops in the stub it calls next, on the same thread; kernels launched while arguments are
-//! evaluated nest.
+//! The compiler pushes at the launch and pops in the stub it calls next, on the same thread; kernels launched while
+//! arguments are evaluated nest.
 
 use std::cell::RefCell;
 

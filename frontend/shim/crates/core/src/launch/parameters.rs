@@ -14,9 +14,8 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// # Safety
-    /// `pointers` has one pointer for each parameter of the kernel, each to as many bytes as the parameter has; all of it stays so
-    /// while this value lives.
+    /// # Safety `pointers` has one pointer for each parameter of the kernel, each to as many bytes as the parameter
+    /// has; all of it stays so while this value lives.
     ///
     /// # Errors
     /// cudaErrorInvalidValue when a pointer is null.

@@ -1,12 +1,12 @@
 //! One module: an image, what is in it, and its handle on the host.
 //!
-//! Everything happens on first use: finding the image in memory, reading it for the session's device, uploading it when the host
-//! does not hold it, opening it. Each step's outcome, good or bad, is kept and logged once; a bad one spoils this module's kernels and
-//! variables only.
+//! Everything happens on first use: finding the image in memory, reading it for the session's device, uploading it when
+//! the host does not hold it, opening it. Each step's outcome, good or bad, is kept and logged once; a bad one spoils
+//! this module's kernels and variables only.
 //!
-//! Locking: `opening` is held while records that open things are appended, so that nothing is opened twice and no handle is used
-//! before its record is on the tape; it may be held while waiting for the host (a query, mode `none`). The epoch (`forget_all`)
-//! tells handles minted before a device reset from later ones.
+//! Locking: `opening` is held while records that open things are appended, so that nothing is opened twice and no
+//! handle is used before its record is on the tape; it may be held while waiting for the host (a query, mode `none`).
+//! The epoch (`forget_all`) tells handles minted before a device reset from later ones.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,6 +16,7 @@ use image::Target;
 use tape::generated_operations as operation;
 use tape::Writer;
 
+use super::managed::Managed;
 use super::source::{Origin, Source};
 use crate::call::CudaResult;
 use crate::registration::mapped::Map;
@@ -64,18 +65,10 @@ pub struct Module {
     used: AtomicBool,
     source: OnceLock<CudaResult<Source>>,
     contents: Mutex<Option<CudaResult<Arc<image::Module>>>>,
-    managed: Mutex<Vec<Managed>>,
+    pub managed: Managed,
     minted: Minted,
     opening: Mutex<()>,
     closed: AtomicBool,
-}
-
-#[derive(Debug)]
-struct Managed {
-    name: String,
-    /// Address of the pointer through which the program reaches the variable.
-    place: usize,
-    size: usize,
 }
 
 impl Module {
@@ -93,7 +86,7 @@ impl Module {
             used: AtomicBool::new(false),
             source: OnceLock::new(),
             contents: Mutex::new(None),
-            managed: Mutex::new(Vec::new()),
+            managed: Managed::default(),
             minted: Minted::default(),
             opening: Mutex::new(()),
             closed: AtomicBool::new(false),
@@ -105,8 +98,8 @@ impl Module {
         self.used.store(true, Relaxed);
     }
 
-    /// The digest to send ahead, if the module is of any use and needs no device to choose its image. Damage is told when
-    /// the module is used, which may be never.
+    /// The digest to send ahead, if the module is of any use and needs no device to choose its image. Damage is told
+    /// when the module is used, which may be never.
     pub fn digest_for_hello(&self, map: &Map) -> Option<[u8; 32]> {
         if !self.used.load(Relaxed) || self.origin.needs_device(map) {
             return None;
@@ -130,7 +123,7 @@ impl Module {
     }
 
     fn read(&self, target: &Target) -> CudaResult<Arc<image::Module>> {
-        self.refuse_managed()?;
+        self.managed.refuse(&self.origin)?;
         let source = self.source(Some(target))?;
         match image::Module::read(source.bytes(&self.origin), target) {
             Ok(module) => Ok(Arc::new(module)),
@@ -151,8 +144,8 @@ impl Module {
         found.as_ref().map_err(|error| *error)
     }
 
-    /// The handle behind `minted`. If it was not minted since the last reset, `write` puts what it stands for on the tape,
-    /// given the new handle and the module's, behind what the module itself still needs.
+    /// The handle behind `minted`. If it was not minted since the last reset, `write` puts what it stands for on the
+    /// tape, given the new handle and the module's, behind what the module itself still needs.
     pub fn open_part(
         &self,
         minted: &Minted,
@@ -187,8 +180,8 @@ impl Module {
         Ok(handle)
     }
 
-    /// Ends the module on the host, and frees what was read of the image. While the process exits the host is not told: it
-    /// drops everything with the session.
+    /// Ends the module on the host, and frees what was read of the image. While the process exits the host is not told:
+    /// it drops everything with the session.
     pub fn close(&self) {
         let _opening = lock(&self.opening);
         self.closed.store(true, Release);
@@ -202,48 +195,9 @@ impl Module {
         }
     }
 
-    pub fn add_managed(&self, name: String, place: usize, size: usize) {
-        self.note_use();
-        lock(&self.managed).push(Managed { name, place, size });
-    }
-
-    /// Managed variables are read and written by the program without a call. They get host memory, so that this is no
-    /// fault, and the program is told; the module's kernels are refused, so that no wrong result comes of it.
+    /// Gives managed variables memory: the program is about to touch them.
     pub fn back_managed(&self) {
-        let managed = lock(&self.managed);
-        for variable in managed.iter() {
-            let place = variable.place as *mut *mut u8;
-            // SAFETY: the program registered the place as that of its pointer, which is null until it is set here.
-            if place.is_null() || !unsafe { place.read() }.is_null() {
-                continue;
-            }
-            let words = variable.size.div_ceil(16).max(1);
-            let memory: &'static mut [u128] = Box::leak(vec![0u128; words].into_boxed_slice());
-            // SAFETY: as above.
-            unsafe { place.write(memory.as_mut_ptr().cast()) };
-        }
-        if let Some(first) = managed.first() {
-            self.tell_managed(&first.name, managed.len());
-        }
-    }
-
-    fn refuse_managed(&self) -> CudaResult {
-        let managed = lock(&self.managed);
-        let Some(first) = managed.first() else { return Ok(()) };
-        self.tell_managed(&first.name, managed.len());
-        Err(CudaError::NOT_SUPPORTED)
-    }
-
-    fn tell_managed(&self, first: &str, count: usize) {
-        static TOLD: AtomicBool = AtomicBool::new(false);
-        if !TOLD.swap(true, Relaxed) {
-            let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-            log::error(format_args!(
-                "{}: __managed__ variables are not supported yet ({first}{more}): kernels of this module return \
-                 cudaErrorNotSupported",
-                self.origin
-            ));
-        }
+        self.managed.back(&self.origin);
     }
 }
 
@@ -287,32 +241,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Held by tests that reset, or that must not be reset meanwhile.
+#[cfg(test)]
+pub static RESETTING: Mutex<()> = Mutex::new(());
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_reset_makes_every_handle_unknown() {
+        let _alone = lock(&RESETTING);
         let minted = Minted::default();
         assert_eq!(minted.get(), None);
         minted.set(EPOCH.load(Relaxed), 17);
         assert_eq!(minted.get(), Some(17));
         forget_all();
         assert_eq!(minted.get(), None);
-    }
-
-    #[test]
-    fn managed_variables_get_zeroed_memory_once() {
-        let mut pointer: *mut u8 = std::ptr::null_mut();
-        let module = Module::from_bytes(Vec::new());
-        module.add_managed("m".to_owned(), std::ptr::from_mut(&mut pointer) as usize, 20);
-        module.back_managed();
-        let first = pointer;
-        // SAFETY: back_managed set it to at least 20 bytes.
-        assert!(unsafe { std::slice::from_raw_parts(first, 20) }.iter().all(|byte| *byte == 0));
-        module.back_managed();
-        assert_eq!(pointer, first);
-        assert_eq!(module.refuse_managed(), Err(CudaError::NOT_SUPPORTED));
     }
 
     #[test]

@@ -76,8 +76,8 @@ impl Kernel {
 
     /// How its parameters lie and what it needs.
     ///
-    /// # Errors
-    /// cudaErrorInvalidDeviceFunction when the image has no such kernel, or one whose parameters are not known; the module's error otherwise.
+    /// # Errors cudaErrorInvalidDeviceFunction when the image has no such kernel, or one whose parameters are not
+    /// known; the module's error otherwise.
     #[inline]
     pub fn signature(&self) -> CudaResult<&Signature> {
         match self.signature.get() {
@@ -143,6 +143,7 @@ mod tests {
 
     #[test]
     fn settings_keep_their_sign_and_end_with_a_reset() {
+        let _alone = super::super::code::RESETTING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let setting = Setting::default();
         assert_eq!(setting.get(), None);
         for value in [-1, 0, 65536, i32::MAX, i32::MIN] {

@@ -1,7 +1,7 @@
 //! Libraries: images that the program loads at run time (cudaLibraryLoadData and its relatives).
 //!
-//! A library is a module like a registered one, with the image in memory of ours. Its value (`cudaLibrary_t`) is the module's
-//! address, followed only when it is registered.
+//! A library is a module like a registered one, with the image in memory of ours. Its value (`cudaLibrary_t`) is the
+//! module's address, followed only when it is registered.
 
 // The parameters are NVIDIA's to choose.
 #![allow(clippy::too_many_arguments)]

@@ -1,8 +1,8 @@
 //! Where a module's image is in memory, and its digest.
 //!
-//! A wrapper of version 1 points to one container. One of version 2 (`nvcc -rdc=true`) points to the device-linked machine code and to
-//! the containers it was linked from: the first is taken when the device runs it, otherwise the only one of the others that
-//! the device can run. Joining several is a device linker's work, which is not done here.
+//! A wrapper of version 1 points to one container. One of version 2 (`nvcc -rdc=true`) points to the device-linked
+//! machine code and to the containers it was linked from: the first is taken when the device runs it, otherwise the
+//! only one of the others that the device can run. Joining several is a device linker's work, which is not done here.
 
 use std::fmt;
 
@@ -101,8 +101,8 @@ fn choose_linked(map: &Map, linked: &'static [u8], array: u64, target: &Target) 
         [] if is_empty(linked) => Ok(first.unwrap_or(linked)),
         [] => Ok(linked),
         _ => Err(Error::NoUsableEntry(format!(
-            "the program was built with -rdc=true from {} files, whose PTX would have to be linked for this device, which \
-             is not supported yet: build without -rdc=true, or from one file",
+            "the program was built with -rdc=true from {} files, whose PTX would have to be linked for this device, \
+             which is not supported yet: build without -rdc=true, or from one file",
             usable.len()
         ))),
     }

@@ -1,8 +1,8 @@
 //! Reading memory that the program points to, without a fault when it points nowhere: every range is looked up in the
 //! process's own map before it is touched.
 //!
-//! Images are checked once, when they are first needed, not when they are registered. The map is a snapshot: a program that unmaps an image
-//! without unregistering it breaks the same rule that CUDA has.
+//! Images are checked once, when they are first needed, not when they are registered. The map is a snapshot: a program
+//! that unmaps an image without unregistering it breaks the same rule that CUDA has.
 
 use std::fs;
 
@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn ranges_are_joined_and_holes_kept() {
         let map = Map::parse(
-            "1000-3000 r--p 0 00:00 0 /a\n3000-4000 rw-p 0 00:00 0\n4000-5000 ---p 0 00:00 0\n5000-6000 r-xp 0 00:00 0\n\
-             nonsense\n",
+            "1000-3000 r--p 0 00:00 0 /a\n3000-4000 rw-p 0 00:00 0\n4000-5000 ---p 0 00:00 0\n\
+             5000-6000 r-xp 0 00:00 0\nnonsense\n",
         );
         assert_eq!(map.readable(0xfff), 0);
         assert_eq!(map.readable(0x1000), 0x3000);

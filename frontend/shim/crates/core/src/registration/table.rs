@@ -1,12 +1,12 @@
 //! What is registered, by the addresses that the program uses for it.
 //!
 //! Kernels are found by the address of their host stub or by their handle (`cudaKernel_t`, `cudaFunction_t`), variables
-//! by the address of their host shadow. Two modules may register the same address (a template in two libraries, one stub
-//! after symbol resolution): the first one counts until it is unregistered.
+//! by the address of their host shadow. Two modules may register the same address (a template in two libraries, one
+//! stub after symbol resolution): the first one counts until it is unregistered.
 //!
-//! Locking: one mutex, held for look-ups and bookkeeping only. Each thread keeps the kernels that it found (`find_kernel`), and forgets
-//! them when anything was removed since. Kernels and variables are never freed: a few hundred bytes stay behind for
-//! each one of a library that is closed.
+//! Locking: one mutex, held for look-ups and bookkeeping only. Each thread keeps the kernels that it found
+//! (`find_kernel`), and forgets them when anything was removed since. Kernels and variables are never freed: a few
+//! hundred bytes stay behind for each one of a library that is closed.
 
 use std::cell::Cell;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! A light scanner for PTX modules: kernel signatures and what kernels declare. It does not check instructions; the host
-//! compiles the text and reports what is wrong with it.
+//! A light scanner for PTX modules: kernel signatures and what kernels declare. It does not check instructions; the
+//! host compiles the text and reports what is wrong with it.
 //!
 //! One pass over the text. A declaration that is not understood spoils the kernel it belongs to, never the module.
 //! Source: PTX ISA, "Directives" and "Kernel function parameters".
