@@ -610,7 +610,11 @@ class Cable:
 
 def test_a_guest_whose_machine_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
     """No packet says so: only keepalive can tell."""
-    quick = {"grpc.keepalive_time_ms": 1000, "grpc.keepalive_timeout_ms": 1000}
+    quick = {
+        "grpc.keepalive_time_ms": 1000,
+        "grpc.keepalive_timeout_ms": 1000,
+        "grpc.http2.ping_timeout_ms": 1000,
+    }
     options = tuple((name, quick.get(name, value)) for name, value in edge_module._OPTIONS)
     assert options != edge_module._OPTIONS
     monkeypatch.setattr(edge_module, "_OPTIONS", options)
