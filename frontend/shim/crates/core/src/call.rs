@@ -184,3 +184,39 @@ fn report_panic(function: Function) -> CudaError {
     ));
     CudaError::UNKNOWN
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_unknown_error() {
+        assert_eq!(enter(Function::cudaGetDevice, || panic!("a test panics")), CudaError::UNKNOWN);
+        assert_eq!(take_last_error(), CudaError::UNKNOWN);
+        assert_eq!(enter_value(Function::__cudaInitModule, 7, || panic!("a test panics")), 7);
+    }
+
+    #[test]
+    fn the_last_error_is_the_threads_own_and_lasts_until_it_is_taken() {
+        let fail = |error| move || Err(error);
+        enter(Function::cudaGetDevice, fail(CudaError::INVALID_VALUE));
+        assert_eq!(enter(Function::cudaGetDevice, || Ok(())), CudaError::SUCCESS);
+        assert_eq!(last_error(), CudaError::INVALID_VALUE);
+        std::thread::spawn(|| assert_eq!(last_error(), CudaError::SUCCESS)).join().unwrap();
+        enter(Function::cudaGetDevice, fail(CudaError::INVALID_DEVICE));
+        // Returning it is no new error.
+        assert_eq!(enter(Function::cudaGetLastError, || check(take_last_error().0)), CudaError::INVALID_DEVICE);
+        assert_eq!(last_error(), CudaError::SUCCESS);
+    }
+
+    #[test]
+    fn calls_are_counted_by_class_and_unsupported_ones_named_once() {
+        let before = summary();
+        enter(Function::cudaGetDevice, || Ok(()));
+        assert!(summary().local > before.local);
+        assert_eq!(unsupported("cudaUnheardOf"), CudaError::NOT_SUPPORTED);
+        assert_eq!(unsupported("cudaUnheardOf"), CudaError::NOT_SUPPORTED);
+        assert_eq!(summary().unsupported.iter().filter(|name| *name == "cudaUnheardOf").count(), 1);
+        take_last_error();
+    }
+}
