@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from elftools.common.exceptions import ELFError, ELFParseError
-from elftools.elf.dynamic import DynamicSection
+from elftools.elf.dynamic import DynamicSection, DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from farlane.frontend.errors import UserError
@@ -93,16 +95,16 @@ def _inspect_elf(path: Path, elf: ELFFile) -> Program:
             "Farlane runs the program's host code here: build it for this machine.",
             status=NOT_EXECUTABLE,
         )
-    needed: list[str] = []
+    dynamic: list[DynamicSegment | DynamicSection] = []
     imports: set[str] = set()
-    for segment in elf.iter_segments():
-        if segment.header["p_type"] == "PT_DYNAMIC":
-            needed = [tag.needed for tag in segment.iter_tags("DT_NEEDED")]
+    dynamic += [segment for segment in elf.iter_segments() if isinstance(segment, DynamicSegment)]
     for section in elf.iter_sections():
-        if isinstance(section, DynamicSection) and not needed:
-            needed = [tag.needed for tag in section.iter_tags("DT_NEEDED")]
+        if isinstance(section, DynamicSection):
+            dynamic.append(section)
         elif isinstance(section, SymbolTableSection) and section.name == ".dynsym":
             imports = {symbol.name for symbol in section.iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"}
+    # The segment is what the loader reads; the section stands in for it in files that have no segments.
+    needed = _needed(dynamic[0]) if dynamic else []
     has_kernels = any(elf.get_section_by_name(name) is not None for name in FATBIN_SECTIONS)
     runtimes = tuple(
         sorted({name[len(RUNTIME_PREFIX) :].split(".")[0] for name in needed if name.startswith(RUNTIME_PREFIX)})
@@ -115,6 +117,11 @@ def _inspect_elf(path: Path, elf: ELFFile) -> Program:
         static_runtime=has_kernels and not runtimes and REGISTER not in imports,
         needs_driver=DRIVER in needed,
     )
+
+
+def _needed(dynamic: DynamicSegment | DynamicSection) -> list[str]:
+    tags: Iterable[Any] = dynamic.iter_tags("DT_NEEDED")  # the tag's kind decides which attributes it has
+    return [str(tag.needed) for tag in tags]
 
 
 def require_interceptable(program: Program) -> str:
