@@ -197,11 +197,11 @@ def _functions(
         if end <= start:
             continue
         own = found[start][1]
-        pads: tuple[int, ...] = ()
+        pads: tuple[tuple[int, int, int], ...] = ()
         if own is not None and own.lsda and lsda is not None and lsda.start <= own.lsda < lsda.end:
             pads = landing_pads(lsda.data, lsda.start, own)
         name = symbols[start][1] if start in symbols else f"sub_{start:x}"
-        functions.append(Function(start, end, name, pads))
+        functions.append(Function(start, end, name, pads, own is not None and own.continued))
     return tuple(functions)
 
 

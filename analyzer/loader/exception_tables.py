@@ -14,16 +14,23 @@ from farlane.analyzer.errors import AnalysisError
 MAXIMUM_ENTRIES = 1_000_000
 
 _OMIT = 0xFF
+_FRAME_STANDS = (0x0C, 0x0D, 0x0E, 0x0F, 0x12, 0x13)
 _SIZES = {0x00: 8, 0x02: 2, 0x03: 4, 0x04: 8, 0x0A: 2, 0x0B: 4, 0x0C: 8}
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame description entry: a range of code, and its language-specific data (0: none)."""
+    """One frame description entry: a range of code.
+
+    Attributes:
+        lsda: the address of its language-specific data, 0 when there is none.
+        continued: whether the stack frame already stands at its start, as only in a part split off from a function.
+    """
 
     start: int
     end: int
     lsda: int
+    continued: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,7 +115,7 @@ def frames(data: bytes, address: int) -> list[Frame]:
             common = commons.get(body - identifier)
             if common is None:
                 raise AnalysisError("an exception table's entry without its common information")
-            found.append(_frame(cursor, common))
+            found.append(_frame(cursor, common, body + length))
         offset = body + length
     return found
 
@@ -141,18 +148,27 @@ def _common(cursor: _Cursor) -> _Common:
     return _Common(pointer, lsda, augmentation.startswith("z"))
 
 
-def _frame(cursor: _Cursor, common: _Common) -> Frame:
+def _frame(cursor: _Cursor, common: _Common, end: int) -> Frame:
     start = cursor.pointer(common.pointer)
     size = cursor.pointer(common.pointer & 0x0F)
     lsda = 0
     if common.augmented:
-        cursor.leb()
+        length = cursor.leb()
+        program = cursor.offset + length
         lsda = cursor.pointer(common.lsda)
-    return Frame(start, start + size, lsda)
+        cursor.offset = program
+    # DW_CFA_def_cfa* or DW_CFA_offset before the first advance: the frame was set up elsewhere.
+    first = cursor.integer(1) if cursor.offset < end else 0
+    return Frame(start, start + size, lsda, first in _FRAME_STANDS or first & 0xC0 == 0x80)
 
 
-def landing_pads(data: bytes, address: int, frame: Frame) -> tuple[int, ...]:
-    """The landing pads of a frame's call sites; `data` is `.gcc_except_table`, `address` where it lies.
+def landing_pads(data: bytes, address: int, frame: Frame) -> tuple[tuple[int, int, int], ...]:
+    """(start, end, landing pad) of a frame's call sites that have one.
+
+    Args:
+        data: the section `.gcc_except_table`.
+        address: where it lies.
+        frame: the frame, with a language-specific data area in that section.
 
     Raises:
         AnalysisError: the table is damaged.
@@ -168,10 +184,10 @@ def landing_pads(data: bytes, address: int, frame: Frame) -> tuple[int, ...]:
         raise AnalysisError("a truncated exception table")
     pads = set()
     while cursor.offset < end:
-        cursor.pointer(site)
-        cursor.pointer(site)
+        start = cursor.pointer(site)
+        size = cursor.pointer(site)
         pad = cursor.pointer(site)
         cursor.leb()
         if pad:
-            pads.add(base + pad)
+            pads.add((frame.start + start, frame.start + start + size, base + pad))
     return tuple(sorted(pads))

@@ -29,13 +29,15 @@ class Function:
     """One contiguous range of code: a function, or the part of one that the compiler moved elsewhere (".cold").
 
     Attributes:
-        landing_pads: addresses at which a caught or passing exception enters the function.
+        landing_pads: (start, end, address): an exception from a call within start..end goes on at the address.
+        continued: whether the exception tables say that this is a part split off from a function.
     """
 
     start: int
     end: int
     name: str
-    landing_pads: tuple[int, ...] = ()
+    landing_pads: tuple[tuple[int, int, int], ...] = ()
+    continued: bool = False
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def test_functions_and_imports(build: Callable[..., Path], options: tuple[str, .
         assert {"puts", "printf"} <= set(image.stubs.values())
     pads = [pad for function in image.functions for pad in function.landing_pads if function.name.startswith("guarded")]
     assert pads
-    assert all(image.function_at(pad) is not None for pad in pads)
+    assert all(image.function_at(pad) is not None and start < end for start, end, pad in pads)
     for earlier, later in zip(image.functions, image.functions[1:], strict=False):
         assert earlier.end <= later.start
 

@@ -1,0 +1,180 @@
+"""The control-flow graph of one function: blocks and edges, by recursive descent from its entry.
+
+A jump that leaves the function is a tail call. A call that never returns ends its block. A call inside a try region ends
+its block too, with an edge to the landing pad. A computed jump whose targets are not known leaves the graph incomplete,
+and says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.graph import jump_tables
+from farlane.analyzer.graph.program import Callee, Program
+from farlane.analyzer.machine.instruction import Immediate, Instruction, Memory
+
+MAXIMUM_INSTRUCTIONS = 200_000
+
+FALL, TAKEN, JUMP, TABLE, EXCEPTION = "fall", "taken", "jump", "table", "exception"
+RETURN, TAIL, STOP, UNRESOLVED, GOES_ON = "return", "tail", "stop", "unresolved", ""
+
+
+class Edge(NamedTuple):
+    target: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """Instructions that run one after another.
+
+    Attributes:
+        end: how the function is left here: RETURN, TAIL (call), STOP (a call that never returns, ud2), UNRESOLVED (a computed
+            jump), or GOES_ON.
+    """
+
+    start: int
+    instructions: tuple[Instruction, ...]
+    edges: tuple[Edge, ...]
+    end: str = GOES_ON
+
+
+@dataclass(frozen=True)
+class ControlFlow:
+    """The graph of one function.
+
+    Attributes:
+        blocks: start -> block, those reachable from the entry.
+        calls: address of a call instruction (or a jump that is a tail call) -> what it calls.
+        unresolved: addresses of computed jumps with unknown targets.
+    """
+
+    name: str
+    entry: int
+    blocks: dict[int, Block]
+    calls: dict[int, Callee]
+    unresolved: tuple[int, ...]
+
+
+def build(program: Program, start: int) -> ControlFlow:
+    """The control-flow graph of a function.
+
+    Raises:
+        AnalysisError: it is too large, or a jump goes into the middle of an instruction.
+    """
+    return _Builder(program, start).run()
+
+
+class _Builder:
+    def __init__(self, program: Program, start: int) -> None:
+        self.program, self.start = program, start
+        self.parts = program.parts(start)
+        self.instructions: dict[int, Instruction] = {}
+        self.order: list[Instruction] = []
+        for part in self.parts:
+            code = program.image.read(part.start, part.end - part.start) or b""
+            decoded = program.decoder.decode(code, part.start)
+            if len(decoded) + len(self.order) > MAXIMUM_INSTRUCTIONS:
+                raise AnalysisError(f"{program.ranges[start].name}: more than {MAXIMUM_INSTRUCTIONS} instructions")
+            self.order += decoded
+            self.instructions.update((instruction.address, instruction) for instruction in decoded)
+        self.calls: dict[int, Callee] = {}
+        self.unresolved: list[int] = []
+        # Address of an instruction that ends its block -> (edges, end).
+        self.ends: dict[int, tuple[tuple[Edge, ...], str]] = {}
+        self.tables = jump_tables.Finder(program.image, self.order, self.inside)
+
+    def inside(self, address: int) -> bool:
+        return any(part.start <= address < part.end for part in self.parts)
+
+    def run(self) -> ControlFlow:
+        leaders = {self.start}
+        work = [self.start]
+        seen: set[int] = set()
+        while work:
+            address = work.pop()
+            while address not in seen:
+                seen.add(address)
+                instruction = self.instructions.get(address)
+                if instruction is None:
+                    raise AnalysisError(f"{self.program.ranges[self.start].name}: no instruction at {address:#x}")
+                ending = self._ending(instruction)
+                if ending is None:
+                    address = instruction.end
+                    continue
+                self.ends[address] = ending
+                for edge in ending[0]:
+                    leaders.add(edge.target)
+                    work.append(edge.target)
+                break
+        blocks = {leader: self._block(leader, leaders) for leader in sorted(leaders)}
+        name = self.program.ranges[self.start].name
+        return ControlFlow(name, self.start, blocks, self.calls, tuple(sorted(self.unresolved)))
+
+    def _block(self, leader: int, leaders: set[int]) -> Block:
+        body: list[Instruction] = []
+        address = leader
+        while True:
+            instruction = self.instructions[address]
+            body.append(instruction)
+            if address in self.ends:
+                edges, end = self.ends[address]
+                return Block(leader, tuple(body), edges, end)
+            address = instruction.end
+            if address in leaders:
+                return Block(leader, tuple(body), (Edge(address, FALL),))
+
+    def _ending(self, instruction: Instruction) -> tuple[tuple[Edge, ...], str] | None:
+        mnemonic = instruction.mnemonic
+        if mnemonic == "call":
+            return self._call(instruction)
+        if mnemonic in ("ret", "retf", "iretq"):
+            return (), RETURN
+        if mnemonic in ("hlt", "ud2", "int3"):
+            return (), STOP
+        if not mnemonic.startswith("j"):
+            return None if self.inside(instruction.end) else ((), STOP)
+        target, slot = _target(instruction)
+        if mnemonic != "jmp":
+            edges = [Edge(instruction.end, FALL)] if self.inside(instruction.end) else []
+            if target is not None and self.inside(target):
+                edges.append(Edge(target, TAKEN))
+                return tuple(edges), GOES_ON
+            self.calls[instruction.address] = self.program.resolve(target, slot)
+            return tuple(edges), TAIL
+        if target is not None and self.inside(target):
+            return (Edge(target, JUMP),), GOES_ON
+        if target is None and slot is None:
+            targets = self.tables.targets(instruction)
+            if targets is not None:
+                return tuple(Edge(each, TABLE) for each in targets), GOES_ON
+            self.unresolved.append(instruction.address)
+            return (), UNRESOLVED
+        callee = self.program.resolve(target, slot)
+        self.calls[instruction.address] = callee
+        return (), TAIL if self.program.returns(callee) else STOP
+
+    def _call(self, instruction: Instruction) -> tuple[tuple[Edge, ...], str] | None:
+        callee = self.program.resolve(*_target(instruction))
+        self.calls[instruction.address] = callee
+        pads = {
+            pad
+            for part in self.parts
+            for start, end, pad in part.landing_pads
+            if start <= instruction.address < end and self.inside(pad)
+        }
+        edges = tuple(Edge(pad, EXCEPTION) for pad in sorted(pads))
+        if not self.program.returns(callee) or not self.inside(instruction.end):
+            return edges, GOES_ON if edges else STOP
+        return ((Edge(instruction.end, FALL), *edges), GOES_ON) if edges else None
+
+
+def _target(instruction: Instruction) -> tuple[int | None, int | None]:
+    operand = instruction.operands[0] if instruction.operands else None
+    if isinstance(operand, Immediate):
+        return operand.value, None
+    if isinstance(operand, Memory) and operand.base < 0 and operand.indexed < 0 and not operand.thread:
+        return None, operand.displacement
+    return None, None

@@ -1,0 +1,165 @@
+"""Dominators, natural loops with their nesting and exits, irreducible regions; the analyzer's only user of NetworkX.
+
+A natural loop belongs to a header that dominates the source of a back edge; loops with one header are one loop. What is
+cyclic without such a header is an irreducible region: it is reported as a loop of its own, marked, with its lowest entry
+as header. Source: Aho, Lam, Sethi, Ullman, Compilers, 9.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import networkx as nx
+from farlane.analyzer.graph.control_flow import EXCEPTION, RETURN, TAIL, UNRESOLVED, ControlFlow
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of one function.
+
+    Attributes:
+        latches: sources of the back edges.
+        exits: edges that leave it (source, target), towards a return of the function.
+        error_exits: edges that leave it towards blocks that only end the program or throw, and exceptions' edges.
+        parent: the header of the loop around it.
+        depth: 1 for an outermost loop.
+        irreducible: whether it has several entries.
+    """
+
+    header: int
+    blocks: frozenset[int]
+    latches: tuple[int, ...]
+    exits: tuple[tuple[int, int], ...]
+    error_exits: tuple[tuple[int, int], ...]
+    parent: int | None
+    depth: int
+    irreducible: bool
+
+
+class Structure:
+    """Dominators and loops of a control-flow graph.
+
+    Attributes:
+        order: blocks in reverse postorder.
+        predecessors: block -> blocks with an edge to it.
+        loops: header -> loop.
+    """
+
+    def __init__(self, flow: ControlFlow) -> None:
+        self.flow = flow
+        graph = nx.DiGraph()
+        graph.add_nodes_from(flow.blocks)
+        graph.add_edges_from((block.start, edge.target) for block in flow.blocks.values() for edge in block.edges)
+        self._graph = graph
+        self.order: list[int] = list(reversed(list(nx.dfs_postorder_nodes(graph, flow.entry))))
+        self.predecessors: dict[int, list[int]] = {node: sorted(graph.predecessors(node)) for node in flow.blocks}
+        # NetworkX before 3.6 maps the start node to itself, later versions leave it out.
+        self._parents: dict[int, int] = dict(nx.immediate_dominators(graph, flow.entry))
+        self._parents.pop(flow.entry, None)
+        self._depths = self._dominator_depths()
+        self._leaving = self._reaches_the_end()
+        self.loops = self._loops()
+
+    def dominates(self, first: int, second: int) -> bool:
+        """Whether every path to the second block passes through the first."""
+        while self._depths[second] > self._depths[first]:
+            second = self._parents[second]
+        return first == second
+
+    def innermost(self, block: int) -> Loop | None:
+        """The innermost loop around a block."""
+        around = [loop for loop in self.loops.values() if block in loop.blocks]
+        return min(around, key=lambda loop: len(loop.blocks), default=None)
+
+    def _dominator_depths(self) -> dict[int, int]:
+        depths = {self.flow.entry: 0}
+        for node in self.order:
+            chain = []
+            while node not in depths:
+                chain.append(node)
+                node = self._parents[node]
+            for each in reversed(chain):
+                depths[each] = depths[self._parents[each]] + 1
+        return depths
+
+    def _reaches_the_end(self) -> set[int]:
+        """Blocks from which the function can be left by other means than an exception or the end of the program."""
+        found = {block.start for block in self.flow.blocks.values() if block.end in (RETURN, TAIL, UNRESOLVED)}
+        work = list(found)
+        while work:
+            for previous in self.predecessors[work.pop()]:
+                if previous not in found:
+                    found.add(previous)
+                    work.append(previous)
+        return found
+
+    def _loops(self) -> dict[int, Loop]:
+        back: dict[int, list[int]] = {}
+        for block in self.flow.blocks.values():
+            for edge in block.edges:
+                if self.dominates(edge.target, block.start):
+                    back.setdefault(edge.target, []).append(block.start)
+        bodies = {header: self._body(header, latches) for header, latches in back.items()}
+        irreducible = self._irreducible(back)
+        for region in irreducible:
+            header = min(node for node in region if any(p not in region for p in self.predecessors[node]))
+            if header not in bodies:
+                bodies[header] = region
+                back[header] = sorted(node for node in region if header in self._graph.successors(node))
+        marked = {header for header, body in bodies.items() if any(region <= body for region in irreducible)}
+        loops: dict[int, Loop] = {}
+        for header in sorted(bodies, key=lambda header: (-len(bodies[header]), header)):
+            body = bodies[header]
+            around = [
+                loop for loop in loops.values() if header in loop.blocks and body <= loop.blocks and body != loop.blocks
+            ]
+            parent = min(around, key=lambda loop: len(loop.blocks), default=None)
+            exits, errors = self._exits(body)
+            loops[header] = Loop(
+                header,
+                frozenset(body),
+                tuple(sorted(back[header])),
+                exits,
+                errors,
+                parent.header if parent else None,
+                parent.depth + 1 if parent else 1,
+                header in marked,
+            )
+        return loops
+
+    def _body(self, header: int, latches: list[int]) -> set[int]:
+        body = {header, *latches}
+        work = [latch for latch in latches if latch != header]
+        while work:
+            for previous in self.predecessors[work.pop()]:
+                if previous not in body:
+                    body.add(previous)
+                    work.append(previous)
+        return body
+
+    def _irreducible(self, back: dict[int, list[int]]) -> list[set[int]]:
+        """Cycles that remain without the back edges."""
+        rest = self._graph.copy()
+        rest.remove_edges_from([(latch, header) for header, latches in back.items() for latch in latches])
+        return [set(component) for component in nx.strongly_connected_components(rest) if len(component) > 1]
+
+    def _exits(self, body: set[int]) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+        normal: list[tuple[int, int]] = []
+        errors: list[tuple[int, int]] = []
+        for source in sorted(body):
+            for edge in self.flow.blocks[source].edges:
+                if edge.target in body:
+                    continue
+                ends = edge.kind == EXCEPTION or edge.target not in self._leaving
+                (errors if ends else normal).append((source, edge.target))
+            if self.flow.blocks[source].end in (RETURN, TAIL, UNRESOLVED):
+                normal.append((source, 0))
+        return tuple(normal), tuple(errors)
+
+
+def bottom_up(callees: dict[int, set[int]]) -> list[list[int]]:
+    """Functions in an order in which callees come before callers; those that call each other come together."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(callees)
+    graph.add_edges_from((caller, callee) for caller, all_ in callees.items() for callee in all_ if callee in callees)
+    return [sorted(component) for component in nx.strongly_connected_components(graph)]
