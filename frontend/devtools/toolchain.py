@@ -257,20 +257,23 @@ def _make_clang_root(specification: Specification, tree: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """`toolchain NAME` prints where it is; `toolchain NAME -- ARGS` runs its compiler with ARGS."""
-    parser = argparse.ArgumentParser(prog="python -m farlane.frontend.devtools.toolchain", description=main.__doc__)
+    prog = "python -m farlane.frontend.devtools.toolchain"
+    usage = "%(prog)s [--arch ARCH] NAME [-- COMPILER ARGUMENTS]"
+    parser = argparse.ArgumentParser(prog=prog, usage=usage, description=main.__doc__)
     parser.add_argument("name", help=f"one of {', '.join(SPECIFICATIONS)}")
     parser.add_argument("--arch", default="sm_75", help="sm_NN (machine code and PTX) or compute_NN (PTX)")
-    parser.add_argument("compiler_arguments", nargs="*", metavar="ARGS")
-    options = parser.parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    end = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:end])
     try:
         toolchain = install(options.name)
     except ToolchainError as error:
         print(f"toolchain: {error}", file=sys.stderr)
         return 1
-    if not options.compiler_arguments:
+    if end == len(words):
         print(toolchain.cuda_root)
         return 0
-    command = [*toolchain.command(options.arch), *options.compiler_arguments]
+    command = [*toolchain.command(options.arch), *words[end + 1 :]]
     if toolchain.specification.compiler == "clang":
         command.append("-lcudart")
     return subprocess.run(command, env=toolchain.environment()).returncode

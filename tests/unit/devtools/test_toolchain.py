@@ -169,6 +169,15 @@ def test_a_failed_compilation_says_why_and_is_tried_again(fake_compiler: Toolcha
         assert runs(fake_compiler) == attempt
 
 
+def test_the_command_line(fake_compiler: Toolchain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(toolchain, "install", lambda name: fake_compiler)
+    assert toolchain.main(["13.0"]) == 0
+    assert capsys.readouterr().out == f"{fake_compiler.cuda_root}\n"
+    assert toolchain.main(["13.0", "--arch", "compute_80", "--", "--x", "--", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out").read_text().split()[2:] == ["-arch=compute_80", "--x", "--", str(tmp_path / "out")]
+    assert toolchain.main(["13.0", "--", "bad.cu"]) == 2
+
+
 def test_nvccs_environment_variables_do_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NVCC_APPEND_FLAGS", "-G")
     environment = Toolchain(FAKE, Path("/t")).environment()
