@@ -110,7 +110,11 @@ def _one_atomic(e: FunctionEmitter, place: addresses.Place, rmw: str, value: Val
         value = b.op(f"call {kind} {full}({value})", kind, False)
     pointer = b.cast("inttoptr", place.index, "ptr").name if place.base == "null" else b.gep(place.base, place.index)
     del shared  # an uncontended atomic on private memory is right, and rare enough
-    b.line(f"atomicrmw {rmw} ptr {pointer}, {value} {order}")
+    b.line(f"atomicrmw {_spelled(rmw)} ptr {pointer}, {value} {order}")
+
+
+def _spelled(rmw: str) -> str:
+    return {"smin": "min", "smax": "max"}.get(rmw, rmw)
 
 
 def _helper(e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, shared: bool) -> str:
@@ -190,10 +194,10 @@ def _update(rmw: str, kind: str, carrier: str, order: str, shared: bool) -> list
             f"  store {carrier} %new, ptr %pointer, align {size}",
         ]
     if kind == carrier:
-        return [f"  %old = atomicrmw {rmw} ptr %pointer, {carrier} %x0 {order}, align {size}"]
+        return [f"  %old = atomicrmw {_spelled(rmw)} ptr %pointer, {carrier} %x0 {order}, align {size}"]
     return [
         f"  %x = bitcast {carrier} %x0 to {kind}",
-        f"  %before = atomicrmw {rmw} ptr %pointer, {kind} %x {order}, align {size}",
+        f"  %before = atomicrmw {_spelled(rmw)} ptr %pointer, {kind} %x {order}, align {size}",
         f"  %old = bitcast {kind} %before to {carrier}",
     ]
 

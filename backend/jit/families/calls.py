@@ -158,7 +158,8 @@ def _call(e: FunctionEmitter, function: Function, arguments: Vector, returns: Ve
         if parameter in function.parameters:
             parts.append(str(b.load(slot[1], True, slot[0])))
     result = result_type(function)
-    text = f'call {result} @"f.{function.name}"({", ".join(parts)})'
+    # notail: an endless recursion must run out of stack, not become a loop that no abort can leave.
+    text = f'notail call {result} @"f.{function.name}"({", ".join(parts)})'
     if result == "void":
         b.line(text)
         return

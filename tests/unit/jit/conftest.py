@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from jit_tools.device import TinyDevice  # noqa: E402
+from jit_tools.device import TinyDevice
 
 
 @pytest.fixture

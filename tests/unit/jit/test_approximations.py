@@ -47,7 +47,9 @@ def test_sin_cos(device: TinyDevice) -> None:
     assert np.max(np.abs(run(device, "sin.approx.f32 {d}, {a};", values) - np.sin(exact))) < 2**-20.9
     assert np.max(np.abs(run(device, "cos.approx.f32 {d}, {a};", values) - np.cos(exact))) < 2**-20.9
     large = np.array([1e3, -1e4, 12345.678, 1e5])
-    assert np.allclose(run(device, "sin.approx.f32 {d}, {a};", large), np.sin(large.astype("f4").astype("f8")), atol=1e-5)
+    assert np.allclose(
+        run(device, "sin.approx.f32 {d}, {a};", large), np.sin(large.astype("f4").astype("f8")), atol=1e-5
+    )
     assert np.all(np.isnan(run(device, "cos.approx.f32 {d}, {a};", np.array([np.inf, -np.inf, np.nan]))))
     signs = run(device, "sin.approx.f32 {d}, {a};", np.array([0.0, -0.0]))
     assert np.array_equal(np.signbit(signs), [False, True])
@@ -55,7 +57,9 @@ def test_sin_cos(device: TinyDevice) -> None:
 
 def test_tanh(device: TinyDevice) -> None:
     values = np.concatenate([np.linspace(-10, 10, 600), np.geomspace(1e-6, 1, 300)])
-    assert relative(run(device, "tanh.approx.f32 {d}, {a};", values), np.tanh(values.astype("f4").astype("f8"))) < 2**-11
+    assert (
+        relative(run(device, "tanh.approx.f32 {d}, {a};", values), np.tanh(values.astype("f4").astype("f8"))) < 2**-11
+    )
     special = run(device, "tanh.approx.f32 {d}, {a};", np.array([np.inf, -np.inf, 0.0, np.nan]))
     assert np.array_equal(special[:3], [1, -1, 0])
     assert np.isnan(special[3])

@@ -12,7 +12,10 @@ from jit_tools.reference import signed
 def values(bits: int, seed: int) -> np.ndarray:
     generator = np.random.default_rng(seed)
     edges = [0, (1 << bits) - 1, 1, 1 << bits - 1, (1 << bits - 1) - 1, 0x80]
-    return np.array(edges + [int(value) for value in generator.integers(0, 1 << bits, 194, dtype=f"u{bits // 8}")], dtype=f"u{bits // 8}")
+    return np.array(
+        edges + [int(value) for value in generator.integers(0, 1 << bits, 194, dtype=f"u{bits // 8}")],
+        dtype=f"u{bits // 8}",
+    )
 
 
 def amounts(seed: int) -> np.ndarray:
@@ -137,7 +140,10 @@ def test_permutes_and_funnels(device: TinyDevice) -> None:
             (Case("prmt.b32 {d}, {a}, {b}, 30212;", "u4"), lambda a, b, c: prmt(a, b, 30212)),
             (Case("prmt.b32.f4e {d}, {a}, {b}, {c};", "u4"), lambda a, b, c: wide(a, b) >> 8 * (c & 3)),
             (Case("prmt.b32.rc8 {d}, {a}, {b}, {c};", "u4"), lambda a, b, c: (a >> 8 * (c & 3) & 255) * 0x01010101),
-            (Case("prmt.b32.rc16 {d}, {a}, {b}, {c};", "u4"), lambda a, b, c: (a >> 16 * (c & 1) & 0xFFFF) * 0x00010001),
+            (
+                Case("prmt.b32.rc16 {d}, {a}, {b}, {c};", "u4"),
+                lambda a, b, c: (a >> 16 * (c & 1) & 0xFFFF) * 0x00010001,
+            ),
             (Case("lop3.b32 {d}, {a}, {b}, {c}, 0x96;", "u4"), lambda a, b, c: a ^ b ^ c),
             (Case("lop3.b32 {d}, {a}, {b}, {c}, 0xe2;", "u4"), lambda a, b, c: lop3(a, b, c, 0xE2)),
             (Case("shf.l.wrap.b32 {d}, {a}, {b}, {c};", "u4"), lambda a, b, c: wide(a, b) << (c & 31) >> 32),
@@ -145,7 +151,10 @@ def test_permutes_and_funnels(device: TinyDevice) -> None:
             (Case("shf.l.clamp.b32 {d}, {a}, {b}, {c};", "u4"), lambda a, b, c: wide(a, b) << min(c, 32) >> 32),
             (Case("shf.r.clamp.b32 {d}, {a}, {b}, {c};", "u4"), lambda a, b, c: wide(a, b) >> min(c, 32)),
             (Case("bmsk.clamp.b32 {d}, {c}, {a};", "u4"), lambda a, b, c: shl(~(-1 << min(a, 32)) & 0xFFFFFFFF, c, 32)),
-            (Case("szext.clamp.s32 {d}, {a}, {c};", "u4"), lambda a, b, c: signed(a << 32 - min(c, 32), 32) >> 32 - min(c, 32) if c else 0),
+            (
+                Case("szext.clamp.s32 {d}, {a}, {c};", "u4"),
+                lambda a, b, c: signed(a << 32 - min(c, 32), 32) >> 32 - min(c, 32) if c else 0,
+            ),
         ],
         {"a": values(32, 1), "b": values(32, 2)[::-1].copy(), "c": amounts(3)},
     )

@@ -30,8 +30,12 @@ def test_integers(device: TinyDevice, bits: int) -> None:
             def test(x: int, y: int, function: Callable[..., bool] = function, sign: str = sign) -> int:
                 return int(function(signed(x, bits), signed(y, bits)) if sign == "s" else function(x, y))
 
-            cases.append((Case(f"setp.{name}.{sign}{bits} {{p}}, {{a}}, {{b}}; selp.u32 {{d}}, 1, 0, {{p}};", "u4"), test))
-            cases.append((Case(f"set.{name}.u32.{sign}{bits} {{d}}, {{a}}, {{b}};", "u4"), lambda x, y, test=test: -test(x, y)))
+            cases.append(
+                (Case(f"setp.{name}.{sign}{bits} {{p}}, {{a}}, {{b}}; selp.u32 {{d}}, 1, 0, {{p}};", "u4"), test)
+            )
+            cases.append(
+                (Case(f"set.{name}.u32.{sign}{bits} {{d}}, {{a}}, {{b}};", "u4"), lambda x, y, test=test: -test(x, y))
+            )
     for name, unsigned in (("lo", "lt"), ("ls", "le"), ("hi", "gt"), ("hs", "ge")):
         text = f"setp.{name}.u{bits} {{p}}, {{a}}, {{b}}; selp.u32 {{d}}, 1, 0, {{p}};"
         cases.append((Case(text, "u4"), lambda x, y, f=ORDER[unsigned]: int(f(x, y))))
@@ -42,7 +46,17 @@ def test_integers(device: TinyDevice, bits: int) -> None:
 def test_floats(device: TinyDevice, form: str) -> None:
     bits, fraction = reference.FORMATS[form]
     one = reference.rounded(reference.Fraction(1), form)
-    edges = [0, 1 << bits - 1, one, one | 1 << bits - 1, one + 1, 1, reference.infinity(form, False), reference.infinity(form, True), reference.nan(form)]
+    edges = [
+        0,
+        1 << bits - 1,
+        one,
+        one | 1 << bits - 1,
+        one + 1,
+        1,
+        reference.infinity(form, False),
+        reference.infinity(form, True),
+        reference.nan(form),
+    ]
     a = np.array(np.repeat(np.array(edges, dtype=f"u{bits // 8}"), len(edges)))
     b = np.array(np.tile(np.array(edges, dtype=f"u{bits // 8}"), len(edges)))
 
@@ -71,7 +85,9 @@ def test_floats(device: TinyDevice, form: str) -> None:
         return int("nan" in (reference.kind_of(x, form), reference.kind_of(y, form)))
 
     cases.append((Case(f"setp.nan.{form} {{p}}, {{a}}, {{b}}; selp.u32 {{d}}, 1, 0, {{p}};", "u4"), nan))
-    cases.append((Case(f"setp.num.{form} {{p}}, {{a}}, {{b}}; selp.u32 {{d}}, 1, 0, {{p}};", "u4"), lambda x, y: 1 - nan(x, y)))
+    cases.append(
+        (Case(f"setp.num.{form} {{p}}, {{a}}, {{b}}; selp.u32 {{d}}, 1, 0, {{p}};", "u4"), lambda x, y: 1 - nan(x, y))
+    )
     view = "u2" if bits == 16 else f"f{bits // 8}"
     verify(device, cases, {"a": a.view(view), "b": b.view(view)})
 
@@ -92,10 +108,17 @@ def test_combined_predicates(device: TinyDevice) -> None:
                 lambda a, b, c: a < b or c == 1,
             ),
             (
-                Case(first + "setp.lt.xor.u32 {p}|{q}, {a}, {b}, {q}; selp.u32 %t0, 1, 0, {p}; selp.u32 {d}, 2, 0, {q}; or.b32 {d}, {d}, %t0;", "u4"),
+                Case(
+                    first
+                    + "setp.lt.xor.u32 {p}|{q}, {a}, {b}, {q}; selp.u32 %t0, 1, 0, {p}; selp.u32 {d}, 2, 0, {q}; or.b32 {d}, {d}, %t0;",
+                    "u4",
+                ),
                 lambda a, b, c: int((a < b) != (c != 1)) | int((a >= b) != (c != 1)) << 1,
             ),
-            (Case(first + "and.pred {p}, {q}, {q}; not.pred {p}, {p}; selp.u32 {d}, {a}, {b}, {p};", "u4"), lambda a, b, c: a if c == 1 else b),
+            (
+                Case(first + "and.pred {p}, {q}, {q}; not.pred {p}, {p}; selp.u32 {d}, {a}, {b}, {p};", "u4"),
+                lambda a, b, c: a if c == 1 else b,
+            ),
             (Case("sub.s32 %t0, {c}, 1; slct.u32.s32 {d}, {a}, {b}, %t0;", "u4"), lambda a, b, c: a if c >= 1 else b),
             (Case(first + "@{q} mov.u32 {d}, {a}; @!{q} mov.u32 {d}, {b};", "u4"), lambda a, b, c: a if c != 1 else b),
         ],

@@ -20,7 +20,14 @@ HOLD = {8: "u2", 16: "u2", 32: "u4", 64: "u8"}
 def floats(form: str) -> np.ndarray:
     """Edges, values round integers and halves, values round the limits of the integer types, any patterns."""
     bits, _ = reference.FORMATS[form]
-    values: list[int] = [0, 1 << bits - 1, reference.infinity(form, False), reference.infinity(form, True), reference.nan(form), 1]
+    values: list[int] = [
+        0,
+        1 << bits - 1,
+        reference.infinity(form, False),
+        reference.infinity(form, True),
+        reference.nan(form),
+        1,
+    ]
     for whole in (1, 2, 3, 127, 128, 255, 256, 32767, 65535, 1 << 31, (1 << 32) - 1, 1 << 53, 1 << 63, 1 << 64):
         for delta in (Fraction(0), Fraction(1, 2), Fraction(-1, 2), Fraction(1, 4), Fraction(-3, 4)):
             for sign in (1, -1):
@@ -65,10 +72,22 @@ def test_float_to_integer(device: TinyDevice, form: str) -> None:
 @pytest.mark.parametrize("source", [32, 64])
 def test_integer_to_float(device: TinyDevice, mode: str, source: int) -> None:
     generator = np.random.default_rng(source)
-    edges = [0, 1, (1 << source) - 1, 1 << source - 1, (1 << source - 1) - 1, (1 << 24) + 1, 0xFFFFFF80, 0x7FFFFFC0, (1 << 24) + 3]
+    edges = [
+        0,
+        1,
+        (1 << source) - 1,
+        1 << source - 1,
+        (1 << source - 1) - 1,
+        (1 << 24) + 1,
+        0xFFFFFF80,
+        0x7FFFFFC0,
+        (1 << 24) + 3,
+    ]
     values = [value & (1 << source) - 1 for value in edges]
     values += [int(value) for value in generator.integers(0, 1 << source, 120, dtype=f"u{source // 8}")]
-    values += [int(value) >> int(shift) for value, shift in zip(values[-100:], generator.integers(0, source, 100), strict=True)]
+    values += [
+        int(value) >> int(shift) for value, shift in zip(values[-100:], generator.integers(0, source, 100), strict=True)
+    ]
     if source == 64:
         values += [(1 << 53) + 1, (1 << 54) + 3, (1 << 63) + 1025, (1 << 63) + 1024, (1 << 64) - 1024, (1 << 64) - 1025]
     cases = []
@@ -86,7 +105,23 @@ def test_integer_to_float(device: TinyDevice, mode: str, source: int) -> None:
 
 def test_integer_to_integer(device: TinyDevice) -> None:
     generator = np.random.default_rng(3)
-    edges = [0, 1, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 1 << 31, (1 << 31) - 1, (1 << 32) - 1, 1 << 63, (1 << 64) - 1]
+    edges = [
+        0,
+        1,
+        127,
+        128,
+        255,
+        256,
+        32767,
+        32768,
+        65535,
+        65536,
+        1 << 31,
+        (1 << 31) - 1,
+        (1 << 32) - 1,
+        1 << 63,
+        (1 << 64) - 1,
+    ]
     wide = np.array(edges + [int(value) for value in generator.integers(0, 1 << 64, 100, dtype="u8")], dtype="u8")
     for source_bits in (16, 32, 64):
         cases = []
@@ -95,7 +130,9 @@ def test_integer_to_integer(device: TinyDevice) -> None:
                 continue
             for to_sign, to_bits in INTEGERS:
                 for saturate in ("", ".sat"):
-                    low, high = (-(1 << to_bits - 1), (1 << to_bits - 1) - 1) if to_sign == "s" else (0, (1 << to_bits) - 1)
+                    low, high = (
+                        (-(1 << to_bits - 1), (1 << to_bits - 1) - 1) if to_sign == "s" else (0, (1 << to_bits) - 1)
+                    )
 
                     def convert(
                         x: int, bits: int = bits, sign: str = sign, low: int = low, high: int = high, saturate: str = saturate,
@@ -127,7 +164,18 @@ def test_narrowing(device: TinyDevice, mode: str) -> None:
     def halves(form: str) -> str:
         return f" setp.nan.{form} {{p}}, {{d}}, {{d}}; selp.b16 {{d}}, {reference.nan(form)}, {{d}}, {{p}};"
 
-    values = [0x47800000, 0x477FF000, 0x477FEFFF, 0x33000000, 0x33000001, 0x33800000, 0x387FC000, 0x387FE001, 0x3F801000, 0x3F803000]
+    values = [
+        0x47800000,
+        0x477FF000,
+        0x477FEFFF,
+        0x33000000,
+        0x33000001,
+        0x33800000,
+        0x387FC000,
+        0x387FE001,
+        0x3F801000,
+        0x3F803000,
+    ]
     single = np.concatenate([np.array(values, dtype="u4").view("f4"), floats("f32")])
     verify(
         device,
@@ -166,7 +214,9 @@ def test_integral_floats_and_saturation(device: TinyDevice, form: str, out: str)
             return 0
         return min(x, reference.rounded(Fraction(1), form))
 
-    cases = [(Case(f"cvt.{mode}.{form}.{form} {{d}}, {{a}};", out), rounding(mode)) for mode in ("rni", "rzi", "rmi", "rpi")]
+    cases = [
+        (Case(f"cvt.{mode}.{form}.{form} {{d}}, {{a}};", out), rounding(mode)) for mode in ("rni", "rzi", "rmi", "rpi")
+    ]
     verify(device, [*cases, (Case(f"cvt.sat.{form}.{form} {{d}}, {{a}};", out), saturated)], {"a": floats(form)})
 
 
@@ -200,7 +250,8 @@ def test_packing_conversion(device: TinyDevice) -> None:
 
     def convert(a: int, b: int) -> int:
         high, low = (
-            reference.rounded(reference.value_of(x, "f32"), "f16", "rn", reference.is_negative(x, "f32")) for x in (a, b)
+            reference.rounded(reference.value_of(x, "f32"), "f16", "rn", reference.is_negative(x, "f32"))
+            for x in (a, b)
         )
         return high << 16 | low
 

@@ -42,9 +42,15 @@ def test_rounded(device: TinyDevice, form: str, mode: str) -> None:
         device,
         [
             (Case(f"add.{mode}.{form} {{d}}, {{a}}, {{b}};", out), lambda a, b, c: reference.add(a, b, form, mode)),
-            (Case(f"sub.{mode}.{form} {{d}}, {{a}}, {{b}};", out), lambda a, b, c: reference.add(a, b ^ flip, form, mode)),
+            (
+                Case(f"sub.{mode}.{form} {{d}}, {{a}}, {{b}};", out),
+                lambda a, b, c: reference.add(a, b ^ flip, form, mode),
+            ),
             (Case(f"mul.{mode}.{form} {{d}}, {{a}}, {{b}};", out), lambda a, b, c: reference.mul(a, b, form, mode)),
-            (Case(f"fma.{mode}.{form} {{d}}, {{a}}, {{b}}, {{c}};", out), lambda a, b, c: reference.fma(a, b, c, form, mode)),
+            (
+                Case(f"fma.{mode}.{form} {{d}}, {{a}}, {{b}}, {{c}};", out),
+                lambda a, b, c: reference.fma(a, b, c, form, mode),
+            ),
             (Case(f"div.{mode}.{form} {{d}}, {{a}}, {{b}};", out), lambda a, b, c: reference.div(a, b, form, mode)),
             (Case(f"rcp.{mode}.{form} {{d}}, {{a}};", out), lambda a, b, c: reference.div(one, a, form, mode)),
             (Case(f"sqrt.{mode}.{form} {{d}}, {{a}};", out), lambda a, b, c: reference.sqrt(a, form, mode)),
@@ -134,9 +140,15 @@ def test_half_precision(device: TinyDevice, form: str) -> None:
         device,
         [
             (Case(f"add.{form} {{d}}, {{a}}, {{b}};{fix}", "u2"), compare(lambda a, b, c: reference.add(a, b, form))),
-            (Case(f"sub.{form} {{d}}, {{a}}, {{b}};{fix}", "u2"), compare(lambda a, b, c: reference.add(a, b ^ sign, form))),
+            (
+                Case(f"sub.{form} {{d}}, {{a}}, {{b}};{fix}", "u2"),
+                compare(lambda a, b, c: reference.add(a, b ^ sign, form)),
+            ),
             (Case(f"mul.{form} {{d}}, {{a}}, {{b}};{fix}", "u2"), compare(lambda a, b, c: reference.mul(a, b, form))),
-            (Case(f"fma.rn.{form} {{d}}, {{a}}, {{b}}, {{c}};{fix}", "u2"), compare(lambda a, b, c: reference.fma(a, b, c, form))),
+            (
+                Case(f"fma.rn.{form} {{d}}, {{a}}, {{b}}, {{c}};{fix}", "u2"),
+                compare(lambda a, b, c: reference.fma(a, b, c, form)),
+            ),
             (Case(f"neg.{form} {{d}}, {{a}};{fix}", "u2"), compare(lambda a, b, c: a ^ sign)),
         ],
         inputs,
@@ -189,6 +201,9 @@ def test_testp(device: TinyDevice) -> None:
     }
     verify(
         device,
-        [(Case(f"testp.{name}.f32 {{p}}, {{a}}; selp.u32 {{d}}, 1, 0, {{p}};", "u4"), test) for name, test in kinds.items()],
+        [
+            (Case(f"testp.{name}.f32 {{p}}, {{a}}; selp.u32 {{d}}, 1, 0, {{p}};", "u4"), test)
+            for name, test in kinds.items()
+        ],
         {"a": numbers("f32", 4)},
     )

@@ -8,7 +8,24 @@ from jit_tools.device import TinyDevice
 from jit_tools.instructions import Case, verify
 from jit_tools.reference import signed
 
-EDGES = [0, 1, 2, 3, 5, 7, 0x7FFF, 0x8000, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, 0xFFFF_FFFE, 12345, 1 << 63, (1 << 64) - 1]
+EDGES = [
+    0,
+    1,
+    2,
+    3,
+    5,
+    7,
+    0x7FFF,
+    0x8000,
+    0xFFFF,
+    0x7FFF_FFFF,
+    0x8000_0000,
+    0xFFFF_FFFF,
+    0xFFFF_FFFE,
+    12345,
+    1 << 63,
+    (1 << 64) - 1,
+]
 
 
 def operands(bits: int, count: int = 3) -> dict[str, np.ndarray]:
@@ -80,7 +97,10 @@ def test_wide(device: TinyDevice, bits: int, wide: str) -> None:
         [
             (Case(f"mul.wide.s{bits} {{d}}, {{a}}, {{b}};", wide), lambda a, b, c: signed(a, bits) * signed(b, bits)),
             (Case(f"mul.wide.u{bits} {{d}}, {{a}}, {{b}};", wide), lambda a, b, c: a * b),
-            (Case(f"mad.wide.s{bits} {{d}}, {{a}}, {{b}}, {{c}};", wide), lambda a, b, c: signed(a, bits) * signed(b, bits) + c),
+            (
+                Case(f"mad.wide.s{bits} {{d}}, {{a}}, {{b}}, {{c}};", wide),
+                lambda a, b, c: signed(a, bits) * signed(b, bits) + c,
+            ),
             (Case(f"mad.wide.u{bits} {{d}}, {{a}}, {{b}}, {{c}};", wide), lambda a, b, c: a * b + c),
             (Case(f"mul.wide.u{bits} {{d}}, {{a}}, 12;", wide), lambda a, b, c: a * 12),
         ],
@@ -172,8 +192,14 @@ def test_dot_products_and_video(device: TinyDevice) -> None:
             (Case("dp4a.s32.u32 {d}, {a}, {b}, {c};", "u4"), dp4a(True, False)),
             (Case("dp2a.lo.s32.u32 {d}, {a}, {b}, {c};", "u4"), dp2a(0)),
             (Case("dp2a.hi.s32.u32 {d}, {a}, {b}, {c};", "u4"), dp2a(2)),
-            (Case("vabsdiff4.u32.u32.u32.add {d}, {a}, {b}, {c};", "u4"), lambda a, b, c: c + sum(differences(a, b, 8))),
-            (Case("vabsdiff2.u32.u32.u32.add {d}, {a}, {b}, {c};", "u4"), lambda a, b, c: c + sum(differences(a, b, 16))),
+            (
+                Case("vabsdiff4.u32.u32.u32.add {d}, {a}, {b}, {c};", "u4"),
+                lambda a, b, c: c + sum(differences(a, b, 8)),
+            ),
+            (
+                Case("vabsdiff2.u32.u32.u32.add {d}, {a}, {b}, {c};", "u4"),
+                lambda a, b, c: c + sum(differences(a, b, 16)),
+            ),
             (
                 Case("vabsdiff4.u32.u32.u32 {d}, {a}, {b}, {c};", "u4"),
                 lambda a, b, c: sum(value << 8 * index for index, value in enumerate(differences(a, b, 8))),

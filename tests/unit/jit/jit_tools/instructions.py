@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from farlane.backend import jit
+
 from jit_tools import reference
 from jit_tools.device import TinyDevice
 
@@ -40,7 +40,9 @@ def kernel_text(cases: Sequence[Case], operands: dict[str, np.ndarray], uniform:
         register, load, _ = KINDS[array.dtype.str[1:]]
         lines.append(f", .param .{load if uniform else 'u64'} {name}")
     lines.append(")\n{\n.reg .pred %done;\n.reg .b32 %i, %n;\n.reg .b64 %base, %at, %x;")
-    lines.append("ld.param.u64 %base, [out];\nld.param.u32 %n, [n];\nmov.u32 %i, %tid.x;\nsetp.ge.u32 %done, %i, %n;\n@%done bra END;")
+    lines.append(
+        "ld.param.u64 %base, [out];\nld.param.u32 %n, [n];\nmov.u32 %i, %tid.x;\nsetp.ge.u32 %done, %i, %n;\n@%done bra END;"
+    )
     for name, array in operands.items():
         register, load, size = KINDS[array.dtype.str[1:]]
         lines.append(f".reg .{register} %{name};")
@@ -52,9 +54,13 @@ def kernel_text(cases: Sequence[Case], operands: dict[str, np.ndarray], uniform:
     names = {name: f"%{name}" for name in operands}
     for number, case in enumerate(cases):
         register, load, size = KINDS[case.out]
-        lines.append(f"{{\n.reg .{register} %d;\n.reg .pred %p, %q;\n.reg .b32 %t<8>;\n.reg .b64 %w<4>;\n.reg .b16 %h<4>;")
+        lines.append(
+            f"{{\n.reg .{register} %d;\n.reg .pred %p, %q;\n.reg .b32 %t<8>;\n.reg .b64 %w<4>;\n.reg .b16 %h<4>;"
+        )
         lines.append(case.text.format(d="%d", p="%p", q="%q", **names))
-        lines.append(f"mul.wide.u32 %x, %i, 8;\nadd.s64 %at, %base, %x;\nst.global.{load} [%at+{number * 8 * 1024}], %d;\n}}")
+        lines.append(
+            f"mul.wide.u32 %x, %i, 8;\nadd.s64 %at, %base, %x;\nst.global.{load} [%at+{number * 8 * 1024}], %d;\n}}"
+        )
     lines.append("END:\nret;\n}\n")
     return "\n".join(lines)
 
@@ -68,7 +74,9 @@ def calculate(
     assert count <= 1024
     output = device.allocate(len(cases) * 8 * 1024)
     module = device.load(kernel_text(cases, arrays, False))
-    status = device.launch(module, "k", 1, count + (-count) % 32, [output, count, *(device.upload(array) for array in arrays.values())])
+    status = device.launch(
+        module, "k", 1, count + (-count) % 32, [output, count, *(device.upload(array) for array in arrays.values())]
+    )
     assert status == jit.STATUS_DONE, (status, device.fault.kind, device.fault.line)
     varying = [fetch(device, output, number, case.out, count) for number, case in enumerate(cases)]
     module = device.load(kernel_text(cases, arrays, True))
@@ -99,7 +107,10 @@ def verify(device: TinyDevice, expected: Sequence[tuple[Case, Any]], operands: d
         for label, result in (("lanes", varying[number]), ("uniform", uniform[number])):
             got = [int(value) for value in result.view(f"u{size}")]
             for index, (have, need) in enumerate(zip(got, want, strict=False)):
-                if case.out in NAN and reference.kind_of(have, NAN[case.out]) == reference.kind_of(need, NAN[case.out]) == "nan":
+                if (
+                    case.out in NAN
+                    and reference.kind_of(have, NAN[case.out]) == reference.kind_of(need, NAN[case.out]) == "nan"
+                ):
                     continue
                 inputs = [hex(scalar(array, index)) for array in arrays]
                 assert have == need, f"{label}: {case.text} of {inputs}: got {have:#x}, expected {need:#x}"

@@ -111,7 +111,7 @@ def fma(x: int, y: int, z: int, form: str, mode: str = "rn") -> int:
         return z
     product, addend = value_of(x, form) * value_of(y, form), value_of(z, form)
     if product == 0 and addend == 0:
-        minus = negative and is_negative(z, form) or (negative != is_negative(z, form) and mode == "rm")
+        minus = (negative and is_negative(z, form)) or (negative != is_negative(z, form) and mode == "rm")
     else:
         minus = mode == "rm"
     return rounded(product + addend, form, mode, minus)
