@@ -38,7 +38,10 @@ def emit(e: FunctionEmitter, instruction: Instruction) -> None:
     handler = HANDLERS.get(instruction.base)
     if handler is None:
         raise e.fail(f"unsupported instruction {instruction.text}")
-    handler(e, instruction)
+    try:
+        handler(e, instruction)
+    except IndexError:
+        raise e.fail(f"too few operands or modifiers in {instruction.text}") from None
 
 
 __all__ = [

@@ -97,7 +97,8 @@ def effective(e: FunctionEmitter, operand: Any, space: str) -> tuple[str, Val]:
         named = symbol_space(e, operand.base.name)
         if not named:
             raise e.fail(f"unknown symbol '{operand.base.name}'")
-        return named, b.bin("add", symbol_address(e, operand.base), integer(operand.offset, "i64"))
+        address = b.bin("add", symbol_address(e, operand.base), integer(operand.offset, "i64"))
+        return named, b.bin("and", address, integer(0xFFFF_FFFF, "i64")) if named in ("shared", "local") else address
     if operand.base is None:
         return space, integer(operand.offset, "i64")
     register = operand.base

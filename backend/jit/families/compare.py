@@ -57,7 +57,7 @@ def _compare(e: FunctionEmitter, i: Instruction, operation: str, name: str, x: V
         return b.icmp(_UNSIGNED[operation], x, y)
     if operation in ("eq", "ne"):
         return b.icmp(operation, x, y)
-    if operation not in ("lt", "le", "gt", "ge"):
+    if operation not in ("lt", "le", "gt", "ge") or name.startswith("b"):
         raise e.fail(f"unsupported {i.text}")
     return b.icmp(("s" if name in SIGNED else "u") + operation, x, y)
 

@@ -44,7 +44,7 @@ def test_integers(device: TinyDevice, bits: int) -> None:
 
 @pytest.mark.parametrize("form", ["f16", "f32", "f64"])
 def test_floats(device: TinyDevice, form: str) -> None:
-    bits, fraction = reference.FORMATS[form]
+    bits, _ = reference.FORMATS[form]
     one = reference.rounded(reference.Fraction(1), form)
     edges = [
         0,

@@ -92,7 +92,11 @@ def test_random_control_flow(device: TinyDevice, seed: int) -> None:
         B{index}: mad.lo.u32 %r1, %r1, {multiplier}, {index + 1}; add.u32 %r2, %r2, 1; add.u32 %r7, %r2, %r1;
         setp.gt.u32 %p0, %r2, 60; @%p0 bra END; rem.u32 %r3, {register}, {modulus}; setp.lt.u32 %p1, %r3, {limit}; @%p1 bra B{yes};
         {"bra B" + str(no) + ";" if no != index + 1 else ""}""")
-    body = "mov.u32 %r1, %r0; mov.u32 %r2, 0; " + "".join(lines) + "\nEND: xor.b32 %r4, %r1, %r2; add.u32 %r4, %r4, %r7; st.global.u32 [%rd0], %r4; ret;"
+    body = (
+        "mov.u32 %r1, %r0; mov.u32 %r2, 0; "
+        + "".join(lines)
+        + "\nEND: xor.b32 %r4, %r1, %r2; add.u32 %r4, %r4, %r7; st.global.u32 [%rd0], %r4; ret;"
+    )
 
     def thread(t: int) -> int:
         state, steps, at, last = t, 0, 0, 0

@@ -112,7 +112,12 @@ def test_parted_lanes(device: TinyDevice) -> None:
     """
     rows = run(device, body, 4)
     for lane in range(32):
-        assert list(rows[lane]) == [0x55555555 if lane % 2 == 0 else 0xAAAAAAAA, 6 if lane % 2 == 0 else 3, 0xFFFFFFFF, 0x1FF]
+        assert list(rows[lane]) == [
+            0x55555555 if lane % 2 == 0 else 0xAAAAAAAA,
+            6 if lane % 2 == 0 else 3,
+            0xFFFFFFFF,
+            0x1FF,
+        ]
 
 
 def test_inclusive_scan(device: TinyDevice) -> None:

@@ -1,0 +1,129 @@
+"""The disk cache and the interface's structures."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from farlane.backend import jit
+from farlane.backend.jit import arenas, cache, support
+from jit_tools.device import TinyDevice
+from jit_tools.instructions import HEADER
+
+TEXT = (
+    HEADER
+    + """
+.visible .entry k(.param .u64 out) { .reg .b32 %r<3>; .reg .b64 %rd<4>; mov.u32 %r1, %tid.x; ld.param.u64 %rd1, [out]; mul.wide.u32 %rd2, %r1, 4;
+add.s64 %rd1, %rd1, %rd2; add.u32 %r1, %r1, NUMBER; st.global.u32 [%rd1], %r1; ret; }
+"""
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FARLANE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit, "_compiled", {})
+    return tmp_path / "jit"
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_compiled", {})
+
+
+def launch(device: TinyDevice, number: int, block: int = 32) -> str:
+    module = device.load(TEXT.replace("NUMBER", str(number)))
+    out = device.allocate(4 * block)
+    assert device.launch(module, "k", 1, block, [out], options=jit.Options()) == 0
+    assert np.array_equal(device.download(out, "u4", block), np.arange(block) + number)
+    return device.kernel.info.cached
+
+
+def test_second_process_finds_the_kernel(device: TinyDevice, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert launch(device, 1) == "no"
+    assert len(list(folder.iterdir())) == 1
+    assert folder.stat().st_mode & 0o777 == 0o700
+    first = device.kernel
+    launch(device, 1)
+    assert device.kernel is first
+    forget(monkeypatch)
+    assert launch(device, 1) == "disk"
+    assert launch(device, 1, 64) == "no"
+    assert launch(device, 2) == "no"
+
+
+def test_damaged_entries_are_recompiled(device: TinyDevice, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch(device, 3)
+    (entry,) = folder.iterdir()
+    good = entry.read_bytes()
+    for bad in (
+        b"",
+        good[:20],
+        good[:-1],
+        good[:60] + b"\xff" + good[61:],
+        good[:-5] + bytes([good[-5] ^ 1]) + good[-4:],
+        good + b"x",
+    ):
+        entry.write_bytes(bad)
+        forget(monkeypatch)
+        assert launch(device, 3) == "no"
+        forget(monkeypatch)
+        assert launch(device, 3) == "disk"
+
+
+def test_an_unusable_folder_is_no_error(device: TinyDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FARLANE_CACHE_DIR", str(tmp_path / "file"))
+    forget(monkeypatch)
+    assert launch(device, 4) == "no"
+
+
+def test_pruning_removes_the_oldest(tmp_path: Path) -> None:
+    import os
+
+    for index in range(6):
+        path = tmp_path / str(index)
+        path.write_bytes(bytes(100))
+        os.utime(path, (index, index))
+    cache.prune(tmp_path, 250)
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["4", "5"]
+
+
+def test_layouts_agree() -> None:
+    """ctypes structures, IR structure types and the offsets that the emitters write."""
+    runtime = (Path(jit.__file__).parent / "runtime.ll").read_text()
+    sizes = {"ptr": 8, "i64": 8, "i32": 4, "[3 x i32]": 12}
+
+    def offsets(name: str) -> list[int]:
+        fields = re.search(rf"%{name} = type {{ (.*) }}", runtime)
+        assert fields is not None
+        result, at = [], 0
+        for field in re.findall(r"\[3 x i32\]|ptr|i64|i32", fields.group(1)):
+            align = min(sizes[field], 8) if field != "[3 x i32]" else 4
+            at = (at + align - 1) & -align
+            result.append(at)
+            at += sizes[field]
+        return result
+
+    def ctypes_offsets(structure: type[ctypes.Structure]) -> list[int]:
+        return [getattr(structure, field[0]).offset for field in structure._fields_]
+
+    assert offsets("Launch") == ctypes_offsets(jit.Launch)
+    assert offsets("Fault") == ctypes_offsets(jit.Fault)
+    worker = ctypes_offsets(jit.abi.WorkerState)
+    assert offsets("Worker")[: len(worker)] == worker
+    assert tuple(offsets("Warp")) == support.WARP_OFFSETS
+    assert offsets("Warp")[-1] + 4 == arenas.WARP_BYTES
+    assert arenas.BARRIER_BYTES == 16 * 24
+    assert (
+        jit.Launch.parameters.offset, jit.Launch.variables.offset, jit.Launch.abort.offset,
+    ) == (support.LAUNCH_PARAMETERS, support.LAUNCH_VARIABLES, support.LAUNCH_ABORT)  # fmt: skip
+    state = jit.abi.WorkerState
+    assert (
+        state.shared.offset, state.shared_size.offset, state.local_size.offset, state.latches.offset,
+    ) == (support.WORKER_SHARED, support.WORKER_SHARED_SIZE, support.WORKER_LOCAL_SIZE, support.WORKER_LATCHES)  # fmt: skip
+    for window, number in ((jit.abi.SHARED_WINDOW, 256), (jit.abi.LOCAL_WINDOW, 257), (jit.abi.PARAMETER_WINDOW, 258)):
+        assert window >> 32 == number
+        assert f"i64 {number}, label" in runtime
