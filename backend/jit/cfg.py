@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farlane.backend.jit.abi import PtxError
-from farlane.backend.jit.model import Body, Instruction
+from farlane.backend.jit.model import Body, Instruction, extends
 
 EXIT = -1
 _ENDS = {"bra", "brx", "ret", "exit", "trap"}
@@ -109,6 +109,7 @@ def _split(body: Body) -> list[Block]:
             starts.add(index + 1)
         if instruction.guard is not None and instruction.base != "bra":
             starts.update((index, index + 1))
+    starts |= _extension_starts(code, starts)
     boundaries = sorted(start for start in starts if start < len(code))
     # An empty block at the end catches labels there and running off the end (= ret).
     number = {start: position + 1 for position, start in enumerate(boundaries)}
@@ -140,6 +141,22 @@ def _split(body: Body) -> list[Block]:
         _finish(block, last, following, body, at)
     blocks.append(Block(leaves="ret", targets=[EXIT], line=code[-1].line if code else 0))
     return blocks + extra
+
+
+EFFECTS = {"st", "red", "atom", "call", "bar", "barrier", "nanosleep", "cp"}
+
+
+def _extension_starts(code: list[Instruction], starts: set[int]) -> set[int]:
+    """Where an address extension follows a side effect: affine.py may run a block again from its start, up to such an extension."""
+    found = set()
+    dirty = False
+    for index, instruction in enumerate(code):
+        dirty = dirty and index not in starts
+        if dirty and extends(instruction):
+            found.add(index)
+            dirty = False
+        dirty = dirty or instruction.base in EFFECTS
+    return found
 
 
 def _finish(block: Block, last: Instruction, following: int, body: Body, at: Any) -> None:

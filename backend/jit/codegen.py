@@ -19,8 +19,9 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import families
+from farlane.backend.jit import families, liveness, strides
 from farlane.backend.jit.abi import UnsupportedError
+from farlane.backend.jit.affine import Affine, materialise, operand, rows
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.divergence import Divergence
 from farlane.backend.jit.ir import LANES, Builder, Val, floating, integer
@@ -97,6 +98,10 @@ class FunctionEmitter:
         kind = REGISTER_LLVM[value.type]
         if value.definition is None:
             return self._zero(kind)
+        affine = self.affine(value)
+        if affine is not None:
+            result = self.local[value] = materialise(self, affine)
+            return result
         if value.exported and self._outside(value):
             result = self.body.load(kind, True, self.export_slot(value))
         else:
@@ -125,6 +130,79 @@ class FunctionEmitter:
             self.body.store(shaped, self.value_slot(value))
         if value.exported:
             self._export(value, result)
+
+    # Affine values (full version only) -------------------------------------------------------------------------------
+    def affine(self, value: Value) -> Affine | None:
+        """The value in affine form, if it has one here."""
+        if self.mask is not None or not self.is_affine(value) or (value.exported and self._outside(value)):
+            return None
+        known = self.forms.get(value)
+        if known is None:
+            known = self.forms[value] = self._load_form(value)
+        return known
+
+    def is_affine(self, value: Value) -> bool:
+        return self.dual and value.varying and value.stride is not None
+
+    def _form_slots(self, value: Value) -> tuple[str, str | None]:
+        kind = REGISTER_LLVM[value.type]
+        base = self.slot(f"%base{value.number}", kind, False)
+        return base, self.slot(f"%step{value.number}", kind, False) if rows(self) > 1 else None
+
+    def _load_form(self, value: Value) -> Affine:
+        base, step = self._form_slots(value)
+        kind = REGISTER_LLVM[value.type]
+        assert value.stride is not None
+        first = self.body.load(kind, False, base)
+        return Affine(first, value.stride, self.body.load(kind, False, step) if step else None)
+
+    def define_affine(self, value: Value, form: Affine) -> None:
+        self.forms[value] = form
+        if value.crosses:
+            self._store_form(value, form)
+        if value.exported:
+            self._export(value, materialise(self, form))
+
+    def _store_form(self, value: Value, form: Affine) -> None:
+        base, step = self._form_slots(value)
+        self.body.store(form.base, base)
+        if step:
+            self.body.store(form.step or integer(0, form.type), step)
+
+    def leave_full(self, condition: Val) -> None:
+        """Goes on in the masked version, from the start of this block, when an affine form does not hold."""
+        b = self.body
+        stay = b.new_label("holds")
+        self.leaves_full = True
+        b.branch_if(condition, f"leave{self.block}", stay, unlikely=True)
+        b.block(stay)
+
+    def _leave_block(self, index: int) -> None:
+        if not self.leaves_full:
+            return
+        b = self.body
+        b.block(f"leave{index}")
+        b.store(integer(1, "i1"), self.slot("%plain", "i1", False))
+        self._to_vectors(self.live_in[index])
+        b.store(ALL, self.pending(index))
+        b.branch(f"m{index}.test")
+
+    def _to_vectors(self, values: list[Value]) -> None:
+        """The masked version reads these values as vectors."""
+        for value in values:
+            self.body.store(materialise(self, self._load_form(value)), self.value_slot(value))
+
+    def _to_forms(self, values: list[Value]) -> None:
+        """The way back: all lanes are here, so the first lanes of two rows tell base and step."""
+        b = self.body
+        for value in values:
+            vector = b.load(REGISTER_LLVM[value.type], True, self.value_slot(value))
+            first = b.lane(vector, 0)
+            assert value.stride is not None
+            step = None
+            if rows(self) > 1:
+                step = b.bin("sub", b.lane(vector, LANES // rows(self)), first)
+            self._store_form(value, Affine(first, value.stride, step))
 
     def _export(self, value: Value, result: Val) -> None:
         slot = self.export_slot(value)
@@ -165,12 +243,7 @@ class FunctionEmitter:
 
     def constant(self, operand: Any, depth: int = 8) -> int | None:
         """The operand's value when it is known now (through moves of constants)."""
-        while depth and isinstance(operand, Value) and isinstance(operand.definition, Instruction):
-            definition = operand.definition
-            if definition.base != "mov" or len(definition.sources) != 1 or len(definition.destinations) != 1:
-                return None
-            operand, depth = definition.sources[0], depth - 1
-        return operand.value if isinstance(operand, Immediate) and operand.kind == "i" else None
+        return strides.constant(operand, depth)
 
     def once(self, key: str, make: Callable[[Builder], Val]) -> Val:
         """A value computed at the function's entry, at most once."""
@@ -188,8 +261,11 @@ class FunctionEmitter:
         blocks = self.graph.blocks
         live = self.once("live", self._live)
         if self.dual:
+            self.live_in, self.live_out = liveness.compute(self.graph, self.is_affine)
             for index, block in enumerate(blocks):
+                self.leaves_full = False
                 self._full(index, block)
+                self._leave_block(index)
         for index, block in enumerate(blocks):
             self._masked(index, block)
         self._end(len(blocks))
@@ -272,6 +348,7 @@ class FunctionEmitter:
                 self._full_jump(target)
             self.local = saved
             b.block(labels[3])
+            self._to_vectors(self.live_out[index])
             self.part([(yes, bits), (no, b.invert(bits))])
             first = min(target for target in block.targets if target != EXIT)
             if first <= index:
@@ -291,6 +368,7 @@ class FunctionEmitter:
     def _full_switch(self, index: int, block: Block) -> None:
         selector = self.read(block.condition, "i32")
         if selector.vec:
+            self._to_vectors(self.live_out[index])
             self.part(self._cases(block, selector))
             first = min(target for target in block.targets if target != EXIT)
             self.body.branch(f"m{first}.test")
@@ -308,8 +386,12 @@ class FunctionEmitter:
         b.block(run)
         b.store(integer(0, "i32"), slot)
         if self.dual and (len(block.predecessors) > 1 or index in self.graph.loops):
-            inside = b.new_label("part")
-            b.branch_if(b.icmp("eq", bits, ALL), f"f{index}", inside)
+            inside, whole = b.new_label("part"), b.new_label("whole")
+            plain = b.load("i1", False, self.slot("%plain", "i1", False))
+            b.branch_if(b.bin("and", b.icmp("eq", bits, ALL), b.invert(plain)), whole, inside)
+            b.block(whole)
+            self._to_forms(self.live_in[index])
+            b.branch(f"f{index}")
             b.block(inside)
         self.mask, self.mask_bits = b.mask(bits), bits
         self._code(block)
@@ -358,7 +440,7 @@ class FunctionEmitter:
         families.poll(self)
 
     def _code(self, block: Block) -> None:
-        self.local = {}
+        self.local, self.forms = {}, {}
         for phi in block.phis:
             if phi.value.exported:
                 self._export(phi.value, self.value(phi.value))
@@ -424,14 +506,17 @@ class FunctionEmitter:
     def _copies(self, edges: list[tuple[int, Val | None]]) -> None:
         """Phi assignments of some edges: all sources are read before any phi is written."""
         b = self.body
-        moves: list[tuple[Phi, Val, Val | None]] = []
-        for target, bits in edges:
-            for phi in self.graph.blocks[target].phis:
-                moves.append((phi, self.value(phi.operands[self.block]), bits))
+        moves: list[tuple[Phi, Value, Val | None]] = [
+            (phi, phi.operands[self.block], bits) for target, bits in edges for phi in self.graph.blocks[target].phis
+        ]
         masks: dict[str, Val] = {}
         shaped: list[tuple[str, Val]] = []
-        for phi, source, bits in moves:
-            slot = self.value_slot(phi.value)
+        forms: list[tuple[Value, Affine]] = []
+        for phi, value, bits in moves:
+            if bits is None and self.is_affine(phi.value):
+                forms.append((phi.value, operand(self, value, REGISTER_LLVM[value.type])))
+                continue
+            slot, source = self.value_slot(phi.value), self.value(value)
             if phi.value.varying:
                 source = b.splat(source)
                 if bits is not None:
@@ -440,3 +525,5 @@ class FunctionEmitter:
             shaped.append((slot, source))
         for slot, source in shaped:
             b.store(source, slot)
+        for value, form in forms:
+            self._store_form(value, form)

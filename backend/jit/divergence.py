@@ -9,7 +9,7 @@ between two sets of rules:
 - conservative: the order does not guarantee that, or lanes part round a barrier. Only values computed from constants, parameters
   and launch-wide special registers are uniform; every value that crosses blocks is kept per lane.
 
-Extending to affine values: `Value.varying` becomes a lattice; the emitter asks only for scalar or vector form.
+Between uniform and varying lie the affine values of strides.py (ordinary rules only).
 Source: facts page "Divergence"; Rosemann, Moll, Hack, "An Abstract Interpretation for SPMD Divergence on Reducible CFGs".
 """
 
@@ -18,8 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from farlane.backend.jit.cfg import EXIT, Graph
-from farlane.backend.jit.model import Address, Instruction, Special, Symbol, registers_of
+from farlane.backend.jit import strides
+from farlane.backend.jit.cfg import EFFECTS, EXIT, Graph
+from farlane.backend.jit.model import Address, Instruction, Special, Symbol, extends, registers_of
+from farlane.backend.jit.specials import varying_axes
 from farlane.backend.jit.ssa import Phi, Value
 
 LANE_SPECIALS = {"laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"}
@@ -40,30 +42,35 @@ class Divergence:
     parted: set[int] = field(default_factory=set)  # blocks where some lanes may wait elsewhere
 
 
-def analyse(graph: Graph, values: list[Value], varying_axes: set[str], entry: bool, parameters: set[str]) -> Divergence:
+def analyse(
+    graph: Graph, values: list[Value], block: tuple[int, int, int], entry: bool, parameters: set[str]
+) -> Divergence:
     """Sets `varying`, `crosses`, `used` and `exported` of every value.
 
     Args:
-        varying_axes: the axes of %tid that differ within a warp, out of {"x", "y", "z"}.
+        block: the block's shape, which decides what %tid is.
         entry: whether it is a kernel; a device function's arguments are varying.
         parameters: the kernel's parameters; other .param variables hold what calls return.
     """
-    analysis = _Analysis(graph, values, varying_axes, entry, parameters)
+    analysis = _Analysis(graph, values, block, entry, parameters)
     return analysis.run()
 
 
 def conservative(
-    graph: Graph, values: list[Value], varying_axes: set[str], entry: bool, parameters: set[str]
+    graph: Graph, values: list[Value], block: tuple[int, int, int], entry: bool, parameters: set[str]
 ) -> Divergence:
     """The same under the conservative rules, whatever the graph."""
-    analysis = _Analysis(graph, values, varying_axes, entry, parameters)
+    analysis = _Analysis(graph, values, block, entry, parameters)
     analysis.result.conservative = True
     return analysis.run()
 
 
 class _Analysis:
-    def __init__(self, graph: Graph, values: list[Value], axes: set[str], entry: bool, parameters: set[str]) -> None:
-        self.graph, self.values, self.axes, self.entry = graph, values, axes, entry
+    def __init__(
+        self, graph: Graph, values: list[Value], block: tuple[int, int, int], entry: bool, parameters: set[str]
+    ) -> None:
+        self.graph, self.values, self.block, self.entry = graph, values, block, entry
+        self.axes = varying_axes(block)
         self.parameters = parameters if entry else set()
         self.result = Divergence()
         self.joins: set[int] = set()
@@ -85,24 +92,14 @@ class _Analysis:
         changed = False
         for index, block in enumerate(self.graph.blocks):
             for phi in block.phis:
-                if not phi.value.varying and (
-                    index in self.joins
-                    or any(self._reads_varying(value, source) for source, value in phi.operands.items())
-                ):
-                    phi.value.varying = changed = True
+                changed |= self._raise(phi.value, self._phi_class(index, phi))
+            dirty = False
             for instruction in block.instructions:
-                if any(value is not None and not value.varying for value in instruction.destinations) and (
-                    self.depends_on_lane(instruction)
-                    or any(
-                        self._reads_varying(value, index)
-                        for source in instruction.sources
-                        for value in registers_of(source)
-                    )
-                ):
-                    for value in instruction.destinations:
-                        if value is not None:
-                            value.varying = True
-                    changed = True
+                found = self._class(index, instruction, dirty)
+                for value in instruction.destinations:
+                    if value is not None:
+                        changed |= self._raise(value, found)
+                dirty = dirty or instruction.base in EFFECTS
             if index not in self.result.branches and any(
                 self._reads_varying(value, index) for value in registers_of(block.condition)
             ):
@@ -111,9 +108,62 @@ class _Analysis:
                 changed = True
         return changed and not self.result.conservative
 
-    def _reads_varying(self, value: Value, block: int) -> bool:
-        if value.varying:
+    @staticmethod
+    def _raise(value: Value, found: int | None) -> bool:
+        """Moves a value up the lattice uniform < affine < varying; returns whether it moved."""
+        if not value.visited:
+            value.visited = True
+            value.varying, value.stride = found != strides.UNIFORM, None if found == strides.UNIFORM else found
             return True
+        if value.varying and value.stride is None:
+            return False
+        if found == strides.UNIFORM or (value.varying and found == value.stride):
+            return False
+        value.stride = None if value.varying else found
+        value.varying = True
+        return True
+
+    def _value_class(self, value: Value, block: int) -> int | None:
+        if not self._reads_varying(value, block):
+            return strides.UNIFORM
+        return value.stride if value.varying and not self._left_loop(value, block) else None
+
+    def _operand_class(self, operand: Any, block: int) -> int | None:
+        if isinstance(operand, Value):
+            return self._value_class(operand, block)
+        if isinstance(operand, Special):
+            if not self.entry:
+                return None if operand.name.split(".")[0] in LANE_SPECIALS | {"tid"} else strides.UNIFORM
+            return strides.special_stride(operand.name, self.block)
+        varying = any(self._reads_varying(value, block) for value in registers_of(operand))
+        return None if varying else strides.UNIFORM
+
+    def _class(self, index: int, instruction: Instruction, dirty: bool) -> int | None:
+        """The class of an instruction's results."""
+        if self.depends_on_lane(instruction) and instruction.base in _VARYING_OPERATIONS | {"ld", "ldu"}:
+            return None
+        classes = [self._operand_class(operand, index) for operand in instruction.sources]
+        if all(item == strides.UNIFORM for item in classes):
+            return strides.UNIFORM
+        if dirty and extends(instruction):
+            return None
+        return strides.transfer(instruction, classes)
+
+    def _phi_class(self, index: int, phi: Phi) -> int | None:
+        known = [(source, value) for source, value in phi.operands.items() if value.visited or value.definition is None]
+        classes = [self._value_class(value, source) for source, value in known]
+        if index in self.joins or None in classes:
+            return None
+        if all(item == strides.UNIFORM for item in classes):
+            return strides.UNIFORM
+        found = {0 if item == strides.UNIFORM else item for item in classes}
+        return found.pop() if len(found) == 1 else None
+
+    def _reads_varying(self, value: Value, block: int) -> bool:
+        return value.varying or self._left_loop(value, block)
+
+    def _left_loop(self, value: Value, block: int) -> bool:
+        """Whether `block` lies outside of a loop that lanes leave at different iterations and that defines the value."""
         return any(
             value.block in self.graph.loops[header] and block not in self.graph.loops[header]
             for header in self.result.loops
@@ -125,7 +175,7 @@ class _Analysis:
         if base in _VARYING_OPERATIONS:
             return True
         if base in ("ld", "ldu"):
-            if "param" in modifiers:
+            if "param" in modifiers and instruction.sources:
                 operand = instruction.sources[0]
                 base = operand.base if isinstance(operand, Address) else operand
                 return isinstance(base, Symbol) and base.name not in self.parameters
@@ -179,7 +229,7 @@ class _Analysis:
     # Conservative rules ------------------------------------------------------------------------------------------
     def _conservative(self) -> None:
         for value in self.values:
-            value.varying = True
+            value.varying, value.stride = True, None
         for block in self.graph.blocks:
             for instruction in block.instructions:
                 if self._invariant(instruction):

@@ -22,7 +22,6 @@ from farlane.backend.jit.ir import LANES, Val, integer
 from farlane.backend.jit.model import Body, Instruction, Symbol
 from farlane.backend.jit.module import Function, Module
 from farlane.backend.jit.parser import body_of
-from farlane.backend.jit.specials import varying_axes
 
 MAX_STATIC_SHARED = 227 << 10
 DUAL_BLOCKS, DUAL_BRANCHES = 100, 40
@@ -179,10 +178,9 @@ class KernelContext:
             entry = name == self.name
             graph = cfg.build(body)
             values = ssa.build(graph)
-            axes = varying_axes(self.block)
-            parting = divergence.analyse(graph, values, axes, entry, set(self.parameter_offsets))
+            parting = divergence.analyse(graph, values, self.block, entry, set(self.parameter_offsets))
             if parting.conservative is False and not entry and self._barriers(body):
-                parting = divergence.conservative(graph, values, axes, entry, set(self.parameter_offsets))
+                parting = divergence.conservative(graph, values, self.block, entry, set(self.parameter_offsets))
             self.stack_estimate = max(self.stack_estimate, (64 << 10) + 512 * len(values))
             self.registers = max(self.registers, len(values) // 8)
             emitter = FunctionEmitter(self, name, graph, parting, body.storage, entry)

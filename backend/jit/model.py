@@ -110,6 +110,19 @@ class Body:
     registers: int = 0  # declared registers that are used
 
 
+def extends(instruction: Instruction) -> bool:
+    """Whether the instruction widens a 32-bit integer to 64 bits."""
+    modifiers = instruction.modifiers
+    if instruction.base in ("mul", "mad"):
+        return "wide" in modifiers and modifiers[-1] in ("s32", "u32")
+    return (
+        instruction.base == "cvt"
+        and len(modifiers) == 2
+        and modifiers[0] in ("u64", "s64")
+        and modifiers[1] in ("u32", "s32")
+    )
+
+
 def registers_of(operand: Any) -> list[Any]:
     """The Registers (or SSA Values) that an operand reads."""
     if isinstance(operand, Address):

@@ -23,6 +23,8 @@ class Value:
     block: int
     definition: Instruction | Phi | None
     varying: bool = False
+    stride: int | None = None  # of a varying value that is affine (strides.py)
+    visited: bool = False
     # Blocks (or predecessors' ends, for phis) outside the defining block that read it.
     crosses: bool = False
     used: bool = False

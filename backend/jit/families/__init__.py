@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from farlane.backend.jit import affine
 from farlane.backend.jit.families import (
     atomics,
     bitwise,
@@ -35,6 +36,11 @@ FAMILIES = (atomics, bitwise, calls, compare, control, convert, floating, intege
 
 def emit(e: FunctionEmitter, instruction: Instruction) -> None:
     """Appends one instruction's IR."""
+    if len(instruction.destinations) == 1 and e.mask is None:
+        value = instruction.destinations[0]
+        if value is not None and e.is_affine(value):
+            e.define_affine(value, affine.compute(e, instruction))
+            return
     handler = HANDLERS.get(instruction.base)
     if handler is None:
         raise e.fail(f"unsupported instruction {instruction.text}")
