@@ -8,6 +8,7 @@ Locking: one lock around the set of calls.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -122,9 +123,10 @@ class Edge:
                     call.look()
 
     def _request(self) -> None:
-        """Asks for the next call; its own completion queue is the tag."""
+        """Asks for the next call; its own completion queue is the tag. While the server stops, none is to be had."""
         queue = cygrpc.CompletionQueue()
-        self._server.request_call(queue, self._queue, queue)
+        with contextlib.suppress(ValueError):  # what grpcio raises then, and only then: stopping races with asking
+            self._server.request_call(queue, self._queue, queue)
 
     def _take(self, call: Call) -> None:
         thread = threading.Thread(target=self._serve, args=(call,), name="farlane-call", daemon=True)
