@@ -13,6 +13,7 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
+
 from farlane.backend.jit.abi import Options
 
 _lock = threading.Lock()

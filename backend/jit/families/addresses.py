@@ -15,10 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import support
+from farlane.backend.jit import affine, support
 from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from farlane.backend.jit.ir import BITS, LANE_INDEX, Builder, Val, integer
 from farlane.backend.jit.model import Address, Instruction, Symbol
+from farlane.backend.jit.ssa import Value
+from farlane.backend.jit.strides import row_length
 from farlane.backend.jit.types import REGISTER_LLVM
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ class Place:
     """A checked host location."""
 
     base: str  # pointer, or "null"
-    index: Val  # byte offset from base
+    index: Val  # byte offset from base; a scalar (the first lane's) when `form` is set
+    form: affine.Affine | None = None
 
 
 def space_of(i: Instruction) -> str:
@@ -115,8 +118,11 @@ def effective(e: FunctionEmitter, operand: Any, space: str) -> tuple[str, Val]:
 
 def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool) -> Place:
     """Checks the access of `size` bytes (a power of two) for the active lanes and says where it is."""
-    space, address = effective(e, operand, space)
     shape = size.bit_length() - 1 | (256 if write else 0)
+    form = _form(e, operand, space, size)
+    if form is not None:
+        return _affine_place(e, form, space, shape)
+    space, address = effective(e, operand, space)
     b = e.body
     if space in ("global", "const"):
         _check_pages(e, address, shape)
@@ -133,6 +139,65 @@ def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool) 
         _check_bounds(e, address, integer(e.kernel.parameter_bytes, "i64"), PARAMETER_WINDOW, shape)
         return Place(support.parameters(e), address)
     return _generic(e, address, shape)
+
+
+def _form(e: FunctionEmitter, operand: Any, space: str, size: int) -> affine.Affine | None:
+    """The address as an affine value of 64 bits, where it is one and every lane is as aligned as the first."""
+    if (
+        not isinstance(operand, Address)
+        or not isinstance(operand.base, Value)
+        or space not in ("global", "const", "shared")
+    ):
+        return None
+    value = e.affine(operand.base)
+    if value is None or value.stride % size:
+        return None
+    b = e.body
+    if value.type == "i32":
+        # A lane that wraps lies outside of shared memory either way.
+        base = b.cast("zext", b.bin("add", value.base, integer(operand.offset, "i32")), "i64")
+        step = None if value.step is None else b.cast("sext", value.step, "i64")
+        return affine.Affine(base, value.stride, step)
+    base = b.bin("add", value.base, integer(operand.offset, "i64"))
+    if space == "shared":
+        base = b.bin("and", base, integer(0xFFFF_FFFF, "i64"))
+    return affine.Affine(base, value.stride, value.step)
+
+
+def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: int) -> Place:
+    """Checks the corners of every row: what lies between them is in the same run of pages, or in the same array."""
+    b = e.body
+    across = integer(form.stride * (row_length(e.kernel.block) - 1), "i64")
+    firsts = affine.row_bases(e, form) if form.step is not None else [form.base]
+    corners = [*firsts, *(b.bin("add", first, across) for first in firsts)] if form.stride else firsts
+    latch, limit = "", support.shared_size(e)
+    if space == "shared":
+        bad = _corners_bad(e, corners, b.bin("lshr", limit, integer(shape & 255, "i64")), shape)
+    else:
+        latch = support.latch(e, e.kernel.site())
+        low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
+        bad = _corners_bad(e, [b.bin("sub", corner, low) for corner in corners], count, shape)
+    miss, hit = b.new_label("miss"), b.new_label("hit")
+    b.branch_if(bad, miss, hit, unlikely=True)
+    b.block(miss)
+    addresses = affine.materialise(e, form)
+    if space == "shared":
+        tail = f"{limit}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line}"
+        b.line(f"call void @farlane_out_of_bounds(ptr %warp, {addresses}, i32 -1, {tail})")
+    else:
+        b.line(f"call void @farlane_miss(ptr %warp, {addresses}, i32 -1, ptr {latch}, i32 {shape}, i32 {e.line})")
+    b.branch(hit)
+    b.block(hit)
+    return Place(support.shared_base(e) if space == "shared" else "null", form.base, form)
+
+
+def _corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) -> Val:
+    """Whether an offset is misaligned or not below `count` elements."""
+    b = e.body
+    bad = b.icmp("uge", _rotate(e, offsets[0], shape), count)
+    for offset in offsets[1:]:
+        bad = b.bin("or", bad, b.icmp("uge", _rotate(e, offset, shape), count))
+    return bad
 
 
 def _lane_bases(e: FunctionEmitter) -> Val:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from farlane.backend.jit import affine
 from farlane.backend.jit.families import addresses
 from farlane.backend.jit.families.base import check, handles, write
 from farlane.backend.jit.ir import BITS, LANES, Val, integer
@@ -50,6 +51,8 @@ def atomic(e: FunctionEmitter, i: Instruction) -> None:
     carrier = "i32" if kind.startswith("<") else integer_of(kind)
     b = e.body
     place = addresses.place(e, i.sources[0], addresses.space_of(i), BITS[carrier] // 8, True)
+    if place.form is not None:
+        place = addresses.Place(place.base, affine.materialise(e, place.form))
     values = [e.read(source, carrier) for source in i.sources[1:]]
     used = any(value is not None and value.used for value in i.destinations)
     shared = place.base != "null"

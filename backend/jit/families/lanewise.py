@@ -1,0 +1,294 @@
+"""Accesses at addresses that are only known per lane: helper functions in IR, one per element type and count.
+
+They test at run time whether the lanes' addresses are contiguous or equal, row by row (a row: the lanes that share threadIdx.y and z), and
+then use plain vector or scalar accesses; else gather and scatter. The ordered ones make one access per lane.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from farlane.backend.jit.ir import BITS, LANES
+from farlane.backend.jit.strides import row_length
+
+if TYPE_CHECKING:
+    from farlane.backend.jit.codegen import FunctionEmitter
+
+
+def elements(values: list[int], kind: str = "i64") -> str:
+    return "<" + ", ".join(f"{kind} {value}" for value in values) + ">"
+
+
+def vector(values: list[int], kind: str = "i64") -> str:
+    return f"<{len(values)} x {kind}> {elements(values, kind)}"
+
+
+def _analyse(e: FunctionEmitter, stride: int) -> tuple[int, list[str]]:
+    """Text that defines %delta: each lane's distance from the first lane of its row."""
+    row = row_length(e.kernel.block)
+    firsts = vector([lane - lane % row for lane in range(LANES)], "i32")
+    lines = [
+        f"  %firsts = shufflevector <{LANES} x i64> %index, <{LANES} x i64> poison, {firsts}",
+        f"  %delta = sub <{LANES} x i64> %index, %firsts",
+        f"  %steps = icmp eq <{LANES} x i64> %delta, {elements([lane % row * stride for lane in range(LANES)])}",
+        f"  %steps.bits = bitcast <{LANES} x i1> %steps to i32",
+        "  %contiguous = icmp eq i32 %steps.bits, -1",
+    ]
+    return row, lines
+
+
+def reader(e: FunctionEmitter, element: str, count: int, ordered: bool) -> str:
+    row = row_length(e.kernel.block)
+    name = f"farlane_read_{element}_{count}{'_ordered' if ordered else ''}"
+    if name in e.kernel.helpers:
+        return name
+    vec = f"<{LANES} x {element}>"
+    shown = f"{{ {', '.join([vec] * count)} }}"
+    size = BITS[element] // 8
+    head = f"define internal {shown} @{name}(ptr %base, <{LANES} x i64> %index, <{LANES} x i1> %mask)"
+    if ordered:
+        e.kernel.helpers[name] = _ordered_read(head, shown, vec, element, count)
+        return name
+    suffix = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128"}[element]
+    if element != "i128":
+        e.kernel.declare(
+            f"declare {vec} @llvm.masked.gather.v{LANES}{suffix}.v{LANES}p0(<{LANES} x ptr>, i32 immarg, <{LANES} x i1>, {vec})"
+        )
+    lines = [head + " alwaysinline {", "entry:"]
+    row, analysis = _analyse(e, size * count)
+    lines += analysis
+    lines += ["  br i1 %contiguous, label %wide, label %other"]
+    lines += ["wide:", *_contiguous_read(e, row, element, count, shown)]
+    lines += [
+        "other:",
+        f"  %same = icmp eq <{LANES} x i64> %delta, zeroinitializer",
+        f"  %active = and <{LANES} x i1> %same, %mask",
+        f"  %same.bits = bitcast <{LANES} x i1> %active to i32",
+        "  %equal = icmp eq i32 %same.bits, -1",
+        "  br i1 %equal, label %broadcast, label %scattered",
+        "broadcast:",
+        *_broadcast_read(row, element, count, shown),
+        "scattered:",
+        f"  %pointers = getelementptr i8, ptr %base, <{LANES} x i64> %index",
+    ]
+    result = "poison"
+    for index in range(count):
+        lines.append(f"  %p{index} = getelementptr i8, <{LANES} x ptr> %pointers, i64 {size * index}")
+        lines.append(
+            f"  %g{index} = call {vec} @llvm.masked.gather.v{LANES}{suffix}.v{LANES}p0(<{LANES} x ptr> %p{index}, i32 {size}, "
+            f"<{LANES} x i1> %mask, {vec} zeroinitializer)"
+        )
+        lines.append(f"  %r{index} = insertvalue {shown} {result}, {vec} %g{index}, {index}")
+        result = f"%r{index}"
+    lines += [f"  ret {shown} {result}", "}"]
+    e.kernel.helpers[name] = "\n".join(lines)
+    return name
+
+
+def _contiguous_read(e: FunctionEmitter, row: int, element: str, count: int, shown: str) -> list[str]:
+    """Row by row: one masked load of row * count elements, then the elements are picked apart."""
+    wide, size = row * count, BITS[element] // 8
+    intrinsic = f"@llvm.masked.load.v{wide}{element}.p0"
+    e.kernel.declare(f"declare <{wide} x {element}> {intrinsic}(ptr, i32 immarg, <{wide} x i1>, <{wide} x {element}>)")
+    lines = []
+    parts: list[str] = []
+    for number in range(LANES // row):
+        spread = vector([number * row + position // count for position in range(wide)], "i32")
+        lines += [
+            f"  %first{number} = extractelement <{LANES} x i64> %index, i32 {number * row}",
+            f"  %start{number} = getelementptr i8, ptr %base, i64 %first{number}",
+            f"  %part{number} = shufflevector <{LANES} x i1> %mask, <{LANES} x i1> poison, {spread}",
+            f"  %load{number} = call <{wide} x {element}> {intrinsic}(ptr %start{number}, i32 {size}, <{wide} x i1> %part{number}, "
+            f"<{wide} x {element}> zeroinitializer)",
+        ]
+        parts.append(f"%load{number}")
+    result = "poison"
+    for index in range(count):
+        picked = []
+        for number, part in enumerate(parts):
+            chosen = vector([position * count + index for position in range(row)], "i32")
+            lines.append(
+                f"  %pick{index}.{number} = shufflevector <{wide} x {element}> {part}, <{wide} x {element}> poison, {chosen}"
+            )
+            picked.append(f"%pick{index}.{number}")
+        joined = join(lines, picked, row, element, f"join{index}")
+        lines.append(f"  %w{index} = insertvalue {shown} {result}, <{LANES} x {element}> {joined}, {index}")
+        result = f"%w{index}"
+    lines.append(f"  ret {shown} {result}")
+    return lines
+
+
+def join(lines: list[str], parts: list[str], width: int, element: str, hint: str) -> str:
+    """Concatenates equally long vectors, pairwise."""
+    level = 0
+    while len(parts) > 1:
+        joined = []
+        for number in range(0, len(parts), 2):
+            indices = vector(list(range(2 * width)), "i32")
+            name = f"%{hint}.{level}.{number}"
+            lines.append(
+                f"  {name} = shufflevector <{width} x {element}> {parts[number]}, <{width} x {element}> {parts[number + 1]}, {indices}"
+            )
+            joined.append(name)
+        parts, width, level = joined, width * 2, level + 1
+    return parts[0]
+
+
+def _broadcast_read(row: int, element: str, count: int, shown: str) -> list[str]:
+    size = BITS[element] // 8
+    lines = []
+    for number in range(LANES // row):
+        lines.append(f"  %b.index{number} = extractelement <{LANES} x i64> %index, i32 {number * row}")
+        lines.append(f"  %b.start{number} = getelementptr i8, ptr %base, i64 %b.index{number}")
+    result = "poison"
+    for index in range(count):
+        current = "poison"
+        for number in range(LANES // row):
+            lines.append(f"  %b.p{index}.{number} = getelementptr i8, ptr %b.start{number}, i64 {size * index}")
+            lines.append(f"  %b.v{index}.{number} = load {element}, ptr %b.p{index}.{number}, align {size}")
+            lines.append(
+                f"  %b.i{index}.{number} = insertelement <{LANES} x {element}> {current}, {element} %b.v{index}.{number}, i32 {number}"
+            )
+            current = f"%b.i{index}.{number}"
+        chosen = vector([lane // row for lane in range(LANES)], "i32")
+        lines.append(
+            f"  %b.s{index} = shufflevector <{LANES} x {element}> {current}, <{LANES} x {element}> poison, {chosen}"
+        )
+        lines.append(f"  %b.r{index} = insertvalue {shown} {result}, <{LANES} x {element}> %b.s{index}, {index}")
+        result = f"%b.r{index}"
+    lines.append(f"  ret {shown} {result}")
+    return lines
+
+
+def _lane_loop(body: list[str], tail: list[str]) -> list[str]:
+    """A loop over the set bits of %mask; the body sees %lane."""
+    return [
+        "entry:",
+        f"  %indices = alloca [{LANES} x i64], align 64",
+        f"  store <{LANES} x i64> %index, ptr %indices, align 64",
+        f"  %bits = bitcast <{LANES} x i1> %mask to i32",
+        "ENTRY",
+        "  %empty = icmp eq i32 %bits, 0",
+        "  br i1 %empty, label %done, label %loop",
+        "loop:",
+        "  %left = phi i32 [ %bits, %entry ], [ %next, %loop ]",
+        "  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)",
+        f"  %at = getelementptr [{LANES} x i64], ptr %indices, i32 0, i32 %lane",
+        "  %offset = load i64, ptr %at",
+        "  %pointer = getelementptr i8, ptr %base, i64 %offset",
+        *body,
+        "  %minus = sub i32 %left, 1",
+        "  %next = and i32 %left, %minus",
+        "  %more = icmp ne i32 %next, 0",
+        "  br i1 %more, label %loop, label %done",
+        "done:",
+        *tail,
+        "}",
+    ]
+
+
+def _ordered_read(head: str, shown: str, vec: str, element: str, count: int) -> str:
+    size = BITS[element] // 8
+    whole = f"<{count} x {element}>"
+    setup, body, tail = [], [f"  %value = load volatile {whole}, ptr %pointer, align {size * count}"], []
+    result = "poison"
+    for index in range(count):
+        setup += [
+            f"  %out{index} = alloca {vec}, align 64",
+            f"  store {vec} zeroinitializer, ptr %out{index}, align 64",
+        ]
+        body += [
+            f"  %e{index} = extractelement {whole} %value, i32 {index}",
+            f"  %to{index} = getelementptr {element}, ptr %out{index}, i32 %lane",
+            f"  store {element} %e{index}, ptr %to{index}",
+        ]
+        tail += [
+            f"  %l{index} = load {vec}, ptr %out{index}, align 64",
+            f"  %r{index} = insertvalue {shown} {result}, {vec} %l{index}, {index}",
+        ]
+        result = f"%r{index}"
+    lines = _lane_loop(body, [*tail, f"  ret {shown} {result}"])
+    at = lines.index("ENTRY")
+    return "\n".join([head + " noinline {", *lines[:at], *setup, *lines[at + 1 :]])
+
+
+def writer(e: FunctionEmitter, element: str, count: int, ordered: bool) -> str:
+    name = f"farlane_write_{element}_{count}{'_ordered' if ordered else ''}"
+    if name in e.kernel.helpers:
+        return name
+    vec, size = f"<{LANES} x {element}>", BITS[element] // 8
+    values = ", ".join(f"{vec} %v{index}" for index in range(count))
+    head = f"define internal void @{name}(ptr %base, <{LANES} x i64> %index, <{LANES} x i1> %mask, {values})"
+    if ordered or element == "i128":
+        e.kernel.helpers[name] = _ordered_write(head, vec, element, count)
+        return name
+    scatter = f"@llvm.masked.scatter.v{LANES}{element}.v{LANES}p0"
+    e.kernel.declare(f"declare void {scatter}({vec}, <{LANES} x ptr>, i32 immarg, <{LANES} x i1>)")
+    row, analysis = _analyse(e, size * count)
+    wide = row * count
+    intrinsic = f"@llvm.masked.store.v{wide}{element}.p0"
+    e.kernel.declare(f"declare void {intrinsic}(<{wide} x {element}>, ptr, i32 immarg, <{wide} x i1>)")
+    lines = [
+        head + " alwaysinline {",
+        "entry:",
+        *analysis,
+        "  br i1 %contiguous, label %wide, label %scattered",
+        "wide:",
+    ]
+    for number in range(LANES // row):
+        name_of_row = interleave(
+            lines, number, row, count, element, [f"%v{index}" for index in range(count)], f"row{number}"
+        )
+        spread = vector([number * row + position // count for position in range(wide)], "i32")
+        lines += [
+            f"  %first{number} = extractelement <{LANES} x i64> %index, i32 {number * row}",
+            f"  %start{number} = getelementptr i8, ptr %base, i64 %first{number}",
+            f"  %part{number} = shufflevector <{LANES} x i1> %mask, <{LANES} x i1> poison, {spread}",
+            f"  call void {intrinsic}(<{wide} x {element}> {name_of_row}, ptr %start{number}, i32 {size}, <{wide} x i1> %part{number})",
+        ]
+    lines += ["  ret void", "scattered:", f"  %pointers = getelementptr i8, ptr %base, <{LANES} x i64> %index"]
+    for index in range(count):
+        lines.append(f"  %p{index} = getelementptr i8, <{LANES} x ptr> %pointers, i64 {size * index}")
+        lines.append(
+            f"  call void {scatter}({vec} %v{index}, <{LANES} x ptr> %p{index}, i32 {size}, <{LANES} x i1> %mask)"
+        )
+    lines += ["  ret void", "}"]
+    e.kernel.helpers[name] = "\n".join(lines)
+    return name
+
+
+def interleave(lines: list[str], number: int, row: int, count: int, element: str, names: list[str], prefix: str) -> str:
+    """The elements of one row in memory order; returns the vector's name."""
+    wide = f"<{LANES} x {element}>"
+    parts = []
+    for index, value in enumerate(names):
+        chosen = vector([number * row + lane for lane in range(row)], "i32")
+        lines.append(f"  %{prefix}.c{index} = shufflevector {wide} {value}, {wide} poison, {chosen}")
+        parts.append(f"%{prefix}.c{index}")
+    if count == 1:
+        return parts[0]
+    whole = join(lines, parts, row, element, f"{prefix}.j")
+    # All of element 0, then all of element 1, ...: transpose.
+    order = vector([position % count * row + position // count for position in range(row * count)], "i32")
+    shown = f"<{row * count} x {element}>"
+    lines.append(f"  %{prefix}.t = shufflevector {shown} {whole}, {shown} poison, {order}")
+    return f"%{prefix}.t"
+
+
+def _ordered_write(head: str, vec: str, element: str, count: int) -> str:
+    size = BITS[element] // 8
+    whole = f"<{count} x {element}>"
+    setup, body = [], []
+    pack = "poison"
+    for index in range(count):
+        setup += [f"  %in{index} = alloca {vec}, align 64", f"  store {vec} %v{index}, ptr %in{index}, align 64"]
+        body += [
+            f"  %from{index} = getelementptr {element}, ptr %in{index}, i32 %lane",
+            f"  %e{index} = load {element}, ptr %from{index}",
+            f"  %w{index} = insertelement {whole} {pack}, {element} %e{index}, i32 {index}",
+        ]
+        pack = f"%w{index}"
+    body.append(f"  store volatile {whole} {pack}, ptr %pointer, align {size * count}")
+    lines = _lane_loop(body, ["  ret void"])
+    at = lines.index("ENTRY")
+    return "\n".join([head + " noinline {", *lines[:at], *setup, *lines[at + 1 :]])

@@ -1,0 +1,107 @@
+"""Accesses at affine addresses, in the full version of a kernel: row by row, contiguous, equal or strided, known at compile time.
+
+The place was checked by addresses.py. A row is what the lanes that share threadIdx.y and z access.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from farlane.backend.jit import affine
+from farlane.backend.jit.families.addresses import Place
+from farlane.backend.jit.families.lanewise import interleave, join, vector
+from farlane.backend.jit.ir import BITS, LANES, Val
+from farlane.backend.jit.strides import row_length
+
+if TYPE_CHECKING:
+    from farlane.backend.jit.codegen import FunctionEmitter
+
+
+def _starts(e: FunctionEmitter, place: Place, form: affine.Affine) -> list[str]:
+    """A pointer to each row's first element; one pointer when all rows are the same."""
+    b = e.body
+    bases = affine.row_bases(e, form) if form.step is not None else [form.base]
+    return [b.gep(place.base, base) for base in bases]
+
+
+def read(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, count: int) -> list[Val]:
+    b = e.body
+    row = row_length(e.kernel.block)
+    size = BITS[element] // 8
+    if form.stride == 0:
+        return [_broadcast(e, _starts(e, place, form), element, size * index) for index in range(count)]
+    if form.stride != size * count:
+        return [_gather(e, place, form, element, size * index) for index in range(count)]
+    wide = row * count
+    loads = [
+        b.op(f"load <{wide} x {element}>, ptr {start}, align {size}", element, False).name
+        for start in _starts(e, place, form)
+    ]
+    results = []
+    for index in range(count):
+        parts = loads
+        if count > 1:
+            chosen = vector([position * count + index for position in range(row)], "i32")
+            shown = f"<{wide} x {element}>"
+            parts = [
+                b.op(f"shufflevector {shown} {part}, {shown} poison, {chosen}", element, False).name for part in loads
+            ]
+        parts = parts * (LANES // row // len(parts))
+        lines: list[str] = []
+        name = join(lines, parts, row, element, b.name("join").removeprefix("%"))
+        b.lines += lines
+        results.append(Val(name, element, True))
+    return results
+
+
+def _broadcast(e: FunctionEmitter, starts: list[str], element: str, offset: int) -> Val:
+    b = e.body
+    row = row_length(e.kernel.block)
+    size = BITS[element] // 8
+    scalars = [b.op(f"load {element}, ptr {b.gep(start, offset)}, align {size}", element, False) for start in starts]
+    if len(scalars) == 1:
+        return b.splat(scalars[0])
+    shown = f"<{LANES} x {element}>"
+    current = "poison"
+    for number, scalar in enumerate(scalars):
+        current = b.op(f"insertelement {shown} {current}, {scalar}, i32 {number}", element, True).name
+    order = vector([lane // row for lane in range(LANES)], "i32")
+    return b.op(f"shufflevector {shown} {current}, {shown} poison, {order}", element, True)
+
+
+def _pointers(e: FunctionEmitter, place: Place, form: affine.Affine, offset: int) -> Val:
+    b = e.body
+    index = affine.materialise(e, form)
+    pointers = b.op(f"getelementptr i8, ptr {place.base}, {index}", "ptr", True)
+    return b.op(f"getelementptr i8, {pointers}, i64 {offset}", "ptr", True) if offset else pointers
+
+
+def _gather(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, offset: int) -> Val:
+    shown = f"<{LANES} x {element}>"
+    full = f"@llvm.masked.gather.v{LANES}{element}.v{LANES}p0"
+    e.kernel.declare(f"declare {shown} {full}(<{LANES} x ptr>, i32 immarg, <{LANES} x i1>, {shown})")
+    pointers = _pointers(e, place, form, offset)
+    tail = f"i32 {BITS[element] // 8}, <{LANES} x i1> splat (i1 true), {shown} zeroinitializer"
+    return e.body.op(f"call {shown} {full}({pointers}, {tail})", element, True)
+
+
+def write(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, values: list[Val]) -> None:
+    b = e.body
+    row = row_length(e.kernel.block)
+    count, size = len(values), BITS[element] // 8
+    values = [b.splat(value) for value in values]
+    if form.stride == size * count and (form.step is not None or row == LANES):
+        names = [value.name for value in values]
+        for number, start in enumerate(_starts(e, place, form)):
+            lines: list[str] = []
+            prefix = b.name("row").removeprefix("%")
+            name = interleave(lines, number, row, count, element, names, prefix)
+            b.lines += lines
+            b.line(f"store <{row * count} x {element}> {name}, ptr {start}, align {size}")
+        return
+    full = f"@llvm.masked.scatter.v{LANES}{element}.v{LANES}p0"
+    shown = f"<{LANES} x {element}>"
+    e.kernel.declare(f"declare void {full}({shown}, <{LANES} x ptr>, i32 immarg, <{LANES} x i1>)")
+    for index, value in enumerate(values):
+        pointers = _pointers(e, place, form, size * index)
+        b.line(f"call void {full}({value}, {pointers}, i32 {size}, <{LANES} x i1> splat (i1 true))")
