@@ -1,0 +1,318 @@
+"""What calls of imported functions do to a state.
+
+CUDA's calls follow `interface.ROLES`; a few dozen functions of the C and C++ libraries are known not to touch the
+program's memory, or to write in one known place. Everything else is an unknown function: whatever has escaped, and
+whatever it is given addresses of, may have changed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from farlane.analyzer.flow import interface
+from farlane.analyzer.flow.expression import CALL, OPAQUE, OPERATION, OUT, Value
+from farlane.analyzer.flow.state import CONFIGURATION, State, Store
+from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
+
+MAXIMUM_PARAMETERS = 64
+
+# Functions that neither write nor keep memory of the program's; `names` may end in a star.
+_HARMLESS = [
+    "printf",
+    "puts",
+    "putchar",
+    "fprintf",
+    "vfprintf",
+    "fputs",
+    "fputc",
+    "fwrite",
+    "fflush",
+    "putc",
+    "free",
+    "_ZdlPv",
+    "_ZdlPvm",
+    "_ZdaPv",
+    "_ZdlPvSt11align_val_t",
+    "_ZdlPvmSt11align_val_t",
+    "strlen",
+    "strcmp",
+    "strncmp",
+    "memcmp",
+    "atoi",
+    "atol",
+    "atof",
+    "strcasecmp",
+    "rand",
+    "random",
+    "abs",
+    "getenv",
+    "usleep",
+    "sleep",
+    "nanosleep",
+    "sched_yield",
+    "clock",
+    "time",
+    "cos",
+    "sin",
+    "tan",
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "log10",
+    "pow",
+    "sqrt",
+    "fabs",
+    "floor",
+    "ceil",
+    "fmod",
+    "cosf",
+    "sinf",
+    "tanf",
+    "expf",
+    "exp2f",
+    "logf",
+    "powf",
+    "sqrtf",
+    "fabsf",
+    "floorf",
+    "ceilf",
+    "fmodf",
+    "round",
+    "roundf",
+    "lround",
+    "hypot",
+    "atan",
+    "atan2",
+    "__cxa_guard_acquire",
+    "__cxa_guard_release",
+    "__cxa_guard_abort",
+    "__cxa_atexit",
+    "__cxa_begin_catch",
+    "__cxa_end_catch",
+    "__cxa_allocate_exception",
+    "__cxa_free_exception",
+    "_ZNSolsEi",
+    "_ZNSolsEd",
+    "_ZNSolsEf",
+    "_ZNSolsEj",
+    "_ZNSolsEl",
+    "_ZNSolsEm",
+    "_ZNSo9_M_insert*",
+    "_ZNSolsEPFRSoS_E",
+    "_ZNSo3putEc",
+    "_ZNSo5flushEv",
+    "_ZSt4endl*",
+    "_ZStls*",
+    "_ZSt16__ostream_insert*",
+    "_ZNSt6chrono3_V2*",
+    "__printf_chk",
+    "__fprintf_chk",
+    "getpid",
+    "srand",
+]
+_HARMLESS_NAMES = frozenset(name for name in _HARMLESS if not name.endswith("*"))
+_HARMLESS_PREFIXES = tuple(name[:-1] for name in _HARMLESS if name.endswith("*"))
+_ALLOCATORS = frozenset(
+    ["malloc", "calloc", "_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t", "aligned_alloc"]
+)
+_WRITES_FIRST = frozenset(["memset", "memcpy", "memmove", "__memset_chk", "__memcpy_chk", "__memmove_chk"])
+
+
+@dataclass(frozen=True)
+class CudaCall:
+    """One CUDA call, its arguments as values at that point.
+
+    Attributes:
+        site: the address of the call instruction; for a launch with a push, the push's.
+        chain: calls that lead to it from the function it is reported for, outermost first; () when it is called directly.
+        name: the runtime's name without suffixes, or "launch".
+        kernel: the kernel, for a launch: the address of its host function, None when that is not known.
+        handle, array: a launch's first argument and its array of parameters' addresses; None once they are resolved.
+        arguments: (name, value) of what the device's host must know.
+        kind: a copy's kind when it is a constant, else None.
+    """
+
+    site: int
+    chain: tuple[int, ...]
+    name: str
+    kernel: int | None
+    arguments: tuple[tuple[str, Value], ...]
+    kind: int | None = None
+    handle: Value | None = None
+    array: Value | None = None
+
+
+def cuda_call(state: State, name: str, site: int) -> CudaCall | None:
+    """Applies a CUDA call; what is recorded of it (None: configuration and bookkeeping, no call of its own)."""
+    name = interface.plain(name)
+    values = state.memory.values
+    inputs = [state.registers[number] for number in ARGUMENTS]
+    if name == interface.PUSH:
+        for index, value in enumerate(inputs):
+            state.registers[CONFIGURATION + index] = values.zero_extended(value, 4) if index in (1, 3) else value
+        lose_registers(state, site, values.zero)
+        return None
+    if name == interface.POP:
+        configuration = [state.registers[CONFIGURATION + index] for index in range(6)]
+        writes = [(0, 0, 8, 0), (0, 8, 4, 1), (1, 0, 8, 2), (1, 8, 4, 3), (2, 0, 8, 4), (3, 0, 8, 5)]
+        for argument, offset, size, index in writes:
+            state.write(values.add(inputs[argument], offset), size, configuration[index], site)
+        lose_registers(state, site, values.zero)
+        return None
+    if name == interface.GET_KERNEL:
+        if inputs[0].is_constant and inputs[1].is_constant:
+            state.memory.handles[inputs[0].constant] = inputs[1].constant
+        else:
+            state.write(inputs[0], 8, values.atom(OPERATION, "kernel", inputs[1]), site)
+        lose_registers(state, site, values.zero)
+        return None
+    if name in interface.LAUNCHES:
+        return _launch(state, name, site, inputs)
+    return _api(state, name, site, inputs)
+
+
+def _launch(state: State, name: str, site: int, inputs: Sequence[Value]) -> CudaCall:
+    values = state.memory.values
+    arguments = [
+        ("grid.xy", inputs[1]),
+        ("grid.z", values.zero_extended(inputs[2], 4)),
+        ("block.xy", inputs[3]),
+        ("block.z", values.zero_extended(inputs[4], 4)),
+        ("shared", state.read(state.registers[RSP], 8)),
+        ("stream", state.read(values.add(state.registers[RSP], 8), 8)),
+    ]
+    launch = CudaCall(site, (), interface.LAUNCH, None, tuple(arguments), None, inputs[0], inputs[5])
+    launch = resolved(state, launch)
+    lose_registers(state, site, values.atom(CALL, site, name))
+    return launch
+
+
+def resolved(state: State, launch: CudaCall) -> CudaCall:
+    """The launch with its kernel and its parameters, as far as this state knows what their addresses mean."""
+    handle, array = launch.handle, launch.array
+    kernel = launch.kernel
+    if handle is not None and handle.is_constant:
+        kernel = handle.constant
+    elif (
+        handle is not None
+        and handle.kind == OPERATION
+        and handle.arguments[0] == "kernel"
+        and handle.arguments[1].is_constant
+    ):
+        kernel = handle.arguments[1].constant
+    arguments = launch.arguments
+    if array is not None and array.stack and state.cells.get(state.memory.values.base(array)[0]):
+        found = _parameters(state, array)
+        arguments += tuple((f"parameter {index}", value) for index, value in enumerate(found))
+        array = None
+    return dataclasses.replace(
+        launch, kernel=kernel, arguments=arguments, handle=handle if kernel is None else None, array=array
+    )
+
+
+def _parameters(state: State, array: Value) -> list[Value]:
+    """The kernel's parameters: cells in the frame that hold addresses of cells in the frame, one after another.
+
+    The array has no length here. It ends where an element is no address of the frame: the frame's other cells with such
+    addresses are rare, and a parameter too many only adds a value that was stored. Bytes of a parameter are those of the
+    cells that begin at its address; parts of a structure beyond its first cell are taken up to the next gap.
+    """
+    values = state.memory.values
+    found: list[Value] = []
+    for index in range(MAXIMUM_PARAMETERS):
+        slot = values.add(array, 8 * index)
+        base, offset = values.base(slot)
+        address = state.cells.get(base, {}).get((offset, 8))
+        if address is None or not address.stack:
+            break
+        start, low = values.base(address)
+        cells = state.cells.get(start, {})
+        whole = [cells[low, size] for size in (8, 4, 2, 1) if (low, size) in cells]
+        found.append(whole[0] if whole else state.read(address, 8))
+    return found
+
+
+def _api(state: State, name: str, site: int, inputs: Sequence[Value]) -> CudaCall:
+    values = state.memory.values
+    roles = interface.ROLES.get(name)
+    if roles is None:
+        arguments = tuple((f"argument {index}", value) for index, value in enumerate(inputs))
+        unknown_call(state, site)
+        state.registers[RAX] = values.atom(CALL, site, name)
+        return CudaCall(site, (), name, None, arguments)
+    kind: int | None = None
+    letters = roles.split()
+    if name in interface.COPIES:
+        destination, source, _, place = interface.COPIES[name]
+        flavour = values.zero_extended(inputs[place], 4)
+        kind = flavour.constant if flavour.is_constant else None
+        letters[destination] = "h" if kind in (interface.DEVICE_TO_HOST, interface.HOST_TO_HOST) else "v"
+        letters[source] = "s" if kind in (interface.HOST_TO_DEVICE, interface.HOST_TO_HOST) else "v"
+        if kind not in range(4):
+            letters[destination] = "h"
+    recorded = []
+    size = inputs[2] if name in interface.COPIES or name in interface.FROM_SYMBOL else None
+    for index, letter in enumerate(letters):
+        value = inputs[index]
+        if letter == "v":
+            recorded.append((f"argument {index}", value))
+        elif letter == "w":
+            recorded.append((f"argument {index}", values.zero_extended(value, 4)))
+    for index, letter in enumerate(letters):
+        if letter.startswith("o"):
+            state.write(inputs[index], int(letter[1:]), values.atom(OUT, site, name, index, 0), site)
+        elif letter == "O":
+            state.write_range(inputs[index], None, site)
+        elif letter == "h":
+            if size is not None and size.is_constant and size.constant in (1, 2, 4, 8):
+                state.write(inputs[index], size.constant, values.atom(OUT, site, name, index, 0), site)
+            else:
+                state.write_range(inputs[index], size, site)
+    lose_registers(state, site, values.atom(CALL, site, name))
+    return CudaCall(site, (), name, None, tuple(recorded), kind)
+
+
+def library_call(state: State, name: str, site: int) -> None:
+    """Applies a call of another imported function."""
+    values = state.memory.values
+    if name in _HARMLESS_NAMES or name.startswith(_HARMLESS_PREFIXES) or name in _ALLOCATORS:
+        lose_registers(state, site, values.atom(CALL, site, name))
+    elif name in _WRITES_FIRST:
+        target = state.registers[ARGUMENTS[0]]
+        state.write_range(target, state.registers[ARGUMENTS[2]], site)
+        lose_registers(state, site, target)
+    else:
+        unknown_call(state, site)
+
+
+def unknown_call(state: State, site: int) -> None:
+    """A function of which nothing is known was called: it may keep what it is given and change what it can reach."""
+    unknown_memory(state, site)
+    lose_registers(state, site, state.memory.values.atom(CALL, site, ""))
+
+
+def unknown_memory(state: State, site: int) -> None:
+    """What an unknown function may do to memory."""
+    if state.memory.log is not None:
+        state.memory.log.append(Store(None, None, None))
+    for number in ARGUMENTS:
+        state.escape(state.registers[number])
+    stack_pointer, lowest = state.memory.values.base(state.registers[RSP])
+    # Arguments on the stack may be addresses too.
+    for (offset, _), value in list(state.cells.get(stack_pointer, {}).items()):
+        if lowest <= offset < lowest + 64 and value.stack:
+            state.escape(value)
+    state.clobber(site)
+
+
+def lose_registers(state: State, site: int, result: Value) -> None:
+    """A call's effect on registers by the calling convention."""
+    values = state.memory.values
+    for number in CALLER_SAVED:
+        state.registers[number] = values.atom(OPAQUE, site, number)
+    for number in range(XMM0, XMM0 + 32):
+        state.registers[number] = values.atom(OPAQUE, site, number)
+    state.registers[RAX] = result

@@ -1,0 +1,232 @@
+"""Symbolic values: hash-consed, with linear sums in one canonical form.
+
+A value is a 64-bit number: constant + sum of coefficient * atom, modulo 2**64. An atom is what is not taken apart further:
+a register's value at the function's entry, a phi, a call's result, a load, an operation. Equal values are the same object
+(per `Values`), so comparison is identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from farlane.analyzer.errors import AnalysisError
+
+MASK = 2**64 - 1
+MAXIMUM_NODES = 3_000_000
+MAXIMUM_TERMS = 12
+
+# Kinds of atoms, and what `arguments` holds.
+INITIAL = "initial"  # key: a location's value at the function's entry
+PHI = "phi"  # function, block, key: different values meet here
+CALL = "call"  # site, name: what a call returned
+OUT = "out"  # site, name, argument, offset: what a call wrote
+LOAD = "load"  # address, size, versions: memory read
+OPERATION = "operation"  # name, values...
+OPAQUE = "opaque"  # address, what: something not modelled
+VERSION = "version"  # address: memory's state after an instruction
+INSIDE = "inside"  # site, value: a value computed in a callee, seen from the call at `site`
+SUM = "sum"
+
+
+class Value:
+    """One symbolic value; compare with `is`.
+
+    Attributes:
+        constant: the constant part.
+        terms: ((atom, coefficient), ...) by rising serial of the atoms. An atom's own terms are ((itself, 1),).
+        stack: whether the stack pointer is a term, that is, whether this is an address in the own frame or above it.
+    """
+
+    __slots__ = ("arguments", "constant", "kind", "serial", "stack", "terms")
+
+    def __init__(self, serial: int, kind: str, arguments: tuple[Any, ...]) -> None:
+        self.serial, self.kind, self.arguments = serial, kind, arguments
+        self.constant = 0
+        self.terms: tuple[tuple[Value, int], ...] = ()
+        self.stack = False
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    @property
+    def signed(self) -> int:
+        """The constant part, read as a signed number."""
+        return self.constant - 2**64 if self.constant >> 63 else self.constant
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.arguments or (self.constant, self.terms)}>"
+
+
+class Values:
+    """Makes values, each only once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Value] = {}
+        self.zero = self.constant(0)
+        self.stack_pointer = self.atom(INITIAL, 4)
+        self.stack_pointer.stack = True
+
+    def constant(self, number: int) -> Value:
+        return self._sum(number & MASK, ())
+
+    def atom(self, kind: str, *arguments: Any) -> Value:
+        key = (kind, *arguments)
+        value = self._known.get(key)
+        if value is None:
+            value = self._new(key, kind, arguments)
+            value.terms = ((value, 1),)
+            value.stack = kind == OPERATION and arguments[0] == "align"
+        return value
+
+    def _new(self, key: tuple[Any, ...], kind: str, arguments: tuple[Any, ...]) -> Value:
+        if len(self._known) >= MAXIMUM_NODES:
+            raise AnalysisError("too many values")
+        value = Value(len(self._known), kind, arguments)
+        self._known[key] = value
+        return value
+
+    def _sum(self, constant: int, terms: tuple[tuple[Value, int], ...]) -> Value:
+        if not constant and len(terms) == 1 and terms[0][1] == 1:
+            return terms[0][0]
+        key = (SUM, constant, terms)
+        value = self._known.get(key)
+        if value is None:
+            value = self._new(key, SUM, ())
+            value.constant, value.terms = constant, terms
+            value.stack = any(atom.stack for atom, _ in terms)
+        return value
+
+    def combine(self, first: Value, second: Value, factor: int = 1) -> Value:
+        """first + factor * second."""
+        if not second.terms:
+            return self._sum((first.constant + factor * second.constant) & MASK, first.terms)
+        terms = dict(first.terms)
+        for atom, coefficient in second.terms:
+            terms[atom] = (terms.get(atom, 0) + factor * coefficient) & MASK
+        kept = tuple(sorted(((a, c) for a, c in terms.items() if c), key=lambda term: term[0].serial))
+        if len(kept) > MAXIMUM_TERMS:
+            return self.atom(OPERATION, "add", first, self.scale(second, factor))
+        return self._sum((first.constant + factor * second.constant) & MASK, kept)
+
+    def add(self, first: Value, number: int) -> Value:
+        return self._sum((first.constant + number) & MASK, first.terms)
+
+    def scale(self, value: Value, factor: int) -> Value:
+        factor &= MASK
+        terms = tuple((atom, coefficient * factor & MASK) for atom, coefficient in value.terms)
+        return self._sum(value.constant * factor & MASK, tuple(term for term in terms if term[1]))
+
+    def base(self, value: Value) -> tuple[Value, int]:
+        """(the value without its constant, the constant as a signed number): the parts of an address."""
+        return (self._sum(0, value.terms) if value.constant else value), value.signed
+
+    def zero_extended(self, value: Value, size: int) -> Value:
+        """The low `size` bytes."""
+        if size >= 8:
+            return value
+        if value.is_constant:
+            return self.constant(value.constant & ((1 << 8 * size) - 1))
+        value = self._congruent(value, size)
+        if value.kind == OPERATION and value.arguments[0] in ("zx1", "zx2", "zx4", "set"):
+            inner = 1 if value.arguments[0] == "set" else int(value.arguments[0][2])
+            if inner <= size:
+                return value
+        if value.kind == LOAD and value.arguments[1] <= size:
+            return value
+        return self.atom(OPERATION, f"zx{size}", value) if value.terms else self.zero_extended(value, size)
+
+    def sign_extended(self, value: Value, size: int) -> Value:
+        if size >= 8:
+            return value
+        if value.is_constant:
+            low = value.constant & ((1 << 8 * size) - 1)
+            return self.constant(low - (1 << 8 * size) if low >> (8 * size - 1) else low)
+        value = self._congruent(value, size)
+        if value.is_constant:
+            return self.sign_extended(value, size)
+        return self.atom(OPERATION, f"sx{size}", value)
+
+    def _congruent(self, value: Value, size: int) -> Value:
+        """A simpler value with the same low `size` bytes: extensions of at least that size are taken off."""
+        total = self.constant(value.constant)
+        changed = False
+        for atom, coefficient in value.terms:
+            inner = atom
+            while inner.kind == OPERATION and inner.arguments[0] in ("zx4", "sx4", "zx2", "sx2", "zx1", "sx1"):
+                if int(inner.arguments[0][2]) < size:
+                    break
+                inner = inner.arguments[1]
+            if inner.kind == OPERATION and inner.arguments[0] == "insert" and inner.arguments[3] == size:
+                inner = inner.arguments[2]
+            changed = changed or inner is not atom
+            total = self.combine(total, inner, coefficient)
+        if not changed:
+            return value
+        return self._congruent(total, size)
+
+    def operation(self, name: str, *values: Value, size: int = 8) -> Value:
+        """An operation on `size` bytes whose result the caller truncates; folded where all is constant."""
+        if all(value.is_constant for value in values) and len(values) == 2:
+            folded = _fold(name, values[0].constant, values[1].constant, size)
+            if folded is not None:
+                return self.constant(folded)
+        if name in ("and", "or", "xor", "imul") and values[0].serial > values[1].serial:
+            values = (values[1], values[0])
+        return self.atom(OPERATION, name if size == 8 else f"{name}{size}", *values)
+
+    def substitute(self, value: Value, leaf: Callable[[Value], Value | None], memo: dict[Value, Value]) -> Value:
+        """The value with atoms replaced: `leaf` returns what an atom becomes, or None to go on inside it."""
+        done = memo.get(value)
+        if done is not None:
+            return done
+        total = self.constant(value.constant)
+        for atom, coefficient in value.terms:
+            total = self.combine(total, self._substituted(atom, leaf, memo), coefficient)
+        memo[value] = total
+        return total
+
+    def _substituted(self, atom: Value, leaf: Callable[[Value], Value | None], memo: dict[Value, Value]) -> Value:
+        known = memo.get(atom)
+        if known is not None:
+            return known
+        result = leaf(atom)
+        if result is None:
+            if atom.kind != OPERATION:
+                result = atom
+            else:
+                name, *values = atom.arguments
+                inner = [self.substitute(v, leaf, memo) if isinstance(v, Value) else v for v in values]
+                if name in ("zx1", "zx2", "zx4"):
+                    result = self.zero_extended(inner[0], int(name[2]))
+                elif name in ("sx1", "sx2", "sx4"):
+                    result = self.sign_extended(inner[0], int(name[2]))
+                elif name == "pair" and all(v.is_constant for v in inner):
+                    result = self.constant(inner[0].constant | inner[1].constant << 32)
+                else:
+                    result = self.atom(OPERATION, name, *inner)
+        memo[atom] = result
+        return result
+
+
+def _fold(name: str, first: int, second: int, size: int) -> int | None:
+    bits = 8 * size
+    mask = (1 << bits) - 1
+    first &= mask
+    count = second & (63 if size == 8 else 31)
+    if name == "and":
+        return first & second & mask
+    if name == "or":
+        return (first | second) & mask
+    if name == "xor":
+        return (first ^ second) & mask
+    if name == "imul":
+        return first * second & mask
+    if name == "shl":
+        return first << count & mask
+    if name == "shr":
+        return first >> count
+    if name == "sar":
+        return ((first - (1 << bits) if first >> (bits - 1) else first) >> count) & mask
+    return None

@@ -1,0 +1,110 @@
+"""The CUDA runtime's calls as the analysis sees them: what each argument is. Data, no logic.
+
+A role is a letter, with a number where it counts bytes:
+
+- v: a value that the host of the device needs (a device address, a handle, a size): it is an argument in the sense of the
+  classes; w: the same, 32 bits
+- d: a descriptor in host memory, read and not kept
+- s: host memory read by the call; h: host memory written by the call (a copy to the host)
+- oN: the call writes N bytes there, its result, and does not keep the address
+- O: it writes an unknown number of bytes there
+- -: of no interest (attributes, names, flags of host memory)
+
+Source: the declarations of NVIDIA's runtime API, chapters memory, stream, event, execution, device, error.
+"""
+
+from __future__ import annotations
+
+HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS = range(5)
+
+# Calls that are a kernel's launch, by the argument in which the kernel stands.
+LAUNCHES = frozenset({"cudaLaunchKernel", "__cudaLaunchKernel", "cudaLaunchCooperativeKernel"})
+LAUNCH = "launch"
+PUSH, POP, GET_KERNEL = "__cudaPushCallConfiguration", "__cudaPopCallConfiguration", "__cudaGetKernel"
+
+# Calls that copy: where their destination, source, size and kind stand.
+COPIES = {
+    "cudaMemcpy": (0, 1, 2, 3),
+    "cudaMemcpyAsync": (0, 1, 2, 3),
+}
+
+ROLES: dict[str, str] = {
+    "cudaMalloc": "o8 v",
+    "cudaMallocAsync": "o8 v v",
+    "cudaMallocHost": "o8 -",
+    "cudaHostAlloc": "o8 - -",
+    "cudaMallocManaged": "o8 v w",
+    "cudaMallocPitch": "o8 o8 v v",
+    "cudaFree": "v",
+    "cudaFreeAsync": "v v",
+    "cudaFreeHost": "-",
+    "cudaMemset": "v w v",
+    "cudaMemsetAsync": "v w v v",
+    "cudaMemset2D": "v v w v v",
+    "cudaMemcpy": "- - v w",
+    "cudaMemcpyAsync": "- - v w v",
+    "cudaMemcpyToSymbol": "v s v v w",
+    "cudaMemcpyToSymbolAsync": "v s v v w v",
+    "cudaMemcpyFromSymbol": "h v v v w",
+    "cudaMemcpyFromSymbolAsync": "h v v v w v",
+    "cudaMemGetInfo": "o8 o8",
+    "cudaGetSymbolAddress": "o8 v",
+    "cudaStreamCreate": "o8",
+    "cudaStreamCreateWithFlags": "o8 w",
+    "cudaStreamCreateWithPriority": "o8 w w",
+    "cudaStreamDestroy": "v",
+    "cudaStreamSynchronize": "v",
+    "cudaStreamQuery": "v",
+    "cudaStreamWaitEvent": "v v w",
+    "cudaEventCreate": "o8",
+    "cudaEventCreateWithFlags": "o8 w",
+    "cudaEventDestroy": "v",
+    "cudaEventRecord": "v v",
+    "cudaEventRecordWithFlags": "v v w",
+    "cudaEventSynchronize": "v",
+    "cudaEventQuery": "v",
+    "cudaEventElapsedTime": "o4 v v",
+    "cudaDeviceSynchronize": "",
+    "cudaDeviceReset": "",
+    "cudaSetDevice": "w",
+    "cudaGetDevice": "o4",
+    "cudaGetDeviceCount": "o4",
+    "cudaDeviceGetAttribute": "o4 w w",
+    "cudaGetDeviceProperties": "O w",
+    "cudaGetLastError": "",
+    "cudaPeekAtLastError": "",
+    "cudaGetErrorString": "-",
+    "cudaGetErrorName": "-",
+    "cudaRuntimeGetVersion": "o4",
+    "cudaDriverGetVersion": "o4",
+    "cudaFuncSetAttribute": "v w w",
+    "cudaFuncSetCacheConfig": "v w",
+    "cudaFuncGetAttributes": "O v",
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessor": "o4 v w v",
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags": "o4 v w v w",
+    "cudaPointerGetAttributes": "O v",
+}
+
+SYNCHRONIZES = frozenset(
+    [
+        "cudaDeviceSynchronize",
+        "cudaStreamSynchronize",
+        "cudaEventSynchronize",
+        "cudaDeviceReset",
+        "cudaFree",
+        "cudaFreeHost",
+        "cudaMallocHost",
+        "cudaHostAlloc",
+    ]
+)
+QUERIES = frozenset(
+    {"cudaStreamQuery", "cudaEventQuery", "cudaEventElapsedTime", "cudaMemGetInfo", "cudaGetSymbolAddress"}
+)
+FROM_SYMBOL = frozenset({"cudaMemcpyFromSymbol", "cudaMemcpyFromSymbolAsync"})
+
+
+def plain(name: str) -> str:
+    """The name without the suffix for the per-thread default stream and the version."""
+    for suffix in ("_ptsz", "_ptds", "_v2"):
+        name = name.removesuffix(suffix)
+    return name

@@ -1,0 +1,164 @@
+"""Calls of the program's own functions: each is analyzed once, and its result is expressed by the values at its entry.
+
+At a call the entry values are replaced by the caller's, so what the callee writes through its parameters, returns, and
+passes to CUDA is known in the caller's terms. Values that arise inside the callee stay distinct for every call (INSIDE).
+A function that calls itself, is over its budget, or whose control flow is not known, is an unknown function.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow.effects import CudaCall, lose_registers, resolved, unknown_call, unknown_memory
+from farlane.analyzer.flow.engine import Engine, Result
+from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, Value, Values
+from farlane.analyzer.flow.state import CONFIGURATION, Memory, State
+from farlane.analyzer.graph import control_flow
+from farlane.analyzer.graph.program import Callee, Program
+from farlane.analyzer.graph.structure import Structure
+from farlane.analyzer.machine.instruction import RAX, RDX, RSP, XMM0
+
+MAXIMUM_DEPTH = 12
+MAXIMUM_BYTES = 4096  # of a callee that contains no CUDA calls: larger ones are unknown functions
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A function's graph and its values."""
+
+    structure: Structure
+    result: Result
+
+
+class Functions:
+    """Analyses of a program's functions, made on demand.
+
+    Attributes:
+        failed: start of a function -> why it has no analysis.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.values = Values()
+        self.memory = Memory(self.values, program.image)
+        self.cuda = program.reaching_cuda()
+        self.failed: dict[int, str] = {}
+        self._known: dict[int, Analysis | None] = {}
+        self._active: list[int] = []
+
+    def analysis(self, start: int) -> Analysis | None:
+        """The analysis of a function; None when there is none, and `failed` says why."""
+        if start in self._known:
+            return self._known[start]
+        if start in self._active or len(self._active) >= MAXIMUM_DEPTH:
+            return None
+        self._active.append(start)
+        try:
+            self._known[start] = self._analyze(start)
+        except AnalysisError as error:
+            self.failed[start] = str(error)
+            self._known[start] = None
+        finally:
+            self._active.pop()
+        return self._known[start]
+
+    def _analyze(self, start: int) -> Analysis:
+        flow = control_flow.build(self.program, start)
+        if flow.unresolved:
+            raise AnalysisError(f"{flow.name}: a computed jump at {flow.unresolved[0]:#x} with unknown targets")
+        structure = Structure(flow)
+        return Analysis(structure, Engine(structure, self.memory, self.call).run())
+
+    def call(self, state: State, callee: Callee, site: int) -> list[CudaCall] | None:
+        """Applies a call; its CUDA calls, or None (and the state as it was) when it is an unknown function."""
+        start = callee.address
+        assert start is not None
+        start = self.program.owner.get(start, start)
+        if start not in self.program.ranges:
+            return None
+        size = sum(part.end - part.start for part in self.program.parts(start))
+        if start not in self.cuda and size > MAXIMUM_BYTES:
+            return None
+        analysis = self.analysis(start)
+        if analysis is None:
+            return None
+        return self._apply(state, analysis.result, site)
+
+    def _apply(self, state: State, result: Result, site: int) -> list[CudaCall] | None:
+        values = self.values
+        before = state.copy()
+        memo: dict[Value, Value] = {}
+
+        def leaf(atom: Value) -> Value | None:
+            if atom.kind == INITIAL:
+                if atom is values.stack_pointer:
+                    return values.add(before.registers[RSP], -8)
+                return before.registers[atom.arguments[0]]
+            if atom.kind == LOAD and all(version.kind == INITIAL for version in atom.arguments[2]):
+                return before.read(values.substitute(atom.arguments[0], leaf, memo), atom.arguments[1])
+            if atom.kind == OPERATION:
+                return None
+            return values.atom(INSIDE, site, atom)
+
+        calls = []
+        for block in sorted(result.calls):
+            for call in result.calls[block]:
+                arguments = tuple((name, values.substitute(value, leaf, memo)) for name, value in call.arguments)
+                handle, array = (value and values.substitute(value, leaf, memo) for value in (call.handle, call.array))
+                call = dataclasses.replace(
+                    call, chain=(site, *call.chain), arguments=arguments, handle=handle, array=array
+                )
+                calls.append(resolved(before, call) if handle or array else call)
+        end = result.end
+        if end is None:
+            unknown_call(state, site)
+            return calls
+        if any(store.address is None for store in result.stores):
+            unknown_memory(state, site)
+        self._store(state, result, site, leaf, memo)
+        configuration = [values.substitute(end.registers[CONFIGURATION + index], leaf, memo) for index in range(6)]
+        returned = values.substitute(end.registers[RAX], leaf, memo)
+        second = values.substitute(end.registers[RDX], leaf, memo)
+        vector = values.substitute(end.registers[XMM0], leaf, memo)
+        lose_registers(state, site, returned)
+        state.registers[RDX], state.registers[XMM0] = second, vector
+        for index, value in enumerate(configuration):
+            state.registers[CONFIGURATION + index] = value
+        return calls
+
+    def _store(
+        self, state: State, result: Result, site: int, leaf: Callable[[Value], Value | None], memo: dict[Value, Value]
+    ) -> None:
+        """What a callee stored outside its frame.
+
+        On a single path the stores are repeated in their order, which is right even if two of its addresses are the
+        same place. Otherwise each place that it may have stored to becomes unknown, and then what certainly stands there
+        at the end is put in.
+        """
+        values = self.values
+        end = result.end
+        assert end is not None
+        stores = []
+        for store in result.stores:
+            if store.address is not None:
+                value = None if store.value is None else values.substitute(store.value, leaf, memo)
+                stores.append((values.substitute(store.address, leaf, memo), store.size, value))
+        kept = []
+        if not result.straight:
+            for base, cells in sorted(end.cells.items(), key=lambda item: item[0].serial):
+                for (offset, size), value in sorted(cells.items(), key=lambda item: item[0]):
+                    if base is not values.stack_pointer or offset >= 8:
+                        where = values.add(values.substitute(base, leaf, memo), offset)
+                        kept.append((where, size, values.substitute(value, leaf, memo)))
+        for address, length, value in stores:
+            if result.straight and value is not None and length is not None:
+                state.write(address, length, value, site)
+                continue
+            if value is not None and value.stack and values.base(address)[0] is not values.stack_pointer:
+                state.escape(value)
+            state.write_range(address, None if length is None else values.constant(length), site)
+        for where, size, value in kept:
+            state.write(where, size, value, site)

@@ -1,0 +1,250 @@
+"""The loops with CUDA calls of a whole program: classes, trip counts, reasons.
+
+Predictions only: what a loop's calls will be, as far as the code tells. Nothing here is a permission to defer a call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow import interface
+from farlane.analyzer.flow.effects import CudaCall
+from farlane.analyzer.flow.summary import Analysis, Functions
+from farlane.analyzer.graph.control_flow import TAKEN
+from farlane.analyzer.graph.program import Program
+from farlane.analyzer.graph.structure import Loop
+from farlane.analyzer.loader import elf, lines
+from farlane.analyzer.loader.lines import Lines
+from farlane.analyzer.loops.dependence import LoopValues
+from farlane.analyzer.loops.model import Argument, Call, Class, Induction, Kind, LoopReport, ProgramReport, TripCount
+from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.loops.text import place, show
+from farlane.analyzer.loops.trips import progress, trip_count
+from farlane.analyzer.machine.decoder import Decoder
+
+SECONDS = 60.0  # for a whole binary; functions beyond it are listed as skipped
+
+
+def analyze(path: Path, seconds: float = SECONDS) -> ProgramReport:
+    """Analyzes an executable.
+
+    Raises:
+        AnalysisError: it cannot be read.
+    """
+    started = time.monotonic()
+    image = elf.load(path)
+    source = lines.read(path)
+    program = Program(image, Decoder())
+    functions = Functions(program)
+    loops: list[LoopReport] = []
+    skipped: list[tuple[str, str]] = []
+    for start in sorted(functions.cuda):
+        name = program.ranges[start].name
+        if time.monotonic() - started > seconds:
+            skipped.append((name, "the time for the binary is used up"))
+            continue
+        analysis = functions.analysis(start)
+        if analysis is None:
+            skipped.append((name, functions.failed.get(start, "it calls itself")))
+            continue
+        try:
+            loops += _function(functions, analysis, source)
+        except AnalysisError as error:
+            skipped.append((name, str(error)))
+    return ProgramReport(
+        path=str(path),
+        identity=image.identity,
+        functions=len(program.functions()),
+        cuda_functions=len(functions.cuda),
+        seconds=time.monotonic() - started,
+        loops=tuple(loops),
+        skipped=tuple(skipped),
+    )
+
+
+def _function(functions: Functions, analysis: Analysis, source: Lines) -> Iterable[LoopReport]:
+    structure, result = analysis.structure, analysis.result
+    for header in sorted(structure.loops):
+        loop = structure.loops[header]
+        runs = any((latch, header) in result.executed for latch in loop.latches)
+        if runs and any(block in result.calls for block in loop.blocks):
+            yield _Describer(functions, analysis, loop).report(source.at(header))
+
+
+class _Describer:
+    """Describes one loop."""
+
+    def __init__(self, functions: Functions, analysis: Analysis, loop: Loop) -> None:
+        self._functions, self._loop = functions, loop
+        self._structure, self._result = analysis.structure, analysis.result
+        self._flow = analysis.structure.flow
+        self._values = LoopValues(self._structure, self._result, functions.values, loop)
+        self._names = {phi: f"i{index}" if index else "i" for index, phi in enumerate(self._values.inductions)}
+        self._reasons: set[Reason] = set()
+        self._places = [
+            block for block in self._structure.order if block in loop.blocks and block in self._result.calls
+        ]
+
+    def report(self, line: str) -> LoopReport:
+        if self._loop.irreducible:
+            self._reasons.add(Reason.IRREDUCIBLE)
+        calls: list[Call] = []
+        kinds: set[Kind] = set()
+        for block in self._places:
+            for call in self._result.calls[block]:
+                described, found = self._call(call, block)
+                calls.append(described)
+                kinds |= found
+        if any(block in self._result.unknown_calls for block in self._loop.blocks):
+            self._reasons.add(Reason.UNKNOWN_FUNCTION)
+        trips = self._trip_count()
+        return LoopReport(
+            function=self._flow.name,
+            entry=self._flow.entry,
+            header=self._loop.header,
+            parent=self._loop.parent,
+            depth=self._loop.depth,
+            line=line,
+            calls=tuple(calls),
+            class_=_class(kinds),
+            inductions=self._inductions(),
+            trip_count=trips,
+            reasons=tuple(reason for reason in Reason if reason in self._reasons),
+        )
+
+    def _call(self, call: CudaCall, block: int) -> tuple[Call, set[Kind]]:
+        arguments = []
+        kinds: set[Kind] = set()
+        for name, value in call.arguments:
+            dependence = self._values.of(value, block)
+            kinds |= dependence.kinds
+            self._reasons |= dependence.reasons
+            reasons = tuple(reason for reason in Reason if reason in dependence.reasons)
+            arguments.append(Argument(name, dependence.kind, show(value, self._names), reasons))
+        conditional = not self._always(block)
+        if conditional:
+            nested = self._structure.innermost(block)
+            inner = nested is not None and nested.header != self._loop.header
+            self._reasons.add(Reason.NESTED if inner else Reason.CONDITIONAL)
+        self._obstacles(call)
+        kernel = None
+        if call.name == interface.LAUNCH:
+            kernel = self._kernel(call.kernel)
+            if call.kernel is None or call.array is not None:
+                self._reasons.add(Reason.UNKNOWN_KERNEL)
+                kinds.add(Kind.UNKNOWN)
+        return Call(call.site, call.chain, call.name, kernel, tuple(arguments), conditional), kinds
+
+    def _kernel(self, host_function: int | None) -> str | None:
+        if host_function is None:
+            return None
+        function = self._functions.program.ranges.get(host_function)
+        return function.name if function else f"{host_function:#x}"
+
+    def _obstacles(self, call: CudaCall) -> None:
+        name = call.name
+        if name in interface.COPIES:
+            if call.kind == interface.DEVICE_TO_HOST:
+                self._reasons.add(Reason.COPIES_TO_HOST)
+            elif call.kind not in (0, 1, 3):
+                self._reasons.add(Reason.UNKNOWN_COPY)
+        elif name in interface.FROM_SYMBOL:
+            self._reasons.add(Reason.COPIES_TO_HOST)
+        elif name in interface.SYNCHRONIZES:
+            self._reasons.add(Reason.SYNCHRONIZES)
+        elif name in interface.QUERIES:
+            self._reasons.add(Reason.QUERIES)
+        elif name not in interface.ROLES and name != interface.LAUNCH:
+            self._reasons.add(Reason.UNKNOWN_API)
+
+    def _reaches(self, start: int, goals: set[int], without: int) -> bool:
+        """Whether, in one iteration, a block is reached from another along edges that may run, not through a third."""
+        if start == without:
+            return False
+        seen, work = {start}, [start]
+        while work:
+            block = work.pop()
+            if block in goals:
+                return True
+            for edge in self._flow.blocks[block].edges:
+                inside = edge.target in self._loop.blocks and edge.target not in (without, self._loop.header)
+                if inside and (block, edge.target) in self._result.executed and edge.target not in seen:
+                    seen.add(edge.target)
+                    work.append(edge.target)
+        return False
+
+    def _always(self, block: int) -> bool:
+        """Whether a block runs exactly once in every iteration."""
+        nested = self._structure.innermost(block)
+        if nested is None or nested.header != self._loop.header:
+            return False
+        latches = {latch for latch in self._loop.latches if (latch, self._loop.header) in self._result.executed}
+        return not self._reaches(self._loop.header, latches, block)
+
+    def _inductions(self) -> tuple[Induction, ...]:
+        found = []
+        for phi, variable in self._values.inductions.items():
+            key = phi.arguments[2]
+            initial = show(variable.initial, {})
+            found.append(Induction(self._names[phi], (place(key),), initial, str(variable.step)))
+        return tuple(found)
+
+    def _trip_count(self) -> TripCount | None:
+        exits = [
+            (source, target)
+            for source, target in self._loop.exits
+            if target == 0 or (source, target) in self._result.executed
+        ]
+        if not exits:
+            self._reasons.add(Reason.NO_EXIT)
+            return None
+        if len(exits) > 1:
+            self._reasons.add(Reason.SEVERAL_EXITS)
+            return None
+        found = None if self._loop.irreducible else self._counted(*exits[0])
+        if found is None and Reason.EXIT_ON_DEVICE_DATA not in self._reasons:
+            self._reasons.add(Reason.TRIP_COUNT)
+        return found
+
+    def _counted(self, source: int, target: int) -> TripCount | None:
+        flags = self._result.tests.get(source)
+        if flags is not None and Reason.DEVICE_DATA in self._values.of(flags, source).reasons:
+            self._reasons.add(Reason.EXIT_ON_DEVICE_DATA)
+            return None
+        test = self._result.conditions.get(source)
+        if test is None or not self._always(source):
+            return None
+        taken = next(edge.target for edge in self._flow.blocks[source].edges if edge.kind == TAKEN)
+        values = self._functions.values
+        moves = progress(values, test, taken != target, self._values.inductions)
+        if moves is None or self._values.of(moves.start, source).kinds:
+            return None
+        # Blocks that an iteration reaches without passing the test run once more than the test lets it go on.
+        header = self._loop.header
+        before = [block for block in self._places if block == source or self._reaches(header, {block}, source)]
+        if before and len(before) != len(self._places):
+            before = []  # the calls behind the test run `count` times, those before it once more
+        entered = {
+            phi: value
+            for phi, inputs in self._result.phis.items()
+            if phi.arguments[1] == header
+            for origin, value in inputs.items()
+            if origin not in self._loop.blocks
+        }
+        return trip_count(values, moves, 1 if before else 0, self._result.headers[header], entered)
+
+
+def _class(kinds: Iterable[Kind]) -> Class:
+    found = set(kinds)
+    if Kind.UNKNOWN in found:
+        return Class.NONE
+    if not found:
+        return Class.ONE
+    if found <= {Kind.AFFINE, Kind.INDUCTION}:
+        return Class.TWO
+    if found == {Kind.RESULT}:
+        return Class.THREE
+    return Class.MIXED

@@ -1,0 +1,180 @@
+"""On what a value depends, seen from one loop: nothing that varies, induction variables, earlier results, or the unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from farlane.analyzer.flow.engine import Result
+from farlane.analyzer.flow.expression import CALL, INSIDE, LOAD, OPAQUE, OPERATION, OUT, PHI, VERSION, Value, Values
+from farlane.analyzer.flow.interface import COPIES, FROM_SYMBOL
+from farlane.analyzer.graph.names import is_cuda
+from farlane.analyzer.graph.structure import Loop, Structure
+from farlane.analyzer.loops.model import Kind
+from farlane.analyzer.loops.reasons import Reason
+
+
+class Dependence(NamedTuple):
+    """The kinds of what varies in a value, and why it is unknown if it is."""
+
+    kinds: frozenset[Kind] = frozenset()
+    reasons: frozenset[Reason] = frozenset()
+
+    def joined(self, other: Dependence) -> Dependence:
+        if not (other.kinds or other.reasons):
+            return self
+        return Dependence(self.kinds | other.kinds, self.reasons | other.reasons)
+
+    @property
+    def kind(self) -> Kind:
+        """One word for it: the least regular kind."""
+        for kind in (Kind.UNKNOWN, Kind.LOAD, Kind.RESULT, Kind.INDUCTION, Kind.AFFINE):
+            if kind in self.kinds:
+                return kind
+        return Kind.INVARIANT
+
+
+INVARIANT = Dependence()
+
+
+def _unknown(reason: Reason) -> Dependence:
+    return Dependence(frozenset({Kind.UNKNOWN}), frozenset({reason}))
+
+
+class InductionVariable(NamedTuple):
+    phi: Value
+    initial: Value
+    step: int
+    size: int
+
+
+class LoopValues:
+    """Judges values from inside one loop.
+
+    Attributes:
+        inductions: the loop's induction variables by their phis.
+    """
+
+    def __init__(self, structure: Structure, result: Result, values: Values, loop: Loop) -> None:
+        self._structure, self._result, self._values, self._loop = structure, result, values, loop
+        blocks = structure.flow.blocks
+        self._addresses = {i.address for block in loop.blocks for i in blocks[block].instructions}
+        self._memo: dict[tuple[Value, int], Dependence] = {}
+        self._active: set[Value] = set()
+        self.inductions = self.induction_variables(loop)
+
+    def induction_variables(self, loop: Loop) -> dict[Value, InductionVariable]:
+        """phi = initial at the entry, phi + step in the next iteration, whichever way that is reached."""
+        found: dict[Value, InductionVariable] = {}
+        for phi, inputs in self._result.phis.items():
+            if phi.arguments[1] != loop.header or not isinstance(phi.arguments[2], (int, tuple)):
+                continue
+            outside = {value for source, value in inputs.items() if source not in loop.blocks}
+            inside = {value for source, value in inputs.items() if source in loop.blocks}
+            if len(outside) != 1 or len(inside) != 1:
+                continue
+            following = inside.pop()
+            size = 8
+            if following.kind == OPERATION and following.arguments[0] in ("zx4", "sx4"):
+                size, following = 4, following.arguments[1]
+            step = self._values.combine(following, phi, -1)
+            if step.is_constant and step.constant:
+                signed = step.constant & 0xFFFFFFFF if size == 4 else step.constant
+                signed -= (1 << 8 * size) if signed >> (8 * size - 1) else 0
+                found[phi] = InductionVariable(phi, outside.pop(), signed, size)
+        return found
+
+    def of(self, value: Value, block: int) -> Dependence:
+        """The dependence of a value that is used in a block of the loop."""
+        known = self._memo.get((value, block))
+        if known is None:
+            known = INVARIANT
+            for atom, _ in value.terms:
+                known = known.joined(self._atom(atom, block))
+            if not self._active:
+                self._memo[value, block] = known
+        return known
+
+    def _all(self, values: Iterable[Value], block: int) -> Dependence:
+        found = INVARIANT
+        for value in values:
+            found = found.joined(self.of(value, block))
+        return found
+
+    def _atom(self, atom: Value, block: int) -> Dependence:
+        arguments = atom.arguments
+        if atom.kind == PHI:
+            return self._phi(atom, block)
+        if atom.kind in (CALL, OUT):
+            return self._call(atom) if arguments[0] in self._addresses else INVARIANT
+        if atom.kind == INSIDE:
+            return self._inside(arguments[1]) if arguments[0] in self._addresses else INVARIANT
+        if atom.kind == OPAQUE:
+            fixed = arguments[0] >= 0 and arguments[0] not in self._addresses
+            return INVARIANT if fixed else _unknown(Reason.INSTRUCTION)
+        if atom.kind == VERSION:
+            return _unknown(Reason.MEMORY_CHANGED) if arguments[0] in self._addresses else INVARIANT
+        if atom.kind == LOAD:
+            return self._load(atom, block)
+        if atom.kind == OPERATION:
+            found = self._all((value for value in arguments[1:] if isinstance(value, Value)), block)
+            if Kind.AFFINE in found.kinds and arguments[0] not in ("zx4", "sx4"):
+                found = found.joined(Dependence(frozenset({Kind.INDUCTION})))
+            return found
+        return INVARIANT
+
+    def _call(self, atom: Value) -> Dependence:
+        name = atom.arguments[1]
+        if not is_cuda(name):
+            return _unknown(Reason.HOST_CALL)
+        if atom.kind == CALL:
+            return _unknown(Reason.RETURN_CODE)
+        if name in COPIES or name in FROM_SYMBOL:
+            return _unknown(Reason.DEVICE_DATA)
+        return Dependence(frozenset({Kind.RESULT}))
+
+    def _inside(self, atom: Value) -> Dependence:
+        while atom.kind == INSIDE:
+            atom = atom.arguments[1]
+        if atom.kind in (CALL, OUT):
+            return self._call(atom)
+        return _unknown(Reason.MEMORY_CHANGED if atom.kind == LOAD else Reason.CALLEE)
+
+    def _load(self, atom: Value, block: int) -> Dependence:
+        address, _, versions = atom.arguments
+        for version in versions:
+            changed = version.kind == PHI and version.arguments[1] in self._loop.blocks
+            if changed or Kind.UNKNOWN in self.of(version, block).kinds:
+                return _unknown(Reason.MEMORY_CHANGED)
+        found = self.of(address, block)
+        return found.joined(Dependence(frozenset({Kind.LOAD}))) if found.kinds else found
+
+    def _phi(self, phi: Value, block: int) -> Dependence:
+        _, where, _ = phi.arguments
+        if where not in self._loop.blocks:
+            return INVARIANT
+        if phi in self.inductions:
+            return Dependence(frozenset({Kind.AFFINE}))
+        if phi in self._active:
+            return Dependence(frozenset({Kind.INDUCTION}))
+        inputs = self._result.phis.get(phi, {})
+        self._active.add(phi)
+        try:
+            if where == self._loop.header and not self._loop.irreducible:
+                return self._recurrence(inputs, block)
+            inner = self._structure.loops.get(where)
+            if inner is not None and block in inner.blocks and not inner.irreducible:
+                variable = self.induction_variables(inner).get(phi)
+                if variable is not None:
+                    return self.of(variable.initial, block).joined(Dependence(frozenset({Kind.AFFINE})))
+            return _unknown(Reason.CONTROL)
+        finally:
+            self._active.discard(phi)
+
+    def _recurrence(self, inputs: dict[int, Value], block: int) -> Dependence:
+        """A value carried from one iteration to the next; what it was at the loop's entry does not vary."""
+        following = [value for source, value in inputs.items() if source in self._loop.blocks]
+        found = self._all(following, block)
+        if len(set(following)) != 1:
+            found = found.joined(_unknown(Reason.CONTROL))
+        return found.joined(Dependence(frozenset({Kind.INDUCTION})))

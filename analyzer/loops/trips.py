@@ -1,0 +1,129 @@
+"""How often a loop's calls run, from its only exit test.
+
+The test compares values whose difference is start + step * n in iteration n; the loop goes on while that difference
+satisfies the relation. Numbers are taken as unbounded integers: that the variables do not overflow is assumed, as every
+prediction is checked when the program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from farlane.analyzer.flow.condition import NEGATED, Condition, number
+from farlane.analyzer.flow.expression import OPERATION, Value, Values
+from farlane.analyzer.flow.state import State
+from farlane.analyzer.loops.dependence import InductionVariable
+from farlane.analyzer.loops.model import TripCount
+from farlane.analyzer.loops.text import place, show
+
+
+class Progress(NamedTuple):
+    """In iteration n the loop goes on while start + step * n relation 0."""
+
+    start: Value
+    step: int
+    relation: str
+    size: int
+
+
+def progress(
+    values: Values, test: Condition, taken_stays: bool, variables: Mapping[Value, InductionVariable]
+) -> Progress | None:
+    """The exit test as a progression; None when it is none, or does not move."""
+    relation = test.relation if taken_stays else NEGATED[test.relation]
+    difference = values.combine(_plain(values, test.left), _plain(values, test.right), -1)
+    start, step = values.constant(difference.constant), 0
+    for atom, coefficient in difference.terms:
+        variable = variables.get(atom)
+        if variable is None:
+            start = values.combine(start, atom, coefficient)
+        else:
+            signed = coefficient - 2**64 if coefficient >> 63 else coefficient
+            start = values.combine(start, _plain(values, variable.initial), signed)
+            step += signed * variable.step
+    return Progress(start, step, relation, test.size) if step else None
+
+
+def _plain(values: Values, value: Value) -> Value:
+    """The value without extensions of 32-bit parts."""
+    total = values.constant(value.constant)
+    for atom, coefficient in value.terms:
+        inner = atom
+        while inner.kind == OPERATION and inner.arguments[0] in ("zx4", "sx4"):
+            inner = inner.arguments[1]
+        total = values.combine(total, _plain(values, inner) if inner is not atom else inner, coefficient)
+    return total
+
+
+def iterations(start: int, step: int, relation: str) -> int | None:
+    """How many n >= 0 in a row, from 0, satisfy start + step * n relation 0; None: all of them, or never exactly."""
+    if relation in (">", ">="):
+        start, step, relation = -start, -step, {">": "<", ">=": "<="}[relation]
+    if relation == "<=":
+        start, relation = start - 1, "<"
+    if relation == "<":
+        if start >= 0:
+            return 0
+        return -(start // step) if step > 0 else None
+    if relation == "!=":
+        quotient, rest = divmod(-start, step)
+        return quotient if rest == 0 and quotient >= 0 else None
+    return 1 if start == 0 else 0
+
+
+def trip_count(
+    values: Values, moves: Progress, extra: int, entry: State, entered: Mapping[Value, Value]
+) -> TripCount | None:
+    """The count as a number or an expression.
+
+    Args:
+        extra: 1 when the calls come before the test in an iteration.
+        entry: the state at the loop's head.
+        entered: phi of the head -> its value when the loop is entered.
+    """
+    if moves.start.is_constant:
+        count = iterations(number(moves.start.constant, moves.size, True), moves.step, moves.relation)
+        return None if count is None else TripCount(count + extra, str(count + extra))
+    distance, step = moves.start, moves.step
+    if step > 0:
+        distance = values.scale(distance, -1)
+    if moves.relation == "==" or ((moves.relation in ("<", "<=")) != (step > 0) and moves.relation != "!="):
+        return None
+    size = abs(step)
+    if moves.relation == "!=":
+        text = _quotient(values, values.add(distance, size * extra), size)
+    else:
+        equal = moves.relation in ("<=", ">=")
+        distance = values.add(distance, 1) if equal else distance
+        text = f"max(0, {show(distance, {})})" if size == 1 else f"max(0, ceil(({show(distance, {})}) / {size}))"
+        text = f"{text} + {extra}" if extra else text
+    places = tuple((show(atom, {}), _places(atom, entry, entered)) for atom, _ in distance.terms)
+    return TripCount(None, text, places)
+
+
+def _quotient(values: Values, distance: Value, size: int) -> str:
+    """distance / size, which is exact, with the factor taken out where every term has it."""
+    numbers = [distance.signed, *(c - 2**64 if c >> 63 else c for _, c in distance.terms)]
+    if any(each % size for each in numbers):
+        return f"({show(distance, {})}) / {size}"
+    total = values.constant(numbers[0] // size)
+    for (atom, _), coefficient in zip(distance.terms, numbers[1:], strict=True):
+        total = values.combine(total, atom, coefficient // size)
+    return show(total, {})
+
+
+def _places(value: Value, entry: State, entered: Mapping[Value, Value]) -> tuple[str, ...]:
+    """Registers and cells that hold a value at the loop's head; those that the loop changes hold it on the first entry."""
+
+    def holds(held: Value) -> bool:
+        held = entered.get(held, held)
+        while held is not value and held.kind == OPERATION and held.arguments[0] in ("zx4", "sx4"):
+            held = held.arguments[1]
+        return held is value
+
+    found = [place(key) for key, held in entry.registers.items() if key < 16 and holds(held)]
+    found += [
+        place((base, *key)) for base, cells in entry.cells.items() for key, held in sorted(cells.items()) if holds(held)
+    ]
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""The report of a program: as a table, as JSON, as a graph."""

@@ -1,0 +1,46 @@
+"""The report as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from farlane.analyzer.loops.model import LoopReport, ProgramReport
+
+
+def lines(report: ProgramReport) -> Iterator[str]:
+    """One block of lines for every loop, then what was skipped, then a summary."""
+    for loop in report.loops:
+        where = f" ({loop.line})" if loop.line else ""
+        yield f"{loop.function}{where}: loop {loop.header:#x}, depth {loop.depth}"
+        yield f"    class {loop.class_}, trip count {loop.trip_count.text if loop.trip_count else 'not known'}"
+        for variable in loop.inductions:
+            yield f"    {variable.name} = {variable.initial}, step {variable.step}, in {', '.join(variable.places)}"
+        for call in loop.calls:
+            name = f"launch of {call.kernel or 'an unknown kernel'}" if call.name == "launch" else call.name
+            via = f" through {len(call.chain)} call{'s' if len(call.chain) > 1 else ''}" if call.chain else ""
+            yield f"    {call.site:#x} {name}{via}{', not in every iteration' if call.conditional else ''}"
+            for argument in call.arguments:
+                if argument.kind != "invariant":
+                    yield f"        {argument.name}: {argument.kind}: {argument.text}"
+        if loop.reasons:
+            yield f"    reasons: {', '.join(loop.reasons)}"
+    for function, why in report.skipped:
+        yield f"skipped: {function}: {why}"
+    yield summary(report)
+
+
+def summary(report: ProgramReport) -> str:
+    """The last line."""
+    classes = ", ".join(f"{name}: {count}" for name, count in sorted(_classes(report.loops).items()))
+    counted = sum(loop.trip_count is not None for loop in report.loops)
+    return (
+        f"{len(report.loops)} loops with CUDA calls ({classes or 'none'}), trip count known for {counted}; "
+        f"{report.cuda_functions} of {report.functions} functions reach CUDA; {report.seconds:.2f} s"
+    )
+
+
+def _classes(loops: tuple[LoopReport, ...]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for loop in loops:
+        found[f"class {loop.class_}"] = found.get(f"class {loop.class_}", 0) + 1
+    return found
