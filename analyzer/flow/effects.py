@@ -130,6 +130,8 @@ class CudaCall:
         chain: calls that lead to it from the function it is reported for, outermost first; () when it is called directly.
         name: the runtime's name without suffixes, or "launch".
         kernel: the kernel, for a launch: the address of its host function, None when that is not known.
+        repeated: whether it stands in a loop of a called function.
+        optional: whether a called function may return without having made it.
         handle, array: a launch's first argument and its array of parameters' addresses; None once they are resolved.
         arguments: (name, value) of what the device's host must know.
         kind: a copy's kind when it is a constant, else None.
@@ -143,6 +145,8 @@ class CudaCall:
     kind: int | None = None
     handle: Value | None = None
     array: Value | None = None
+    repeated: bool = False
+    optional: bool = False
 
 
 def cuda_call(state: State, name: str, site: int) -> CudaCall | None:

@@ -17,6 +17,7 @@ from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, Value, Values
 from farlane.analyzer.flow.state import CONFIGURATION, Memory, State
 from farlane.analyzer.graph import control_flow
+from farlane.analyzer.graph.control_flow import RETURN, TAIL
 from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.machine.instruction import RAX, RDX, RSP, XMM0
@@ -31,6 +32,20 @@ class Analysis:
 
     structure: Structure
     result: Result
+
+    def returning(self, without: int | None = None) -> set[int]:
+        """The blocks from which the function returns along edges that may run and do not touch the block `without`."""
+        flow = self.structure.flow
+        found = {start for start, block in flow.blocks.items() if block.end in (RETURN, TAIL) and start != without}
+        work = list(found)
+        while work:
+            target = work.pop()
+            for source in self.structure.predecessors[target]:
+                runs = (source, target) in self.result.executed
+                if runs and source != without and source not in found:
+                    found.add(source)
+                    work.append(source)
+        return found
 
 
 class Functions:
@@ -85,10 +100,10 @@ class Functions:
         analysis = self.analysis(start)
         if analysis is None:
             return None
-        return self._apply(state, analysis.result, site)
+        return self._apply(state, analysis, site)
 
-    def _apply(self, state: State, result: Result, site: int) -> list[CudaCall] | None:
-        values = self.values
+    def _apply(self, state: State, analysis: Analysis, site: int) -> list[CudaCall]:
+        values, result = self.values, analysis.result
         before = state.copy()
         memo: dict[Value, Value] = {}
 
@@ -104,12 +119,22 @@ class Functions:
             return values.atom(INSIDE, site, atom)
 
         calls = []
-        for block in sorted(result.calls):
+        returning = analysis.returning()
+        # Calls on the way to the end of the program are not seen again by the caller.
+        for block in sorted(returning & result.calls.keys()):
+            repeated = analysis.structure.innermost(block) is not None
+            optional = analysis.structure.flow.entry in analysis.returning(without=block)
             for call in result.calls[block]:
                 arguments = tuple((name, values.substitute(value, leaf, memo)) for name, value in call.arguments)
                 handle, array = (value and values.substitute(value, leaf, memo) for value in (call.handle, call.array))
                 call = dataclasses.replace(
-                    call, chain=(site, *call.chain), arguments=arguments, handle=handle, array=array
+                    call,
+                    chain=(site, *call.chain),
+                    arguments=arguments,
+                    handle=handle,
+                    array=array,
+                    repeated=call.repeated or repeated,
+                    optional=call.optional or optional,
                 )
                 calls.append(resolved(before, call) if handle or array else call)
         end = result.end

@@ -129,6 +129,11 @@ class _Describer:
             nested = self._structure.innermost(block)
             inner = nested is not None and nested.header != self._loop.header
             self._reasons.add(Reason.NESTED if inner else Reason.CONDITIONAL)
+        if call.optional:
+            conditional = True
+            self._reasons.add(Reason.CONDITIONAL)
+        if call.repeated:
+            self._reasons.add(Reason.CALLEE_LOOP)
         self._obstacles(call)
         kernel = None
         if call.name == interface.LAUNCH:

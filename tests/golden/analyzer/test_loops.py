@@ -128,3 +128,18 @@ def test_native_programs_are_analyzed_whole(name: str, toolchain: Callable[[str]
         unknown = [a for call in loop.calls for a in call.arguments if a.kind == "unknown"]
         assert all(argument.reasons for argument in unknown)
         assert (loop.class_ == "-") == bool(unknown) or "unknown-kernel" in loop.reasons
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_the_launch_convention_of_cuda_12(level: int, toolchain: Callable[[str], Toolchain]) -> None:
+    """clang passes the stub's address to cudaLaunchKernel."""
+    entry = next(entry for entry in registry.load(REGISTRY) if entry.name == "streams_events")
+    report = analyze(Path(entry.compiled(toolchain("clang-12.9"), Build(level, "sm_75"))[0]))
+    (loop,) = report.loops
+    assert described(loop) == {"class": "2", "trips": 5, "reasons": ["copies-to-host", "synchronizes"]}
+    (launch,) = [call for call in loop.calls if call.name == "launch"]
+    assert launch.kernel is not None
+    assert "scale" in launch.kernel
+    kinds = {argument.name: argument.kind for argument in launch.arguments}
+    assert kinds["parameter 2"] == "affine"
+    assert [kind for name, kind in kinds.items() if name != "parameter 2"] == ["invariant"] * 9

@@ -123,6 +123,27 @@ KEEP in_callee(float *data, int rounds) {
     for (int i = 0; i < rounds; ++i) step(data, i + 4);
 }
 
+KEEP step_maybe(float *data, int amount) {
+    if (amount % 5 == 2) return;
+    for (int j = 0; j < amount; ++j) cudaMemsetAsync(data, j, 64, nullptr);
+}
+
+KEEP in_callee_sometimes(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) step_maybe(data, rounds);
+}
+
+static void check(cudaError_t code) {
+    if (code == cudaSuccess) return;
+    printf("%s\n", cudaGetErrorString(code));
+    exit(1);
+}
+
+__attribute__((noinline, noclone)) static void checked_clear(float *data) { check(cudaMemsetAsync(data, 0, 64, nullptr)); }
+
+KEEP checked_in_callee(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) checked_clear(data);
+}
+
 KEEP virtual_call(void (*what)(void), float *data, int rounds) {
     for (int i = 0; i < rounds; ++i) {
         touch<<<4, 128>>>(data, 2, 1024);
@@ -150,6 +171,7 @@ int main(int argc, char **) {
     invariant(data, 1024), affine(data, 1024, 5), downward(data, 1024), halving(data), allocating(argc), results_only(argc);
     copied_back(data, other), flagged((int *)data, other), sent_back((int *)data, other), arbitrary(data);
     swapping(data, other, argc), conditional(data, argc), checked(data, argc), leaving(data, argc), nested(data, argc);
-    table(both, 2), in_callee(data, argc), virtual_call(nothing, data, argc), through_global(nothing, argc);
+    table(both, 2), in_callee(data, argc), in_callee_sometimes(data, argc), checked_in_callee(data, argc);
+    virtual_call(nothing, data, argc), through_global(nothing, argc);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
