@@ -543,11 +543,8 @@ define internal void @farlane_warp_main(ptr %warp) noreturn {
   unreachable
 }
 
-; Fills a warp's state for a block.
-define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %index, i64 %block) {
-  store ptr %worker, ptr %warp
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
-  store ptr %launch, ptr %launch.p
+; The coordinates of a block.
+define internal [3 x i32] @farlane_coordinates(ptr %launch, i64 %block) {
   %gx.p = getelementptr %Launch, ptr %launch, i32 0, i32 10, i32 0
   %gx32 = load i32, ptr %gx.p
   %gx = zext i32 %gx32 to i64
@@ -561,19 +558,27 @@ define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %in
   %x32 = trunc i64 %x to i32
   %y32 = trunc i64 %y to i32
   %z32 = trunc i64 %z to i32
-  %cx = getelementptr %Warp, ptr %warp, i32 0, i32 2, i32 0
-  store i32 %x32, ptr %cx
-  %cy = getelementptr %Warp, ptr %warp, i32 0, i32 2, i32 1
-  store i32 %y32, ptr %cy
-  %cz = getelementptr %Warp, ptr %warp, i32 0, i32 2, i32 2
-  store i32 %z32, ptr %cz
+  %a = insertvalue [3 x i32] poison, i32 %x32, 0
+  %b = insertvalue [3 x i32] %a, i32 %y32, 1
+  %c = insertvalue [3 x i32] %b, i32 %z32, 2
+  ret [3 x i32] %c
+}
+
+; Fills a warp's state.
+define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %index, [3 x i32] %block) {
+  store ptr %worker, ptr %warp
+  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  store ptr %launch, ptr %launch.p
+  %ctaid.p = getelementptr %Warp, ptr %warp, i32 0, i32 2
+  store [3 x i32] %block, ptr %ctaid.p
   %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
   store i32 %index, ptr %index.p
   %threads = load i32, ptr @farlane_threads
   %start = shl i32 %index, 5
   %here = sub i32 %threads, %start
   %whole = icmp uge i32 %here, 32
-  %partial.1 = shl i32 1, %here
+  %shift = and i32 %here, 31
+  %partial.1 = shl i32 1, %shift
   %partial = sub i32 %partial.1, 1
   %mask = select i1 %whole, i32 -1, i32 %partial
   %mask.p = getelementptr %Warp, ptr %warp, i32 0, i32 4
@@ -646,10 +651,11 @@ take:
   br i1 %none, label %done, label %block
 block:
   %index = phi i64 [ %first, %take ], [ %index.next, %block.next ]
+  %coordinates = call [3 x i32] @farlane_coordinates(ptr %launch, i64 %index)
   br label %warps
 warps:
   %w = phi i32 [ 0, %block ], [ %w.next, %warps ]
-  call void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %w, i64 %index)
+  call void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %w, [3 x i32] %coordinates)
   call void @farlane_kernel(ptr %warp)
   %w.next = add i32 %w, 1
   %w.more = icmp ult i32 %w.next, %warp.count
@@ -677,11 +683,12 @@ entry:
   call void @llvm.memset.p0.i64(ptr %barriers, i8 0, i64 384, i1 false)
   %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
   %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  %coordinates = call [3 x i32] @farlane_coordinates(ptr %launch, i64 %block)
   br label %setup
 setup:
   %s = phi i32 [ 0, %entry ], [ %s.next, %setup ]
   %setup.warp = getelementptr %Warp, ptr %warps, i32 %s
-  call void @farlane_setup(ptr %worker, ptr %launch, ptr %setup.warp, i32 %s, i64 %block)
+  call void @farlane_setup(ptr %worker, ptr %launch, ptr %setup.warp, i32 %s, [3 x i32] %coordinates)
   %s64 = zext i32 %s to i64
   %sp = call i64 @farlane_prepare(ptr %worker, i64 %s64, ptr @farlane_warp_main, ptr %setup.warp)
   %sp.p = getelementptr %Warp, ptr %setup.warp, i32 0, i32 6
