@@ -33,10 +33,8 @@ def barrier(e: FunctionEmitter, i: Instruction) -> None:
     operands = i.sources[:-1] if red else i.sources
     if not 1 <= len(operands) <= 2 or (red and len(i.destinations) != 1):
         raise e.fail(f"malformed {i.text}")
-    number = e.read(operands[0], "i32")
-    expected = e.read(operands[1], "i32") if len(operands) == 2 else integer(0, "i32")
-    if number.vec or expected.vec:
-        raise e.fail("barrier number or thread count that differs between lanes")
+    number = _agreed(e, e.read(operands[0], "i32"))
+    expected = _agreed(e, e.read(operands[1], "i32")) if len(operands) == 2 else integer(0, "i32")
     true = integer(0, "i32")
     if red:
         true = b.bin("and", b.bits(e.read(i.sources[-1], "i1")), e.mask_bits)
@@ -54,6 +52,18 @@ def barrier(e: FunctionEmitter, i: Instruction) -> None:
     b.line(f"call i32 @farlane_wait(ptr %warp, {bit})")
     if red:
         write(e, i, _reduced(e, i, number))
+
+
+def _agreed(e: FunctionEmitter, value: Val) -> Val:
+    """A barrier's number or count as one value. Unoptimized code keeps it in local memory, where nothing proves that it is uniform:
+    then the first active lane's counts, and a launch whose lanes disagree ends."""
+    if not value.vec:
+        return value
+    b = e.body
+    first = b.op(f"extractelement {value}, {support.first_lane(e)}", "i32", False)
+    others = b.bin("and", b.bits(b.icmp("ne", value, b.splat(first))), e.mask_bits)
+    support.fault_if(e, b.icmp("ne", others, integer(0, "i32")), FaultKind.ILLEGAL_INSTRUCTION)
+    return first
 
 
 def _reduced(e: FunctionEmitter, i: Instruction, number: Val) -> Val:
@@ -78,7 +88,7 @@ def resume(e: FunctionEmitter, index: int, block: Block, released: Val) -> None:
     e.block, e.mask, e.mask_bits, e.local = index, b.mask(lanes), lanes, {}
     instruction = block.instructions[-1]
     if "red" in instruction.modifiers:
-        write(e, instruction, _reduced(e, instruction, e.read(instruction.sources[0], "i32")))
+        write(e, instruction, _reduced(e, instruction, _agreed(e, e.read(instruction.sources[0], "i32"))))
     e.part([(block.targets[0], lanes)])
 
 

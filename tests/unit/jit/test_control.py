@@ -154,6 +154,20 @@ def test_barrier_reductions_and_named_barriers(device: TinyDevice) -> None:
     assert np.all(run(device, module_text(body), 128) == 10 + 1000 + 640000)
 
 
+def test_a_barriers_number_from_a_register_must_agree_within_a_warp(device: TinyDevice) -> None:
+    """As unoptimized code has it: the number comes from memory, so that nothing proves it uniform."""
+    body = """
+    ld.global.u32 %r1, [%rd0]; mov.u32 %r2, 64; barrier.sync %r1, %r2; barrier.sync %r1; st.global.u32 [%rd0], %r0; ret;
+    """
+    module = device.load(module_text(body))
+    agreed = device.upload(np.full(64, 3, "u4"))
+    assert device.launch(module, "k", 1, 64, [agreed]) == jit.STATUS_DONE
+    assert list(device.download(agreed, "u4", 64)) == list(range(64))
+    differing = device.upload(np.arange(64, dtype="u4") % 2 + 1)
+    assert device.launch(module, "k", 1, 64, [differing]) == jit.STATUS_FAULT
+    assert device.fault.kind == jit.FaultKind.ILLEGAL_INSTRUCTION
+
+
 def test_barrier_deadlock_is_reported(device: TinyDevice) -> None:
     body = "setp.lt.u32 %p0, %r0, 32; @%p0 bra A; bar.sync 1, 64; bra B; A: bar.sync 2, 64; B: st.global.u32 [%rd0], %r0; ret;"
     module = device.load(module_text(body))
