@@ -101,7 +101,7 @@ class _Function:
                 ["a", "b", "c", "d", "x", "t", f"{c.getrandbits(c.choice([3, 8, 32]))}u", "u32(p)", "array[d & 7]"]
             )
         one, two = self.u32(depth + 1), self.u32(depth + 1)
-        kind = c.choice([*range(11), *range(9)])  # divisions (the last two) less often: they are slow to compile
+        kind: int = c.choice([*range(11), *range(9)])  # divisions (the last two) less often: they are slow to compile
         if kind < 4:
             return f"({one} {c.choice(['+', '-', '*', '^', '&', '|'])} {two})"
         forms: list[str] = [
