@@ -250,4 +250,22 @@ def find_leading(e: FunctionEmitter, i: Instruction) -> None:
 
 @handles("fns")
 def find_nth_set(e: FunctionEmitter, i: Instruction) -> None:
-    raise e.fail("fns is not supported")
+    """The position of the |offset|-th set bit from `base` on, upwards or (offset < 0) downwards; the bit at base itself for offset 0."""
+    check(e, i, {"b32"}, 3)
+    b = e.body
+    mask, base, offset = (e.read(source, "i32") for source in i.sources)
+    zero, one, none = integer(0, "i32"), integer(1, "i32"), integer(-1, "i32")
+    down = b.icmp("slt", offset, zero)
+    left = b.bin("sub", b.select(down, b.bin("sub", zero, offset), offset), one)  # set bits still to pass
+    step = b.select(down, none, one)
+    position, found, at_base = base, none, none
+    for distance in range(32):
+        inside = b.icmp("ult", position, integer(32, "i32"))
+        bit = b.bin("and", b.bin("lshr", mask, b.bin("and", position, integer(31, "i32"))), one)
+        hit = b.bin("and", inside, b.icmp("ne", bit, zero))
+        if distance == 0:
+            at_base = b.select(hit, base, none)
+        found = b.select(b.bin("and", hit, b.icmp("eq", left, zero)), position, found)
+        left = b.select(hit, b.bin("sub", left, one), left)
+        position = b.bin("add", position, step)
+    write(e, i, b.select(b.icmp("eq", offset, zero), at_base, found))

@@ -158,3 +158,23 @@ def test_permutes_and_funnels(device: TinyDevice) -> None:
         ],
         {"a": values(32, 1), "b": values(32, 2)[::-1].copy(), "c": amounts(3)},
     )
+
+
+def test_find_nth_set(device: TinyDevice) -> None:
+    def fns(mask: int, base: int, offset: int) -> int:
+        order = range(base, 32) if offset >= 0 else range(base, -1, -1)
+        places = [place for place in order if mask >> place & 1]
+        if offset == 0:
+            return base if mask >> base & 1 else 0xFFFFFFFF
+        return places[abs(offset) - 1] if abs(offset) <= len(places) else 0xFFFFFFFF
+
+    generator = np.random.default_rng(9)
+    verify(
+        device,
+        [(Case("fns.b32 {d}, {a}, {b}, {c};", "u4"), lambda a, b, c: fns(a, b, signed(c, 32)))],
+        {
+            "a": values(32, 5),
+            "b": generator.integers(0, 32, 200, dtype="u4"),
+            "c": generator.integers(-20, 21, 200).astype("i4").view("u4"),
+        },
+    )
