@@ -56,6 +56,7 @@ class FunctionEmitter:
         self.allocas: list[str] = []
         self.slots: set[str] = set()
         self.local: dict[Value, Val] = {}
+        self.forms: dict[Value, Affine] = {}
         self.mask: Val | None = None
         self.mask_bits = ALL
         self.block = 0
@@ -341,12 +342,12 @@ class FunctionEmitter:
             b.branch_if(b.icmp("eq", bits, ALL), labels[0], labels[1])
             b.block(labels[1])
             b.branch_if(b.icmp("eq", bits, integer(0, "i32")), labels[2], labels[3])
-            saved = dict(self.local)
+            saved = self.local, self.forms
             for label, target in ((labels[0], yes), (labels[2], no)):
-                self.local = dict(saved)
+                self._know(saved)
                 b.block(label)
                 self._full_jump(target)
-            self.local = saved
+            self._know(saved)
             b.block(labels[3])
             self._to_vectors(self.live_out[index])
             self.part([(yes, bits), (no, b.invert(bits))])
@@ -453,13 +454,17 @@ class FunctionEmitter:
         return self.body.invert(condition) if block.negated else condition
 
     # Edges -------------------------------------------------------------------------------------------------------
+    def _know(self, known: tuple[dict[Value, Val], dict[Value, Affine]]) -> None:
+        """At the start of an edge's code: what the block has computed may be used, what other edges' code has may not."""
+        self.local, self.forms = dict(known[0]), dict(known[1])
+
     def _uniform_branch(self, condition: Val, edges: list[tuple[int, Any]]) -> None:
         b = self.body
         labels = [b.new_label("yes"), b.new_label("no")]
         b.branch_if(condition, labels[0], labels[1])
-        saved = self.local
+        saved = self.local, self.forms
         for label, (target, jump) in zip(labels, edges, strict=True):
-            self.local = dict(saved)
+            self._know(saved)
             b.block(label)
             jump(target)
 
@@ -471,9 +476,9 @@ class FunctionEmitter:
         b.line(f"switch {selector}, label %{bad} [ {cases} ]")
         b.block(bad)
         families.fault(self, 4)
-        saved = self.local
+        saved = self.local, self.forms
         for target, label in labels.items():
-            self.local = dict(saved)
+            self._know(saved)
             b.block(label)
             jump(target)
 
