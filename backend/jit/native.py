@@ -13,7 +13,6 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
-
 from farlane.backend.jit.abi import Options
 
 _lock = threading.Lock()

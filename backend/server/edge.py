@@ -36,7 +36,8 @@ _OPTIONS = (
     # A guest that vanished without closing its connection is noticed, and its session's resources given back.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.http2.ping_timeout_ms", 20_000),  # the same for pings that measure the path: one on its way delays keepalive's
+    # The same for pings that measure the path: one on its way delays keepalive's.
+    ("grpc.http2.ping_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     # A stream's window holds a whole message, so that the next one arrives while this one is replayed.
