@@ -76,7 +76,7 @@ def compile_kernel(
     else:
         context = KernelContext(module, name, block, options)
         text = context.emit()
-        image = native.compile_ir(text, options)
+        image = native.compile_ir(text, options, context.optimization)
         info = dataclasses.replace(context.info(), compile_seconds=time.perf_counter() - start)
         kernel = CompiledKernel(info, image, text if options.keep_ir else None)
         if options.cache:

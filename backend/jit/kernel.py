@@ -24,6 +24,9 @@ from farlane.backend.jit.module import Function, Module
 from farlane.backend.jit.parser import body_of
 
 MAX_STATIC_SHARED = 227 << 10
+LARGE = 400  # instructions, callees included: from here on helpers are not inlined
+DUAL_INSTRUCTIONS = 600
+FAST_INSTRUCTIONS = 1500  # from here on LLVM optimises less
 DUAL_BLOCKS, DUAL_BRANCHES = 100, 40
 _DEFINE = re.compile(r"^(define .*?)( \{)$", re.MULTILINE)
 _ATTRIBUTES = (
@@ -55,6 +58,8 @@ class KernelContext:
         self.calls: dict[str, list[str]] = {}
         self.indirect = False
         self._reach(name)
+        self.instructions = sum(len(body.instructions) for body in self.bodies.values())
+        self.large = self.instructions > LARGE
         self.recursive = self.indirect or self._cyclic()
         self.shared: dict[str, int] = {}
         self.static_shared = 0
@@ -166,9 +171,14 @@ class KernelContext:
     def declare(self, text: str) -> None:
         self.declarations[text] = None
 
-    @staticmethod
-    def dual_fits(graph: cfg.Graph, parting: divergence.Divergence) -> bool:
+    @property
+    def optimization(self) -> int:
+        return min(self.options.optimization, 1) if self.instructions > FAST_INSTRUCTIONS else self.options.optimization
+
+    def dual_fits(self, graph: cfg.Graph, parting: divergence.Divergence) -> bool:
         """Two versions of every block cost compile time that grows faster than the kernel."""
+        if self.instructions > DUAL_INSTRUCTIONS:
+            return False
         return len(graph.blocks) <= DUAL_BLOCKS and len(parting.branches) <= DUAL_BRANCHES
 
     def emit(self) -> str:

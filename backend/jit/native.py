@@ -13,6 +13,7 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
+
 from farlane.backend.jit.abi import Options
 
 _lock = threading.Lock()
@@ -65,18 +66,18 @@ def _linker() -> Any:
     return llvm.create_lljit_compiler(_machine(cpu, features, 2))
 
 
-def compile_ir(text: str, options: Options) -> bytes:
+def compile_ir(text: str, options: Options, level: int = 2) -> bytes:
     """An object file from IR text. Vectorisers stay off: the code is vector code already."""
     cpu, features = host()
     with _lock:
         machine = _machine(
-            options.cpu or cpu, options.features if options.features is not None else features, options.optimization
+            options.cpu or cpu, options.features if options.features is not None else features, level
         )
         module = llvm.parse_assembly(text)
         module.triple = llvm.get_default_triple()
         module.data_layout = str(machine.target_data)
         module.verify()
-        tuning = llvm.create_pipeline_tuning_options(speed_level=options.optimization)
+        tuning = llvm.create_pipeline_tuning_options(speed_level=level)
         tuning.loop_vectorization = False
         tuning.slp_vectorization = False
         tuning.loop_unrolling = False

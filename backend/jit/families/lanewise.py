@@ -49,12 +49,7 @@ def reader(e: FunctionEmitter, element: str, count: int, ordered: bool) -> str:
     if ordered:
         e.kernel.helpers[name] = _ordered_read(head, shown, vec, element, count)
         return name
-    suffix = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128"}[element]
-    if element != "i128":
-        e.kernel.declare(
-            f"declare {vec} @llvm.masked.gather.v{LANES}{suffix}.v{LANES}p0(<{LANES} x ptr>, i32 immarg, <{LANES} x i1>, {vec})"
-        )
-    lines = [head + " alwaysinline {", "entry:"]
+    lines = [head + f" {inlining(e)} {{", "entry:"]
     row, analysis = _analyse(e, size * count)
     lines += analysis
     lines += ["  br i1 %contiguous, label %wide, label %other"]
@@ -74,15 +69,43 @@ def reader(e: FunctionEmitter, element: str, count: int, ordered: bool) -> str:
     result = "poison"
     for index in range(count):
         lines.append(f"  %p{index} = getelementptr i8, <{LANES} x ptr> %pointers, i64 {size * index}")
-        lines.append(
-            f"  %g{index} = call {vec} @llvm.masked.gather.v{LANES}{suffix}.v{LANES}p0(<{LANES} x ptr> %p{index}, i32 {size}, "
-            f"<{LANES} x i1> %mask, {vec} zeroinitializer)"
-        )
+        lines += gather(e, element, f"%p{index}", "%mask", f"g{index}")
         lines.append(f"  %r{index} = insertvalue {shown} {result}, {vec} %g{index}, {index}")
         result = f"%r{index}"
     lines += [f"  ret {shown} {result}", "}"]
     e.kernel.helpers[name] = "\n".join(lines)
     return name
+
+
+def inlining(e: FunctionEmitter) -> str:
+    """Helpers are inlined in small kernels; in large ones compile time matters more."""
+    return "noinline" if e.kernel.large else "alwaysinline"
+
+
+def gather(e: FunctionEmitter, element: str, pointers: str, mask: str, name: str) -> list[str]:
+    """Text that sets %<name> to the elements at a vector of pointers.
+
+    Bytes and half-words are cut out of the aligned words that hold them: hosts gather words only.
+    """
+    carrier = "i32" if element in ("i8", "i16") else element
+    vec = f"<{LANES} x {carrier}>"
+    full = f"@llvm.masked.gather.v{LANES}{carrier}.v{LANES}p0"
+    e.kernel.declare(f"declare {vec} {full}(<{LANES} x ptr>, i32 immarg, <{LANES} x i1>, {vec})")
+    tail = f"i32 {BITS[carrier] // 8}, <{LANES} x i1> {mask}, {vec} zeroinitializer"
+    if carrier == element:
+        return [f"  %{name} = call {vec} {full}(<{LANES} x ptr> {pointers}, {tail})"]
+    wide = f"<{LANES} x i64>"
+    return [
+        f"  %{name}.a = ptrtoint <{LANES} x ptr> {pointers} to {wide}",
+        f"  %{name}.w = and {wide} %{name}.a, splat (i64 -4)",
+        f"  %{name}.p = inttoptr {wide} %{name}.w to <{LANES} x ptr>",
+        f"  %{name}.g = call {vec} {full}(<{LANES} x ptr> %{name}.p, {tail})",
+        f"  %{name}.l = trunc {wide} %{name}.a to {vec}",
+        f"  %{name}.b = and {vec} %{name}.l, splat (i32 3)",
+        f"  %{name}.s = shl {vec} %{name}.b, splat (i32 3)",
+        f"  %{name}.r = lshr {vec} %{name}.g, %{name}.s",
+        f"  %{name} = trunc {vec} %{name}.r to <{LANES} x {element}>",
+    ]
 
 
 def _contiguous_read(e: FunctionEmitter, row: int, element: str, count: int, shown: str) -> list[str]:
@@ -222,14 +245,12 @@ def writer(e: FunctionEmitter, element: str, count: int, ordered: bool) -> str:
     if ordered or element == "i128":
         e.kernel.helpers[name] = _ordered_write(head, vec, element, count)
         return name
-    scatter = f"@llvm.masked.scatter.v{LANES}{element}.v{LANES}p0"
-    e.kernel.declare(f"declare void {scatter}({vec}, <{LANES} x ptr>, i32 immarg, <{LANES} x i1>)")
     row, analysis = _analyse(e, size * count)
     wide = row * count
     intrinsic = f"@llvm.masked.store.v{wide}{element}.p0"
     e.kernel.declare(f"declare void {intrinsic}(<{wide} x {element}>, ptr, i32 immarg, <{wide} x i1>)")
     lines = [
-        head + " alwaysinline {",
+        head + f" {inlining(e)} {{",
         "entry:",
         *analysis,
         "  br i1 %contiguous, label %wide, label %scattered",
@@ -246,15 +267,26 @@ def writer(e: FunctionEmitter, element: str, count: int, ordered: bool) -> str:
             f"  %part{number} = shufflevector <{LANES} x i1> %mask, <{LANES} x i1> poison, {spread}",
             f"  call void {intrinsic}(<{wide} x {element}> {name_of_row}, ptr %start{number}, i32 {size}, <{wide} x i1> %part{number})",
         ]
-    lines += ["  ret void", "scattered:", f"  %pointers = getelementptr i8, ptr %base, <{LANES} x i64> %index"]
-    for index in range(count):
-        lines.append(f"  %p{index} = getelementptr i8, <{LANES} x ptr> %pointers, i64 {size * index}")
-        lines.append(
-            f"  call void {scatter}({vec} %v{index}, <{LANES} x ptr> %p{index}, i32 {size}, <{LANES} x i1> %mask)"
-        )
+    lines += ["  ret void", "scattered:", *scatter(e, element, [f"%v{index}" for index in range(count)])]
     lines += ["  ret void", "}"]
     e.kernel.helpers[name] = "\n".join(lines)
     return name
+
+
+def scatter(e: FunctionEmitter, element: str, values: list[str]) -> list[str]:
+    """Text that stores vectors of elements at %base + %index; sub-word ones lane by lane."""
+    vec, size = f"<{LANES} x {element}>", BITS[element] // 8
+    if element in ("i8", "i16"):
+        helper = writer(e, element, len(values), True)
+        shown = ", ".join(f"{vec} {value}" for value in values)
+        return [f"  call void @{helper}(ptr %base, <{LANES} x i64> %index, <{LANES} x i1> %mask, {shown})"]
+    full = f"@llvm.masked.scatter.v{LANES}{element}.v{LANES}p0"
+    e.kernel.declare(f"declare void {full}({vec}, <{LANES} x ptr>, i32 immarg, <{LANES} x i1>)")
+    lines = [f"  %pointers = getelementptr i8, ptr %base, <{LANES} x i64> %index"]
+    for index, value in enumerate(values):
+        lines.append(f"  %p{index} = getelementptr i8, <{LANES} x ptr> %pointers, i64 {size * index}")
+        lines.append(f"  call void {full}({vec} {value}, <{LANES} x ptr> %p{index}, i32 {size}, <{LANES} x i1> %mask)")
+    return lines
 
 
 def interleave(lines: list[str], number: int, row: int, count: int, element: str, names: list[str], prefix: str) -> str:

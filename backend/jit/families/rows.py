@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit import affine
 from farlane.backend.jit.families.addresses import Place
-from farlane.backend.jit.families.lanewise import interleave, join, vector
+from farlane.backend.jit.families.lanewise import gather, interleave, join, vector, writer
 from farlane.backend.jit.ir import BITS, LANES, Val
 from farlane.backend.jit.strides import row_length
 
@@ -77,12 +77,11 @@ def _pointers(e: FunctionEmitter, place: Place, form: affine.Affine, offset: int
 
 
 def _gather(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, offset: int) -> Val:
-    shown = f"<{LANES} x {element}>"
-    full = f"@llvm.masked.gather.v{LANES}{element}.v{LANES}p0"
-    e.kernel.declare(f"declare {shown} {full}(<{LANES} x ptr>, i32 immarg, <{LANES} x i1>, {shown})")
+    b = e.body
     pointers = _pointers(e, place, form, offset)
-    tail = f"i32 {BITS[element] // 8}, <{LANES} x i1> splat (i1 true), {shown} zeroinitializer"
-    return e.body.op(f"call {shown} {full}({pointers}, {tail})", element, True)
+    name = b.name("gather").removeprefix("%")
+    b.lines += gather(e, element, pointers.name, "splat (i1 true)", name)
+    return Val(f"%{name}", element, True)
 
 
 def write(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, values: list[Val]) -> None:
@@ -99,9 +98,7 @@ def write(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, v
             b.lines += lines
             b.line(f"store <{row * count} x {element}> {name}, ptr {start}, align {size}")
         return
-    full = f"@llvm.masked.scatter.v{LANES}{element}.v{LANES}p0"
-    shown = f"<{LANES} x {element}>"
-    e.kernel.declare(f"declare void {full}({shown}, <{LANES} x ptr>, i32 immarg, <{LANES} x i1>)")
-    for index, value in enumerate(values):
-        pointers = _pointers(e, place, form, size * index)
-        b.line(f"call void {full}({value}, {pointers}, i32 {size}, <{LANES} x i1> splat (i1 true))")
+    shown = ", ".join(str(value) for value in values)
+    index = affine.materialise(e, form)
+    helper = writer(e, element, count, False)
+    b.line(f"call void @{helper}(ptr {place.base}, {index}, <{LANES} x i1> splat (i1 true), {shown})")
