@@ -13,7 +13,6 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
-
 from farlane.backend.jit.abi import Options
 
 _lock = threading.Lock()
@@ -70,9 +69,7 @@ def compile_ir(text: str, options: Options, level: int = 2) -> bytes:
     """An object file from IR text. Vectorisers stay off: the code is vector code already."""
     cpu, features = host()
     with _lock:
-        machine = _machine(
-            options.cpu or cpu, options.features if options.features is not None else features, level
-        )
+        machine = _machine(options.cpu or cpu, options.features if options.features is not None else features, level)
         module = llvm.parse_assembly(text)
         module.triple = llvm.get_default_triple()
         module.data_layout = str(machine.target_data)
