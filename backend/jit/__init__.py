@@ -9,6 +9,7 @@ import ctypes
 import dataclasses
 import threading
 import time
+from collections import OrderedDict
 
 from farlane.backend.jit import cache, native
 from farlane.backend.jit.abi import (
@@ -53,7 +54,9 @@ class CompiledKernel:
         return int(self._run(ctypes.addressof(launch), ctypes.addressof(worker.state)))
 
 
-_compiled: dict[str, CompiledKernel] = {}
+# Most recently used last. A kernel that falls out is unloaded when nobody runs or holds it any more.
+_compiled: OrderedDict[str, CompiledKernel] = OrderedDict()
+MAX_LOADED = 1024
 _lock = threading.Lock()
 
 
@@ -67,6 +70,8 @@ def compile_kernel(
     key = cache.key(module.digest, name, block, options, native.version())
     with _lock:
         known = _compiled.get(key)
+        if known is not None:
+            _compiled.move_to_end(key)
     if known is not None and not options.keep_ir:
         return known
     start = time.perf_counter()
@@ -82,7 +87,10 @@ def compile_kernel(
         if options.cache:
             cache.save(key, info, image)
     with _lock:
-        return _compiled.setdefault(key, kernel)
+        kernel = _compiled.setdefault(key, kernel)
+        while len(_compiled) > MAX_LOADED:
+            _compiled.popitem(last=False)
+        return kernel
 
 
 __all__ = [

@@ -260,6 +260,10 @@ class FunctionEmitter:
         """The whole function as IR text."""
         families.layout_frame(self)
         blocks = self.graph.blocks
+        for block in blocks:
+            self.line = block.line
+            if block.leaves == "exit" and not self.entry:
+                raise self.fail("exit inside a device function is not supported yet")
         live = self.once("live", self._live)
         if self.dual:
             self.live_in, self.live_out = liveness.compute(self.graph, self.is_affine)

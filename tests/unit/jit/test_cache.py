@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +26,12 @@ add.s64 %rd1, %rd1, %rd2; add.u32 %r1, %r1, NUMBER; st.global.u32 [%rd1], %r1; r
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FARLANE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(jit, "_compiled", {})
+    monkeypatch.setattr(jit, "_compiled", OrderedDict())
     return tmp_path / "jit"
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "_compiled", {})
+    monkeypatch.setattr(jit, "_compiled", OrderedDict())
 
 
 def launch(device: TinyDevice, number: int, block: int = 32) -> str:
@@ -52,6 +53,14 @@ def test_second_process_finds_the_kernel(device: TinyDevice, folder: Path, monke
     assert launch(device, 1) == "disk"
     assert launch(device, 1, 64) == "no"
     assert launch(device, 2) == "no"
+
+
+def test_loaded_kernels_are_bounded(device: TinyDevice, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "MAX_LOADED", 2)
+    for number in (1, 2, 3, 1):
+        launch(device, number)
+    assert len(jit._compiled) == 2
+    assert device.kernel.info.cached == "disk"
 
 
 def test_damaged_entries_are_recompiled(device: TinyDevice, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ The same random programs are run by a plain per-thread interpreter of their cont
 
 from __future__ import annotations
 
+import platform
 import random
 
 import numpy as np
@@ -34,9 +35,12 @@ def run(device: TinyDevice, text: str, block: int, options: jit.Options | None =
 
 
 OPTIONS = [jit.Options(cache=False), jit.Options(cache=False, dual=False)]
+if platform.machine() == "x86_64":
+    OPTIONS.append(jit.Options(cache=False, cpu="haswell", features=""))  # 256-bit vectors, no mask registers
+NAMES = ["dual", "masked", "avx2"][: len(OPTIONS)]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=["dual", "masked"])
+@pytest.mark.parametrize("options", OPTIONS, ids=NAMES)
 @pytest.mark.parametrize("block", [1, 32, 50])
 def test_loops_left_at_different_iterations(device: TinyDevice, block: int, options: jit.Options) -> None:
     """The counter is uniform inside the loop and differs between lanes after it."""
@@ -49,7 +53,7 @@ def test_loops_left_at_different_iterations(device: TinyDevice, block: int, opti
     assert list(run(device, module_text(body), block, options)) == expected
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=["dual", "masked"])
+@pytest.mark.parametrize("options", OPTIONS, ids=NAMES)
 def test_continue_and_nested_loops(device: TinyDevice, options: jit.Options) -> None:
     body = """
     mov.u32 %r1, 0; mov.u32 %r2, 0;
