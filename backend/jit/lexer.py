@@ -20,6 +20,7 @@ _TOKEN = re.compile(
     r"\n"
     r"|0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?"
     r"|[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|[0-9]+U?"
+    r"|\.(?:reg|local|shared|param)(?=\.)"  # cuda_fp16.hpp writes `.reg.b32` without a space
     r"|[%.$A-Za-z_][\w.$%]*(?:::\w[\w.]*)*"
     r'|"[^"\n]*"'
     r"|[^\s]"

@@ -39,7 +39,7 @@ SAMPLE = (
 	.pragma "nounroll";
 	ld.param.u64 %rd1, [k_param_0];
 	{ // scope
-	.reg .b32 t; mov.b32 t, 5; add.s32 %r1, t, -3; }
+	.reg.b32 t; mov.b32 t, 5; add.s32 %r1, t, -3; }
 $L__BB0_1:
 	add.rn.f32 %f1, 0f3F800000, 1.5;
 	setp.lt.s32 %p1|%p2, %r1, 10;
