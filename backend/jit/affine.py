@@ -2,7 +2,7 @@
 
 An `Affine` stands for base + stride * (position in the row) + step * (row), exactly, modulo the width. It is turned into a vector only
 where an instruction outside of `compute` reads it. Extending one to 64 bits is guarded: should a lane wrap, the warp leaves the full
-version for the masked one, which knows no affine values, and does not come back (FunctionEmitter.leave_full).
+version for the masked one, which knows no affine values, and does not come back (ValueScope.leave_full).
 
 Source: facts page "Value classes" and "Guard to add".
 """
@@ -20,7 +20,7 @@ from farlane.backend.jit.strides import row_length, signed_constant
 from farlane.backend.jit.types import PTX_LLVM
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.codegen import FunctionEmitter
+    from farlane.backend.jit.values import ValueScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class Affine:
         return self.base.type
 
 
-def rows(e: FunctionEmitter) -> int:
+def rows(e: ValueScope) -> int:
     return LANES // row_length(e.kernel.block)
 
 
-def row_bases(e: FunctionEmitter, value: Affine) -> list[Val]:
+def row_bases(e: ValueScope, value: Affine) -> list[Val]:
     """The value in each row's first lane."""
     bases = [value.base]
     for _ in range(rows(e) - 1):
@@ -46,7 +46,7 @@ def row_bases(e: FunctionEmitter, value: Affine) -> list[Val]:
     return bases
 
 
-def materialise(e: FunctionEmitter, value: Affine) -> Val:
+def materialise(e: ValueScope, value: Affine) -> Val:
     """One element per lane."""
     b = e.body
     row = row_length(e.kernel.block)
@@ -66,7 +66,7 @@ def materialise(e: FunctionEmitter, value: Affine) -> Val:
     return b.bin("add", spread, lanes([lane % row * value.stride for lane in range(LANES)], value.type))
 
 
-def operand(e: FunctionEmitter, source: Any, kind: str) -> Affine:
+def operand(e: ValueScope, source: Any, kind: str) -> Affine:
     """A uniform or affine operand."""
     if isinstance(source, Value):
         known = e.affine(source)
@@ -85,7 +85,7 @@ def operand(e: FunctionEmitter, source: Any, kind: str) -> Affine:
     return Affine(value, 0)
 
 
-def _special(e: FunctionEmitter, name: str) -> Affine | None:
+def _special(e: ValueScope, name: str) -> Affine | None:
     """%tid and %laneid where they are affine."""
     base, _, axis = name.partition(".")
     row = row_length(e.kernel.block)
@@ -103,7 +103,7 @@ def _special(e: FunctionEmitter, name: str) -> Affine | None:
     return Affine(first, 0, one)
 
 
-def compute(e: FunctionEmitter, i: Instruction) -> Affine:
+def compute(e: ValueScope, i: Instruction) -> Affine:
     """The result of an instruction that the analysis found affine."""
     b = e.body
     kind = PTX_LLVM[i.modifiers[-1]]
@@ -137,7 +137,7 @@ def compute(e: FunctionEmitter, i: Instruction) -> Affine:
     return result if i.base == "mul" else add(e, result, operand(e, i.sources[2], kind), "add")
 
 
-def add(e: FunctionEmitter, x: Affine, y: Affine, operation: str) -> Affine:
+def add(e: ValueScope, x: Affine, y: Affine, operation: str) -> Affine:
     b = e.body
     if y.step is None:
         step = x.step
@@ -147,7 +147,7 @@ def add(e: FunctionEmitter, x: Affine, y: Affine, operation: str) -> Affine:
     return Affine(b.bin(operation, x.base, y.base), stride, step)
 
 
-def _multiply(e: FunctionEmitter, i: Instruction, x: Affine, y: Affine) -> Affine:
+def _multiply(e: ValueScope, i: Instruction, x: Affine, y: Affine) -> Affine:
     uniform = 1 if y.stride == 0 and y.step is None else 0
     value, factor = (x, y) if uniform else (y, x)
     known = signed_constant(i.sources[uniform], 64 if "64" in i.modifiers[-1] else 32)
@@ -156,21 +156,21 @@ def _multiply(e: FunctionEmitter, i: Instruction, x: Affine, y: Affine) -> Affin
     return _scale(e, value, factor.base, known if known is not None else 0)
 
 
-def _scale(e: FunctionEmitter, value: Affine, factor: Val, known: int) -> Affine:
+def _scale(e: ValueScope, value: Affine, factor: Val, known: int) -> Affine:
     b = e.body
     assert known or not value.stride
     step = None if value.step is None else b.bin("mul", value.step, factor)
     return Affine(b.bin("mul", value.base, factor), value.stride * known, step)
 
 
-def _select(e: FunctionEmitter, condition: Val, x: Affine, y: Affine) -> Affine:
+def _select(e: ValueScope, condition: Val, x: Affine, y: Affine) -> Affine:
     b = e.body
     zero = integer(0, x.type)
     step = None if x.step is None and y.step is None else b.select(condition, x.step or zero, y.step or zero)
     return Affine(b.select(condition, x.base, y.base), x.stride, step)
 
 
-def extend(e: FunctionEmitter, value: Affine, signed: bool) -> Affine:
+def extend(e: ValueScope, value: Affine, signed: bool) -> Affine:
     """A 32-bit value as 64 bits; leaves the full version when a lane wraps."""
     b = e.body
     base = b.resize(value.base, "i64", signed)

@@ -8,35 +8,30 @@ Owns control flow and values; what an instruction computes is in families/. Each
 - full (`f`): all 32 lanes are here, nothing is masked. A varying branch that really splits the lanes enters the masked version; the
   masked version returns here when a join or loop header has all lanes again.
 
-Values that cross blocks live in allocas (LLVM promotes them); only phis and exported values are blended under the mask.
+Values and their slots are the base class's (values.py); only phis and exported values are blended under the mask.
 In the conservative mode of divergence.py, lanes that reach a barrier park there while the warp's other lanes run on.
 Source: facts page "Divergence" and "Barriers".
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import families, liveness, strides
-from farlane.backend.jit.abi import UnsupportedError
-from farlane.backend.jit.affine import Affine, materialise, operand, rows
+from farlane.backend.jit import families, liveness
+from farlane.backend.jit.affine import Affine, operand
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.divergence import Divergence
-from farlane.backend.jit.ir import LANES, Builder, Val, floating, integer
-from farlane.backend.jit.model import Immediate, Instruction, Negated, Special, Storage, Symbol
-from farlane.backend.jit.specials import special
+from farlane.backend.jit.ir import Builder, Val, integer
+from farlane.backend.jit.model import Instruction, Storage
 from farlane.backend.jit.ssa import Phi, Value
-from farlane.backend.jit.types import REGISTER_LLVM, convert
+from farlane.backend.jit.types import REGISTER_LLVM
+from farlane.backend.jit.values import ALL, ValueScope
 
 if TYPE_CHECKING:
     from farlane.backend.jit.kernel import KernelContext
 
-ALL = integer(-1, "i32")
 
-
-class FunctionEmitter:
+class FunctionEmitter(ValueScope):
     """Emits one function; `body` is the builder that instruction families append to."""
 
     def __init__(
@@ -48,212 +43,11 @@ class FunctionEmitter:
         storage: dict[str, Storage],
         entry: bool,
     ) -> None:
-        self.kernel, self.name, self.graph, self.divergence = kernel, name, graph, divergence
-        self.storage, self.entry = storage, entry
-        self.body = Builder()
-        self.prologue = Builder()
-        self.prologue.prefix = "e"
-        self.allocas: list[str] = []
-        self.slots: set[str] = set()
-        self.local: dict[Value, Val] = {}
-        self.forms: dict[Value, Affine] = {}
-        self.mask: Val | None = None
-        self.mask_bits = ALL
-        self.block = 0
-        self.line = 0
-        self.cached: dict[str, Val] = {}
-        self.pointers: dict[str, str] = {}
-        self.frame: dict[str, int] = {}
-        self.frame_bytes = 0
+        super().__init__(kernel, name, graph, divergence, storage, entry)
         self.dual = (
             kernel.options.dual and entry and not divergence.conservative and kernel.dual_fits(graph, divergence)
         )
         self.parks = divergence.conservative and kernel.fibers
-
-    # Slots -------------------------------------------------------------------------------------------------------
-    def slot(self, name: str, kind: str, vec: bool, initial: bool = True) -> str:
-        """A named stack slot, zero at entry."""
-        if name not in self.slots:
-            self.slots.add(name)
-            shown = f"<{LANES} x {kind}>" if vec else kind
-            self.allocas.append(f"  {name} = alloca {shown}, align {64 if vec else 16}")
-            if initial:
-                self.allocas.append(f"  store {shown} zeroinitializer, ptr {name}")
-        return name
-
-    def value_slot(self, value: Value) -> str:
-        return self.slot(f"%x{value.number}", REGISTER_LLVM[value.type], value.varying)
-
-    def export_slot(self, value: Value) -> str:
-        return self.slot(f"%out{value.number}", REGISTER_LLVM[value.type], True)
-
-    def pending(self, block: int) -> str:
-        return self.slot(f"%pend{block}", "i32", False)
-
-    # Values ------------------------------------------------------------------------------------------------------
-    def value(self, value: Value) -> Val:
-        """The value in its register type."""
-        known = self.local.get(value)
-        if known is not None:
-            return known
-        kind = REGISTER_LLVM[value.type]
-        if value.definition is None:
-            return self._zero(kind)
-        affine = self.affine(value)
-        if affine is not None:
-            result = self.local[value] = materialise(self, affine)
-            return result
-        if value.exported and self._outside(value):
-            result = self.body.load(kind, True, self.export_slot(value))
-        else:
-            result = self.body.load(kind, value.varying, self.value_slot(value))
-        self.local[value] = result
-        return result
-
-    def _zero(self, kind: str) -> Val:
-        return floating(0, kind) if kind in ("float", "double", "half") else integer(0, kind)
-
-    def _outside(self, value: Value) -> bool:
-        if self.divergence.conservative:
-            return value.block != self.block
-        loops = self.graph.loops
-        return any(value.block in loops[header] and self.block not in loops[header] for header in self.divergence.loops)
-
-    def define(self, value: Value | None, result: Val) -> None:
-        """Sets an SSA value; `result` already has the register's type."""
-        if value is None:
-            return
-        if result.vec and not value.varying:
-            raise AssertionError(f"uniform value {value.number} got a vector ({self.name} line {self.line})")
-        self.local[value] = result
-        if value.crosses:
-            shaped = self.body.splat(result) if value.varying else result
-            self.body.store(shaped, self.value_slot(value))
-        if value.exported:
-            self._export(value, result)
-
-    # Affine values (full version only) -------------------------------------------------------------------------------
-    def affine(self, value: Value) -> Affine | None:
-        """The value in affine form, if it has one here."""
-        if self.mask is not None or not self.is_affine(value) or (value.exported and self._outside(value)):
-            return None
-        known = self.forms.get(value)
-        if known is None:
-            known = self.forms[value] = self._load_form(value)
-        return known
-
-    def is_affine(self, value: Value) -> bool:
-        return self.dual and value.varying and value.stride is not None
-
-    def _form_slots(self, value: Value) -> tuple[str, str | None]:
-        kind = REGISTER_LLVM[value.type]
-        base = self.slot(f"%base{value.number}", kind, False)
-        return base, self.slot(f"%step{value.number}", kind, False) if rows(self) > 1 else None
-
-    def _load_form(self, value: Value) -> Affine:
-        base, step = self._form_slots(value)
-        kind = REGISTER_LLVM[value.type]
-        assert value.stride is not None
-        first = self.body.load(kind, False, base)
-        return Affine(first, value.stride, self.body.load(kind, False, step) if step else None)
-
-    def define_affine(self, value: Value, form: Affine) -> None:
-        self.forms[value] = form
-        if value.crosses:
-            self._store_form(value, form)
-        if value.exported:
-            self._export(value, materialise(self, form))
-
-    def _store_form(self, value: Value, form: Affine) -> None:
-        base, step = self._form_slots(value)
-        self.body.store(form.base, base)
-        if step:
-            self.body.store(form.step or integer(0, form.type), step)
-
-    def leave_full(self, condition: Val) -> None:
-        """Goes on in the masked version, from the start of this block, when an affine form does not hold."""
-        b = self.body
-        stay = b.new_label("holds")
-        self.leaves_full = True
-        b.branch_if(condition, f"leave{self.block}", stay, unlikely=True)
-        b.block(stay)
-
-    def _leave_block(self, index: int) -> None:
-        if not self.leaves_full:
-            return
-        b = self.body
-        b.block(f"leave{index}")
-        b.store(integer(1, "i1"), self.slot("%plain", "i1", False))
-        self._to_vectors(self.live_in[index])
-        b.store(ALL, self.pending(index))
-        b.branch(f"m{index}.test")
-
-    def _to_vectors(self, values: list[Value]) -> None:
-        """The masked version reads these values as vectors."""
-        for value in values:
-            self.body.store(materialise(self, self._load_form(value)), self.value_slot(value))
-
-    def _to_forms(self, values: list[Value]) -> None:
-        """The way back: all lanes are here, so the first lanes of two rows tell base and step."""
-        b = self.body
-        for value in values:
-            vector = b.load(REGISTER_LLVM[value.type], True, self.value_slot(value))
-            first = b.lane(vector, 0)
-            assert value.stride is not None
-            step = None
-            if rows(self) > 1:
-                step = b.bin("sub", b.lane(vector, LANES // rows(self)), first)
-            self._store_form(value, Affine(first, value.stride, step))
-
-    def _export(self, value: Value, result: Val) -> None:
-        slot = self.export_slot(value)
-        shaped = self.body.splat(result)
-        if self.mask is not None:
-            shaped = self.body.select(self.mask, shaped, self.body.load(shaped.type, True, slot))
-        self.body.store(shaped, slot)
-
-    def read(self, operand: Any, kind: str) -> Val:
-        """An operand as a value of an LLVM type."""
-        if isinstance(operand, Value):
-            return convert(self.body, self.value(operand), kind, self.fail)
-        if isinstance(operand, Immediate):
-            return self._immediate(operand, kind)
-        if isinstance(operand, Negated):
-            return self.body.invert(self.read(operand.operand, kind))
-        if isinstance(operand, Special):
-            return convert(self.body, special(self, operand.name), kind, self.fail)
-        if isinstance(operand, Symbol):
-            return convert(self.body, families.symbol_address(self, operand), kind, self.fail)
-        raise self.fail("unexpected operand")
-
-    def _immediate(self, operand: Immediate, kind: str) -> Val:
-        if kind in ("float", "double", "half"):
-            if operand.kind == "i":
-                raise self.fail("integer literal where a float is needed")
-            if operand.kind == "f32":
-                value = floating(operand.value, "float")
-                return value if kind == "float" else self.body.cast("fpext", value, kind)
-            value = floating(operand.value, "double")
-            return value if kind == "double" else self.body.cast("fptrunc", value, kind)
-        if operand.kind == "f32" and kind != "i32":
-            raise self.fail("float literal of the wrong size")
-        if operand.kind == "f64" and kind == "i32":
-            as_double = struct.unpack("<d", struct.pack("<Q", operand.value))[0]
-            return integer(struct.unpack("<I", struct.pack("<f", as_double))[0], "i32")
-        return integer(operand.value, kind)
-
-    def constant(self, operand: Any, depth: int = 8) -> int | None:
-        """The operand's value when it is known now (through moves of constants)."""
-        return strides.constant(operand, depth)
-
-    def once(self, key: str, make: Callable[[Builder], Val]) -> Val:
-        """A value computed at the function's entry, at most once."""
-        if key not in self.cached:
-            self.cached[key] = make(self.prologue)
-        return self.cached[key]
-
-    def fail(self, message: str) -> UnsupportedError:
-        return UnsupportedError(message, self.line, self.kernel.name)
 
     # Function ----------------------------------------------------------------------------------------------------
     def emit(self) -> str:
@@ -270,7 +64,7 @@ class FunctionEmitter:
             for index, block in enumerate(blocks):
                 self.leaves_full = False
                 self._full(index, block)
-                self._leave_block(index)
+                self.leave_block(index)
         for index, block in enumerate(blocks):
             self._masked(index, block)
         self._end(len(blocks))
@@ -353,7 +147,7 @@ class FunctionEmitter:
                 self._full_jump(target)
             self._know(saved)
             b.block(labels[3])
-            self._to_vectors(self.live_out[index])
+            self.to_vectors(self.live_out[index])
             self.part([(yes, bits), (no, b.invert(bits))])
             first = min(target for target in block.targets if target != EXIT)
             if first <= index:
@@ -373,7 +167,7 @@ class FunctionEmitter:
     def _full_switch(self, index: int, block: Block) -> None:
         selector = self.read(block.condition, "i32")
         if selector.vec:
-            self._to_vectors(self.live_out[index])
+            self.to_vectors(self.live_out[index])
             self.part(self._cases(block, selector))
             first = min(target for target in block.targets if target != EXIT)
             self.body.branch(f"m{first}.test")
@@ -395,7 +189,7 @@ class FunctionEmitter:
             plain = b.load("i1", False, self.slot("%plain", "i1", False))
             b.branch_if(b.bin("and", b.icmp("eq", bits, ALL), b.invert(plain)), whole, inside)
             b.block(whole)
-            self._to_forms(self.live_in[index])
+            self.to_forms(self.live_in[index])
             b.branch(f"f{index}")
             b.block(inside)
         self.mask, self.mask_bits = b.mask(bits), bits
@@ -448,7 +242,7 @@ class FunctionEmitter:
         self.local, self.forms = {}, {}
         for phi in block.phis:
             if phi.value.exported:
-                self._export(phi.value, self.value(phi.value))
+                self.export(phi.value, self.value(phi.value))
         for instruction in block.instructions:
             self.line = instruction.line
             families.emit(self, instruction)
@@ -535,4 +329,4 @@ class FunctionEmitter:
         for slot, source in shaped:
             b.store(source, slot)
         for value, form in forms:
-            self._store_form(value, form)
+            self.store_form(value, form)

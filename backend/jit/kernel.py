@@ -160,7 +160,7 @@ class KernelContext:
     def shared_offset(self, name: str, size: int, align: int) -> int:
         return self.shared[name]
 
-    def dynamic_shared(self, e: FunctionEmitter) -> Val:
+    def dynamic_shared(self) -> Val:
         return integer((self.static_shared + 15) & -16, "i64")
 
     def site(self) -> int:

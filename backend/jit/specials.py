@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.ir import LANE_INDEX, LANES, Builder, Val, integer, lanes
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.codegen import FunctionEmitter
+    from farlane.backend.jit.values import ValueScope
 
 _AXIS = {"x": 0, "y": 1, "z": 2}
 _LANE_MASKS = {
@@ -40,7 +40,7 @@ def varying_axes(block: tuple[int, int, int]) -> set[str]:
     return axes
 
 
-def special(e: FunctionEmitter, name: str) -> Val:
+def special(e: ValueScope, name: str) -> Val:
     """The value of a special register, without its percent sign."""
     base, _, axis = name.partition(".")
     block = e.kernel.block
@@ -88,11 +88,11 @@ def special(e: FunctionEmitter, name: str) -> Val:
     raise e.fail(f"unsupported special register %{name}")
 
 
-def _launch(e: FunctionEmitter, b: Builder) -> str:
+def _launch(e: ValueScope, b: Builder) -> str:
     return e.once("launch", lambda p: p.load("ptr", False, p.gep("%warp", 8))).name
 
 
-def _worker(e: FunctionEmitter, b: Builder) -> str:
+def _worker(e: ValueScope, b: Builder) -> str:
     return e.once("worker", lambda p: p.load("ptr", False, "%warp")).name
 
 
@@ -119,7 +119,7 @@ def _tid(b: Builder, block: tuple[int, int, int], axis: str, entry: bool) -> Val
     return b.bin("udiv", linear, integer(x * y, "i32"))
 
 
-def _time(e: FunctionEmitter, base: str) -> Val:
+def _time(e: ValueScope, base: str) -> Val:
     b = e.body
     if base.startswith("clock"):
         e.kernel.declare("declare i64 @llvm.readcyclecounter()")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.ir import Builder, Val, integer
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.codegen import FunctionEmitter
+    from farlane.backend.jit.values import ValueScope
 
 WARP_OFFSETS = (0, 8, 16, 28, 32, 36, 40, 48, 56, 64, 68)
 WORKER_SHARED, WORKER_SHARED_SIZE, WORKER_LOCAL_SIZE, WORKER_LATCHES = 8, 16, 32, 64
@@ -22,59 +22,59 @@ def warp_field(b: Builder, index: int) -> str:
     return b.gep("%warp", WARP_OFFSETS[index])
 
 
-def worker(e: FunctionEmitter) -> str:
+def worker(e: ValueScope) -> str:
     return e.once("worker", lambda p: p.load("ptr", False, "%warp")).name
 
 
-def launch(e: FunctionEmitter) -> str:
+def launch(e: ValueScope) -> str:
     return e.once("launch", lambda p: p.load("ptr", False, p.gep("%warp", 8))).name
 
 
-def _field(e: FunctionEmitter, key: str, base: str, offset: int, kind: str) -> Val:
+def _field(e: ValueScope, key: str, base: str, offset: int, kind: str) -> Val:
     return e.once(key, lambda p: p.load(kind, False, p.gep(base, offset)))
 
 
-def shared_base(e: FunctionEmitter) -> str:
+def shared_base(e: ValueScope) -> str:
     return _field(e, "shared", worker(e), WORKER_SHARED, "ptr").name
 
 
-def shared_size(e: FunctionEmitter) -> Val:
+def shared_size(e: ValueScope) -> Val:
     return _field(e, "shared_size", worker(e), WORKER_SHARED_SIZE, "i64")
 
 
-def local_size(e: FunctionEmitter) -> Val:
+def local_size(e: ValueScope) -> Val:
     return _field(e, "local_size", worker(e), WORKER_LOCAL_SIZE, "i64")
 
 
-def parameters(e: FunctionEmitter) -> str:
+def parameters(e: ValueScope) -> str:
     return _field(e, "parameters", launch(e), LAUNCH_PARAMETERS, "ptr").name
 
 
-def latch(e: FunctionEmitter, site: int) -> str:
+def latch(e: ValueScope, site: int) -> str:
     base = _field(e, "latches", worker(e), WORKER_LATCHES, "ptr").name
     return e.once(f"latch{site}", lambda p: Val(p.gep(base, 16 * site), "ptr")).name
 
 
-def variable(e: FunctionEmitter, index: int) -> Val:
+def variable(e: ValueScope, index: int) -> Val:
     """The device address of a module variable."""
     table = _field(e, "variables", launch(e), LAUNCH_VARIABLES, "ptr").name
     return _field(e, f"variable{index}", table, 8 * index, "i64")
 
 
-def first_lane(e: FunctionEmitter) -> Val:
+def first_lane(e: ValueScope) -> Val:
     """An active lane, for reports and for uniform stores."""
     if e.mask is None:
         return integer(0, "i32")
     return e.body.call("cttz", "i32", [e.mask_bits], "i1 false")
 
 
-def last_lane(e: FunctionEmitter) -> Val:
+def last_lane(e: ValueScope) -> Val:
     if e.mask is None:
         return integer(31, "i32")
     return e.body.bin("sub", integer(31, "i32"), e.body.call("ctlz", "i32", [e.mask_bits], "i1 false"))
 
 
-def fault(e: FunctionEmitter, kind: int) -> None:
+def fault(e: ValueScope, kind: int) -> None:
     """Ends the launch; ends the current IR block."""
     b = e.body
     lane = first_lane(e)
@@ -82,7 +82,7 @@ def fault(e: FunctionEmitter, kind: int) -> None:
     b.line("unreachable")
 
 
-def fault_if(e: FunctionEmitter, condition: Val, kind: int) -> None:
+def fault_if(e: ValueScope, condition: Val, kind: int) -> None:
     b = e.body
     bad, good = b.new_label("bad"), b.new_label("good")
     b.branch_if(condition, bad, good, unlikely=True)
@@ -91,7 +91,7 @@ def fault_if(e: FunctionEmitter, condition: Val, kind: int) -> None:
     b.block(good)
 
 
-def poll(e: FunctionEmitter) -> None:
+def poll(e: ValueScope) -> None:
     """Leaves when the launch is aborted: on every back edge, so that no loop outlives its launch."""
     b = e.body
     pointer = e.once("abort", lambda p: Val(p.gep(launch(e), LAUNCH_ABORT), "ptr")).name

@@ -25,6 +25,7 @@ from farlane.backend.jit.types import REGISTER_LLVM
 
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
+    from farlane.backend.jit.values import ValueScope
 
 SPACES = {"global", "const", "shared", "local", "param", "shared::cta", "param::entry", "param::func"}
 
@@ -43,7 +44,7 @@ def space_of(i: Instruction) -> str:
     return next((item.split("::")[0] for item in i.modifiers if item in SPACES), "")
 
 
-def symbol_address(e: FunctionEmitter, symbol: Symbol) -> Val:
+def symbol_address(e: ValueScope, symbol: Symbol) -> Val:
     """The address of a symbol in its own space, as i64."""
     item = e.storage.get(symbol.name)
     b = e.body
@@ -64,13 +65,13 @@ def symbol_address(e: FunctionEmitter, symbol: Symbol) -> Val:
     variable = e.kernel.module.variables[index]
     if variable.space == "shared":
         if variable.extern:
-            return b.bin("add", e.kernel.dynamic_shared(e), integer(symbol.offset, "i64"))
+            return b.bin("add", e.kernel.dynamic_shared(), integer(symbol.offset, "i64"))
         return integer(e.kernel.shared_offset(variable.name, variable.size, variable.align) + symbol.offset, "i64")
     e.kernel.used_variables.add(index)
     return b.bin("add", support.variable(e, index), integer(symbol.offset, "i64"))
 
 
-def frame_offset(e: FunctionEmitter, name: str) -> Val | None:
+def frame_offset(e: ValueScope, name: str) -> Val | None:
     """The local-memory offset of something that lives in the frame; None for scalar parameters."""
     if name in e.pointers:
         return Val(e.pointers[name], "i64")
