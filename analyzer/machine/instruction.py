@@ -14,6 +14,12 @@ R8, R9, R10, R11, R12, R13, R14, R15 = range(8, 16)
 XMM0 = 16
 RIP = -2
 NONE = -1
+# Scalar arithmetic and conversions: the decoder reads them in full, the data flow gives them an opaque result.
+SCALAR_FLOATING = (
+    *(f"{operation}{width}" for operation in ("add", "sub", "mul", "div", "sqrt") for width in ("ss", "sd")),
+    *("cvtsi2sd", "cvtsi2ss", "cvtss2sd", "cvtsd2ss", "cvttsd2si", "cvttss2si"),
+)
+
 NAMES = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{number}" for number in range(8, 16)))
 
 ARGUMENTS = (RDI, RSI, RDX, RCX, R8, R9)
