@@ -26,7 +26,7 @@ from farlane.backend.session import Session
 log = logging.getLogger("farlane.session")
 
 TAPE_VERSION_MIN = 1
-TAPE_VERSION_MAX = 1
+TAPE_VERSION_MAX = 2
 DEFAULT_SESSIONS = 64
 DIGESTS_LIMIT = 4096  # images named in one Hello
 MODES = ("none", "calls", "loops")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-TAPE_VERSION = 1
+TAPE_VERSION = 2
 MAX_RECORD_BYTES = (1 << 20) + 4096
 
 
@@ -60,10 +60,10 @@ def memset(address: int, pitch: int, width: int, height: int, value: int, elemen
 _write = struct.Struct("<IHHQQQQII")
 
 
-def write(address: int, pitch: int, width: int, height: int, stream: int, data: bytes | bytearray | memoryview) -> bytes:
-    """Copies data (height rows of width bytes, packed) from the guest to rows pitch bytes apart at address."""
+def write(address: int, pitch: int, width: int, height: int, stream: int, data: bytes | bytearray | memoryview, *, lz4: bool = False, zstd: bool = False) -> bytes:
+    """Copies data (height rows of width bytes, packed; compressed when a flag says so) from the guest to rows pitch bytes apart at address."""
     length = (55 + len(data)) & -8
-    return _with_tail("WRITE", _write.pack(length, 0x0013, 0, address, pitch, width, height, stream, len(data)), data, length)
+    return _with_tail("WRITE", _write.pack(length, 0x0013, lz4 | (zstd << 1), address, pitch, width, height, stream, len(data)), data, length)
 
 
 _read = struct.Struct("<IHHQQQQII")
@@ -290,3 +290,46 @@ def launch(function: int, stream: int, grid: Sequence[int], block: Sequence[int]
     _fixed("LAUNCH", "block", block, 3)
     length = (55 + len(parameters)) & -8
     return _with_tail("LAUNCH", _launch.pack(length, 0x0050, cooperative, function, stream, *grid, *block, shared_bytes, len(parameters)), parameters, length)
+
+
+_template = struct.Struct("<IHHIIII")
+
+
+def template(template: int, holes: int, content: bytes | bytearray | memoryview) -> bytes:
+    """Gives the number a loop's body: `holes` entries of 8 bytes, then whole records with zeros in the holes. A number given before is given anew."""
+    length = (31 + len(content)) & -8
+    return _with_tail("TEMPLATE", _template.pack(length, 0x0060, 0, template, holes, len(content), 0), content, length)
+
+
+_repeat = struct.Struct("<IHHIIQ")
+
+
+def repeat(template: int, count: int, columns: bytes | bytearray | memoryview, *, continued: bool = False) -> bytes:
+    """Replays a template's body count times, with the holes filled from the columns, one for each hole. With the flag: every column goes on where the template's last REPEAT left it."""
+    length = (31 + len(columns)) & -8
+    return _with_tail("REPEAT", _repeat.pack(length, 0x0061, continued, template, len(columns), count), columns, length)
+
+
+_payload_keep = struct.Struct("<IHHIIII")
+
+
+def payload_keep(payload: int, raw_bytes: int, data: bytes | bytearray | memoryview, *, lz4: bool = False, zstd: bool = False) -> bytes:
+    """The host keeps these bytes (raw_bytes of them; compressed when a flag says so) under a number that is free."""
+    length = (31 + len(data)) & -8
+    return _with_tail("PAYLOAD_KEEP", _payload_keep.pack(length, 0x0068, lz4 | (zstd << 1), payload, raw_bytes, len(data), 0), data, length)
+
+
+_payload_drop = struct.Struct("<IHHII")
+
+
+def payload_drop(payload: int) -> bytes:
+    """The host forgets the bytes kept under the number, which is free again."""
+    return _payload_drop.pack(16, 0x0069, 0, payload, 0)
+
+
+_write_kept = struct.Struct("<IHHQQQQII")
+
+
+def write_kept(address: int, pitch: int, width: int, height: int, stream: int, payload: int) -> bytes:
+    """As WRITE, with the bytes kept under the number, width * height of them."""
+    return _write_kept.pack(48, 0x006a, 0, address, pitch, width, height, stream, payload)

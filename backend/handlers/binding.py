@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from farlane.backend.handlers import device, event, launch, memory, module, stream
+from farlane.backend.handlers import device, event, launch, loop, memory, module, payload, stream
 from farlane.backend.handlers.generated_operations import OPERATIONS, Decoder, Operation
 
 FAMILIES: dict[str, ModuleType] = {
@@ -26,6 +26,8 @@ FAMILIES: dict[str, ModuleType] = {
     "device": device,
     "module": module,
     "launch": launch,
+    "loop": loop,
+    "payload": payload,
 }
 Handler = Callable[..., Any]
 _U32 = struct.Struct("<I")

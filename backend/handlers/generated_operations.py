@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from farlane.backend.errors import ProtocolError
 
-TAPE_VERSION = 1
+TAPE_VERSION = 2
 
 Decoder = Callable[[bytes, memoryview, int, int, int], tuple[Any, ...]]
 """(buffer, a view of it, offset of the record, its length, its flags) -> the handler's arguments: fields in the table's order,
@@ -92,7 +92,7 @@ _unpack_write = struct.Struct("<8xQQQQII").unpack_from
 
 
 def _decode_write(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
-    if length < 48 or record_flags:
+    if length < 48 or record_flags & 0xfffc:
         raise _malformed("WRITE", at, length, record_flags, "length or flags")
     address, pitch, width, height, stream, data_bytes = _unpack_write(buffer, at)
     if (data_bytes + 55) & -8 != length:
@@ -405,6 +405,70 @@ def _decode_launch(buffer: bytes, view: memoryview, at: int, length: int, record
     return (function, stream, grid_0, grid_1, grid_2, block_0, block_1, block_2, shared_bytes, view[start : start + parameter_bytes])
 
 
+_unpack_template = struct.Struct("<8xIIII").unpack_from
+
+
+def _decode_template(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length < 24 or record_flags:
+        raise _malformed("TEMPLATE", at, length, record_flags, "length or flags")
+    template, holes, content_bytes, reserved = _unpack_template(buffer, at)
+    if reserved:
+        raise _malformed("TEMPLATE", at, length, record_flags, "reserved is not 0")
+    if (content_bytes + 31) & -8 != length:
+        raise _malformed("TEMPLATE", at, length, record_flags, "length of the tail")
+    start = at + 24
+    return (template, holes, view[start : start + content_bytes])
+
+
+_unpack_repeat = struct.Struct("<8xIIQ").unpack_from
+
+
+def _decode_repeat(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length < 24 or record_flags & 0xfffe:
+        raise _malformed("REPEAT", at, length, record_flags, "length or flags")
+    template, column_bytes, count = _unpack_repeat(buffer, at)
+    if (column_bytes + 31) & -8 != length:
+        raise _malformed("REPEAT", at, length, record_flags, "length of the tail")
+    start = at + 24
+    return (template, count, view[start : start + column_bytes])
+
+
+_unpack_payload_keep = struct.Struct("<8xIIII").unpack_from
+
+
+def _decode_payload_keep(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length < 24 or record_flags & 0xfffc:
+        raise _malformed("PAYLOAD_KEEP", at, length, record_flags, "length or flags")
+    payload, raw_bytes, data_bytes, reserved = _unpack_payload_keep(buffer, at)
+    if reserved:
+        raise _malformed("PAYLOAD_KEEP", at, length, record_flags, "reserved is not 0")
+    if (data_bytes + 31) & -8 != length:
+        raise _malformed("PAYLOAD_KEEP", at, length, record_flags, "length of the tail")
+    start = at + 24
+    return (payload, raw_bytes, view[start : start + data_bytes])
+
+
+_unpack_payload_drop = struct.Struct("<8xII").unpack_from
+
+
+def _decode_payload_drop(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 16 or record_flags:
+        raise _malformed("PAYLOAD_DROP", at, length, record_flags, "length or flags")
+    payload, reserved = _unpack_payload_drop(buffer, at)
+    if reserved:
+        raise _malformed("PAYLOAD_DROP", at, length, record_flags, "reserved is not 0")
+    return (payload,)
+
+
+_unpack_write_kept = struct.Struct("<8xQQQQII").unpack_from
+
+
+def _decode_write_kept(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 48 or record_flags:
+        raise _malformed("WRITE_KEPT", at, length, record_flags, "length or flags")
+    return _unpack_write_kept(buffer, at)
+
+
 OPERATIONS: dict[int, Operation] = {
     0x0001: Operation(
         name="FENCE",
@@ -466,7 +530,7 @@ OPERATIONS: dict[int, Operation] = {
         fixed=48,
         tail='data',
         length_field='data_bytes',
-        flags=0,
+        flags=3,
         result="none",
         slot_at=None,
         decode=_decode_write,
@@ -821,6 +885,71 @@ OPERATIONS: dict[int, Operation] = {
         result="none",
         slot_at=None,
         decode=_decode_launch,
+    ),
+    0x0060: Operation(
+        name="TEMPLATE",
+        code=0x0060,
+        family="loop",
+        fields=(Field("template", "I", 8), Field("holes", "I", 12), Field("content_bytes", "I", 16), Field("reserved", "I", 20),),
+        fixed=24,
+        tail='content',
+        length_field='content_bytes',
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_template,
+    ),
+    0x0061: Operation(
+        name="REPEAT",
+        code=0x0061,
+        family="loop",
+        fields=(Field("template", "I", 8), Field("column_bytes", "I", 12), Field("count", "Q", 16),),
+        fixed=24,
+        tail='columns',
+        length_field='column_bytes',
+        flags=1,
+        result="none",
+        slot_at=None,
+        decode=_decode_repeat,
+    ),
+    0x0068: Operation(
+        name="PAYLOAD_KEEP",
+        code=0x0068,
+        family="payload",
+        fields=(Field("payload", "I", 8), Field("raw_bytes", "I", 12), Field("data_bytes", "I", 16), Field("reserved", "I", 20),),
+        fixed=24,
+        tail='data',
+        length_field='data_bytes',
+        flags=3,
+        result="none",
+        slot_at=None,
+        decode=_decode_payload_keep,
+    ),
+    0x0069: Operation(
+        name="PAYLOAD_DROP",
+        code=0x0069,
+        family="payload",
+        fields=(Field("payload", "I", 8), Field("reserved", "I", 12),),
+        fixed=16,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_payload_drop,
+    ),
+    0x006a: Operation(
+        name="WRITE_KEPT",
+        code=0x006a,
+        family="payload",
+        fields=(Field("address", "Q", 8), Field("pitch", "Q", 16), Field("width", "Q", 24), Field("height", "Q", 32), Field("stream", "I", 40), Field("payload", "I", 44),),
+        fixed=48,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_write_kept,
     ),
 }
 

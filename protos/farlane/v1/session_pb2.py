@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x61rlane/v1/session.proto\x12\nfarlane.v1\"\x84\x01\n\x0cGuestMessage\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.farlane.v1.HelloH\x00\x12 \n\x04tape\x18\x02 \x01(\x0b\x32\x10.farlane.v1.TapeH\x00\x12&\n\x07goodbye\x18\x03 \x01(\x0b\x32\x13.farlane.v1.GoodbyeH\x00\x42\x06\n\x04kind\"\x89\x01\n\x0bHostMessage\x12&\n\x07welcome\x18\x01 \x01(\x0b\x32\x13.farlane.v1.WelcomeH\x00\x12&\n\x07refusal\x18\x02 \x01(\x0b\x32\x13.farlane.v1.RefusalH\x00\x12\"\n\x05reply\x18\x03 \x01(\x0b\x32\x11.farlane.v1.ReplyH\x00\x42\x06\n\x04kind\"\x97\x01\n\x05Hello\x12\x18\n\x10tape_version_min\x18\x01 \x01(\r\x12\x18\n\x10tape_version_max\x18\x02 \x01(\r\x12\x16\n\x0e\x63lient_version\x18\x03 \x01(\t\x12\x0f\n\x07program\x18\x04 \x01(\t\x12\x0b\n\x03pid\x18\x05 \x01(\r\x12\x0c\n\x04mode\x18\x06 \x01(\t\x12\x16\n\x0emodule_digests\x18\x07 \x03(\x0c\"\xfa\x01\n\x07Welcome\x12\x14\n\x0ctape_version\x18\x01 \x01(\r\x12\x14\n\x0chost_version\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\t\x12\x13\n\x0bwindow_base\x18\x04 \x01(\x04\x12\x13\n\x0bwindow_size\x18\x05 \x01(\x04\x12\x14\n\x0cmemory_quota\x18\x06 \x01(\x04\x12\x14\n\x0c\x63redit_bytes\x18\x07 \x01(\x04\x12\x15\n\rmessage_bytes\x18\x08 \x01(\r\x12.\n\x07\x64\x65vices\x18\t \x03(\x0b\x32\x1d.farlane.v1.DeviceDescription\x12\x15\n\rknown_modules\x18\n \x03(\x0c\"\xbd\x02\n\x11\x44\x65viceDescription\x12\x0f\n\x07\x62\x61\x63kend\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04uuid\x18\x03 \x01(\x0c\x12\x15\n\rcompute_major\x18\x04 \x01(\r\x12\x15\n\rcompute_minor\x18\x05 \x01(\r\x12\x14\n\x0ctotal_memory\x18\x06 \x01(\x04\x12\x41\n\nattributes\x18\x07 \x03(\x0b\x32-.farlane.v1.DeviceDescription.AttributesEntry\x12\x11\n\ttakes_ptx\x18\x08 \x01(\x08\x12\x1a\n\x12takes_machine_code\x18\t \x01(\x08\x12\x12\n\npci_bus_id\x18\n \x01(\t\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"\xac\x01\n\x07Refusal\x12*\n\x06reason\x18\x01 \x01(\x0e\x32\x1a.farlane.v1.Refusal.Reason\x12\x0f\n\x07message\x18\x02 \x01(\t\"d\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x0b\n\x07VERSION\x10\x01\x12\x08\n\x04\x42USY\x10\x02\x12\r\n\tMALFORMED\x10\x03\x12\n\n\x06\x44\x45VICE\x10\x04\x12\x10\n\x0cUNAUTHORIZED\x10\x05\"4\n\x04Tape\x12\r\n\x05group\x18\x01 \x01(\x04\x12\x0f\n\x07records\x18\x02 \x01(\x0c\x12\x0c\n\x04last\x18\x03 \x01(\x08\"\x87\x01\n\x05Reply\x12\r\n\x05group\x18\x01 \x01(\x04\x12\x0f\n\x07results\x18\x02 \x01(\x0c\x12\x0c\n\x04last\x18\x03 \x01(\x08\x12\r\n\x05\x65rror\x18\x04 \x01(\x05\x12\x0e\n\x06sticky\x18\x05 \x01(\x08\x12\x15\n\rerror_message\x18\x06 \x01(\t\x12\x1a\n\x12\x64\x65vice_nanoseconds\x18\x07 \x01(\x04\"\t\n\x07Goodbye2O\n\x0eSessionService\x12=\n\x04Open\x12\x18.farlane.v1.GuestMessage\x1a\x17.farlane.v1.HostMessage(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x61rlane/v1/session.proto\x12\nfarlane.v1\"\xb3\x01\n\x0cGuestMessage\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.farlane.v1.HelloH\x00\x12 \n\x04tape\x18\x02 \x01(\x0b\x32\x10.farlane.v1.TapeH\x00\x12&\n\x07goodbye\x18\x03 \x01(\x0b\x32\x13.farlane.v1.GoodbyeH\x00\x12-\n\x0bobject_part\x18\x04 \x01(\x0b\x32\x16.farlane.v1.ObjectPartH\x00\x42\x06\n\x04kind\"\x89\x01\n\x0bHostMessage\x12&\n\x07welcome\x18\x01 \x01(\x0b\x32\x13.farlane.v1.WelcomeH\x00\x12&\n\x07refusal\x18\x02 \x01(\x0b\x32\x13.farlane.v1.RefusalH\x00\x12\"\n\x05reply\x18\x03 \x01(\x0b\x32\x11.farlane.v1.ReplyH\x00\x42\x06\n\x04kind\"\xbc\x01\n\x05Hello\x12\x18\n\x10tape_version_min\x18\x01 \x01(\r\x12\x18\n\x10tape_version_max\x18\x02 \x01(\r\x12\x16\n\x0e\x63lient_version\x18\x03 \x01(\t\x12\x0f\n\x07program\x18\x04 \x01(\t\x12\x0b\n\x03pid\x18\x05 \x01(\r\x12\x0c\n\x04mode\x18\x06 \x01(\t\x12\x16\n\x0emodule_digests\x18\x07 \x03(\x0c\x12#\n\x07objects\x18\x08 \x03(\x0b\x32\x12.farlane.v1.Object\">\n\x06Object\x12\x10\n\x08identity\x18\x01 \x01(\x0c\x12\x0c\n\x04size\x18\x02 \x01(\x04\x12\x14\n\x0chas_manifest\x18\x03 \x01(\x08\"\xe8\x02\n\x07Welcome\x12\x14\n\x0ctape_version\x18\x01 \x01(\r\x12\x14\n\x0chost_version\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\t\x12\x13\n\x0bwindow_base\x18\x04 \x01(\x04\x12\x13\n\x0bwindow_size\x18\x05 \x01(\x04\x12\x14\n\x0cmemory_quota\x18\x06 \x01(\x04\x12\x14\n\x0c\x63redit_bytes\x18\x07 \x01(\x04\x12\x15\n\rmessage_bytes\x18\x08 \x01(\r\x12.\n\x07\x64\x65vices\x18\t \x03(\x0b\x32\x1d.farlane.v1.DeviceDescription\x12\x15\n\rknown_modules\x18\n \x03(\x0c\x12\'\n\tmanifests\x18\x0b \x03(\x0b\x32\x14.farlane.v1.Manifest\x12\x16\n\x0ewanted_objects\x18\x0c \x03(\x0c\x12\x1b\n\x13payload_cache_bytes\x18\r \x01(\x04\x12\x0e\n\x06\x63odecs\x18\x0e \x03(\t\"-\n\x08Manifest\x12\x10\n\x08identity\x18\x01 \x01(\x0c\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"\xbd\x02\n\x11\x44\x65viceDescription\x12\x0f\n\x07\x62\x61\x63kend\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04uuid\x18\x03 \x01(\x0c\x12\x15\n\rcompute_major\x18\x04 \x01(\r\x12\x15\n\rcompute_minor\x18\x05 \x01(\r\x12\x14\n\x0ctotal_memory\x18\x06 \x01(\x04\x12\x41\n\nattributes\x18\x07 \x03(\x0b\x32-.farlane.v1.DeviceDescription.AttributesEntry\x12\x11\n\ttakes_ptx\x18\x08 \x01(\x08\x12\x1a\n\x12takes_machine_code\x18\t \x01(\x08\x12\x12\n\npci_bus_id\x18\n \x01(\t\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"\xac\x01\n\x07Refusal\x12*\n\x06reason\x18\x01 \x01(\x0e\x32\x1a.farlane.v1.Refusal.Reason\x12\x0f\n\x07message\x18\x02 \x01(\t\"d\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x0b\n\x07VERSION\x10\x01\x12\x08\n\x04\x42USY\x10\x02\x12\r\n\tMALFORMED\x10\x03\x12\n\n\x06\x44\x45VICE\x10\x04\x12\x10\n\x0cUNAUTHORIZED\x10\x05\"4\n\x04Tape\x12\r\n\x05group\x18\x01 \x01(\x04\x12\x0f\n\x07records\x18\x02 \x01(\x0c\x12\x0c\n\x04last\x18\x03 \x01(\x08\"\x87\x01\n\x05Reply\x12\r\n\x05group\x18\x01 \x01(\x04\x12\x0f\n\x07results\x18\x02 \x01(\x0c\x12\x0c\n\x04last\x18\x03 \x01(\x08\x12\r\n\x05\x65rror\x18\x04 \x01(\x05\x12\x0e\n\x06sticky\x18\x05 \x01(\x08\x12\x15\n\rerror_message\x18\x06 \x01(\t\x12\x1a\n\x12\x64\x65vice_nanoseconds\x18\x07 \x01(\x04\":\n\nObjectPart\x12\x10\n\x08identity\x18\x01 \x01(\x0c\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0c\n\x04last\x18\x03 \x01(\x08\"\t\n\x07Goodbye2O\n\x0eSessionService\x12=\n\x04Open\x12\x18.farlane.v1.GuestMessage\x1a\x17.farlane.v1.HostMessage(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,27 +34,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DEVICEDESCRIPTION_ATTRIBUTESENTRY']._loaded_options = None
   _globals['_DEVICEDESCRIPTION_ATTRIBUTESENTRY']._serialized_options = b'8\001'
   _globals['_GUESTMESSAGE']._serialized_start=41
-  _globals['_GUESTMESSAGE']._serialized_end=173
-  _globals['_HOSTMESSAGE']._serialized_start=176
-  _globals['_HOSTMESSAGE']._serialized_end=313
-  _globals['_HELLO']._serialized_start=316
-  _globals['_HELLO']._serialized_end=467
-  _globals['_WELCOME']._serialized_start=470
-  _globals['_WELCOME']._serialized_end=720
-  _globals['_DEVICEDESCRIPTION']._serialized_start=723
-  _globals['_DEVICEDESCRIPTION']._serialized_end=1040
-  _globals['_DEVICEDESCRIPTION_ATTRIBUTESENTRY']._serialized_start=991
-  _globals['_DEVICEDESCRIPTION_ATTRIBUTESENTRY']._serialized_end=1040
-  _globals['_REFUSAL']._serialized_start=1043
-  _globals['_REFUSAL']._serialized_end=1215
-  _globals['_REFUSAL_REASON']._serialized_start=1115
-  _globals['_REFUSAL_REASON']._serialized_end=1215
-  _globals['_TAPE']._serialized_start=1217
-  _globals['_TAPE']._serialized_end=1269
-  _globals['_REPLY']._serialized_start=1272
-  _globals['_REPLY']._serialized_end=1407
-  _globals['_GOODBYE']._serialized_start=1409
-  _globals['_GOODBYE']._serialized_end=1418
-  _globals['_SESSIONSERVICE']._serialized_start=1420
-  _globals['_SESSIONSERVICE']._serialized_end=1499
+  _globals['_GUESTMESSAGE']._serialized_end=220
+  _globals['_HOSTMESSAGE']._serialized_start=223
+  _globals['_HOSTMESSAGE']._serialized_end=360
+  _globals['_HELLO']._serialized_start=363
+  _globals['_HELLO']._serialized_end=551
+  _globals['_OBJECT']._serialized_start=553
+  _globals['_OBJECT']._serialized_end=615
+  _globals['_WELCOME']._serialized_start=618
+  _globals['_WELCOME']._serialized_end=978
+  _globals['_MANIFEST']._serialized_start=980
+  _globals['_MANIFEST']._serialized_end=1025
+  _globals['_DEVICEDESCRIPTION']._serialized_start=1028
+  _globals['_DEVICEDESCRIPTION']._serialized_end=1345
+  _globals['_DEVICEDESCRIPTION_ATTRIBUTESENTRY']._serialized_start=1296
+  _globals['_DEVICEDESCRIPTION_ATTRIBUTESENTRY']._serialized_end=1345
+  _globals['_REFUSAL']._serialized_start=1348
+  _globals['_REFUSAL']._serialized_end=1520
+  _globals['_REFUSAL_REASON']._serialized_start=1420
+  _globals['_REFUSAL_REASON']._serialized_end=1520
+  _globals['_TAPE']._serialized_start=1522
+  _globals['_TAPE']._serialized_end=1574
+  _globals['_REPLY']._serialized_start=1577
+  _globals['_REPLY']._serialized_end=1712
+  _globals['_OBJECTPART']._serialized_start=1714
+  _globals['_OBJECTPART']._serialized_end=1772
+  _globals['_GOODBYE']._serialized_start=1774
+  _globals['_GOODBYE']._serialized_end=1783
+  _globals['_SESSIONSERVICE']._serialized_start=1785
+  _globals['_SESSIONSERVICE']._serialized_end=1864
 # @@protoc_insertion_point(module_scope)

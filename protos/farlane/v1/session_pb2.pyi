@@ -8,14 +8,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GuestMessage(_message.Message):
-    __slots__ = ("hello", "tape", "goodbye")
+    __slots__ = ("hello", "tape", "goodbye", "object_part")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     TAPE_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_PART_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     tape: Tape
     goodbye: Goodbye
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., tape: _Optional[_Union[Tape, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+    object_part: ObjectPart
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., tape: _Optional[_Union[Tape, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., object_part: _Optional[_Union[ObjectPart, _Mapping]] = ...) -> None: ...
 
 class HostMessage(_message.Message):
     __slots__ = ("welcome", "refusal", "reply")
@@ -28,7 +30,7 @@ class HostMessage(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests")
+    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects")
     TAPE_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     TAPE_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +38,7 @@ class Hello(_message.Message):
     PID_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     MODULE_DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
     tape_version_min: int
     tape_version_max: int
     client_version: str
@@ -43,10 +46,21 @@ class Hello(_message.Message):
     pid: int
     mode: str
     module_digests: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    objects: _containers.RepeatedCompositeFieldContainer[Object]
+    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ...) -> None: ...
+
+class Object(_message.Message):
+    __slots__ = ("identity", "size", "has_manifest")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    HAS_MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    identity: bytes
+    size: int
+    has_manifest: bool
+    def __init__(self, identity: _Optional[bytes] = ..., size: _Optional[int] = ..., has_manifest: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules")
+    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules", "manifests", "wanted_objects", "payload_cache_bytes", "codecs")
     TAPE_VERSION_FIELD_NUMBER: _ClassVar[int]
     HOST_VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +71,10 @@ class Welcome(_message.Message):
     MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     KNOWN_MODULES_FIELD_NUMBER: _ClassVar[int]
+    MANIFESTS_FIELD_NUMBER: _ClassVar[int]
+    WANTED_OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_CACHE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CODECS_FIELD_NUMBER: _ClassVar[int]
     tape_version: int
     host_version: str
     session: str
@@ -67,7 +85,19 @@ class Welcome(_message.Message):
     message_bytes: int
     devices: _containers.RepeatedCompositeFieldContainer[DeviceDescription]
     known_modules: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    manifests: _containers.RepeatedCompositeFieldContainer[Manifest]
+    wanted_objects: _containers.RepeatedScalarFieldContainer[bytes]
+    payload_cache_bytes: int
+    codecs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Manifest(_message.Message):
+    __slots__ = ("identity", "content")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    identity: bytes
+    content: bytes
+    def __init__(self, identity: _Optional[bytes] = ..., content: _Optional[bytes] = ...) -> None: ...
 
 class DeviceDescription(_message.Message):
     __slots__ = ("backend", "name", "uuid", "compute_major", "compute_minor", "total_memory", "attributes", "takes_ptx", "takes_machine_code", "pci_bus_id")
@@ -149,6 +179,16 @@ class Reply(_message.Message):
     error_message: str
     device_nanoseconds: int
     def __init__(self, group: _Optional[int] = ..., results: _Optional[bytes] = ..., last: bool = ..., error: _Optional[int] = ..., sticky: bool = ..., error_message: _Optional[str] = ..., device_nanoseconds: _Optional[int] = ...) -> None: ...
+
+class ObjectPart(_message.Message):
+    __slots__ = ("identity", "data", "last")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    identity: bytes
+    data: bytes
+    last: bool
+    def __init__(self, identity: _Optional[bytes] = ..., data: _Optional[bytes] = ..., last: bool = ...) -> None: ...
 
 class Goodbye(_message.Message):
     __slots__ = ()

@@ -214,6 +214,7 @@ fn hello(info: &HelloInfo) -> Hello {
         tape_version_min: tape::VERSION,
         tape_version_max: tape::VERSION,
         client_version: env!("CARGO_PKG_VERSION").to_owned(),
+        objects: Vec::new(),
         program: info.program.clone(),
         pid: info.pid,
         mode: info.mode.as_str().to_owned(),

@@ -5,7 +5,7 @@
 use crate::Writer;
 
 /// The tape version these encoders write.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Operation codes.
 pub mod code {
@@ -41,6 +41,11 @@ pub mod code {
     pub const VARIABLE_OPEN: u16 = 0x004a;
     pub const VARIABLE_ADDRESS: u16 = 0x004b;
     pub const LAUNCH: u16 = 0x0050;
+    pub const TEMPLATE: u16 = 0x0060;
+    pub const REPEAT: u16 = 0x0061;
+    pub const PAYLOAD_KEEP: u16 = 0x0068;
+    pub const PAYLOAD_DROP: u16 = 0x0069;
+    pub const WRITE_KEPT: u16 = 0x006a;
 }
 
 /// Kinds of result records.
@@ -86,6 +91,11 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::VARIABLE_OPEN => "VARIABLE_OPEN",
         code::VARIABLE_ADDRESS => "VARIABLE_ADDRESS",
         code::LAUNCH => "LAUNCH",
+        code::TEMPLATE => "TEMPLATE",
+        code::REPEAT => "REPEAT",
+        code::PAYLOAD_KEEP => "PAYLOAD_KEEP",
+        code::PAYLOAD_DROP => "PAYLOAD_DROP",
+        code::WRITE_KEPT => "WRITE_KEPT",
         _ => return None,
     })
 }
@@ -137,9 +147,9 @@ pub fn memset(w: &mut Writer, address: u64, pitch: u64, width: u64, height: u64,
     w.end();
 }
 
-/// Copies data (height rows of width bytes, packed) from the guest to rows pitch bytes apart at address.
+/// Copies data (height rows of width bytes, packed; compressed when a flag says so) from the guest to rows pitch bytes apart at address.
 #[inline]
-pub fn write(w: &mut Writer, address: u64, pitch: u64, width: u64, height: u64, stream: u32, data: &[u8]) {
+pub fn write(w: &mut Writer, address: u64, pitch: u64, width: u64, height: u64, stream: u32, lz4: bool, zstd: bool, data: &[u8]) {
     let mut fields = [0u8; 40];
     fields[0..8].copy_from_slice(&address.to_le_bytes());
     fields[8..16].copy_from_slice(&pitch.to_le_bytes());
@@ -147,15 +157,15 @@ pub fn write(w: &mut Writer, address: u64, pitch: u64, width: u64, height: u64, 
     fields[24..32].copy_from_slice(&height.to_le_bytes());
     fields[32..36].copy_from_slice(&stream.to_le_bytes());
     fields[36..40].copy_from_slice(&(data.len() as u32).to_le_bytes());
-    w.begin(code::WRITE, 0);
+    w.begin(code::WRITE, u16::from(lz4) | u16::from(zstd) << 1);
     w.bytes(&fields);
     w.bytes(data);
     w.end();
 }
 
-/// Copies data (height rows of width bytes, packed) from the guest to rows pitch bytes apart at address. The tail is zero until `fill` has filled it.
+/// Copies data (height rows of width bytes, packed; compressed when a flag says so) from the guest to rows pitch bytes apart at address. The tail is zero until `fill` has filled it.
 #[inline]
-pub fn write_with(w: &mut Writer, address: u64, pitch: u64, width: u64, height: u64, stream: u32, data_bytes: usize, fill: impl FnOnce(&mut [u8])) {
+pub fn write_with(w: &mut Writer, address: u64, pitch: u64, width: u64, height: u64, stream: u32, lz4: bool, zstd: bool, data_bytes: usize, fill: impl FnOnce(&mut [u8])) {
     let mut fields = [0u8; 40];
     fields[0..8].copy_from_slice(&address.to_le_bytes());
     fields[8..16].copy_from_slice(&pitch.to_le_bytes());
@@ -163,7 +173,7 @@ pub fn write_with(w: &mut Writer, address: u64, pitch: u64, width: u64, height: 
     fields[24..32].copy_from_slice(&height.to_le_bytes());
     fields[32..36].copy_from_slice(&stream.to_le_bytes());
     fields[36..40].copy_from_slice(&(data_bytes as u32).to_le_bytes());
-    w.begin(code::WRITE, 0);
+    w.begin(code::WRITE, u16::from(lz4) | u16::from(zstd) << 1);
     w.bytes(&fields);
     fill(w.space(data_bytes));
     w.end();
@@ -542,5 +552,108 @@ pub fn launch_with(w: &mut Writer, function: u32, stream: u32, grid: [u32; 3], b
     w.begin(code::LAUNCH, u16::from(cooperative));
     w.bytes(&fields);
     fill(w.space(parameter_bytes));
+    w.end();
+}
+
+/// Gives the number a loop's body: `holes` entries of 8 bytes, then whole records with zeros in the holes. A number given before is given anew.
+#[inline]
+pub fn template(w: &mut Writer, template: u32, holes: u32, content: &[u8]) {
+    let mut fields = [0u8; 16];
+    fields[0..4].copy_from_slice(&template.to_le_bytes());
+    fields[4..8].copy_from_slice(&holes.to_le_bytes());
+    fields[8..12].copy_from_slice(&(content.len() as u32).to_le_bytes());
+    w.begin(code::TEMPLATE, 0);
+    w.bytes(&fields);
+    w.bytes(content);
+    w.end();
+}
+
+/// Gives the number a loop's body: `holes` entries of 8 bytes, then whole records with zeros in the holes. A number given before is given anew. The tail is zero until `fill` has filled it.
+#[inline]
+pub fn template_with(w: &mut Writer, template: u32, holes: u32, content_bytes: usize, fill: impl FnOnce(&mut [u8])) {
+    let mut fields = [0u8; 16];
+    fields[0..4].copy_from_slice(&template.to_le_bytes());
+    fields[4..8].copy_from_slice(&holes.to_le_bytes());
+    fields[8..12].copy_from_slice(&(content_bytes as u32).to_le_bytes());
+    w.begin(code::TEMPLATE, 0);
+    w.bytes(&fields);
+    fill(w.space(content_bytes));
+    w.end();
+}
+
+/// Replays a template's body count times, with the holes filled from the columns, one for each hole. With the flag: every column goes on where the template's last REPEAT left it.
+#[inline]
+pub fn repeat(w: &mut Writer, template: u32, count: u64, continued: bool, columns: &[u8]) {
+    let mut fields = [0u8; 16];
+    fields[0..4].copy_from_slice(&template.to_le_bytes());
+    fields[4..8].copy_from_slice(&(columns.len() as u32).to_le_bytes());
+    fields[8..16].copy_from_slice(&count.to_le_bytes());
+    w.begin(code::REPEAT, u16::from(continued));
+    w.bytes(&fields);
+    w.bytes(columns);
+    w.end();
+}
+
+/// Replays a template's body count times, with the holes filled from the columns, one for each hole. With the flag: every column goes on where the template's last REPEAT left it. The tail is zero until `fill` has filled it.
+#[inline]
+pub fn repeat_with(w: &mut Writer, template: u32, count: u64, continued: bool, column_bytes: usize, fill: impl FnOnce(&mut [u8])) {
+    let mut fields = [0u8; 16];
+    fields[0..4].copy_from_slice(&template.to_le_bytes());
+    fields[4..8].copy_from_slice(&(column_bytes as u32).to_le_bytes());
+    fields[8..16].copy_from_slice(&count.to_le_bytes());
+    w.begin(code::REPEAT, u16::from(continued));
+    w.bytes(&fields);
+    fill(w.space(column_bytes));
+    w.end();
+}
+
+/// The host keeps these bytes (raw_bytes of them; compressed when a flag says so) under a number that is free.
+#[inline]
+pub fn payload_keep(w: &mut Writer, payload: u32, raw_bytes: u32, lz4: bool, zstd: bool, data: &[u8]) {
+    let mut fields = [0u8; 16];
+    fields[0..4].copy_from_slice(&payload.to_le_bytes());
+    fields[4..8].copy_from_slice(&raw_bytes.to_le_bytes());
+    fields[8..12].copy_from_slice(&(data.len() as u32).to_le_bytes());
+    w.begin(code::PAYLOAD_KEEP, u16::from(lz4) | u16::from(zstd) << 1);
+    w.bytes(&fields);
+    w.bytes(data);
+    w.end();
+}
+
+/// The host keeps these bytes (raw_bytes of them; compressed when a flag says so) under a number that is free. The tail is zero until `fill` has filled it.
+#[inline]
+pub fn payload_keep_with(w: &mut Writer, payload: u32, raw_bytes: u32, lz4: bool, zstd: bool, data_bytes: usize, fill: impl FnOnce(&mut [u8])) {
+    let mut fields = [0u8; 16];
+    fields[0..4].copy_from_slice(&payload.to_le_bytes());
+    fields[4..8].copy_from_slice(&raw_bytes.to_le_bytes());
+    fields[8..12].copy_from_slice(&(data_bytes as u32).to_le_bytes());
+    w.begin(code::PAYLOAD_KEEP, u16::from(lz4) | u16::from(zstd) << 1);
+    w.bytes(&fields);
+    fill(w.space(data_bytes));
+    w.end();
+}
+
+/// The host forgets the bytes kept under the number, which is free again.
+#[inline]
+pub fn payload_drop(w: &mut Writer, payload: u32) {
+    let mut fields = [0u8; 8];
+    fields[0..4].copy_from_slice(&payload.to_le_bytes());
+    w.begin(code::PAYLOAD_DROP, 0);
+    w.bytes(&fields);
+    w.end();
+}
+
+/// As WRITE, with the bytes kept under the number, width * height of them.
+#[inline]
+pub fn write_kept(w: &mut Writer, address: u64, pitch: u64, width: u64, height: u64, stream: u32, payload: u32) {
+    let mut fields = [0u8; 40];
+    fields[0..8].copy_from_slice(&address.to_le_bytes());
+    fields[8..16].copy_from_slice(&pitch.to_le_bytes());
+    fields[16..24].copy_from_slice(&width.to_le_bytes());
+    fields[24..32].copy_from_slice(&height.to_le_bytes());
+    fields[32..36].copy_from_slice(&stream.to_le_bytes());
+    fields[36..40].copy_from_slice(&payload.to_le_bytes());
+    w.begin(code::WRITE_KEPT, 0);
+    w.bytes(&fields);
     w.end();
 }

@@ -83,7 +83,7 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
         }
         "WRITE" => {
             let rows = (f.u64("address"), f.u64("pitch"), f.u64("width"), f.u64("height"));
-            o::write(w, rows.0, rows.1, rows.2, rows.3, f.u32("stream"), &f.bytes("data"));
+            o::write(w, rows.0, rows.1, rows.2, rows.3, f.u32("stream"), false, false, &f.bytes("data"));
         }
         "READ" => {
             let rows = (f.u64("address"), f.u64("pitch"), f.u64("width"), f.u64("height"));

@@ -118,7 +118,9 @@ fn bulk() {
             let start = Instant::now();
             for (index, piece) in memory.chunks(1 << 20).enumerate() {
                 let (address, width) = (base + ((index as u64) << 20), piece.len() as u64);
-                session.defer(|w| operations::write(w, address, width, width, 1, 1, piece)).expect("alive");
+                session
+                    .defer(|w| operations::write(w, address, width, width, 1, 1, false, false, piece))
+                    .expect("alive");
             }
             synchronize(session);
             println!("{name}: 64 MiB up: {:.2} GB/s", rate(start.elapsed()));

@@ -186,14 +186,25 @@ unsafe fn upload(
         };
         work::defer_piece(stream, last, |w| {
             if height == 1 {
-                operation::write(w, address, piece.width, piece.width, 1, number, row(0));
+                operation::write(w, address, piece.width, piece.width, 1, number, false, false, row(0));
                 return;
             }
-            operation::write_with(w, address, to_pitch, piece.width, piece.height, number, width * height, |data| {
-                for (number, packed) in data.chunks_exact_mut(width).enumerate() {
-                    packed.copy_from_slice(row(number));
-                }
-            });
+            operation::write_with(
+                w,
+                address,
+                to_pitch,
+                piece.width,
+                piece.height,
+                number,
+                false,
+                false,
+                width * height,
+                |data| {
+                    for (number, packed) in data.chunks_exact_mut(width).enumerate() {
+                        packed.copy_from_slice(row(number));
+                    }
+                },
+            );
         })?;
     }
     Ok(())
