@@ -29,6 +29,7 @@ class Report:
         device_seconds: time the device worked for it.
         processes: guest processes that opened a session and reported.
         unsupported: functions the program called that Farlane does not have.
+        sections: counts of the shim's parts that not every run uses (`loops`, `manifest`, `payloads`), by name.
         exit_status: the program's.
     """
 
@@ -43,6 +44,7 @@ class Report:
     device_seconds: float = 0.0
     processes: int = 0
     unsupported: list[str] = field(default_factory=list)
+    sections: dict[str, dict[str, int]] = field(default_factory=dict)
     exit_status: int = 0
 
     def add(self, shim: dict[str, Any]) -> None:
@@ -53,6 +55,11 @@ class Report:
             self.calls[name] += int(shim["calls"][name])
         self.device_seconds += float(shim["device_seconds"])
         self.unsupported = sorted({*self.unsupported, *(str(name) for name in shim["unsupported"])})
+        for name, counts in shim.items():
+            if isinstance(counts, dict) and name != "calls":
+                section = self.sections.setdefault(str(name), {})
+                for count, value in counts.items():
+                    section[str(count)] = section.get(str(count), 0) + int(value)
         self.processes += 1
 
     def json(self) -> str:
@@ -71,6 +78,10 @@ class Report:
             f"  wall time      {self.wall_seconds:>12.3f} s",
             f"  device time    {self.device_seconds:>12.3f} s",
         ]
+        for name, counts in self.sections.items():
+            if any(counts.values()):
+                words = ", ".join(f"{value:,} {count.replace('_', ' ')}" for count, value in counts.items())
+                lines.append(f"  {name:<12} {words}")
         if self.flow_waits:
             lines.append(f"  waits for credit {self.flow_waits:>10,}")
         if self.processes != 1:

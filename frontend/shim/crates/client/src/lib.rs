@@ -30,6 +30,6 @@ pub use config::{Config, ConfigError, Endpoint, Mode};
 pub use counters::{Counter, Counters};
 pub use error::{Failure, OpenError, OpenReason};
 pub use generated_farlane_v1::{DeviceDescription, Welcome};
-pub use report::CallSummary;
+pub use report::{CallSummary, Section};
 pub use session::{HelloInfo, Session};
 pub use waiter::{Answer, Destination};

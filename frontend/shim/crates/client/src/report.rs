@@ -15,6 +15,15 @@ pub struct CallSummary {
     pub sync: u64,
     /// Names of the functions that were called and are not supported.
     pub unsupported: Vec<String>,
+    /// Counts of the parts of the shim that not every session uses.
+    pub sections: Vec<Section>,
+}
+
+/// Named counts that one part of the shim reports, such as `payloads`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    pub name: &'static str,
+    pub counts: Vec<(&'static str, u64)>,
 }
 
 /// The report as JSON. A program that never opened a session reports empty `counters`.
@@ -45,7 +54,16 @@ pub fn render(mode: Mode, counters: &Counters, calls: &CallSummary, wall: Durati
         }
         push_string(&mut text, name);
     }
-    text.push_str("]}\n");
+    text.push(']');
+    for section in &calls.sections {
+        let _ = write!(text, ",\"{}\":{{", section.name);
+        for (index, (name, value)) in section.counts.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            let _ = write!(text, "{comma}\"{name}\":{value}");
+        }
+        text.push('}');
+    }
+    text.push_str("}\n");
     text
 }
 
@@ -93,14 +111,20 @@ mod tests {
         let counters = Counters::default();
         counters.round_trips.add(3);
         counters.device_nanoseconds.set(1_500_000_000);
-        let calls = CallSummary { local: 1, deferred: 2, sync: 4, unsupported: vec!["a\"\\\n".into(), "cudaX".into()] };
+        let calls = CallSummary {
+            local: 1,
+            deferred: 2,
+            sync: 4,
+            unsupported: vec!["a\"\\\n".into(), "cudaX".into()],
+            sections: vec![Section { name: "payloads", counts: vec![("kept", 2), ("reused", 5)] }],
+        };
         let report = render(Mode::Calls, &counters, &calls, Duration::from_millis(2500));
         assert_eq!(
             report,
             concat!(
                 r#"{"mode":"calls","round_trips":3,"calls":{"local":1,"deferred":2,"sync":4},"groups":0,"bytes_up":0,"#,
                 r#""bytes_down":0,"wall_seconds":2.500000,"device_seconds":1.500000000,"flow_waits":0,"#,
-                r#""unsupported":["a\"\\\u000a","cudaX"]}"#,
+                r#""unsupported":["a\"\\\u000a","cudaX"],"payloads":{"kept":2,"reused":5}}"#,
                 "\n"
             )
         );

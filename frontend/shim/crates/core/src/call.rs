@@ -142,6 +142,7 @@ pub fn summary() -> CallSummary {
             Ok(names) => names.iter().map(|name| (*name).to_owned()).collect(),
             Err(_) => Vec::new(),
         },
+        sections: Vec::new(),
     }
 }
 

@@ -218,7 +218,8 @@ fn finish_sends_what_is_left_and_writes_the_report() {
     memset(&session, 1);
     synchronize(&session).expect("alive");
     memset(&session, 2);
-    let calls = CallSummary { local: 1, deferred: 2, sync: 1, unsupported: vec!["cudaX".to_owned()] };
+    let calls =
+        CallSummary { local: 1, deferred: 2, sync: 1, unsupported: vec!["cudaX".to_owned()], sections: Vec::new() };
     session.finish(&calls);
     assert_eq!(host.codes(), [code::MEMSET, code::DEVICE_SYNCHRONIZE, code::MEMSET]);
     let report = std::fs::read_to_string(&path).expect("report");
