@@ -268,6 +268,7 @@ async fn serve(
                 }
             }
             guest_message::Kind::Goodbye(_) => seen.lock().goodbyes += 1,
+            guest_message::Kind::ObjectPart(_) => {}
         }
     }
     drop(groups);
