@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from farlane.analyzer.flow import interface
-from farlane.analyzer.flow.expression import CALL, OPAQUE, OPERATION, OUT, Value
-from farlane.analyzer.flow.state import CONFIGURATION, State, Store
+from farlane.analyzer.flow.expression import CALL, INITIAL, OPAQUE, OPERATION, OUT, Value
+from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State, Store
 from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
 
 MAXIMUM_PARAMETERS = 64
@@ -126,8 +127,11 @@ class CudaCall:
     """One CUDA call, its arguments as values at that point.
 
     Attributes:
-        site: the address of the call instruction; for a launch with a push, the push's.
-        chain: calls that lead to it from the function it is reported for, outermost first; () when it is called directly.
+        site: the address of the call instruction; for a launch with a push that is seen, the push's.
+        chain: calls that lead to the site from the function it is reported for, outermost first; () when it is there.
+        launch: for a launch, the same of the launching call itself: (call instruction, ...); () for other calls.
+        push: for a launch, the value that says which push it belongs to.
+        tail: whether the call is a jump at the function's end: it returns to behind the call of the function.
         name: the runtime's name without suffixes, or "launch".
         kernel: the kernel, for a launch: the address of its host function, None when that is not known.
         repeated: whether it stands in a loop of a called function.
@@ -147,6 +151,22 @@ class CudaCall:
     array: Value | None = None
     repeated: bool = False
     optional: bool = False
+    launch: tuple[int, ...] = ()
+    push: Value | None = None
+    tail: bool = False
+
+    def seen_from(self, caller: int, push: Value | None, **changes: Any) -> CudaCall:
+        """The call as its function's caller sees it, through the call instruction `caller`."""
+        pushed = self.push is not None and self.push.kind == INITIAL and push is not None and push.kind == OPAQUE
+        return dataclasses.replace(
+            self,
+            site=push.arguments[0] if pushed and push is not None else caller if self.tail else self.site,
+            chain=() if pushed or self.tail else (caller, *self.chain),
+            tail=False,
+            launch=(caller, *self.launch) if self.launch else (),
+            push=push,
+            **changes,
+        )
 
 
 def cuda_call(state: State, name: str, site: int) -> CudaCall | None:
@@ -157,6 +177,7 @@ def cuda_call(state: State, name: str, site: int) -> CudaCall | None:
     if name == interface.PUSH:
         for index, value in enumerate(inputs):
             state.registers[CONFIGURATION + index] = values.zero_extended(value, 4) if index in (1, 3) else value
+        state.registers[PUSHED] = values.atom(OPAQUE, site, interface.PUSH)
         lose_registers(state, site, values.zero)
         return None
     if name == interface.POP:
@@ -188,7 +209,10 @@ def _launch(state: State, name: str, site: int, inputs: Sequence[Value]) -> Cuda
         ("shared", state.read(state.registers[RSP], 8)),
         ("stream", state.read(values.add(state.registers[RSP], 8), 8)),
     ]
-    launch = CudaCall(site, (), interface.LAUNCH, None, tuple(arguments), None, inputs[0], inputs[5])
+    push = state.registers[PUSHED]
+    place = push.arguments[0] if push.kind == OPAQUE else site
+    launch = CudaCall(place, (), interface.LAUNCH, None, tuple(arguments), None, inputs[0], inputs[5])
+    launch = dataclasses.replace(launch, launch=(site,), push=push)
     launch = resolved(state, launch)
     lose_registers(state, site, values.atom(CALL, site, name))
     return launch

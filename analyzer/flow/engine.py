@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.condition import Condition, condition
@@ -40,7 +40,9 @@ class Result:
         conditions: block -> the condition under which its conditional branch is taken.
         tests: block -> the flags that its conditional branch reads.
         headers: header of a loop -> the state when it is entered, from outside or by a back edge.
-        executed: edges that may run.
+        executed: edges that may run, as long as CUDA's calls succeed.
+        assumed: block -> the flags of its branch, which error codes decide and which goes the way of success.
+        sites: call instruction that is a CUDA call or leads to one -> the state before it.
         end: the state in which all returns meet; None when the function never returns.
         stores: what is stored outside the own frame, callees' stores included, block by block.
         straight: whether there is only one path through the function.
@@ -53,6 +55,8 @@ class Result:
     tests: dict[int, Value] = field(default_factory=dict)
     headers: dict[int, State] = field(default_factory=dict)
     executed: set[tuple[int, int]] = field(default_factory=set)
+    assumed: dict[int, Value] = field(default_factory=dict)
+    sites: dict[int, State] = field(default_factory=dict)
     end: State | None = None
     stores: list[Store] = field(default_factory=list)
     straight: bool = False
@@ -70,12 +74,15 @@ class Engine:
         structure: its graph.
         memory: what all functions of the program share.
         local_call: applies calls of the program's own functions.
+        codes: the registers in which the function is given CUDA's error codes.
     """
 
-    def __init__(self, structure: Structure, memory: Memory, local_call: LocalCall) -> None:
+    def __init__(
+        self, structure: Structure, memory: Memory, local_call: LocalCall, codes: frozenset[int] = frozenset()
+    ) -> None:
         self._structure, self._memory, self._local_call = structure, memory, local_call
         self._flow = structure.flow
-        self._entry = State.at_entry(memory)
+        self._entry = State.at_entry(memory, codes)
         self._position = {block: index for index, block in enumerate(structure.order)}
         self._incoming: dict[int, dict[int, State]] = {block: {} for block in self._flow.blocks}
         self._before: dict[int, State] = {}
@@ -196,9 +203,9 @@ class Engine:
         for instruction in block.instructions:
             callee = self._flow.calls.get(instruction.address)
             if callee is not None:
-                calls += self._call(state, instruction, callee, block)
+                calls += self._call(state, instruction, callee, block, result is not None)
             elif instruction.mnemonic == "call":
-                calls += self._call(state, instruction, UNKNOWN, block)
+                calls += self._call(state, instruction, UNKNOWN, block, result is not None)
             else:
                 execute(state, instruction)
         if result is not None and calls:
@@ -212,16 +219,22 @@ class Engine:
         if TAKEN in kinds and len(edges) == 2:
             if result is not None:
                 result.tests[block.start] = state.registers[FLAGS]
-            test = condition(self._memory.values, last.mnemonic, state.registers[FLAGS])
-            if test is not None:
-                known = test.constant()
-                if known is not None:
-                    edges = [edge for edge in edges if edge.kind == (TAKEN if known else FALL)]
-                elif result is not None:
-                    result.conditions[block.start] = test
+            flags = state.registers[FLAGS]
+            test = condition(self._memory.values, last.mnemonic, flags)
+            known = test.constant() if test is not None else None
+            if known is None:
+                known = self._memory.on_success(last.mnemonic, flags)
+                if known is not None and result is not None:
+                    result.assumed[block.start] = flags
+            if known is not None:
+                edges = [edge for edge in edges if edge.kind == (TAKEN if known else FALL)]
+            elif result is not None and test is not None:
+                result.conditions[block.start] = test
         return [(edge.target, state) for edge in edges]
 
-    def _call(self, state: State, instruction: Instruction, callee: Callee, block: Block) -> list[CudaCall]:
+    def _call(
+        self, state: State, instruction: Instruction, callee: Callee, block: Block, collecting: bool
+    ) -> list[CudaCall]:
         values = self._memory.values
         site = instruction.address
         tail = instruction.mnemonic != "call"
@@ -230,12 +243,17 @@ class Engine:
             state.registers[RSP] = values.add(state.registers[RSP], 8)
         calls: list[CudaCall] = []
         noted = len(self._memory.log or ())
+        before = state.copy() if collecting and (callee.address is not None or is_cuda(callee.name)) else None
         if callee.address is not None:
             found = self._local_call(state, callee, site)
             if found is None:
                 unknown_call(state, site)
             calls = found or []
+            if before is not None and calls:
+                self._result.sites[site] = before
         elif is_cuda(callee.name):
+            if before is not None:
+                self._result.sites[site] = before
             recorded = cuda_call(state, callee.name, site)
             calls = [recorded] if recorded is not None else []
         elif callee.name in NEVER_RETURNS:
@@ -244,6 +262,8 @@ class Engine:
             library_call(state, callee.name, site)
         else:
             unknown_call(state, site)
+        if tail:
+            calls = [call if call.chain or call.site != site else replace(call, tail=True) for call in calls]
         self._note_unknown(site, block, noted)
         return calls
 

@@ -17,7 +17,7 @@ MAXIMUM_NODES = 3_000_000
 MAXIMUM_TERMS = 12
 
 # Kinds of atoms, and what `arguments` holds.
-INITIAL = "initial"  # key: a location's value at the function's entry
+INITIAL = "initial"  # key: a location's value at the function's entry; and CODE when it is given an error code there
 PHI = "phi"  # function, block, key: different values meet here
 CALL = "call"  # site, name: what a call returned
 OUT = "out"  # site, name, argument, offset: what a call wrote
@@ -27,6 +27,7 @@ OPAQUE = "opaque"  # address, what: something not modelled
 VERSION = "version"  # address: memory's state after an instruction
 INSIDE = "inside"  # site, value: a value computed in a callee, seen from the call at `site`
 SUM = "sum"
+CODE = "code"
 
 
 class Value:
@@ -205,9 +206,16 @@ class Values:
                 elif name == "pair" and all(v.is_constant for v in inner):
                     result = self.constant(inner[0].constant | inner[1].constant << 32)
                 else:
-                    result = self.atom(OPERATION, name, *inner)
+                    stem = name.rstrip("1248")
+                    if stem in _FOLDABLE and all(v.is_constant for v in inner):
+                        result = self.operation(stem, *inner, size=int(name[len(stem) :] or 8))
+                    else:
+                        result = self.atom(OPERATION, name, *inner)
         memo[atom] = result
         return result
+
+
+_FOLDABLE = frozenset({"and", "or", "xor", "imul", "shl", "shr", "sar"})
 
 
 def _fold(name: str, first: int, second: int, size: int) -> int | None:

@@ -17,12 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from farlane.analyzer.flow.expression import INITIAL, LOAD, OPERATION, VERSION, Value, Values
+from farlane.analyzer.flow.expression import CODE, INITIAL, LOAD, OPERATION, VERSION, Value, Values
+from farlane.analyzer.flow.success import decided
 from farlane.analyzer.loader.image import Image
 
 CONFIGURATION = 64  # .. 69: grid x|y, grid z, block x|y, block z, shared memory, stream
+PUSHED = 70  # the push that set them aside
 FLAGS, MEMORY, STACK_STORES, GLOBAL_STORES = 80, 81, 82, 83
-KEYS = (*range(48), *range(CONFIGURATION, CONFIGURATION + 6), FLAGS, MEMORY, STACK_STORES, GLOBAL_STORES)
+KEYS = (*range(48), *range(CONFIGURATION, PUSHED + 1), FLAGS, MEMORY, STACK_STORES, GLOBAL_STORES)
 MAXIMUM_CELLS = 4000
 
 Cells = dict[Value, dict[tuple[int, int], Value]]
@@ -48,6 +50,14 @@ class Memory:
         self.handles: dict[int, int] = {}
         # What is stored outside the frame of the function whose final pass runs; None while none does.
         self.log: list[Store] | None = None
+        self._decided: dict[tuple[str, Value], bool | None] = {}
+
+    def on_success(self, mnemonic: str, flags: Value) -> bool | None:
+        """Whether a branch is taken when CUDA's calls succeed; None when that does not decide it."""
+        key = (mnemonic, flags)
+        if key not in self._decided:
+            self._decided[key] = decided(self.values, mnemonic, flags)
+        return self._decided[key]
 
 
 class State:
@@ -62,9 +72,12 @@ class State:
         self.escaped: int | None = None
 
     @staticmethod
-    def at_entry(memory: Memory) -> State:
+    def at_entry(memory: Memory, codes: frozenset[int] = frozenset()) -> State:
+        """The state at a function's entry; `codes` are the registers in which it is given CUDA's error codes."""
         state = State(memory)
         state.registers = {key: memory.values.atom(INITIAL, key) for key in KEYS}
+        for key in codes:
+            state.registers[key] = memory.values.atom(INITIAL, key, CODE)
         return state
 
     def copy(self) -> State:

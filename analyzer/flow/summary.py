@@ -7,7 +7,6 @@ A function that calls itself, is over its budget, or whose control flow is not k
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,14 +14,16 @@ from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.effects import CudaCall, lose_registers, resolved, unknown_call, unknown_memory
 from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, Value, Values
-from farlane.analyzer.flow.state import CONFIGURATION, Memory, State
+from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, Memory, State
+from farlane.analyzer.flow.success import is_code
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import RETURN, TAIL
 from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.graph.structure import Structure
-from farlane.analyzer.machine.instruction import RAX, RDX, RSP, XMM0
+from farlane.analyzer.machine.instruction import RAX, RDI, RDX, RSI, RSP, XMM0
 
 MAXIMUM_DEPTH = 12
+CODES = (RDI, RSI)  # where error codes are looked for
 MAXIMUM_BYTES = 4096  # of a callee that contains no CUDA calls: larger ones are unknown functions
 
 
@@ -61,46 +62,58 @@ class Functions:
         self.memory = Memory(self.values, program.image)
         self.cuda = program.reaching_cuda()
         self.failed: dict[int, str] = {}
-        self._known: dict[int, Analysis | None] = {}
+        self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}
         self._active: list[int] = []
 
-    def analysis(self, start: int) -> Analysis | None:
-        """The analysis of a function; None when there is none, and `failed` says why."""
-        if start in self._known:
-            return self._known[start]
+    def analysis(self, start: int, codes: frozenset[int] = frozenset()) -> Analysis | None:
+        """The analysis of a function; None when there is none, and `failed` says why.
+
+        Args:
+            codes: the registers in which it is given CUDA's error codes: each set of them is analyzed for itself.
+        """
+        key = (start, codes)
+        if key in self._known:
+            return self._known[key]
         if start in self._active or len(self._active) >= MAXIMUM_DEPTH:
             return None
         self._active.append(start)
         try:
-            self._known[start] = self._analyze(start)
+            self._known[key] = self._analyze(start, codes)
         except AnalysisError as error:
             self.failed[start] = str(error)
-            self._known[start] = None
+            self._known[key] = None
         finally:
             self._active.pop()
-        return self._known[start]
+        return self._known[key]
 
-    def _analyze(self, start: int) -> Analysis:
+    def _analyze(self, start: int, codes: frozenset[int]) -> Analysis:
         flow = control_flow.build(self.program, start)
         if flow.unresolved:
             raise AnalysisError(f"{flow.name}: a computed jump at {flow.unresolved[0]:#x} with unknown targets")
         structure = Structure(flow)
-        return Analysis(structure, Engine(structure, self.memory, self.call).run())
+        return Analysis(structure, Engine(structure, self.memory, self.call, codes).run())
 
     def call(self, state: State, callee: Callee, site: int) -> list[CudaCall] | None:
         """Applies a call; its CUDA calls, or None (and the state as it was) when it is an unknown function."""
+        analysis = self._callee(state, callee)
+        return None if analysis is None else self._apply(state, analysis, site)
+
+    def called(self, caller: Analysis, site: int) -> Analysis | None:
+        """The analysis that was applied at a call instruction which leads to CUDA calls."""
+        state, callee = caller.result.sites.get(site), caller.structure.flow.calls.get(site)
+        return None if state is None or callee is None else self._callee(state, callee)
+
+    def _callee(self, state: State, callee: Callee) -> Analysis | None:
         start = callee.address
-        assert start is not None
+        if start is None:
+            return None
         start = self.program.owner.get(start, start)
         if start not in self.program.ranges:
             return None
         size = sum(part.end - part.start for part in self.program.parts(start))
         if start not in self.cuda and size > MAXIMUM_BYTES:
             return None
-        analysis = self.analysis(start)
-        if analysis is None:
-            return None
-        return self._apply(state, analysis, site)
+        return self.analysis(start, frozenset(key for key in CODES if is_code(state.registers[key])))
 
     def _apply(self, state: State, analysis: Analysis, site: int) -> list[CudaCall]:
         values, result = self.values, analysis.result
@@ -127,9 +140,9 @@ class Functions:
             for call in result.calls[block]:
                 arguments = tuple((name, values.substitute(value, leaf, memo)) for name, value in call.arguments)
                 handle, array = (value and values.substitute(value, leaf, memo) for value in (call.handle, call.array))
-                call = dataclasses.replace(
-                    call,
-                    chain=(site, *call.chain),
+                call = call.seen_from(
+                    site,
+                    call.push and values.substitute(call.push, leaf, memo),
                     arguments=arguments,
                     handle=handle,
                     array=array,
@@ -144,14 +157,14 @@ class Functions:
         if any(store.address is None for store in result.stores):
             unknown_memory(state, site)
         self._store(state, result, site, leaf, memo)
-        configuration = [values.substitute(end.registers[CONFIGURATION + index], leaf, memo) for index in range(6)]
+        kept = range(CONFIGURATION, PUSHED + 1)
+        configuration = {key: values.substitute(end.registers[key], leaf, memo) for key in kept}
         returned = values.substitute(end.registers[RAX], leaf, memo)
         second = values.substitute(end.registers[RDX], leaf, memo)
         vector = values.substitute(end.registers[XMM0], leaf, memo)
         lose_registers(state, site, returned)
         state.registers[RDX], state.registers[XMM0] = second, vector
-        for index, value in enumerate(configuration):
-            state.registers[CONFIGURATION + index] = value
+        state.registers.update(configuration)
         return calls
 
     def _store(

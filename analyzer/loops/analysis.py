@@ -13,13 +13,24 @@ from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import interface
 from farlane.analyzer.flow.effects import CudaCall
 from farlane.analyzer.flow.summary import Analysis, Functions
-from farlane.analyzer.graph.control_flow import TAKEN
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loader import elf, lines
 from farlane.analyzer.loader.lines import Lines
+from farlane.analyzer.loops.body import Body, ExitTest
+from farlane.analyzer.loops.continuation import Continuations
 from farlane.analyzer.loops.dependence import LoopValues
-from farlane.analyzer.loops.model import Argument, Call, Class, Induction, Kind, LoopReport, ProgramReport, TripCount
+from farlane.analyzer.loops.model import (
+    Argument,
+    Call,
+    Class,
+    Continuation,
+    Induction,
+    Kind,
+    LoopReport,
+    ProgramReport,
+    TripCount,
+)
 from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.loops.text import place, show
 from farlane.analyzer.loops.trips import progress, trip_count
@@ -83,6 +94,8 @@ class _Describer:
         self._flow = analysis.structure.flow
         self._values = LoopValues(self._structure, self._result, functions.values, loop)
         self._names = {phi: f"i{index}" if index else "i" for index, phi in enumerate(self._values.inductions)}
+        self._body = Body(analysis, loop)
+        self._continuations = Continuations(functions, analysis, loop, self._values, self._body)
         self._reasons: set[Reason] = set()
         self._places = [
             block for block in self._structure.order if block in loop.blocks and block in self._result.calls
@@ -92,12 +105,16 @@ class _Describer:
         if self._loop.irreducible:
             self._reasons.add(Reason.IRREDUCIBLE)
         calls: list[Call] = []
+        continuations: list[Continuation] = []
         kinds: set[Kind] = set()
         for block in self._places:
             for call in self._result.calls[block]:
                 described, found = self._call(call, block)
                 calls.append(described)
                 kinds |= found
+                continuation = self._continuations.of(call, block)
+                if continuation is not None:
+                    continuations.append(continuation)
         if any(block in self._result.unknown_calls for block in self._loop.blocks):
             self._reasons.add(Reason.UNKNOWN_FUNCTION)
         trips = self._trip_count()
@@ -113,6 +130,8 @@ class _Describer:
             inductions=self._inductions(),
             trip_count=trips,
             reasons=tuple(reason for reason in Reason if reason in self._reasons),
+            continuations=tuple(continuations),
+            assumes_success=not self._loop.blocks.isdisjoint(self._result.assumed),
         )
 
     def _call(self, call: CudaCall, block: int) -> tuple[Call, set[Kind]]:
@@ -124,7 +143,7 @@ class _Describer:
             self._reasons |= dependence.reasons
             reasons = tuple(reason for reason in Reason if reason in dependence.reasons)
             arguments.append(Argument(name, dependence.kind, show(value, self._names), reasons))
-        conditional = not self._always(block)
+        conditional = not self._body.always(block)
         if conditional:
             nested = self._structure.innermost(block)
             inner = nested is not None and nested.header != self._loop.header
@@ -165,30 +184,6 @@ class _Describer:
         elif name not in interface.ROLES and name != interface.LAUNCH:
             self._reasons.add(Reason.UNKNOWN_API)
 
-    def _reaches(self, start: int, goals: set[int], without: int) -> bool:
-        """Whether, in one iteration, a block is reached from another along edges that may run, not through a third."""
-        if start == without:
-            return False
-        seen, work = {start}, [start]
-        while work:
-            block = work.pop()
-            if block in goals:
-                return True
-            for edge in self._flow.blocks[block].edges:
-                inside = edge.target in self._loop.blocks and edge.target not in (without, self._loop.header)
-                if inside and (block, edge.target) in self._result.executed and edge.target not in seen:
-                    seen.add(edge.target)
-                    work.append(edge.target)
-        return False
-
-    def _always(self, block: int) -> bool:
-        """Whether a block runs exactly once in every iteration."""
-        nested = self._structure.innermost(block)
-        if nested is None or nested.header != self._loop.header:
-            return False
-        latches = {latch for latch in self._loop.latches if (latch, self._loop.header) in self._result.executed}
-        return not self._reaches(self._loop.header, latches, block)
-
     def _inductions(self) -> tuple[Induction, ...]:
         found = []
         for phi, variable in self._values.inductions.items():
@@ -198,38 +193,35 @@ class _Describer:
         return tuple(found)
 
     def _trip_count(self) -> TripCount | None:
-        exits = [
-            (source, target)
-            for source, target in self._loop.exits
-            if target == 0 or (source, target) in self._result.executed
-        ]
-        if not exits:
+        if not self._body.exits():
             self._reasons.add(Reason.NO_EXIT)
             return None
-        if len(exits) > 1:
+        tests, others = self._body.tests()
+        for source in {*others, *(source for test in tests for source in test.sources)}:
+            if Reason.DEVICE_DATA in self._values.of(self._result.tests[source], source).reasons:
+                self._reasons.add(Reason.EXIT_ON_DEVICE_DATA)
+        if len(tests) + len(others) > 1:
             self._reasons.add(Reason.SEVERAL_EXITS)
             return None
-        found = None if self._loop.irreducible else self._counted(*exits[0])
+        found = None
+        if tests and tests[0].once and not self._loop.irreducible and Reason.EXIT_ON_DEVICE_DATA not in self._reasons:
+            found = self._counted(tests[0])
         if found is None and Reason.EXIT_ON_DEVICE_DATA not in self._reasons:
             self._reasons.add(Reason.TRIP_COUNT)
         return found
 
-    def _counted(self, source: int, target: int) -> TripCount | None:
-        flags = self._result.tests.get(source)
-        if flags is not None and Reason.DEVICE_DATA in self._values.of(flags, source).reasons:
-            self._reasons.add(Reason.EXIT_ON_DEVICE_DATA)
-            return None
-        test = self._result.conditions.get(source)
-        if test is None or not self._always(source):
-            return None
-        taken = next(edge.target for edge in self._flow.blocks[source].edges if edge.kind == TAKEN)
+    def _counted(self, test: ExitTest) -> TripCount | None:
         values = self._functions.values
-        moves = progress(values, test, taken != target, self._values.inductions)
-        if moves is None or self._values.of(moves.start, source).kinds:
+        moves = progress(values, test.stays, self._values.inductions)
+        if moves is None or self._values.of(moves.start, min(test.sources)).kinds:
             return None
         # Blocks that an iteration reaches without passing the test run once more than the test lets it go on.
         header = self._loop.header
-        before = [block for block in self._places if block == source or self._reaches(header, {block}, source)]
+        before = [
+            block
+            for block in self._places
+            if block in test.sources or self._body.reaches(header, {block}, test.sources)
+        ]
         if before and len(before) != len(self._places):
             before = []  # the calls behind the test run `count` times, those before it once more
         entered = {

@@ -1,4 +1,9 @@
-"""What is reported of a loop: plain data, in terms of addresses and texts."""
+"""What is reported of a loop: plain data, in terms of addresses, texts, and formulas over what is at hand at a call.
+
+A `Formula` is evaluated when the program stands at a CUDA call's call instruction (for a launch with a push, the push's),
+in 64-bit numbers that wrap. It reads registers that calls preserve, the frames above the stack pointer, and global
+variables; nothing else is at hand there.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +79,89 @@ class TripCount:
     places: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
+class Place(StrEnum):
+    """Where a value is found at a call instruction."""
+
+    REGISTER = "register"  # `register`, whole
+    FRAME = "frame"  # `size` bytes, zero-extended, at rsp + displacement, in this or a calling function's frame
+    GLOBAL = "global"  # `size` bytes, zero-extended, at the link-time address `displacement`
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place and what is there: `register` is the number (3 rbx, 4 rsp, 5 rbp, 12..15)."""
+
+    kind: Place
+    register: int = 0
+    displacement: int = 0
+    size: int = 8
+
+
+@dataclass(frozen=True)
+class Operation:
+    """zx1 zx2 zx4 sx1 sx2 sx4 (of the low bytes), and or xor mul shl shr sar udiv sdiv, eq ne ult ule slt sle (1 or 0), min."""
+
+    name: str
+    operands: tuple[Formula, ...]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """constant + sum of coefficient * term, modulo 2**64; `constant` and coefficients as signed numbers."""
+
+    constant: int = 0
+    terms: tuple[tuple[int, Location | Operation], ...] = ()
+
+
+@dataclass(frozen=True)
+class Test:
+    """An exit test that follows a call: the loop goes on while left relation right, as numbers of `size` bytes.
+
+    Attributes:
+        branch: the address of the test's block.
+        step: by how much left - right changes from one iteration to the next, when that is constant.
+        exact: whether the formulas are what the program compares. Otherwise memory is read at the call that something may
+            change before the test.
+    """
+
+    branch: int
+    relation: str
+    left: Formula
+    right: Formula
+    size: int
+    signed: bool
+    step: int | None
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Whether, seen from a CUDA call, its loop runs another iteration: all tests hold.
+
+    It holds as long as no CUDA call fails: exits that a code of failure takes are no exits here.
+
+    Attributes:
+        site, chain: the call, as in `Call`.
+        tests: in the order of their execution. Together they are exact where each is; overflow is counted in.
+        complete: whether every exit of the loop is one of the tests; otherwise it may end though all hold.
+        may_throw: whether the loop may also be left by a C++ exception.
+        again: 1 when all tests hold; None when they are not complete or there is none.
+        count: how often the loop goes on from here, assuming that the variables do not overflow; None when not known.
+    """
+
+    site: int
+    chain: tuple[int, ...]
+    tests: tuple[Test, ...]
+    complete: bool
+    may_throw: bool
+    again: Formula | None
+    count: Formula | None
+
+    @property
+    def exact(self) -> bool:
+        return self.complete and all(test.exact for test in self.tests)
+
+
 @dataclass(frozen=True)
 class LoopReport:
     function: str
@@ -87,6 +175,8 @@ class LoopReport:
     inductions: tuple[Induction, ...]
     trip_count: TripCount | None
     reasons: tuple[Reason, ...]
+    continuations: tuple[Continuation, ...] = ()
+    assumes_success: bool = False  # whether the loop holds a branch that error codes decide
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from farlane.analyzer.flow.condition import NEGATED, Condition, number
+from farlane.analyzer.flow.condition import Condition, number
 from farlane.analyzer.flow.expression import OPERATION, Value, Values
 from farlane.analyzer.flow.state import State
 from farlane.analyzer.loops.dependence import InductionVariable
@@ -27,11 +27,8 @@ class Progress(NamedTuple):
     size: int
 
 
-def progress(
-    values: Values, test: Condition, taken_stays: bool, variables: Mapping[Value, InductionVariable]
-) -> Progress | None:
-    """The exit test as a progression; None when it is none, or does not move."""
-    relation = test.relation if taken_stays else NEGATED[test.relation]
+def progress(values: Values, test: Condition, variables: Mapping[Value, InductionVariable]) -> Progress | None:
+    """The test under which a loop goes on as a progression; None when it is none, or does not move."""
     difference = values.combine(_plain(values, test.left), _plain(values, test.right), -1)
     start, step = values.constant(difference.constant), 0
     for atom, coefficient in difference.terms:
@@ -42,7 +39,7 @@ def progress(
             signed = coefficient - 2**64 if coefficient >> 63 else coefficient
             start = values.combine(start, _plain(values, variable.initial), signed)
             step += signed * variable.step
-    return Progress(start, step, relation, test.size) if step else None
+    return Progress(start, step, test.relation, test.size) if step else None
 
 
 def _plain(values: Values, value: Value) -> Value:

@@ -1,0 +1,109 @@
+"""What runs in one iteration of a loop: which blocks always, which before which, where the loop is left."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from farlane.analyzer.flow.condition import NEGATED, Condition
+from farlane.analyzer.flow.summary import Analysis
+from farlane.analyzer.graph.control_flow import TAKEN
+from farlane.analyzer.graph.structure import Loop
+
+
+class ExitTest(NamedTuple):
+    """The loop goes on while `stays` holds.
+
+    Attributes:
+        sources: the blocks with the test: optimizers copy it onto several paths, of which each iteration takes one.
+        once: whether every iteration makes it exactly once.
+    """
+
+    sources: frozenset[int]
+    stays: Condition
+    once: bool
+
+
+class Body:
+    """Paths through one iteration, along edges that may run as long as CUDA's calls succeed."""
+
+    def __init__(self, analysis: Analysis, loop: Loop) -> None:
+        self._structure, self._loop = analysis.structure, loop
+        self._flow, self._executed = analysis.structure.flow, analysis.result.executed
+        self._always: dict[int, bool] = {}
+        self._conditions = analysis.result.conditions
+        self._latches = {latch for latch in loop.latches if (latch, loop.header) in self._executed}
+
+    def own(self, block: int) -> bool:
+        """Whether a block belongs to the loop and to no loop inside it."""
+        innermost = self._structure.innermost(block)
+        return innermost is not None and innermost.header == self._loop.header
+
+    def reaches(self, start: int, goals: set[int] | frozenset[int], without: frozenset[int] = frozenset()) -> bool:
+        """Whether, in one iteration, one of some blocks is reached from another, not through certain blocks."""
+        if start in without:
+            return False
+        seen, work = {start}, [start]
+        while work:
+            block = work.pop()
+            if block in goals:
+                return True
+            for edge in self._flow.blocks[block].edges:
+                inside = edge.target in self._loop.blocks and edge.target != self._loop.header
+                if (
+                    inside
+                    and edge.target not in without
+                    and (block, edge.target) in self._executed
+                    and edge.target not in seen
+                ):
+                    seen.add(edge.target)
+                    work.append(edge.target)
+        return False
+
+    def always(self, block: int) -> bool:
+        """Whether a block runs exactly once in every iteration that reaches a back edge."""
+        if block not in self._always:
+            self._always[block] = self.own(block) and not self._avoidable(frozenset({block}))
+        return self._always[block]
+
+    def _avoidable(self, blocks: frozenset[int]) -> bool:
+        return self.reaches(self._loop.header, self._latches, blocks)
+
+    def _once(self, blocks: frozenset[int]) -> bool:
+        """Whether every iteration that reaches a back edge runs exactly one of the blocks, and that once."""
+        if not all(self.own(block) for block in blocks) or self._avoidable(blocks):
+            return False
+        if len(blocks) == 1:
+            return True
+        return not any(
+            self.reaches(edge.target, blocks)
+            for block in blocks
+            for edge in self._flow.blocks[block].edges
+            if edge.target in self._loop.blocks and edge.target != self._loop.header
+        )
+
+    def tests(self) -> tuple[list[ExitTest], list[int]]:
+        """The exit tests that are comparisons, and the blocks of the others."""
+        found: dict[Condition, set[int]] = {}
+        others = []
+        for source, target in self.exits():
+            condition = self._conditions.get(source)
+            if condition is None:
+                others.append(source)
+                continue
+            taken = next(edge.target for edge in self._flow.blocks[source].edges if edge.kind == TAKEN)
+            if taken == target:
+                condition = condition._replace(relation=NEGATED[condition.relation])
+            found.setdefault(condition, set()).add(source)
+        tests = []
+        for condition, sources in found.items():
+            together = frozenset(sources)
+            tests.append(ExitTest(together, condition, self._once(together)))
+        return tests, others
+
+    def after(self, first: int, blocks: frozenset[int]) -> bool:
+        """Whether the end of one of some blocks runs behind another block in the same iteration."""
+        return self.reaches(first, blocks)
+
+    def exits(self) -> list[tuple[int, int]]:
+        """The edges by which the loop is left, but for errors' and exceptions'; a target of 0 is a return."""
+        return [edge for edge in self._loop.exits if edge[1] == 0 or edge in self._executed]

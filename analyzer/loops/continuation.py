@@ -1,0 +1,169 @@
+"""Whether a loop goes on, told at its CUDA calls: the exit tests that follow a call, in terms of what is at hand there.
+
+A test that runs behind the call in the same iteration is taken as it is; one that ran before it is the next iteration's,
+so the values that meet at the loop's head are replaced by what the back edge brings. Machine arithmetic is kept as it is,
+so a test is right even where a variable overflows; only `count` assumes that none does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from farlane.analyzer.flow.condition import Condition
+from farlane.analyzer.flow.effects import CudaCall
+from farlane.analyzer.flow.expression import LOAD, PHI, VERSION, Value
+from farlane.analyzer.flow.state import State
+from farlane.analyzer.flow.summary import Analysis, Functions
+from farlane.analyzer.graph.control_flow import EXCEPTION
+from farlane.analyzer.graph.structure import Loop
+from farlane.analyzer.loops.body import Body, ExitTest
+from farlane.analyzer.loops.dependence import LoopValues
+from farlane.analyzer.loops.formula import comparison, extended, operation, progress, total
+from farlane.analyzer.loops.location import Locator
+from farlane.analyzer.loops.model import Continuation, Formula, Test
+from farlane.analyzer.loops.trips import progress as progression
+
+
+class Continuations:
+    """Makes the continuations of one loop's calls."""
+
+    def __init__(self, functions: Functions, analysis: Analysis, loop: Loop, values: LoopValues, body: Body) -> None:
+        self._functions, self._analysis, self._loop, self._loop_values = functions, analysis, loop, values
+        self._body = body
+        self._values = functions.values
+        self._next = self._following()
+        self._memo: dict[Value, Value] = {}
+        flow, executed = analysis.structure.flow, analysis.result.executed
+        self._may_throw = any(
+            edge.kind == EXCEPTION and edge.target not in loop.blocks and (block, edge.target) in executed
+            for block in loop.blocks
+            for edge in flow.blocks[block].edges
+        )
+
+    def of(self, call: CudaCall, block: int) -> Continuation | None:
+        """The continuation at a call in a block of the loop; None when the call is inside an inner loop."""
+        if call.repeated or not self._body.own(block) or self._loop.irreducible:
+            return None
+        states = self._states(call)
+        if states is None:
+            return None
+        locator = Locator(self._values, states)
+        place = self._block_of(call.chain[0] if call.chain else call.site, block)
+        tests: list[tuple[bool, int, Test]] = []
+        order = {each: index for index, each in enumerate(self._analysis.structure.order)}
+        candidates, others = self._body.tests()
+        for candidate in candidates:
+            after = self._body.after(place, candidate.sources)
+            test = self._test(locator, candidate, after)
+            if test is not None:
+                tests.append((not after, min(order[source] for source in candidate.sources), test))
+        found = tuple(test for *_, test in sorted(tests, key=lambda entry: entry[:2]))
+        complete = bool(found) and len(found) == len(candidates) and not others
+        again = self._again(found) if complete else None
+        count = self._count(found) if complete else None
+        return Continuation(call.site, call.chain, found, complete, self._may_throw, again, count)
+
+    def _block_of(self, site: int, block: int) -> int:
+        """The block with the call instruction; a launch's push may be in an earlier one than the launch."""
+        blocks = self._analysis.structure.flow.blocks
+        for start in self._loop.blocks:
+            if any(instruction.address == site for instruction in blocks[start].instructions):
+                return start
+        return block
+
+    def _states(self, call: CudaCall) -> list[State] | None:
+        analysis: Analysis | None = self._analysis
+        states = []
+        for position, site in enumerate((*call.chain, call.site)):
+            state = analysis.result.sites.get(site) if analysis is not None else None
+            if state is None or analysis is None:
+                return None
+            states.append(state)
+            if position < len(call.chain):
+                analysis = self._functions.called(analysis, site)
+        return states
+
+    def _following(self) -> dict[Value, Value]:
+        """phi of the head -> its value in the next iteration, where all back edges bring the same."""
+        found = {}
+        for phi, inputs in self._analysis.result.phis.items():
+            if phi.arguments[1] == self._loop.header:
+                inside = {value for source, value in inputs.items() if source in self._loop.blocks}
+                if len(inside) == 1:
+                    found[phi] = inside.pop()
+        return found
+
+    def _advanced(self, value: Value) -> Value | None:
+        """A value in the next iteration; None when it is not known."""
+        blocked = False
+
+        def leaf(atom: Value) -> Value | None:
+            nonlocal blocked
+            if atom.kind == PHI and atom.arguments[1] in self._loop.blocks:
+                following = self._next.get(atom)
+                blocked = blocked or following is None
+                return following or atom
+            if atom.kind == LOAD:
+                address, size, versions = atom.arguments
+                moved = self._values.substitute(address, leaf, {})
+                return self._values.atom(LOAD, moved, size, tuple(self._version(version) for version in versions))
+            return None
+
+        result = self._values.substitute(value, leaf, {})
+        return None if blocked else result
+
+    def _version(self, version: Value) -> Value:
+        if version.kind == PHI and version.arguments[1] in self._loop.blocks:
+            return self._next.get(version) or self._values.atom(VERSION, -1)
+        return version
+
+    def _test(self, locator: Locator, candidate: ExitTest, after: bool) -> Test | None:
+        if not candidate.once:
+            return None
+        condition = candidate.stays
+        left: Value | None = condition.left
+        right: Value | None = condition.right
+        if not after and left is not None and right is not None:
+            left, right = self._advanced(left), self._advanced(right)
+        if left is None or right is None:
+            return None
+        first, second = locator.find(left, condition.size), locator.find(right, condition.size)
+        if first is None or second is None:
+            return None
+        return Test(
+            min(candidate.sources),
+            condition.relation,
+            first.formula,
+            second.formula,
+            condition.size,
+            condition.signed,
+            self._step(condition),
+            first.exact and second.exact,
+        )
+
+    def _step(self, condition: Condition) -> int | None:
+        moves = progression(self._values, condition, self._loop_values.inductions)
+        return None if moves is None else moves.step
+
+    def _again(self, tests: Sequence[Test]) -> Formula:
+        held = [comparison(test.relation, test.left, test.right, test.size, test.signed) for test in tests]
+        result = held[0]
+        for each in held[1:]:
+            result = operation("and", result, each)
+        return result
+
+    def _count(self, tests: Sequence[Test]) -> Formula | None:
+        counts = []
+        for test in tests:
+            if test.step is None:
+                return None
+            with_sign = test.signed
+            left, right = (extended(side, test.size, with_sign) for side in (test.left, test.right))
+            count = progress(test.relation, total([(1, left), (-1, right)]), test.step, test.size)
+            if count is None:
+                return None
+            counts.append(count)
+        result = counts[0]
+        for each in counts[1:]:
+            result = operation("min", result, each)
+        return result

@@ -1,0 +1,170 @@
+"""Where the values of a function are found when the program stands at a CUDA call, perhaps deep in called functions.
+
+Owns turning a symbolic value into a `Formula`. A value is looked for among what the registers that calls preserve, the
+frame's cells and global variables hold at the call; an operation that none of them holds is computed from its operands.
+The bytes that matter are counted: a 32-bit comparison needs only the low half of a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from farlane.analyzer.flow.expression import INITIAL, LOAD, OPERATION, Value, Values
+from farlane.analyzer.flow.state import State
+from farlane.analyzer.loops.formula import constant, extended, operation, term, total
+from farlane.analyzer.loops.model import Formula, Location, Place
+from farlane.analyzer.machine.instruction import CALLEE_SAVED, RSP
+
+MAXIMUM_DEPTH = 16
+FRAME_LIMIT = 65536
+_BITWISE = {"and": "and", "or": "or", "xor": "xor", "imul": "mul"}
+
+
+class Found(NamedTuple):
+    """A formula; `exact` is whether it is the value, rather than what memory holds now where it will be read later."""
+
+    formula: Formula
+    exact: bool = True
+
+
+class _Holder(NamedTuple):
+    """location - offset is the atom, in its low `size` bytes."""
+
+    location: Location
+    offset: int
+    size: int
+
+
+class Locator:
+    """Finds values at one call.
+
+    Args:
+        values: the program's values.
+        states: the state at the call instruction in the loop's function, then at each further one of the chain, in the
+            functions that it leads to; the last one is the CUDA call's.
+    """
+
+    def __init__(self, values: Values, states: Sequence[State]) -> None:
+        self._values, self._state, self._deeper = values, states[0], states[1:]
+        self._holders: dict[Value, list[_Holder]] = {}
+        self._collect()
+
+    def find(self, value: Value, size: int = 8, depth: int = 0) -> Found | None:
+        """The low `size` bytes of a value; what is above them is of no meaning."""
+        parts: list[tuple[int, Formula]] = [(1, constant(value.constant))]
+        exact = True
+        for atom, coefficient in value.terms:
+            found = self._atom(atom, size, depth)
+            if found is None:
+                return None
+            parts.append((coefficient - (1 << 64) if coefficient >> 63 else coefficient, found.formula))
+            exact = exact and found.exact
+        return Found(total(parts), exact)
+
+    def _collect(self) -> None:
+        state = self._state
+        for register in CALLEE_SAVED:
+            self._hold(state.registers[register], Location(Place.REGISTER, register), 8)
+        base, top = self._values.base(state.registers[RSP])
+        for (offset, size), value in sorted(state.cells.get(base, {}).items()):
+            if 0 <= offset - top < FRAME_LIMIT - size:
+                self._hold(value, Location(Place.FRAME, 4, offset - top, size), size)
+        for (offset, size), value in sorted(state.cells.get(self._values.zero, {}).items()):
+            self._hold(value, Location(Place.GLOBAL, 0, offset, size), size)
+
+    def _hold(self, value: Value, location: Location, size: int) -> None:
+        if len(value.terms) == 1 and value.terms[0][1] == 1:
+            place = self._descend(location)
+            if place is None:
+                return
+            atom, offset = value.terms[0][0], value.signed
+            self._holders.setdefault(atom, []).append(_Holder(place, offset, size))
+            if atom.kind == OPERATION and atom.arguments[0] in ("zx4", "sx4") and not offset:
+                inner = atom.arguments[1]
+                if len(inner.terms) == 1 and inner.terms[0][1] == 1:
+                    self._holders.setdefault(inner.terms[0][0], []).append(_Holder(place, inner.signed, 4))
+
+    def _descend(self, location: Location) -> Location | None:
+        """The same place, seen from the CUDA call at the end of the chain."""
+        for state in self._deeper:
+            base, top = self._values.base(state.registers[RSP])
+            if base is not self._values.stack_pointer:
+                return None
+            if location.kind == Place.FRAME:
+                location = Location(Place.FRAME, 4, location.displacement + 8 - top, location.size)
+                if not 0 <= location.displacement < FRAME_LIMIT - 8:
+                    return None
+            elif location.kind == Place.REGISTER:
+                place = self._saved(state, location.register, top)
+                if place is None:
+                    return None
+                location = place
+        return location
+
+    def _saved(self, state: State, register: int, top: int) -> Location | None:
+        """Where a called function keeps its caller's value of a register."""
+        wanted = self._values.atom(INITIAL, register)
+        for key in CALLEE_SAVED:
+            if state.registers[key] is wanted:
+                return Location(Place.REGISTER, key)
+        for (offset, size), value in sorted(state.cells.get(self._values.stack_pointer, {}).items()):
+            if value is wanted and size == 8 and 0 <= offset - top < FRAME_LIMIT - 8:
+                return Location(Place.FRAME, 4, offset - top, 8)
+        return None
+
+    def _atom(self, atom: Value, size: int, depth: int) -> Found | None:
+        for holder in self._holders.get(atom, ()):
+            if holder.size >= size:
+                return Found(total([(1, term(holder.location)), (-1, constant(holder.offset))]))
+        if depth > MAXIMUM_DEPTH:
+            return None
+        if atom.kind == OPERATION:
+            return self._operation(atom, size, depth)
+        if atom.kind == LOAD:
+            return self._load(atom, size)
+        return None
+
+    def _load(self, atom: Value, size: int) -> Found | None:
+        address, bytes_, _ = atom.arguments
+        exact = self._state.read(address, bytes_) is atom
+        if address.is_constant:
+            return Found(term(Location(Place.GLOBAL, 0, address.constant, bytes_)), exact)
+        base, offset = self._values.base(address)
+        own, top = self._values.base(self._state.registers[RSP])
+        if base is not own or not 0 <= offset - top < FRAME_LIMIT - bytes_:
+            return None
+        place = self._descend(Location(Place.FRAME, 4, offset - top, bytes_))
+        return None if place is None else Found(term(place), exact)
+
+    def _operation(self, atom: Value, size: int, depth: int) -> Found | None:
+        name = atom.arguments[0]
+        operands = [value for value in atom.arguments[1:] if isinstance(value, Value)]
+        if len(operands) != len(atom.arguments) - 1:
+            return None
+        if name in ("zx1", "zx2", "zx4", "sx1", "sx2", "sx4"):
+            inner = int(name[2])
+            found = self.find(operands[0], min(size, inner), depth + 1)
+            if found is None or size <= inner:
+                return found
+            return Found(extended(found.formula, inner, name[0] == "s"), found.exact)
+        stem, width = name.rstrip("1248"), 8
+        if stem != name:
+            width = int(name[len(stem) :])
+        if len(operands) != 2:
+            return None
+        if stem in _BITWISE:
+            both = [self.find(operand, min(size, width), depth + 1) for operand in operands]
+        elif stem in ("shl", "shr", "sar"):
+            both = [self.find(operands[0], width, depth + 1), self.find(operands[1], 1, depth + 1)]
+        else:
+            return None
+        first, second = both
+        if first is None or second is None:
+            return None
+        exact = first.exact and second.exact
+        if stem in _BITWISE:
+            return Found(operation(_BITWISE[stem], first.formula, second.formula), exact)
+        count = operation("and", second.formula, constant(63 if width == 8 else 31))
+        shifted = operation(stem, extended(first.formula, width, stem == "sar"), count)
+        return Found(shifted if size <= width else extended(shifted, width, False), exact)
