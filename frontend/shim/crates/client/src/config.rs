@@ -50,6 +50,19 @@ pub enum Endpoint {
     Unix(PathBuf),
 }
 
+impl Endpoint {
+    /// Whether what is sent stays on this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp { host, .. } => {
+                host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+            }
+        }
+    }
+}
+
 impl FromStr for Endpoint {
     type Err = ConfigError;
 
@@ -116,6 +129,8 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// Where `finish` writes the report.
     pub report: Option<PathBuf>,
+    /// Whether payloads that the host has are named instead of sent, and others compressed where that pays.
+    pub payloads: bool,
 }
 
 impl Config {
@@ -132,6 +147,7 @@ impl Config {
             age: Self::AGE,
             connect_timeout: Self::CONNECT_TIMEOUT,
             report: None,
+            payloads: true,
         }
     }
 
@@ -174,6 +190,11 @@ impl Config {
                     ConfigError(format!("FARLANE_TIMEOUT is \"{seconds}\": it must be a number of seconds"))
                 })?;
         }
+        match text("FARLANE_PAYLOADS")?.as_deref() {
+            None | Some("auto") => {}
+            Some("off") => config.payloads = false,
+            Some(other) => return Err(ConfigError(format!("FARLANE_PAYLOADS is \"{other}\": it must be auto or off"))),
+        }
         // A program of several processes leaves one report for each.
         config.report =
             text("FARLANE_REPORT")?.map(|name| PathBuf::from(name.replace("%p", &std::process::id().to_string())));
@@ -195,6 +216,20 @@ mod tests {
             assert_eq!(endpoint(text).map(|e| e.to_string()), Ok(text.to_owned()));
         }
         assert_eq!(endpoint("grpc://h:1/"), Ok(Endpoint::Tcp { host: "h".into(), port: 1 }));
+    }
+
+    #[test]
+    fn local_endpoints_are_known() {
+        for (text, local) in [
+            ("unix:///s", true),
+            ("grpc://localhost:1", true),
+            ("grpc://127.0.0.2:1", true),
+            ("grpc://[::1]:1", true),
+            ("grpc://10.0.0.1:1", false),
+            ("grpc://host:1", false),
+        ] {
+            assert_eq!(endpoint(text).map(|e| e.is_local()), Ok(local), "{text}");
+        }
     }
 
     #[test]
@@ -229,8 +264,10 @@ mod tests {
             ("FARLANE_DEFER", "none"),
             ("FARLANE_TIMEOUT", "0.5"),
             ("FARLANE_REPORT", "/r-%p"),
+            ("FARLANE_PAYLOADS", "off"),
         ])
         .expect("valid");
+        assert!(!config.payloads);
         assert_eq!(config.mode, Mode::None);
         assert_eq!(config.connect_timeout, Duration::from_millis(500));
         assert_eq!(config.report, Some(PathBuf::from(format!("/r-{}", std::process::id()))));
@@ -243,6 +280,7 @@ mod tests {
             ("FARLANE_TIMEOUT", "-1"),
             ("FARLANE_TIMEOUT", "nan"),
             ("FARLANE_TIMEOUT", "1e99"),
+            ("FARLANE_PAYLOADS", "on"),
         ] {
             let message = from(&[("FARLANE_HOST", "grpc://h:1"), (name, value)]).expect_err(value).to_string();
             assert!(message.contains(name) && message.contains(value), "{message}");

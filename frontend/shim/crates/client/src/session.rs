@@ -36,6 +36,8 @@ pub struct Session {
     welcome: Welcome,
     mode: Mode,
     report: Option<PathBuf>,
+    local: bool,
+    payloads: bool,
     opened: Instant,
 }
 
@@ -50,7 +52,15 @@ impl Session {
         let (shared, welcome) = transport::open(config, hello)?;
         shared.counters.round_trips.add(1);
         log::info(format_args!("session {} with {}, mode {}", welcome.session, shared.endpoint, mode.as_str()));
-        Ok(Self { shared, welcome, mode, report: config.report.clone(), opened })
+        Ok(Self {
+            shared,
+            welcome,
+            mode,
+            report: config.report.clone(),
+            local: config.endpoint.is_local(),
+            payloads: config.payloads,
+            opened,
+        })
     }
 
     /// What the host said about itself, the window, the quota and the devices.
@@ -62,6 +72,28 @@ impl Session {
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// Whether the host is on this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.local
+    }
+
+    /// Bytes of payloads that the host keeps for this session (tape.md, "Payloads"); 0 when none are to be kept.
+    #[must_use]
+    pub fn payload_budget(&self) -> u64 {
+        if self.payloads && self.mode != Mode::None {
+            self.welcome.payload_cache_bytes
+        } else {
+            0
+        }
+    }
+
+    /// Whether payloads may travel as LZ4 blocks.
+    #[must_use]
+    pub fn takes_lz4(&self) -> bool {
+        self.payloads && self.mode != Mode::None && self.welcome.codecs.iter().any(|codec| codec == "lz4")
     }
 
     /// Appends records atomically; the order of appends is the order of the tape. May send a full group and then wait

@@ -142,7 +142,7 @@ pub fn summary() -> CallSummary {
             Ok(names) => names.iter().map(|name| (*name).to_owned()).collect(),
             Err(_) => Vec::new(),
         },
-        sections: Vec::new(),
+        sections: vec![crate::memory::payloads::section()],
     }
 }
 

@@ -13,6 +13,7 @@ mod addresses;
 mod copies;
 mod copy;
 mod host;
+pub mod payloads;
 mod pools;
 mod sets;
 mod shape;

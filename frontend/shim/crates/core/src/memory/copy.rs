@@ -1,7 +1,7 @@
 //! What every copy does, whichever function asked for it.
 //!
-//! Owns the directions: to the device (deferred: the source is captured, straight into the tape, before the call returns; WRITE
-//! records of at most 1 MiB), within the device (deferred, COPY), to the guest (READ, one for each row set; the call waits for the
+//! Owns the directions: to the device (deferred: the source is captured before the call returns, in pieces of at most 1 MiB, see
+//! `payloads`), within the device (deferred, COPY), to the guest (READ, one for each row set; the call waits for the
 //! last one only: one round trip), within the guest (here and now). An asynchronous copy to pageable memory of the guest returns when
 //! the data is there, as CUDA's does; one to pinned memory is deferred (`work::read_deferred`).
 //!
@@ -10,6 +10,7 @@
 //!
 //! Source: CUDA runtime API, "Memory Management", "API synchronization behavior"; protos/tape.md, "Records", "Addresses".
 
+use super::payloads::{self, Target};
 use super::shape::{parts, pieces, Extent, Layout, Part};
 use crate::call::CudaResult;
 use crate::hostmem;
@@ -177,34 +178,17 @@ unsafe fn upload(
     let mut pieces = pieces(part, to_pitch, from_pitch, MAX_TAIL_BYTES as u64).peekable();
     while let Some(piece) = pieces.next() {
         let last = last && pieces.peek().is_none();
-        let (width, height) = (piece.width as usize, piece.height as usize);
-        let (address, number) = (to + piece.to, stream.number);
+        let width = piece.width as usize;
+        let target = Target { address: to + piece.to, pitch: to_pitch, width: piece.width, height: piece.height };
         let row = |row: usize| {
             let offset = piece.from as usize + row * from_pitch as usize;
             // SAFETY: the caller's promise; the piece lies in the part.
             unsafe { std::slice::from_raw_parts(from.add(offset).cast_const(), width) }
         };
-        work::defer_piece(stream, last, |w| {
-            if height == 1 {
-                operation::write(w, address, piece.width, piece.width, 1, number, false, false, row(0));
-                return;
+        payloads::write(stream, target, last, |data| {
+            for (number, packed) in data.chunks_exact_mut(width).enumerate() {
+                packed.copy_from_slice(row(number));
             }
-            operation::write_with(
-                w,
-                address,
-                to_pitch,
-                piece.width,
-                piece.height,
-                number,
-                false,
-                false,
-                width * height,
-                |data| {
-                    for (number, packed) in data.chunks_exact_mut(width).enumerate() {
-                        packed.copy_from_slice(row(number));
-                    }
-                },
-            );
         })?;
     }
     Ok(())

@@ -1,0 +1,182 @@
+//! Copies to the device: what is sent of them.
+//!
+//! Owns the step from a piece of memory to its record: WRITE with the bytes as they are or compressed, or, when the host has the
+//! bytes already, WRITE_KEPT, which names them. The bytes are captured before anything is decided, so that what was named is what is
+//! kept, even when another thread of the program writes to the memory meanwhile.
+//!
+//! Locking: the book (`payload::Cache`) is locked from the decision until its records are on the tape, because the tape's order is
+//! the host's. Names and compression are made before, outside the lock, in buffers of the thread.
+//! Source: protos/tape.md, "Payloads"; mission S1 point 9.
+
+use crate::call::CudaResult;
+use crate::runtime;
+use crate::work::{self, order::Stream};
+use client::{Section, Session};
+use payload::{Cache, Decision, Link, Namer, Packer, KEPT_BYTES};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use tape::generated_operations as operation;
+use tape::Writer;
+
+/// Where a piece goes: rows of `width` bytes, `pitch` apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    pub address: u64,
+    pub pitch: u64,
+    pub width: u64,
+    pub height: u64,
+}
+
+impl Target {
+    fn bytes(&self) -> usize {
+        (self.width * self.height) as usize
+    }
+}
+
+/// What the session agreed on.
+struct Payloads {
+    namer: Option<Namer>,
+    cache: Mutex<Cache>,
+    lz4: bool,
+    link: Link,
+}
+
+static PAYLOADS: OnceLock<Payloads> = OnceLock::new();
+
+/// What happened, for the report.
+#[derive(Default)]
+struct Counts {
+    kept: AtomicU64,
+    reused: AtomicU64,
+    bytes_not_sent: AtomicU64,
+    compressed: AtomicU64,
+    bytes_before: AtomicU64,
+    bytes_after: AtomicU64,
+}
+
+static COUNTS: Counts = Counts {
+    kept: AtomicU64::new(0),
+    reused: AtomicU64::new(0),
+    bytes_not_sent: AtomicU64::new(0),
+    compressed: AtomicU64::new(0),
+    bytes_before: AtomicU64::new(0),
+    bytes_after: AtomicU64::new(0),
+};
+
+/// A thread's buffers, for pieces that may be kept or compressed.
+#[derive(Default)]
+struct Scratch {
+    raw: Vec<u8>,
+    packer: Packer,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch { raw: Vec::new(), packer: Packer::new() }) };
+}
+
+fn payloads(session: &Session) -> &'static Payloads {
+    PAYLOADS.get_or_init(|| {
+        let budget = session.payload_budget();
+        Payloads {
+            namer: if budget == 0 { None } else { Namer::new() },
+            cache: Mutex::new(Cache::new(budget)),
+            lz4: session.takes_lz4(),
+            link: if session.is_local() { Link::Local } else { Link::Network },
+        }
+    })
+}
+
+/// Defers the copy of a piece; `fill` writes its packed bytes. `last` as in `work::defer_piece`.
+pub fn write(stream: &Stream, target: Target, last: bool, fill: impl Fn(&mut [u8])) -> CudaResult {
+    let payloads = payloads(runtime::session()?);
+    let bytes = target.bytes();
+    let plain = !KEPT_BYTES.contains(&bytes) || (payloads.namer.is_none() && !payloads.lz4);
+    if !plain {
+        let sent = SCRATCH.try_with(|scratch| {
+            let mut scratch = scratch.try_borrow_mut().ok()?;
+            let Scratch { raw, packer } = &mut *scratch;
+            if raw.len() < bytes {
+                raw.resize(bytes, 0);
+            }
+            fill(&mut raw[..bytes]);
+            Some(send(payloads, stream, target, last, &raw[..bytes], packer))
+        });
+        // A thread that is ending has no buffers any more.
+        if let Ok(Some(result)) = sent {
+            return result;
+        }
+    }
+    work::defer_piece(stream, last, |w| {
+        let Target { address, pitch, width, height } = target;
+        operation::write_with(w, address, pitch, width, height, stream.number, false, false, bytes, fill);
+    })
+}
+
+fn send(
+    payloads: &Payloads,
+    stream: &Stream,
+    target: Target,
+    last: bool,
+    raw: &[u8],
+    packer: &mut Packer,
+) -> CudaResult {
+    let Target { address, pitch, width, height } = target;
+    let kept = |w: &mut Writer, number| operation::write_kept(w, address, pitch, width, height, stream.number, number);
+    let Some(namer) = &payloads.namer else {
+        let packed = pack(payloads, raw, packer);
+        return work::defer_piece(stream, last, |w| write_bytes(w, stream, target, raw, packed));
+    };
+    let name = namer.name(raw);
+    let mut cache = payloads.cache.lock().unwrap_or_else(PoisonError::into_inner);
+    match cache.decide(name, raw.len()) {
+        Decision::Kept(number) => {
+            COUNTS.reused.fetch_add(1, Relaxed);
+            COUNTS.bytes_not_sent.fetch_add(raw.len() as u64, Relaxed);
+            work::defer_piece(stream, last, |w| kept(w, number))
+        }
+        Decision::Keep { number, drop } => {
+            let packed = pack(payloads, raw, packer);
+            COUNTS.kept.fetch_add(1, Relaxed);
+            work::defer_piece(stream, last, |w| {
+                for old in drop {
+                    operation::payload_drop(w, old);
+                }
+                operation::payload_keep(w, number, raw.len() as u32, packed.is_some(), false, packed.unwrap_or(raw));
+                kept(w, number);
+            })
+        }
+        Decision::Pass => {
+            std::mem::drop(cache);
+            let packed = pack(payloads, raw, packer);
+            work::defer_piece(stream, last, |w| write_bytes(w, stream, target, raw, packed))
+        }
+    }
+}
+
+fn pack<'a>(payloads: &Payloads, raw: &[u8], packer: &'a mut Packer) -> Option<&'a [u8]> {
+    let packed = if payloads.lz4 { packer.pack(raw, payloads.link) } else { None }?;
+    COUNTS.compressed.fetch_add(1, Relaxed);
+    COUNTS.bytes_before.fetch_add(raw.len() as u64, Relaxed);
+    COUNTS.bytes_after.fetch_add(packed.len() as u64, Relaxed);
+    Some(packed)
+}
+
+fn write_bytes(w: &mut Writer, stream: &Stream, target: Target, raw: &[u8], packed: Option<&[u8]>) {
+    let Target { address, pitch, width, height } = target;
+    let data = packed.unwrap_or(raw);
+    operation::write(w, address, pitch, width, height, stream.number, packed.is_some(), false, data);
+}
+
+/// For the report.
+pub fn section() -> Section {
+    let counts = [
+        ("kept", &COUNTS.kept),
+        ("reused", &COUNTS.reused),
+        ("bytes_not_sent", &COUNTS.bytes_not_sent),
+        ("compressed", &COUNTS.compressed),
+        ("bytes_before_compression", &COUNTS.bytes_before),
+        ("bytes_after_compression", &COUNTS.bytes_after),
+    ];
+    Section { name: "payloads", counts: counts.map(|(name, count)| (name, count.load(Relaxed))).to_vec() }
+}
