@@ -67,6 +67,7 @@ def build_thin(version: str) -> None:
         "--no-undefined",
         "-z,relro",
         "-z,now",
+        "-z,nodelete",
         "-z,noexecstack",
     ]
     command = [compiler, "-shared", "-nostdlib", "-o", str(partial), str(source)]

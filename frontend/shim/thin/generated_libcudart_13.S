@@ -5,12 +5,51 @@
 
 #if defined(__x86_64__)
 
+    .section .tbss, "awT", @nobits
+    .p2align 6
+    .type frame, @object
+frame:
+    .zero 128
+    .size frame, 128
+
+    .section .init_array, "aw", @init_array
+    .p2align 3
+    .quad offer_frame
+
+    .text
+offer_frame:
+    endbr64
+    movq farlane_frame_offset@GOTPCREL(%rip), %rcx
+    movq frame@GOTTPOFF(%rip), %rdx
+    xorl %eax, %eax
+    lock cmpxchgq %rdx, (%rcx)
+    ret
+
+// rax is free: no function of the API takes a variable number of arguments. Offset 0: not initialized yet.
 .macro entry symbol
     .globl \symbol
     .type \symbol, @function
     .p2align 4
 \symbol:
     endbr64
+    movq farlane_frame_offset@GOTPCREL(%rip), %rax
+    movq (%rax), %rax
+    testq %rax, %rax
+    jz 1f
+    movq %rsp, %fs:(%rax)
+    movq %rbx, %fs:8(%rax)
+    movq %rbp, %fs:16(%rax)
+    movq %r12, %fs:24(%rax)
+    movq %r13, %fs:32(%rax)
+    movq %r14, %fs:40(%rax)
+    movq %r15, %fs:48(%rax)
+    movq %rdi, %fs:56(%rax)
+    movq %rsi, %fs:64(%rax)
+    movq %rdx, %fs:72(%rax)
+    movq %rcx, %fs:80(%rax)
+    movq %r8, %fs:88(%rax)
+    movq %r9, %fs:96(%rax)
+1:
 .endm
 
 .macro forward symbol

@@ -2,6 +2,12 @@
 
 A symbol is a jump, not a call: the return address stays the program's, which is a call site's identity. Symbols that are not
 supported load their index (in the core's list of names) as the first argument and jump to one common function.
+
+On x86-64 an entry first saves the registers that tell where the program stands into a block of thread-local storage, whose layout is that of
+`frame.rs` in the core. The block is these libraries' own and not the core's, because it must lie in static TLS (initial exec: one
+instruction finds it, nothing is called), of which a library that is opened late gets only a little, and the core's other thread-locals are large.
+Both libraries may be loaded: each has a block, the first one to be initialized tells the core its offset, and both use that one. They
+are therefore never unloaded (build.py).
 """
 
 from __future__ import annotations
@@ -17,12 +23,51 @@ _MACROS = """\
 
 #if defined(__x86_64__)
 
+    .section .tbss, "awT", @nobits
+    .p2align 6
+    .type frame, @object
+frame:
+    .zero 128
+    .size frame, 128
+
+    .section .init_array, "aw", @init_array
+    .p2align 3
+    .quad offer_frame
+
+    .text
+offer_frame:
+    endbr64
+    movq farlane_frame_offset@GOTPCREL(%rip), %rcx
+    movq frame@GOTTPOFF(%rip), %rdx
+    xorl %eax, %eax
+    lock cmpxchgq %rdx, (%rcx)
+    ret
+
+// rax is free: no function of the API takes a variable number of arguments. Offset 0: not initialized yet.
 .macro entry symbol
     .globl \\symbol
     .type \\symbol, @function
     .p2align 4
 \\symbol:
     endbr64
+    movq farlane_frame_offset@GOTPCREL(%rip), %rax
+    movq (%rax), %rax
+    testq %rax, %rax
+    jz 1f
+    movq %rsp, %fs:(%rax)
+    movq %rbx, %fs:8(%rax)
+    movq %rbp, %fs:16(%rax)
+    movq %r12, %fs:24(%rax)
+    movq %r13, %fs:32(%rax)
+    movq %r14, %fs:40(%rax)
+    movq %r15, %fs:48(%rax)
+    movq %rdi, %fs:56(%rax)
+    movq %rsi, %fs:64(%rax)
+    movq %rdx, %fs:72(%rax)
+    movq %rcx, %fs:80(%rax)
+    movq %r8, %fs:88(%rax)
+    movq %r9, %fs:96(%rax)
+1:
 .endm
 
 .macro forward symbol

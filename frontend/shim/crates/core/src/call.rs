@@ -16,6 +16,7 @@ use std::sync::Mutex;
 use abi::CudaError;
 use client::{CallSummary, Failure};
 
+use crate::frame::{self, Part};
 use crate::generated_exports::Function;
 use crate::{lifecycle, runtime};
 
@@ -52,6 +53,7 @@ thread_local! {
 pub fn enter(function: Function, body: impl FnOnce() -> CudaResult) -> CudaError {
     let class = function.class();
     count(class);
+    frame::begin(Part::of(function));
     let outcome = match admit(function, class) {
         Ok(()) => catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(report_panic(function))),
         Err(error) => Err(error),
@@ -71,6 +73,7 @@ pub fn enter(function: Function, body: impl FnOnce() -> CudaResult) -> CudaError
 #[inline]
 pub fn enter_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T) -> T {
     count(function.class());
+    frame::begin(Part::of(function));
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         report_panic(function);
         otherwise

@@ -20,7 +20,7 @@ use tape::generated_operations as operation;
 
 use crate::call::{CudaResult, DefaultStream};
 use crate::module::kernel_of;
-use crate::{log, module, occupancy, runtime, stream, work};
+use crate::{frame, log, module, occupancy, runtime, stream, work};
 
 mod attributes;
 mod checks;
@@ -49,7 +49,8 @@ pub unsafe fn __cudaPushCallConfiguration(
     sharedMem: usize,
     stream: cudaStream_t,
 ) -> c_uint {
-    let pushed = configuration::push(Configuration { grid: gridDim, block: blockDim, shared_bytes: sharedMem, stream });
+    let (grid, block, site) = (gridDim, blockDim, frame::site());
+    let pushed = configuration::push(Configuration { grid, block, shared_bytes: sharedMem, stream, site });
     c_uint::from(!pushed)
 }
 
@@ -63,6 +64,7 @@ pub unsafe fn __cudaPopCallConfiguration(
         return Err(CudaError::INVALID_VALUE);
     }
     let configuration = configuration::pop().ok_or(CudaError::MISSING_CONFIGURATION)?;
+    frame::popped(configuration.site);
     // SAFETY: not null; the stub passes places of these types.
     unsafe {
         gridDim.write(configuration.grid);

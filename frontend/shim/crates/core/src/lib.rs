@@ -15,6 +15,7 @@ mod call;
 mod device;
 mod error;
 mod event;
+mod frame;
 #[rustfmt::skip]
 mod generated_exports;
 mod hostmem;

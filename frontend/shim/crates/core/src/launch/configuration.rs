@@ -14,6 +14,8 @@ pub struct Configuration {
     pub block: dim3,
     pub shared_bytes: usize,
     pub stream: cudaStream_t,
+    /// Where in the program it was pushed (`frame::site`).
+    pub site: usize,
 }
 
 /// Deeper than any program nests; a program that pushes without end is stopped here.
@@ -46,7 +48,7 @@ mod tests {
 
     fn with_grid(x: u32) -> Configuration {
         let one = dim3 { x: 1, y: 1, z: 1 };
-        Configuration { grid: dim3 { x, ..one }, block: one, shared_bytes: 0, stream: std::ptr::null_mut() }
+        Configuration { grid: dim3 { x, ..one }, block: one, shared_bytes: 0, stream: std::ptr::null_mut(), site: 0 }
     }
 
     #[test]
