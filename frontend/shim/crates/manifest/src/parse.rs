@@ -1,0 +1,394 @@
+//! From bytes to a manifest whose every offset and index is good.
+
+use crate::bytes::{array, u16_at, u32_at, u64_at};
+use crate::code::{self, Machine};
+use crate::{Broken, MAX_BYTES, VERSION};
+use blake2::digest::consts::U32;
+use blake2::{Blake2b, Digest};
+use std::ops::Range;
+
+const HEADER: usize = 88;
+const SITE: usize = 40;
+const LOOP: usize = 32;
+const ARGUMENT: usize = 16;
+/// Nothing: no code, no text, no parent.
+const NONE: u32 = u32::MAX;
+
+/// What names an object: a build-id (kind 1) or a SHA-256 (kind 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    pub kind: u8,
+    length: u8,
+    bytes: [u8; 32],
+}
+
+impl Identity {
+    pub const BUILD_ID: u8 = 1;
+    pub const SHA_256: u8 = 2;
+
+    /// `None` unless there are 1 to 32 bytes.
+    #[must_use]
+    pub fn new(kind: u8, bytes: &[u8]) -> Option<Self> {
+        let length = u8::try_from(bytes.len()).ok().filter(|length| (1..=32).contains(length))?;
+        let mut padded = [0; 32];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        Some(Self { kind, length, bytes: padded })
+    }
+
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    #[must_use]
+    pub fn hex(&self) -> String {
+        self.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// A text of the manifest.
+pub type Text<'a> = &'a str;
+
+/// A place from which CUDA is called in a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Site {
+    /// At link time.
+    pub return_address: u64,
+    /// Index of the innermost loop.
+    pub in_loop: u32,
+    pub position: u16,
+    pub flags: u8,
+    pub permissions: u8,
+    /// For [`Manifest::evaluate`]; `None`: not known.
+    pub more: Option<u32>,
+    pub remaining: Option<u32>,
+    name: u32,
+    proof: u32,
+    first_argument: u32,
+    argument_count: u32,
+}
+
+/// A loop that calls CUDA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loop {
+    pub header: u64,
+    pub function: u64,
+    /// Index; smaller than the loop's own.
+    pub parent: Option<u32>,
+    /// 0 none, 1, 2, 3, 4 mixed.
+    pub class: u8,
+    pub flags: u8,
+    /// Sites of the loop itself.
+    pub body: u16,
+    name: u32,
+    pub line: u32,
+}
+
+/// What is predicted of an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Argument {
+    pub index: u8,
+    pub kind: u8,
+    pub width: u8,
+    pub value: i64,
+}
+
+/// A manifest that obeys the rules.
+#[derive(Debug, Clone)]
+pub struct Manifest {
+    pub identity: Identity,
+    pub flags: u32,
+    bytes: Vec<u8>,
+    sites: Table,
+    loops: Table,
+    arguments: Table,
+    code: Range<usize>,
+    texts: Range<usize>,
+}
+
+/// Entries of one size, one behind the other.
+#[derive(Debug, Clone, Copy)]
+struct Table {
+    start: usize,
+    count: u32,
+}
+
+impl Table {
+    fn entry(self, bytes: &[u8], index: u32, size: usize) -> Option<&[u8]> {
+        if index >= self.count {
+            return None;
+        }
+        bytes.get(self.start + index as usize * size..)?.get(..size)
+    }
+}
+
+fn broken<T>(rule: &'static str, at: usize) -> Result<T, Broken> {
+    Err(Broken::at(rule, at))
+}
+
+impl Manifest {
+    /// Checks every rule of the format.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Broken> {
+        if bytes.len() > MAX_BYTES {
+            return broken("a manifest has at most 16 MiB", bytes.len());
+        }
+        let word = |at| u32_at(bytes, at).ok_or(Broken::at("a manifest has a header of 88 bytes", bytes.len()));
+        if bytes.len() < HEADER {
+            return broken("a manifest has a header of 88 bytes", bytes.len());
+        }
+        if !bytes.starts_with(b"FARLANEM") {
+            return broken("a manifest starts with FARLANEM", 0);
+        }
+        if word(8)? != VERSION {
+            return broken("the version is 1", 8);
+        }
+        if word(12)? as usize != bytes.len() {
+            return broken("the length is that of the whole manifest", 12);
+        }
+        if bytes[16..24] != checksum(bytes) {
+            return broken("the checksum is that of the contents", 16);
+        }
+        let identity = identity(bytes)?;
+        let flags = word(28)?;
+        if flags & !7 != 0 {
+            return broken("flags that are not defined are 0", 28);
+        }
+        if u16_at(bytes, 26) != Some(0) || word(84)? != 0 {
+            return broken("reserved fields are 0", 26);
+        }
+        let counts = [word(64)?, word(68)?, word(72)?, word(76)?, word(80)?];
+        // At most 5 * 2^32 * 40: no overflow.
+        let sizes = [SITE, LOOP, ARGUMENT, 1, 1].map(|size| size as u64);
+        let mut starts = [HEADER as u64; 6];
+        for index in 0..5 {
+            starts[index + 1] = (starts[index] + u64::from(counts[index]) * sizes[index]).next_multiple_of(8);
+        }
+        if starts[5] != bytes.len() as u64 {
+            return broken("the tables fill the manifest", 64);
+        }
+        #[allow(clippy::cast_possible_truncation)] // at most the length of the manifest
+        let starts = starts.map(|start| start as usize);
+        let table = |index: usize| Table { start: starts[index], count: counts[index] };
+        let blob = |index: usize| starts[index]..starts[index] + counts[index] as usize;
+        let manifest = Self {
+            identity,
+            flags,
+            sites: table(0),
+            loops: table(1),
+            arguments: table(2),
+            code: blob(3),
+            texts: blob(4),
+            bytes: bytes.to_vec(),
+        };
+        for index in [3, 4] {
+            if bytes[blob(index).end..starts[index + 1]].iter().any(|byte| *byte != 0) {
+                return broken("padding is 0", blob(index).end);
+            }
+        }
+        let texts = manifest.check_texts()?;
+        manifest.check_loops(&texts)?;
+        manifest.check_arguments()?;
+        manifest.check_sites(&texts)?;
+        Ok(manifest)
+    }
+
+    /// Where the texts start, in rising order. Each is looked at once, however often it is named.
+    fn check_texts(&self) -> Result<Vec<u32>, Broken> {
+        let (mut starts, mut at) = (Vec::new(), 0_u32);
+        while (at as usize) < self.texts.len() {
+            let text = self.text(at).ok_or(Broken::at("texts are UTF-8, one behind the other", at as usize))?;
+            starts.push(at);
+            #[allow(clippy::cast_possible_truncation)] // at most 65535
+            let length = text.len() as u32;
+            at += 2 + length;
+        }
+        Ok(starts)
+    }
+
+    fn check_loops(&self, texts: &[u32]) -> Result<(), Broken> {
+        for (index, each) in self.loops().enumerate() {
+            if each.parent.is_some_and(|parent| parent as usize >= index) {
+                return broken("a parent stands before its children", index);
+            }
+            if each.class > 4 || each.flags > 1 {
+                return broken("a loop's class is 0 to 4, and its flags are defined", index);
+            }
+            check_text(texts, each.name, index)?;
+        }
+        Ok(())
+    }
+
+    fn check_arguments(&self) -> Result<(), Broken> {
+        for index in 0..self.arguments.count {
+            let entry = self.arguments.entry(&self.bytes, index, ARGUMENT).unwrap_or_default();
+            let [_, kind, width, reserved @ ..] = array::<8>(entry, 0).unwrap_or_default();
+            if kind > 5 || !matches!(width, 0 | 1 | 2 | 4 | 8) || reserved != [0; 5] {
+                return broken("an argument's kind is 0 to 5, its width 0, 1, 2, 4 or 8", index as usize);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_sites(&self, texts: &[u32]) -> Result<(), Broken> {
+        let mut before = None;
+        for (index, site) in self.sites().enumerate() {
+            if before.is_some_and(|before| before >= site.return_address) {
+                return broken("sites stand by rising return address", index);
+            }
+            before = Some(site.return_address);
+            if site.in_loop >= self.loops.count {
+                return broken("a site's loop exists", index);
+            }
+            if site.flags & !7 != 0 || site.permissions & !7 != 0 {
+                return broken("a site's flags and permissions are defined", index);
+            }
+            for code in [site.more, site.remaining].into_iter().flatten() {
+                code::check(self.code(), code as usize)?;
+            }
+            check_text(texts, site.name, index)?;
+            if site.proof != NONE {
+                check_text(texts, site.proof, index)?;
+            }
+            let end = u64::from(site.first_argument) + u64::from(site.argument_count);
+            if end > u64::from(self.arguments.count) {
+                return broken("a site's arguments exist", index);
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&self, offset: u32) -> Option<Text<'_>> {
+        let texts = self.bytes.get(self.texts.clone())?;
+        let length = usize::from(u16_at(texts, offset as usize)?);
+        std::str::from_utf8(texts.get(offset as usize + 2..)?.get(..length)?).ok()
+    }
+
+    fn code(&self) -> &[u8] {
+        self.bytes.get(self.code.clone()).unwrap_or_default()
+    }
+
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    #[must_use]
+    pub fn site(&self, index: u32) -> Option<Site> {
+        let entry = self.sites.entry(&self.bytes, index, SITE)?;
+        let word = |at| u32_at(entry, at);
+        let code = |at| word(at).map(|code| (code != NONE).then_some(code));
+        Some(Site {
+            return_address: u64_at(entry, 0)?,
+            in_loop: word(8)?,
+            position: u16_at(entry, 12)?,
+            flags: entry[14],
+            permissions: entry[15],
+            more: code(16)?,
+            remaining: code(20)?,
+            name: word(24)?,
+            proof: word(28)?,
+            first_argument: word(32)?,
+            argument_count: word(36)?,
+        })
+    }
+
+    /// The innermost loops' parents come before them.
+    #[must_use]
+    pub fn loop_at(&self, index: u32) -> Option<Loop> {
+        let entry = self.loops.entry(&self.bytes, index, LOOP)?;
+        Some(Loop {
+            header: u64_at(entry, 0)?,
+            function: u64_at(entry, 8)?,
+            parent: u32_at(entry, 16).map(|parent| (parent != NONE).then_some(parent))?,
+            class: entry[20],
+            flags: entry[21],
+            body: u16_at(entry, 22)?,
+            name: u32_at(entry, 24)?,
+            line: u32_at(entry, 28)?,
+        })
+    }
+
+    /// In the order of their return addresses.
+    pub fn sites(&self) -> impl Iterator<Item = Site> + '_ {
+        (0..self.sites.count).filter_map(|index| self.site(index))
+    }
+
+    pub fn loops(&self) -> impl Iterator<Item = Loop> + '_ {
+        (0..self.loops.count).filter_map(|index| self.loop_at(index))
+    }
+
+    /// What is predicted of a site's arguments.
+    pub fn arguments<'a>(&'a self, site: &Site) -> impl Iterator<Item = Argument> + 'a {
+        let range = site.first_argument..site.first_argument.saturating_add(site.argument_count);
+        range.filter_map(|index| {
+            let entry = self.arguments.entry(&self.bytes, index, ARGUMENT)?;
+            let value = u64_at(entry, 8)?.cast_signed();
+            Some(Argument { index: entry[0], kind: entry[1], width: entry[2], value })
+        })
+    }
+
+    /// The CUDA function, or the kernel's host symbol.
+    #[must_use]
+    pub fn name_of(&self, site: &Site) -> Text<'_> {
+        self.text(site.name).unwrap_or_default()
+    }
+
+    /// How the site's permissions were proven.
+    #[must_use]
+    pub fn proof_of(&self, site: &Site) -> Option<Text<'_>> {
+        (site.proof != NONE).then(|| self.text(site.proof)).flatten()
+    }
+
+    /// The loop's function.
+    #[must_use]
+    pub fn function_of(&self, each: &Loop) -> Text<'_> {
+        self.text(each.name).unwrap_or_default()
+    }
+
+    /// The value of a site's code; `None` when it cannot be evaluated.
+    #[must_use]
+    pub fn evaluate(&self, code: u32, machine: &impl Machine) -> Option<u64> {
+        code::evaluate(self.code(), code as usize, machine)
+    }
+
+    /// Whether `inner` is `outer` or a loop inside it.
+    #[must_use]
+    pub fn is_within(&self, inner: u32, outer: u32) -> bool {
+        let mut at = Some(inner);
+        // Parents have smaller indices: this ends.
+        while let Some(index) = at.filter(|index| *index >= outer) {
+            if index == outer {
+                return true;
+            }
+            at = self.loop_at(index).and_then(|each| each.parent);
+        }
+        false
+    }
+}
+
+fn check_text(texts: &[u32], offset: u32, index: usize) -> Result<(), Broken> {
+    texts.binary_search(&offset).map(drop).map_err(|_| Broken::at("a text's offset is the start of one", index))
+}
+
+fn identity(bytes: &[u8]) -> Result<Identity, Broken> {
+    let (kind, length) = (bytes[24], usize::from(bytes[25]));
+    if !matches!(kind, Identity::BUILD_ID | Identity::SHA_256) || !(1..=32).contains(&length) {
+        return broken("the identity is a build-id or a SHA-256, of 1 to 32 bytes", 24);
+    }
+    if bytes[32 + length..64].iter().any(|byte| *byte != 0) {
+        return broken("the identity is padded with zeros", 32);
+    }
+    Identity::new(kind, &bytes[32..32 + length]).ok_or(Broken::at("the identity has 1 to 32 bytes", 25))
+}
+
+/// The first 8 bytes of BLAKE2b-256 over the manifest with the checksum 0. `bytes` has a header.
+pub(crate) fn checksum(bytes: &[u8]) -> [u8; 8] {
+    let mut hash = Blake2b::<U32>::new();
+    hash.update(&bytes[..16]);
+    hash.update([0; 8]);
+    hash.update(&bytes[24..]);
+    array(&hash.finalize(), 0).unwrap_or_default()
+}

@@ -1,0 +1,334 @@
+//! The reader on good, damaged and random manifests; the evaluator against a second one.
+
+use crate::sample::{nested, seal, Sample};
+use crate::{code, Broken, Machine, Manifest, DEFER_READ, LOCAL_SYNC, MAX_BYTES};
+
+/// Registers are 100 times their number; memory is its address.
+struct Numbers;
+
+impl Machine for Numbers {
+    fn register(&self, number: u8) -> Option<u64> {
+        Some(u64::from(number) * 100)
+    }
+
+    fn frame(&self, offset: u32, size: u8) -> Option<u64> {
+        (offset < 60000).then(|| u64::from(offset) << 8 | u64::from(size))
+    }
+
+    fn global(&self, address: u64, _size: u8) -> Option<u64> {
+        (address != 0).then_some(address)
+    }
+}
+
+/// A generator that needs no crate (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
+
+#[test]
+fn a_manifest_is_read() {
+    let manifest = Manifest::parse(&nested().bytes()).expect("good");
+    assert_eq!(manifest.identity.hex(), "ab".repeat(20));
+    let sites: Vec<_> = manifest.sites().collect();
+    assert_eq!(sites.iter().map(|site| site.return_address).collect::<Vec<_>>(), [0x1010, 0x1020, 0x2000]);
+    assert_eq!((sites[0].permissions, sites[1].permissions), (LOCAL_SYNC, DEFER_READ));
+    assert_eq!(sites[0].more, None);
+    assert_eq!(manifest.name_of(&sites[1]), "cudaMemcpy");
+    assert_eq!(manifest.proof_of(&sites[1]), Some("the destination is not read"));
+    assert_eq!(manifest.proof_of(&sites[2]), None);
+    assert_eq!(manifest.evaluate(sites[1].remaining.unwrap(), &Numbers), Some(1199));
+    assert_eq!(manifest.evaluate(sites[1].more.unwrap(), &Numbers), Some(1));
+    let arguments: Vec<_> = manifest.arguments(&sites[1]).collect();
+    assert_eq!(arguments.iter().map(|a| (a.index, a.kind, a.value)).collect::<Vec<_>>()[5], (5, 5, -5));
+    assert_eq!(arguments.len(), 6);
+    let inner = manifest.loop_at(2).unwrap();
+    assert_eq!((inner.parent, inner.class, inner.line, manifest.function_of(&inner)), (Some(0), 1, 77, "main"));
+    let within: Vec<_> = [(0, 0), (1, 0), (2, 0), (2, 1), (0, 1), (2, 2), (9, 0)]
+        .map(|(inner, outer)| manifest.is_within(inner, outer))
+        .to_vec();
+    assert_eq!(within, [true, true, true, false, false, true, false]);
+}
+
+#[test]
+fn an_empty_manifest_is_a_manifest() {
+    assert_eq!(Manifest::parse(&Sample::default().bytes()).map(|manifest| manifest.sites().count()), Ok(0));
+}
+
+#[test]
+fn each_broken_rule_is_named() {
+    let good = nested();
+    let rule = |bytes: Vec<u8>| Manifest::parse(&bytes).expect_err("broken").rule;
+    let poked = |at: usize, value: u8| {
+        let mut bytes = good.bytes();
+        bytes[at] = value;
+        if !(16..24).contains(&at) {
+            seal(&mut bytes);
+        }
+        rule(bytes)
+    };
+    let site = |index: usize| 88 + 40 * index;
+    let in_loop = |index: usize| site(3) + 32 * index;
+    for (at, value, words) in [
+        (0, 0, "FARLANEM"),
+        (8, 2, "version"),
+        (12, 0, "length"),
+        (16, 0, "checksum"),
+        (24, 3, "identity is a build-id"),
+        (25, 0, "identity is a build-id"),
+        (25, 33, "identity is a build-id"),
+        (63, 1, "padded"),
+        (28, 8, "flags"),
+        (26, 1, "reserved"),
+        (84, 1, "reserved"),
+        (64, 4, "tables fill"),
+        (76, 200, "tables fill"),
+        (site(1) + 1, 0, "rising"),
+        (site(0) + 8, 3, "loop exists"),
+        (site(0) + 14, 8, "flags and permissions"),
+        (site(0) + 15, 8, "flags and permissions"),
+        (site(1) + 16, 1, "operation"),
+        (site(1) + 18, 1, "END"),
+        (site(1) + 24, 1, "start of one"),
+        (site(1) + 36, 7, "arguments exist"),
+        (in_loop(0) + 16, 0, "parent"),
+        (in_loop(1) + 16, 1, "parent"),
+        (in_loop(1) + 20, 5, "class"),
+        (in_loop(3) + 1, 6, "argument's kind"),
+        (in_loop(3) + 2, 3, "argument's kind"),
+    ] {
+        let found = poked(at, value);
+        assert!(found.contains(words), "{at} = {value}: {found}");
+    }
+    let mut long = good.bytes();
+    long.push(0);
+    assert!(rule(long).contains("length"));
+    assert!(rule(vec![0; MAX_BYTES + 1]).contains("16 MiB"));
+    assert!(rule(b"FARLANEM".to_vec()).contains("header"));
+    let mut texts = nested();
+    texts.texts.push(0xff);
+    assert!(rule(texts.bytes()).contains("UTF-8"));
+    let mut padding = nested();
+    padding.code.push(0);
+    let mut bytes = padding.bytes();
+    let end = bytes.len() - padding.texts.len().next_multiple_of(8) - 1;
+    bytes[end] = 1;
+    seal(&mut bytes);
+    assert!(rule(bytes).contains("padding"));
+}
+
+#[test]
+fn expressions_are_checked() {
+    let constant = [1, 7, 0, 0, 0, 0, 0, 0, 0];
+    let push = |count: usize| constant.repeat(count);
+    let with = |mut code: Vec<u8>, rest: &[u8]| {
+        code.extend(rest);
+        code
+    };
+    let adds = |count: usize| vec![0x10; count];
+    for (code, expected) in [
+        (with(push(1), &[0]), None),
+        (with(with(push(16), &adds(15)), &[0]), None),
+        (with(with(push(17), &adds(16)), &[0]), Some("16 operands")),
+        (with(push(2), &[0]), Some("one value")),
+        (vec![0], Some("one value")),
+        (with(push(1), &[0x10, 0]), Some("operands")),
+        (vec![0x20, 4, 0], Some("operands")),
+        (push(1), Some("END")),
+        (vec![1, 0], Some("END")),
+        (vec![2, 0, 0], Some("register")),
+        (vec![2, 4, 0], None),
+        (vec![3, 0xf8, 0xff, 0, 0, 8, 0], None),
+        (vec![3, 0xf9, 0xff, 0, 0, 8, 0], Some("65536")),
+        (vec![3, 0, 0, 0, 0, 3, 0], Some("size")),
+        (vec![0x1B, 0], Some("known")),
+        (with(with(push(1), &[0x20, 8].repeat(94)), &[0]), None),
+        (with(with(push(1), &[0x20, 8].repeat(95)), &[0]), Some("96 operations")),
+    ] {
+        let found = code::check(&code, 0).err().map(|Broken { rule, .. }| rule);
+        match (found, expected) {
+            (None, None) => {}
+            (Some(rule), Some(words)) => assert!(rule.contains(words), "{code:x?}: {rule}"),
+            _ => panic!("{code:x?}: {found:?} instead of {expected:?}"),
+        }
+    }
+}
+
+/// A random expression as code, and its value by another way: over i128 where it matters.
+fn expression(random: &mut Random, depth: usize, code: &mut Vec<u8>) -> Option<u64> {
+    if depth == 0 || random.below(4) == 0 {
+        let size = [1, 2, 4, 8][random.below(4)];
+        return match random.below(4) {
+            0 => {
+                let value = random.next() >> random.below(64);
+                code.push(1);
+                code.extend(value.to_le_bytes());
+                Some(value)
+            }
+            1 => {
+                let number = [3, 4, 5, 12, 13, 14, 15][random.below(7)];
+                code.extend([2, number]);
+                Numbers.register(number)
+            }
+            2 => {
+                let offset = random.below(65528) as u32;
+                code.push(3);
+                code.extend(offset.to_le_bytes());
+                code.push(size);
+                Numbers.frame(offset, size)
+            }
+            _ => {
+                let address = random.below(3) as u64;
+                code.push(4);
+                code.extend(address.to_le_bytes());
+                code.push(size);
+                Numbers.global(address, size)
+            }
+        };
+    }
+    let left = expression(random, depth - 1, code);
+    if random.below(5) == 0 {
+        let (signed, size) = (random.below(2) == 1, [1, 2, 4, 8][random.below(4)]);
+        code.extend([0x20 + u8::from(signed), size as u8]);
+        let low = left? & if size == 8 { u64::MAX } else { (1 << (8 * size)) - 1 };
+        let negative = signed && size < 8 && low >> (8 * size - 1) == 1;
+        return Some(if negative { (i128::from(low) - (1_i128 << (8 * size))) as u64 } else { low });
+    }
+    let right = expression(random, depth - 1, code);
+    let operations =
+        [0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1A, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35];
+    let operation = operations[random.below(operations.len())];
+    code.push(operation);
+    let (left, right) = (left?, right?);
+    let (a, b) = (i128::from(left), i128::from(right));
+    let (c, d) = (i128::from(left as i64), i128::from(right as i64));
+    let value = match operation {
+        0x10 => a + b,
+        0x11 => a - b,
+        0x12 => return Some(((u128::from(left) * u128::from(right)) & u128::from(u64::MAX)) as u64),
+        0x13 => a & b,
+        0x14 => a | b,
+        0x15 => a ^ b,
+        0x16 => a << (right % 64),
+        0x17 => a >> (right % 64),
+        0x18 => c >> (right % 64),
+        0x19 | 0x1A if right == 0 => return None,
+        0x19 => a / b,
+        0x1A => c / d,
+        0x30 => i128::from(a == b),
+        0x31 => i128::from(a != b),
+        0x32 => i128::from(a < b),
+        0x33 => i128::from(a <= b),
+        0x34 => i128::from(c < d),
+        _ => i128::from(c <= d),
+    };
+    Some(value as u64)
+}
+
+#[test]
+fn random_expressions_have_the_values_of_a_second_evaluator() {
+    let mut random = Random(1);
+    let (mut known, mut unknown) = (0, 0);
+    for _ in 0..20_000 {
+        let mut code = Vec::new();
+        let expected = expression(&mut random, 4, &mut code);
+        code.push(0);
+        assert_eq!(code::check(&code, 0), Ok(()), "{code:x?}");
+        assert_eq!(code::evaluate(&code, 0, &Numbers), expected, "{code:x?}");
+        *(if expected.is_some() { &mut known } else { &mut unknown }) += 1;
+    }
+    assert!(known > 5_000 && unknown > 500, "{known} {unknown}");
+}
+
+/// Everything that a user of a manifest can ask.
+fn use_all(manifest: &Manifest) -> usize {
+    let mut seen = 0;
+    for site in manifest.sites() {
+        seen += manifest.name_of(&site).len() + manifest.proof_of(&site).map_or(0, str::len);
+        seen += manifest.arguments(&site).count();
+        for code in [site.more, site.remaining].into_iter().flatten() {
+            seen += usize::from(manifest.evaluate(code, &Numbers).is_some());
+        }
+        seen += usize::from(manifest.is_within(site.in_loop, 0));
+    }
+    seen + manifest.loops().map(|each| manifest.function_of(&each).len()).sum::<usize>()
+}
+
+#[test]
+fn damaged_manifests_are_refused_or_read_and_never_panic() {
+    let mut random = Random(2);
+    let good = nested().bytes();
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..60_000 {
+        let mut bytes = good.clone();
+        for _ in 0..=random.below(3) {
+            match random.below(4) {
+                0 => bytes.truncate(random.below(bytes.len()) + 1),
+                1 => bytes.extend(vec![random.next() as u8; random.below(64)]),
+                _ => {
+                    let at = random.below(bytes.len());
+                    bytes[at] = if random.below(2) == 0 { random.next() as u8 } else { 0xff };
+                }
+            }
+        }
+        if bytes.len() >= 16 && random.below(4) > 0 {
+            let length = bytes.len() as u32;
+            bytes[12..16].copy_from_slice(&length.to_le_bytes());
+        }
+        seal(&mut bytes);
+        match Manifest::parse(&bytes) {
+            Ok(manifest) => {
+                accepted += 1;
+                use_all(&manifest);
+            }
+            Err(broken) => {
+                refused += 1;
+                assert!(!broken.to_string().is_empty());
+            }
+        }
+    }
+    assert!(accepted > 1_000 && refused > 10_000, "{accepted} {refused}");
+}
+
+#[test]
+fn random_bytes_are_refused() {
+    let mut random = Random(3);
+    for _ in 0..20_000 {
+        let length = random.below(400);
+        let mut bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
+        if length >= 88 {
+            bytes[..12].copy_from_slice(b"FARLANEM\x01\0\0\0");
+            bytes[12..16].copy_from_slice(&(length as u32).to_le_bytes());
+            bytes[24..26].copy_from_slice(&[1, 32]);
+            bytes[64..88].fill(0);
+            bytes[64] = random.below(8) as u8;
+            bytes[68] = random.below(8) as u8;
+            seal(&mut bytes);
+        }
+        if let Ok(manifest) = Manifest::parse(&bytes) {
+            use_all(&manifest);
+        }
+    }
+}
+
+#[test]
+fn a_manifest_whose_entries_share_a_long_text_is_read_in_linear_time() {
+    let mut sample = Sample::default();
+    let name = sample.text(&"x".repeat(65_535));
+    sample.add_loop(u32::MAX, name);
+    for address in 0..200_000 {
+        sample.add_site(address, 0, [0, u32::MAX, u32::MAX, name, name, 0, 0]);
+    }
+    assert_eq!(Manifest::parse(&sample.bytes()).map(|manifest| manifest.sites().count()), Ok(200_000));
+}
