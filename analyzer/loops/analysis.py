@@ -198,7 +198,8 @@ class _Describer:
             return None
         tests, others = self._body.tests()
         for source in {*others, *(source for test in tests for source in test.sources)}:
-            if Reason.DEVICE_DATA in self._values.of(self._result.tests[source], source).reasons:
+            flags = self._result.tests.get(source)  # none where a jump table leaves the loop
+            if flags is not None and Reason.DEVICE_DATA in self._values.of(flags, source).reasons:
                 self._reasons.add(Reason.EXIT_ON_DEVICE_DATA)
         if len(tests) + len(others) > 1:
             self._reasons.add(Reason.SEVERAL_EXITS)
