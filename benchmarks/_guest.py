@@ -50,16 +50,16 @@ def host(device: str) -> Iterator[dict[str, Guest]]:
         yield {"unix": Guest(serving.url), "tcp": Guest(tcp)}
 
 
-def measure(guest: Guest, mode: str, *arguments: str) -> tuple[Numbers, reports.Report]:
+def measure(guest: Guest, mode: str, *arguments: str, **environment: str) -> tuple[Numbers, reports.Report]:
     """Runs the guest program once; its numbers and the shim's report."""
-    outcome = guest.run([guest_program(), *arguments], mode, timeout=600)
+    outcome = guest.run([guest_program(), *arguments], mode, timeout=600, extra=environment)
     if outcome.status:
         raise SystemExit(f"the guest failed (status {outcome.status}): {outcome.stderr}")
     return json.loads(outcome.stdout), outcome.report
 
 
-def numbers(guest: Guest, mode: str, *arguments: str) -> Numbers:
-    return measure(guest, mode, *arguments)[0]
+def numbers(guest: Guest, mode: str, *arguments: str, **environment: str) -> Numbers:
+    return measure(guest, mode, *arguments, **environment)[0]
 
 
 def exchange(transport: str, up: int, down: int, rounds: int) -> Numbers:

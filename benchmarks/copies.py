@@ -1,6 +1,7 @@
 """Copies to and from the device, waited for, beside memcpy and a bare socket of the same size in the same run.
 
-The null device keeps nothing, so this is the path alone; the simulated device adds a memcpy on its side.
+The null device keeps nothing, so this is the path alone; the simulated device adds a memcpy on its side. Every byte travels:
+what is gained by not sending it is payloads.py's subject.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ def main() -> None:
                 for size, rounds in SIZES.items():
                     ours, up, down = medians(
                         [
-                            partial(numbers, guests[transport], "calls", "copies", str(size), str(rounds)),
+                            partial(
+                                numbers,
+                                guests[transport],
+                                "calls",
+                                *("copies", str(size), str(rounds)),
+                                FARLANE_PAYLOADS="off",
+                            ),
                             partial(exchange, transport, size, 16, rounds),
                             partial(exchange, transport, 16, size, rounds),
                         ]

@@ -2,6 +2,7 @@
 //   guest launch COUNT          COUNT launches of a kernel with four arguments, then one synchronize
 //   guest latency ROUNDS        launch + synchronize, and a copy of 4 bytes to the host, one at a time
 //   guest copies BYTES ROUNDS   copies of BYTES to the device (waited for) and to the host
+//   guest upload BYTES ROUNDS same|fresh|zeros   copies of BYTES to the device, waited for
 // Beside each: the same thing without a device, in this process (an append of a launch's bytes, memcpy).
 
 #include <cuda_runtime.h>
@@ -111,10 +112,34 @@ static void copies(size_t bytes, int rounds) {
     std::printf("{\"to_device\": %.4f, \"to_host\": %.4f, \"memcpy\": %.4f}\n", up, down, memcpy_time);
 }
 
+// Copies of BYTES to the device: the same each time, new noise each time, or mostly zeros; the time of one.
+static void upload(size_t bytes, int rounds, const char *kind) {
+    char *device;
+    OK(cudaMalloc(&device, bytes));
+    std::vector<unsigned long long> words(bytes / 8);
+    unsigned long long state = 88172645463325252ull;
+    auto renew = [&] {
+        for (auto &word : words) state ^= state << 13, state ^= state >> 7, state ^= state << 17, word = state;
+    };
+    bool fresh = !std::strcmp(kind, "fresh"), zeros = !std::strcmp(kind, "zeros");
+    if (!zeros) renew();
+    std::vector<double> times;
+    for (int i = 0; i <= rounds; i++) {
+        if (fresh) renew();
+        words[i % words.size()] = zeros ? i : words[i % words.size()];
+        double start = now();
+        OK(cudaMemcpy(device, words.data(), bytes, cudaMemcpyHostToDevice));
+        OK(cudaDeviceSynchronize());
+        if (i) times.push_back(now() - start);
+    }
+    std::printf("{\"upload\": %.4f}\n", median(times));
+}
+
 int main(int argc, char **argv) {
     if (argc == 3 && !std::strcmp(argv[1], "launch")) launch(std::atoi(argv[2]));
     else if (argc == 3 && !std::strcmp(argv[1], "latency")) latency(std::atoi(argv[2]));
     else if (argc == 4 && !std::strcmp(argv[1], "copies")) copies(std::atol(argv[2]), std::atoi(argv[3]));
+    else if (argc == 5 && !std::strcmp(argv[1], "upload")) upload(std::atol(argv[2]), std::atoi(argv[3]), argv[4]);
     else return 2;
     return 0;
 }
