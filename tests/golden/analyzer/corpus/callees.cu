@@ -1,0 +1,216 @@
+// CUDA calls in callees: functions, methods, virtual functions, std::function, templates, recursion, exceptions.
+#include "common.cuh"
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+static APART void step(float *data, int amount) {
+    touch<<<4, 256>>>(data, amount, COUNT);
+    cudaMemsetAsync(data, 0, 64, nullptr);
+}
+
+PROGRAM in_callee(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) step(data, i + 4);
+}
+
+static APART void outer_step(float *data, int amount) {
+    cudaMemset(data, 0, 64);
+    step(data, 2 * amount);
+}
+
+PROGRAM in_callee_of_callee(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) outer_step(data, i);
+}
+
+static APART void many_steps(float *data, int amount) {
+    for (int j = 0; j < amount; ++j) cudaMemsetAsync(data, j, 64, nullptr);
+}
+
+PROGRAM in_loop_of_callee(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) many_steps(data, 9);
+}
+
+static APART void step_perhaps(float *data, int amount) {
+    if (amount % 5 == 2) return;
+    cudaMemsetAsync(data, amount, 64, nullptr);
+}
+
+PROGRAM in_callee_perhaps(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) step_perhaps(data, i);
+}
+
+static float *field;
+
+static APART void step_global(int amount) { touch<<<4, 256>>>(field, amount, COUNT); }
+
+PROGRAM global_in_callee(int rounds) {
+    for (int i = 0; i < rounds; ++i) step_global(i);
+}
+
+template <typename T>
+static void allocate(T **where, size_t count) {
+    if (cudaMalloc((void **)where, count * sizeof(T)) != cudaSuccess) exit(1);
+}
+
+template <typename T>
+static void release(T *where) {
+    if (cudaFree(where) != cudaSuccess) exit(1);
+}
+
+PROGRAM wrapped_allocation(int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        float *fresh;
+        allocate(&fresh, COUNT);
+        touch<<<4, 256>>>(fresh, 1, COUNT);
+        release(fresh);
+    }
+}
+
+// Two pointers into the same object: what is written through one is read through the other.
+static APART void set_and_use(float *data, int *amount, const int *same) {
+    *amount += 3;
+    touch<<<4, 256>>>(data, *same, COUNT);
+}
+
+PROGRAM two_pointers(float *data, int rounds) {
+    int amount = 0;
+    for (int i = 0; i < rounds; ++i) set_and_use(data, &amount, &amount);
+}
+
+struct Simulation {
+    float *now, *next;
+    float time = 0, step;
+    int rounds = 0;
+    APART void advance() {
+        shift<<<4, 256>>>(next, now, COUNT);
+        scale<<<4, 256>>>(next, time, COUNT);
+        std::swap(now, next);
+        time += step;
+        ++rounds;
+    }
+};
+
+PROGRAM object(Simulation &simulation, int rounds) {
+    for (int i = 0; i < rounds; ++i) simulation.advance();
+}
+
+PROGRAM own_object(float *first, float *second, int rounds) {
+    Simulation simulation{first, second, 0, 0.5f};
+    for (int i = 0; i < rounds; ++i) simulation.advance();
+    sink = simulation.rounds;
+}
+
+struct Solver {
+    virtual ~Solver() = default;
+    virtual void solve(float *data, int amount) = 0;
+};
+
+struct Simple : Solver {
+    void solve(float *data, int amount) override { touch<<<4, 256>>>(data, amount, COUNT); }
+};
+
+struct Thorough : Solver {
+    void solve(float *data, int amount) override {
+        cudaMemset(data, 0, 64);
+        touch<<<4, 256>>>(data, amount, COUNT);
+    }
+};
+
+// Which function runs is not known: it may make calls of its own.
+PROGRAM virtual_call(Solver *solver, float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        cudaMemset(data, 0, 128);
+        solver->solve(data, i);
+    }
+}
+
+PROGRAM called_back(const std::function<void(int)> &what, float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        cudaMemset(data, 0, 128);
+        what(i);
+    }
+}
+
+// A lambda that the compiler sees through.
+PROGRAM lambda(float *data, int rounds) {
+    auto each = [&](int amount) { touch<<<4, 256>>>(data, amount, COUNT); };
+    for (int i = 0; i < rounds; ++i) each(i);
+}
+
+extern "C" APART void recursive(float *data, int depth) {
+    if (depth == 0) return;
+    for (int i = 0; i < 3; ++i) touch<<<4, 256>>>(data, depth, COUNT);
+    recursive(data, depth - 1);
+}
+
+extern "C" APART void recursive_in_loop(float *data, int depth) {
+    for (int i = 0; i < depth; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        recursive_in_loop(data, depth - 1 - i);
+    }
+}
+
+static APART void throws_at(int i, int limit) {
+    if (i == limit) throw std::runtime_error("enough");
+}
+
+// The loop may be left by an exception, which is caught outside.
+PROGRAM left_by_exception(float *data, int rounds, int limit) {
+    try {
+        for (int i = 0; i < rounds; ++i) {
+            touch<<<4, 256>>>(data, i, COUNT);
+            throws_at(i, limit);
+        }
+    } catch (const std::exception &) {
+        sink = limit;
+    }
+}
+
+// What was copied last is read after the exception.
+PROGRAM exception_then_read(float *data, int rounds, int limit) {
+    float value = 0;
+    try {
+        for (int i = 0; i < rounds; ++i) {
+            touch<<<4, 256>>>(data, i, COUNT);
+            cudaMemcpy(&value, data, sizeof value, cudaMemcpyDeviceToHost);
+            throws_at(i, limit);
+        }
+    } catch (const std::exception &) {
+        sink = value;
+    }
+    sink = value;
+}
+
+PROGRAM destructors(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        std::unique_ptr<int> own(new int(i));
+        touch<<<4, 256>>>(data, *own, COUNT);
+        throws_at(i, -1);
+    }
+}
+
+static APART void tail(float *data, int amount) { step(data, amount + 1); }
+
+PROGRAM tail_call(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) tail(data, i);
+}
+
+CORPUS_MAIN
+
+int main(int argc, char **argv) {
+    const int rounds = argc > 1 ? atoi(argv[1]) : 6;
+    Arena arena;
+    float *data = field = arena.a;
+    Simple simple;
+    Thorough thorough;
+    Simulation simulation{arena.a, arena.b, 0, 0.25f};
+    in_callee(data, rounds), in_callee_of_callee(data, rounds), in_loop_of_callee(data, rounds);
+    in_callee_perhaps(data, rounds), global_in_callee(rounds), wrapped_allocation(rounds), two_pointers(data, rounds);
+    object(simulation, rounds), own_object(arena.a, arena.b, rounds), virtual_call(&simple, data, rounds);
+    virtual_call(&thorough, data, rounds), called_back([&](int i) { cudaMemset(data, i, 64); }, data, rounds);
+    lambda(data, rounds), recursive(data, 3), recursive_in_loop(data, 4), left_by_exception(data, rounds, rounds / 2);
+    exception_then_read(data, rounds, rounds / 2), destructors(data, rounds), tail_call(data, rounds);
+    return cudaDeviceSynchronize() != cudaSuccess;
+}

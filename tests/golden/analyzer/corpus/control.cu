@@ -1,0 +1,179 @@
+// Control flow that is hard to follow: jump tables, goto, several entries, longjmp, threads, clocks.
+#include "common.cuh"
+
+#include <setjmp.h>
+#include <sys/time.h>
+
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <thread>
+
+PROGRAM jump_table(float *data, int rounds, int which) {
+    for (int i = 0; i < rounds; ++i) {
+        switch (which) {
+            case 0: touch<<<4, 256>>>(data, 10, COUNT); break;
+            case 1: cudaMemset(data, 0, BYTES); break;
+            case 2: touch<<<4, 128>>>(data, 12, COUNT); break;
+            case 3: scale<<<4, 256>>>(data, 0.5f, COUNT); break;
+            case 4: touch<<<2, 256>>>(data, 14, COUNT); break;
+            case 5: touch<<<1, 256>>>(data, 15, COUNT); break;
+            case 6: cudaMemset(data, 1, BYTES); break;
+            default: touch<<<4, 64>>>(data, 17, COUNT);
+        }
+        cudaMemset(data, 3, 32);
+    }
+}
+
+PROGRAM jump_table_by_round(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        switch (i % 7) {
+            case 0: touch<<<4, 256>>>(data, 10, COUNT); break;
+            case 1: cudaMemset(data, 0, BYTES); break;
+            case 2: touch<<<4, 128>>>(data, 12, COUNT); break;
+            case 3: scale<<<4, 256>>>(data, 0.5f, COUNT); break;
+            case 4: touch<<<2, 256>>>(data, 14, COUNT); break;
+            case 5: touch<<<1, 256>>>(data, 15, COUNT); break;
+            default: cudaMemset(data, 1, BYTES);
+        }
+    }
+}
+
+// A loop with two entries.
+PROGRAM two_entries(float *data, int rounds, bool inside) {
+    volatile int i = 0;
+    if (inside) goto middle;
+again:
+    touch<<<4, 256>>>(data, 1, COUNT);
+middle:
+    cudaMemset(data, 0, BYTES);
+    i = i + 1;
+    if (i < rounds) goto again;
+}
+
+static jmp_buf back;
+
+static APART void leave_at(int i, int limit) {
+    if (i == limit) longjmp(back, 1);
+}
+
+PROGRAM left_by_longjmp(float *data, int rounds, int limit) {
+    if (setjmp(back)) return;
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        leave_at(i, limit);
+    }
+}
+
+// What was copied last is read after the jump.
+PROGRAM longjmp_then_read(float *data, int rounds, int limit) {
+    float *host = (float *)malloc(BYTES);
+    if (!setjmp(back)) {
+        for (int i = 0; i < rounds; ++i) {
+            touch<<<4, 256>>>(data, i, COUNT);
+            cudaMemcpy(host, data, BYTES, cudaMemcpyDeviceToHost);
+            leave_at(i, limit);
+        }
+    }
+    sink = host[0];
+    free(host);
+}
+
+// Another thread reads the destination all the while.
+PROGRAM watched(float *data, int rounds) {
+    float *host = (float *)calloc(COUNT, sizeof(float));
+    std::atomic<bool> done{false};
+    std::thread watcher([&] {
+        while (!done) sink = *(volatile float *)host;
+    });
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        cudaMemcpy(host, data, BYTES, cudaMemcpyDeviceToHost);
+    }
+    done = true;
+    watcher.join();
+    free(host);
+}
+
+PROGRAM timed(float *data, int rounds) {
+    double total = 0;
+    for (int i = 0; i < rounds; ++i) {
+        auto start = std::chrono::steady_clock::now();
+        touch<<<4, 256>>>(data, i, COUNT);
+        cudaDeviceSynchronize();
+        total += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    sink = total;
+}
+
+PROGRAM timed_by_time_of_day(float *data, int rounds) {
+    double total = 0;
+    for (int i = 0; i < rounds; ++i) {
+        timeval start, end;
+        gettimeofday(&start, nullptr);
+        touch<<<4, 256>>>(data, 5, COUNT);
+        cudaDeviceSynchronize();
+        gettimeofday(&end, nullptr);
+        total += end.tv_sec - start.tv_sec + 1e-6 * (end.tv_usec - start.tv_usec);
+    }
+    sink = total;
+}
+
+PROGRAM timed_by_events(float *data, int rounds, cudaEvent_t start, cudaEvent_t stop) {
+    float total = 0;
+    for (int i = 0; i < rounds; ++i) {
+        float elapsed;
+        cudaEventRecord(start, 0);
+        touch<<<4, 256>>>(data, i, COUNT);
+        cudaEventRecord(stop, 0);
+        cudaEventSynchronize(stop);
+        cudaEventElapsedTime(&elapsed, start, stop);
+        total += elapsed;
+    }
+    sink = total;
+}
+
+PROGRAM until_time_is_up(float *data) {
+    timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        touch<<<4, 256>>>(data, 1, COUNT);
+        cudaDeviceSynchronize();
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec == start.tv_sec && now.tv_nsec - start.tv_nsec < 2000000);
+}
+
+PROGRAM spinning(float *data, cudaStream_t stream, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256, 0, stream>>>(data, i, COUNT);
+        while (cudaStreamQuery(stream) == cudaErrorNotReady) continue;
+    }
+}
+
+PROGRAM synchronized_streams(float *data, cudaStream_t first, cudaStream_t second, cudaEvent_t event, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256, 0, first>>>(data, i, COUNT);
+        cudaStreamSynchronize(first);
+        touch<<<4, 256, 0, second>>>(data, i, COUNT);
+        cudaEventRecord(event, second);
+        cudaEventSynchronize(event);
+    }
+}
+
+CORPUS_MAIN
+
+int main(int argc, char **argv) {
+    const int rounds = argc > 1 ? atoi(argv[1]) : 6;
+    Arena arena;
+    float *data = arena.a;
+    cudaStream_t streams[2];
+    cudaEvent_t events[2];
+    for (int i : {0, 1}) cudaStreamCreate(&streams[i]), cudaEventCreate(&events[i]);
+    for (int which : {0, 3, 9}) jump_table(data, rounds, which);
+    jump_table_by_round(data, 2 * rounds), two_entries(data, rounds, false), two_entries(data, rounds, true);
+    left_by_longjmp(data, rounds, rounds / 2), longjmp_then_read(data, rounds, rounds / 2), watched(data, rounds);
+    timed(data, rounds), timed_by_time_of_day(data, rounds), timed_by_events(data, rounds, events[0], events[1]);
+    until_time_is_up(data), spinning(data, streams[0], rounds);
+    synchronized_streams(data, streams[0], streams[1], events[0], rounds);
+    return cudaDeviceSynchronize() != cudaSuccess;
+}

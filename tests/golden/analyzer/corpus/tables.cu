@@ -1,0 +1,155 @@
+// Arguments out of tables in host memory, which the loop leaves alone or does not; ping-pong.
+#include "common.cuh"
+
+#include <utility>
+#include <vector>
+
+PROGRAM table(float **buffers, int count) {
+    for (int i = 0; i < count; ++i) touch<<<4, 256>>>(buffers[i], 1, COUNT);
+}
+
+PROGRAM table_by_pointer(float **buffers, int count) {
+    for (float **each = buffers; each != buffers + count; ++each) touch<<<4, 256>>>(*each, 1, COUNT);
+}
+
+static const int SIZES[] = {100, 37, 1024, 2, 640, 77, 900, 13};
+
+PROGRAM constant_table(float *data, int count) {
+    for (int i = 0; i < count; ++i) touch<<<4, 256>>>(data, 1, SIZES[i]);
+}
+
+PROGRAM own_table(float *first, float *second, float *third, int count) {
+    float *const buffers[3] = {first, second, third};
+    for (int i = 0; i < count; ++i) touch<<<4, 256>>>(buffers[i % 3], i, COUNT);
+}
+
+PROGRAM vector_table(const std::vector<float *> &buffers) {
+    for (size_t i = 0; i < buffers.size(); ++i) touch<<<4, 256>>>(buffers[i], 1, COUNT);
+}
+
+PROGRAM vector_range(const std::vector<int> &amounts, float *data) {
+    for (int amount : amounts) touch<<<4, 256>>>(data, amount, COUNT);
+}
+
+// Every iteration changes what a later one reads.
+PROGRAM table_written(float *data, int *amounts, int count) {
+    for (int i = 0; i < count; ++i) {
+        touch<<<4, 256>>>(data, amounts[i], COUNT);
+        amounts[i + 1] = amounts[i] * 5 + 1;
+    }
+}
+
+// The written place may be the table.
+PROGRAM table_perhaps_written(float *data, const int *amounts, int *log, int count) {
+    for (int i = 0; i < count; ++i) {
+        touch<<<4, 256>>>(data, amounts[i], COUNT);
+        log[i] = 7;
+    }
+}
+
+// A function of which nothing is known runs in the loop, and the table is reachable from everywhere.
+float *published[4];
+
+PROGRAM table_reachable(int count) {
+    for (int i = 0; i < count; ++i) {
+        touch<<<4, 256>>>(published[i], 1, COUNT);
+        opaque(nullptr);
+    }
+}
+
+PROGRAM global_value(int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(published[0], 1, COUNT);
+        opaque(nullptr);
+    }
+}
+
+// Over streams made before: their handles stand in an array on the stack.
+PROGRAM over_streams(float *data, int rounds) {
+    cudaStream_t streams[8];
+    for (int i = 0; i < 8; ++i) streams[i] = nullptr;
+    cudaStreamCreate(&streams[1]), cudaStreamCreate(&streams[2]), cudaStreamCreate(&streams[5]);
+    for (int i = 0; i < rounds; ++i) touch<<<4, 256, 0, streams[i]>>>(data + COUNT * i, i, COUNT);
+    cudaStreamDestroy(streams[1]), cudaStreamDestroy(streams[2]), cudaStreamDestroy(streams[5]);
+}
+
+PROGRAM swapped(float *first, float *second, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        shift<<<4, 256>>>(first, second, COUNT);
+        std::swap(first, second);
+    }
+}
+
+// The pointers' addresses were given to cudaMalloc: they are swapped in memory.
+PROGRAM swapped_in_memory(int rounds) {
+    float *first, *second;
+    cudaMalloc(&first, BYTES), cudaMalloc(&second, BYTES);
+    cudaMemset(first, 0, BYTES), cudaMemset(second, 0, BYTES);
+    for (int i = 0; i < rounds; ++i) {
+        shift<<<4, 256>>>(first, second, COUNT);
+        float *other = first;
+        first = second;
+        second = other;
+    }
+    cudaFree(first), cudaFree(second);
+}
+
+PROGRAM rotated(float *first, float *second, float *third, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        shift<<<4, 256>>>(first, second, COUNT);
+        float *oldest = third;
+        third = second, second = first, first = oldest;
+    }
+}
+
+PROGRAM toggled(float *const *buffers, int rounds) {
+    int from = 0;
+    for (int i = 0; i < rounds; ++i) {
+        shift<<<4, 256>>>(buffers[1 - from], buffers[from], COUNT);
+        from = 1 - from;
+    }
+}
+
+PROGRAM toggled_in_memory(int rounds) {
+    float *buffers[2];
+    cudaMalloc(&buffers[0], BYTES), cudaMalloc(&buffers[1], BYTES);
+    cudaMemset(buffers[0], 0, BYTES), cudaMemset(buffers[1], 0, BYTES);
+    int from = 0;
+    for (int i = 0; i < rounds; ++i) {
+        shift<<<4, 256>>>(buffers[1 - from], buffers[from], COUNT);
+        from = 1 - from;
+    }
+    cudaFree(buffers[0]), cudaFree(buffers[1]);
+}
+
+PROGRAM by_parity(float *first, float *second, int rounds) {
+    for (int i = 0; i < rounds; ++i)
+        if (i & 1)
+            shift<<<4, 256>>>(first, second, COUNT);
+        else
+            shift<<<4, 256>>>(second, first, COUNT);
+}
+
+PROGRAM chosen_by_parity(float *first, float *second, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        float *to = i & 1 ? first : second, *from = i & 1 ? second : first;
+        shift<<<4, 256>>>(to, from, COUNT);
+    }
+}
+
+CORPUS_MAIN
+
+int main(int argc, char **argv) {
+    const int rounds = argc > 1 ? atoi(argv[1]) : 6;
+    Arena arena;
+    float *both[3] = {arena.a, arena.b, arena.c};
+    int amounts[64] = {3}, log[64];
+    for (int i = 0; i < 3; ++i) published[i] = both[i];
+    table(both, 3), table_by_pointer(both, 3), constant_table(arena.a, 8), own_table(arena.a, arena.b, arena.c, rounds);
+    vector_table({arena.a, arena.b}), vector_range({4, 8, 15, 16}, arena.a), table_written(arena.a, amounts, rounds);
+    table_perhaps_written(arena.a, amounts, log, rounds), table_reachable(3), global_value(rounds);
+    over_streams(arena.a, rounds), swapped(arena.a, arena.b, rounds), swapped_in_memory(rounds);
+    rotated(arena.a, arena.b, arena.c, rounds), toggled(both, rounds), toggled_in_memory(rounds);
+    by_parity(arena.a, arena.b, rounds), chosen_by_parity(arena.a, arena.b, rounds);
+    return cudaDeviceSynchronize() != cudaSuccess;
+}

@@ -1,0 +1,105 @@
+"""The corpus: its units, how they are built, and what expected.toml and gaps.toml say of their loops.
+
+Owns the files' schemas and the matrix of builds. A unit is one .cu file; a case is one of its functions in one build. By default
+every unit is built by nvcc at every level, once by clang, and once in a way of its own (`WAYS`), dealt out in turn; the
+full matrix is all of that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from farlane.frontend.devtools.programs import Build, compile_program
+from farlane.frontend.devtools.toolchain import CLANG, Toolchain
+
+FOLDER = Path(__file__).parents[1] / "corpus"
+EXPECTED: dict[str, dict[str, list[dict[str, Any]]]] = tomllib.loads((FOLDER / "expected.toml").read_text())
+GAPS: list[dict[str, Any]] = tomllib.loads((FOLDER / "gaps.toml").read_text()).get("gap", [])
+ASPECTS = ("class", "trips", "described", "permits")
+
+# Ways of compiling that change how the machine code looks, beside the levels.
+WAYS: dict[str, tuple[str, ...]] = {
+    "no-plt": ("-Xcompiler", "-fno-plt"),
+    "cf-protection": ("-Xcompiler", "-fcf-protection=full", "-Xlinker", "-z,ibtplt"),
+    "no-pie": ("-Xcompiler", "-fno-pie", "-Xlinker", "-no-pie"),
+    "clang-host": ("-ccbin", CLANG),
+    "pic": ("-Xcompiler", "-fPIC", "-Xcompiler", "-fstack-protector-all"),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way of building a unit; `name` is what expected.toml and gaps.toml call it."""
+
+    name: str
+    toolchain: str
+    level: int
+    flags: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names under which something may be said of this build, the most particular one first."""
+        return (self.name,) if self.toolchain.startswith("clang") else (self.name, f"O{self.level}")
+
+
+NVCC = tuple(Row(f"O{level}", "13.0", level) for level in (0, 2, 3))
+CLANG_ROWS = tuple(Row(f"clang-O{level}", "clang-12.9", level) for level in (0, 3, 2))
+WAY_ROWS = (*(Row(f"O2-{way}", "13.0", 2, flags) for way, flags in WAYS.items()), Row("O3-13.5", "13.5", 3))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One build of one unit."""
+
+    unit: str
+    row: Row
+
+    @property
+    def id(self) -> str:
+        return f"{self.unit}-{self.row.name}"
+
+    def compiled(self, toolchain: Toolchain) -> Path:
+        """Builds the unit, or takes it from the cache."""
+        build = Build(self.row.level, "compute_75", flags=("-g",), nvcc_flags=self.row.flags)
+        return compile_program(toolchain, [FOLDER / f"{self.unit}.cu"], self.unit, build)
+
+    def expected(self) -> dict[str, list[dict[str, Any]]]:
+        """function -> its loops' rows, for this build."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for key, rows in EXPECTED[self.unit].items():
+            name, _, builds = key.partition("@")
+            if not builds or not set(self.row.names).isdisjoint(builds.split(",")):
+                found[name] = rows
+        return found
+
+    def gap(self, function: str, aspect: str) -> str | None:
+        """Why the analyzer does not do this yet; None when it does."""
+        for gap in GAPS:
+            builds = gap.get("builds", ["*"])
+            if gap["unit"] == self.unit and function in gap["functions"] and aspect in gap["aspects"]:
+                if "*" in builds or any(name in builds for name in self.row.names):
+                    return str(gap["why"])
+        return None
+
+
+def cases(full: bool) -> Iterator[Case]:
+    """The builds to test."""
+    clang, ways = itertools.cycle(CLANG_ROWS), itertools.cycle(WAY_ROWS)
+    for unit in EXPECTED:
+        rows = (*NVCC, *CLANG_ROWS, *WAY_ROWS) if full else (*NVCC, next(clang), next(ways))
+        for row in rows:
+            yield Case(unit, row)
+
+
+def bare(symbol: str) -> str:
+    """The name of a function at the outermost level without its mangling: `_ZL10many_stepsPfi` -> `many_steps`."""
+    mangled = re.match(r"_ZL?(\d+)", symbol)
+    if not mangled:
+        return symbol
+    return symbol[mangled.end() : mangled.end() + int(mangled[1])]
