@@ -18,7 +18,7 @@ use client::{CallSummary, Failure};
 
 use crate::frame::{self, Part};
 use crate::generated_exports::Function;
-use crate::{lifecycle, runtime};
+use crate::{lifecycle, runtime, trace};
 
 /// What a family's function returns.
 pub type CudaResult<T = ()> = Result<T, CudaError>;
@@ -53,7 +53,7 @@ thread_local! {
 pub fn enter(function: Function, body: impl FnOnce() -> CudaResult) -> CudaError {
     let class = function.class();
     count(class);
-    frame::begin(Part::of(function));
+    begin(function);
     let outcome = match admit(function, class) {
         Ok(()) => catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(report_panic(function))),
         Err(error) => Err(error),
@@ -73,7 +73,7 @@ pub fn enter(function: Function, body: impl FnOnce() -> CudaResult) -> CudaError
 #[inline]
 pub fn enter_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T) -> T {
     count(function.class());
-    frame::begin(Part::of(function));
+    begin(function);
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         report_panic(function);
         otherwise
@@ -83,6 +83,9 @@ pub fn enter_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T
 /// Called by the libraries' exports that have no row in the API table: names the function once, in the log and the
 /// report.
 pub fn unsupported(name: &'static str) -> CudaError {
+    if trace::on() {
+        trace::unsupported(name);
+    }
     let error = CudaError::NOT_SUPPORTED;
     if let Ok(mut names) = UNSUPPORTED.lock() {
         if !names.contains(&name) {
@@ -146,6 +149,15 @@ pub fn summary() -> CallSummary {
             Err(_) => Vec::new(),
         },
         sections: vec![crate::memory::payloads::section()],
+    }
+}
+
+/// Notes where the call comes from.
+#[inline]
+fn begin(function: Function) {
+    frame::begin(Part::of(function));
+    if trace::on() {
+        trace::call(function);
     }
 }
 

@@ -20,7 +20,7 @@ use tape::generated_operations as operation;
 
 use crate::call::{CudaResult, DefaultStream};
 use crate::module::kernel_of;
-use crate::{frame, log, module, occupancy, runtime, stream, work};
+use crate::{frame, log, module, occupancy, runtime, stream, trace, work};
 
 mod attributes;
 mod checks;
@@ -178,6 +178,10 @@ pub unsafe fn cudaLaunchHostFunc(
 unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, args: *mut *mut c_void) -> CudaResult {
     let kernel = kernel_of(func)?;
     let signature = kernel.signature()?;
+    if trace::on() {
+        // SAFETY: the caller's promise.
+        unsafe { write_trace(&kernel.name().to_string_lossy(), &signature.image, &launch, args) };
+    }
     let (grid, block) =
         ([launch.grid.x, launch.grid.y, launch.grid.z], [launch.block.x, launch.block.y, launch.block.z]);
     let bounds = Bounds {
@@ -200,6 +204,22 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
             arguments.fill(buffer);
         });
     })
+}
+
+/// # Safety
+/// `args` is as the kernel's signature says.
+#[cold]
+unsafe fn write_trace(name: &str, kernel: &image::Kernel, launch: &Launch, args: *mut *mut c_void) {
+    let mut parameters = Vec::new();
+    // SAFETY: the caller's promise.
+    if let Ok(arguments) = unsafe { Arguments::new(kernel, args) } {
+        let mut buffer = vec![0; kernel.parameter_bytes as usize];
+        arguments.fill(&mut buffer);
+        let bytes = |place: &image::Parameter| buffer[place.offset as usize..][..place.size as usize].to_vec();
+        parameters = kernel.parameters.iter().map(bytes).collect();
+    }
+    let Launch { grid, block, shared_bytes: shared, stream, .. } = *launch;
+    trace::launch(&trace::Launch { kernel: name, grid, block, shared, stream: stream as u64, parameters });
 }
 
 #[inline]

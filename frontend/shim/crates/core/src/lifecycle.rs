@@ -24,7 +24,7 @@ use std::sync::Once;
 
 use abi::CudaError;
 
-use crate::{call, registration, runtime};
+use crate::{call, registration, runtime, trace};
 
 /// cudaErrorInitializationError: what CUDA returns in a child forked after initialization.
 pub const INITIALIZATION_ERROR: CudaError = CudaError::INITIALIZATION_ERROR;
@@ -128,6 +128,7 @@ extern "C" fn finish() {
         let _ = catch_unwind(AssertUnwindSafe(|| session.finish(&call::summary())));
     }
     FINISHED.store(true, Release);
+    trace::finish();
 }
 
 #[used]
