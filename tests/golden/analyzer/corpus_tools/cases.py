@@ -81,10 +81,10 @@ class Case:
     def gap(self, function: str, aspect: str) -> str | None:
         """Why the analyzer does not do this yet; None when it does."""
         for gap in GAPS:
-            builds = gap.get("builds", ["*"])
-            if gap["unit"] == self.unit and function in gap["functions"] and aspect in gap["aspects"]:
-                if "*" in builds or any(name in builds for name in self.row.names):
-                    return str(gap["why"])
+            builds = set(gap.get("builds", self.row.names))
+            here = gap["unit"] == self.unit and not builds.isdisjoint(self.row.names)
+            if here and function in gap["functions"] and aspect in gap["aspects"]:
+                return str(gap["why"])
         return None
 
 
