@@ -1,0 +1,17 @@
+"""Random CUDA programs of loop nests, for the claim that deferral is invisible: see `program.py` for what is made of what.
+
+    program.py      a whole program, and a translation unit of several
+    loops.py        kinds of loops and their bodies
+    statements.py   statements with CUDA calls
+    host.py         statements and conditions of the host
+    scope.py        what a statement may use at a place, and random expressions over it
+    support.cuh     the kernels and what every program uses
+    emulated.h      the runtime API on the CPU, synchronous: compiles the same text with a C++ compiler
+
+A new kind of statement is a function in one of the two tables (`statements.STATEMENTS`, `host.STATEMENTS`) and, where it
+needs one, a kernel in support.cuh and a function in emulated.h.
+"""
+
+from loop_programs.program import HEADERS, THEMES, program, translation_unit
+
+__all__ = ["HEADERS", "THEMES", "program", "translation_unit"]

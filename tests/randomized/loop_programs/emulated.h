@@ -1,0 +1,116 @@
+// The runtime API on the CPU, for the expected output of generated programs: every call is done before it returns. Device
+// memory is the C library's, so a sanitizer sees a kernel that leaves its buffer, and fresh memory is filled with a pattern.
+#pragma once
+
+#define __global__ static
+#define __constant__ static
+#define __device__ static
+
+struct dim3 {
+    u32 x, y, z;
+    constexpr dim3(u32 x = 1, u32 y = 1, u32 z = 1) : x(x), y(y), z(z) {}
+};
+
+enum cudaError_t {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
+typedef struct EmulatedStream *cudaStream_t;
+typedef struct EmulatedEvent *cudaEvent_t;
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+
+static thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
+
+namespace emulated {
+static thread_local u32 shared_memory[1024];
+static thread_local cudaError_t last_error = cudaSuccess;
+
+static inline cudaError_t noted(cudaError_t error) {
+    if (error != cudaSuccess) last_error = error;
+    return error;
+}
+
+template <typename... P, typename... A>
+void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t, A... arguments) {
+    if (u64(block.x) * block.y * block.z > 1024 || block.x == 0 || grid.x == 0 || shared > sizeof shared_memory) {
+        noted(cudaErrorInvalidConfiguration);
+        return;
+    }
+    gridDim = grid;
+    blockDim = block;
+    for (u32 b = 0; b < grid.x * grid.y * grid.z; ++b) {
+        blockIdx = dim3(b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y);
+        for (u32 t = 0; t < block.x * block.y * block.z; ++t) {
+            threadIdx = dim3(t % block.x, t / block.x % block.y, t / block.x / block.y);
+            kernel(arguments...);
+        }
+    }
+}
+}  // namespace emulated
+
+static inline u32 atomicAdd(u32 *where, u32 value) { return (*where += value) - value; }
+
+static inline const char *cudaGetErrorName(cudaError_t error) {
+    switch (error) {
+        case cudaSuccess: return "cudaSuccess";
+        case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
+        case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+        case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
+    }
+    return "?";
+}
+static inline cudaError_t cudaGetLastError() { return std::exchange(emulated::last_error, cudaSuccess); }
+static inline cudaError_t cudaPeekAtLastError() { return emulated::last_error; }
+
+template <typename T> cudaError_t cudaMalloc(T **pointer, size_t size) {
+    if (size > size_t(1) << 40) return emulated::noted(cudaErrorMemoryAllocation);
+    *pointer = static_cast<T *>(std::malloc(size));
+    std::memset(static_cast<void *>(*pointer), 0xCD, size);
+    return cudaSuccess;
+}
+template <typename T> cudaError_t cudaMallocHost(T **pointer, size_t size) { return cudaMalloc(pointer, size); }
+template <typename T> cudaError_t cudaMallocAsync(T **pointer, size_t size, cudaStream_t) { return cudaMalloc(pointer, size); }
+static inline cudaError_t cudaFree(void *pointer) { return std::free(pointer), cudaSuccess; }
+static inline cudaError_t cudaFreeHost(void *pointer) { return cudaFree(pointer); }
+static inline cudaError_t cudaFreeAsync(void *pointer, cudaStream_t) { return cudaFree(pointer); }
+
+static inline cudaError_t cudaMemset(void *to, int value, size_t size) { return std::memset(to, value, size), cudaSuccess; }
+static inline cudaError_t cudaMemsetAsync(void *to, int value, size_t size, cudaStream_t = 0) {
+    return cudaMemset(to, value, size);
+}
+static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind) {
+    return std::memcpy(to, from, size), cudaSuccess;
+}
+static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind, cudaStream_t = 0) {
+    return cudaMemcpy(to, from, size, kind);
+}
+static inline cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                                       size_t height, cudaMemcpyKind) {
+    for (size_t row = 0; row < height; ++row) {
+        std::memcpy(static_cast<char *>(to) + row * to_pitch, static_cast<const char *>(from) + row * from_pitch, width);
+    }
+    return cudaSuccess;
+}
+template <typename T> cudaError_t cudaMemcpyToSymbol(T &symbol, const void *from, size_t size, size_t offset = 0) {
+    return std::memcpy(reinterpret_cast<char *>(&symbol) + offset, from, size), cudaSuccess;
+}
+
+static inline cudaError_t cudaStreamCreate(cudaStream_t *stream) { return *stream = nullptr, cudaSuccess; }
+static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { return cudaStreamCreate(stream); }
+static inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+static inline cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
+static inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) { return cudaSuccess; }
+static inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+static inline cudaError_t cudaEventCreate(cudaEvent_t *event) { return *event = nullptr, cudaSuccess; }
+static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return cudaEventCreate(event); }
+static inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
+static inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = 0) { return cudaSuccess; }
+static inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+static inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+static inline cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t, cudaEvent_t) {
+    return *milliseconds = 0.0f, cudaSuccess;
+}

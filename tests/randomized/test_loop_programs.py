@@ -1,0 +1,143 @@
+"""Random loop nests of CUDA calls print the same in every deferral mode, and what the CPU says they print.
+
+`loop_programs` makes the programs, ten to a translation unit. The expectation is the output of the same text compiled
+against an emulation of the runtime API that does every call at once (with sanitizers, where the compiler has them: they show
+that the programs have no undefined behaviour), so a mistake that all modes share is seen too.
+
+The first two units of each build's turn always; all 200 programs with --full-matrix. A failing program is made again by its seed:
+
+    PYTHONPATH=tests/randomized python -c 'import loop_programs; print(loop_programs.translation_unit([SEED]))'
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from farlane.frontend import shim_library
+from farlane.frontend.devtools.guest import Guest
+from farlane.frontend.devtools.programs import Build, compile_program
+from farlane.frontend.devtools.toolchain import Toolchain, cache_folder, locked
+from loop_programs import HEADERS, THEMES, program, translation_unit
+
+PROGRAMS, UNIT = 200, 10
+BUILDS = [
+    ("13.0", Build(optimization=0, architecture="compute_75")),
+    ("13.0", Build(optimization=2, architecture="compute_75")),
+    ("13.5", Build(optimization=3, architecture="compute_75")),
+    ("clang-12.9", Build(optimization=2, architecture="sm_75")),
+]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program; ten of them share a unit, and a unit has one build."""
+
+    seed: int
+
+    @property
+    def id(self) -> str:
+        return f"{self.seed}-{THEMES[self.seed % len(THEMES)].name.replace(' ', '-')}"
+
+    @property
+    def unit(self) -> int:
+        return self.seed // UNIT
+
+    @property
+    def build(self) -> tuple[str, Build]:
+        # Themes alternate between even and odd units: with a turn of 4 builds, each build meets each theme.
+        return BUILDS[(self.unit + self.unit // len(BUILDS)) % len(BUILDS)]
+
+
+def cases(full: bool) -> list[Case]:
+    return [Case(seed) for seed in range(PROGRAMS if full else UNIT * len(BUILDS))]
+
+
+def source(unit: int) -> Path:
+    """The unit's source in the cache, with its headers beside it."""
+    texts = {path.name: path.read_text() for path in HEADERS}
+    texts["unit.cu"] = translation_unit(range(unit * UNIT, (unit + 1) * UNIT))
+    key = hashlib.sha256("\0".join(texts.values()).encode()).hexdigest()[:24]
+    folder = cache_folder() / "loop_programs" / key
+    with locked(folder.with_name(f"{folder.name}.lock")):
+        if not (folder / "unit.cu").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in (*(path.name for path in HEADERS), "unit.cu"):
+                (folder / name).write_text(texts[name])
+    return folder / "unit.cu"
+
+
+@functools.cache
+def sanitizers() -> list[str]:
+    """The sanitizers' options, if the compiler has their libraries."""
+    command = ["c++", *SANITIZERS, "-x", "c++", "-", "-o", "/dev/null"]
+    return SANITIZERS if subprocess.run(command, input=b"int main() {}", capture_output=True).returncode == 0 else []
+
+
+def expected(unit: Path, seed: int) -> str:
+    """What the CPU says the program prints."""
+    binary = unit.with_name("reference")
+    with locked(unit.with_name("reference.lock")):
+        if not binary.exists():
+            temporary = unit.with_name("reference.new")
+            command = ["c++", "-O1", "-std=c++17", "-DEMULATED", *sanitizers(), "-x", "c++", str(unit), "-pthread"]
+            subprocess.run([*command, "-o", str(temporary)], check=True)
+            temporary.rename(binary)
+    done = subprocess.run([str(binary), str(seed)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"the program itself is wrong:\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.native
+def test_generated_program(build_case: Case, toolchain: Callable[[str], Toolchain], guest: Guest) -> None:
+    name, build = build_case.build
+    unit = source(build_case.unit)
+    compiled = compile_program(toolchain(name), [unit], "unit", build)
+    wanted = expected(unit, build_case.seed)
+    assert wanted.endswith("last error cudaSuccess\n")
+    for mode in shim_library.MODES:
+        outcome = guest.run([str(compiled), str(build_case.seed)], mode)
+        assert (outcome.status, outcome.stdout, outcome.stderr) == (0, wanted, ""), (
+            f"seed {build_case.seed}, mode {mode}"
+        )
+        assert outcome.report.unsupported == []
+        assert outcome.report.processes == 1
+
+
+def test_the_same_seed_makes_the_same_program() -> None:
+    assert program(7) == program(7)
+    assert program(7) != program(7 + len(THEMES))
+
+
+def test_every_build_meets_every_theme() -> None:
+    met = {(case.build[0], case.build[1].optimization, case.seed % len(THEMES)) for case in cases(full=True)}
+    assert len(met) == len(BUILDS) * len(THEMES)
+
+
+def test_the_programs_use_what_they_are_for() -> None:
+    """Over all programs every kind of loop, every kernel and every CUDA function of the generator occurs."""
+    text = "".join(program(seed) for seed in range(PROGRAMS))
+    emulated = next(path for path in HEADERS if path.name == "emulated.h").read_text()
+    functions = {word.split("(")[0] for word in emulated.split() if word.startswith("cuda") and "(" in word}
+    missing = sorted(name for name in functions if f"{name}(" not in text)
+    assert missing == []
+    for kernel in ("shape", "digest", "widths", "structure", "constant_memory", "scratch", "decide"):
+        assert text.count(f"LAUNCH({kernel},") > 10
+    for shape in (
+        "while (++",
+        "for (;;)",
+        ">>= 1",
+        "std::function",
+        "*= 2",
+        ": table_",
+        "break;",
+        "continue;",
+        "std::swap",
+    ):
+        assert text.count(shape) > 10
