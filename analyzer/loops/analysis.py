@@ -142,7 +142,10 @@ class _Describer:
             kinds |= dependence.kinds
             self._reasons |= dependence.reasons
             reasons = tuple(reason for reason in Reason if reason in dependence.reasons)
-            arguments.append(Argument(name, dependence.kind, show(value, self._names), reasons))
+            number = self._values.step(value) if dependence.kind == Kind.AFFINE else value.signed
+            known = value.is_constant or dependence.kind == Kind.AFFINE
+            text = show(value, self._names)
+            arguments.append(Argument(name, dependence.kind, text, reasons, number if known else None))
         conditional = not self._body.always(block)
         if conditional:
             nested = self._structure.innermost(block)

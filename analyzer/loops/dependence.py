@@ -95,6 +95,24 @@ class LoopValues:
                 self._memo[value, block] = known
         return known
 
+    def step(self, value: Value) -> int | None:
+        """By how much an affine value grows from one iteration to the next; None when it is no sum of this loop's variables."""
+        total = 0
+        for atom, coefficient in value.terms:
+            inner, signed = atom, coefficient - 2**64 if coefficient >> 63 else coefficient
+            while inner.kind == OPERATION and inner.arguments[0] in ("zx4", "sx4"):
+                inner = inner.arguments[1]
+            if inner is not atom and (len(inner.terms) != 1 or inner.terms[0][1] != 1):
+                grown = self.step(inner)
+                if grown is None:
+                    return None
+                total += signed * grown
+            elif inner.terms and inner.terms[0][0] in self.inductions:
+                total += signed * self.inductions[inner.terms[0][0]].step
+            elif inner.kind == PHI and inner.arguments[1] in self._loop.blocks:
+                return None
+        return total or None
+
     def _all(self, values: Iterable[Value], block: int) -> Dependence:
         found = INVARIANT
         for value in values:

@@ -36,10 +36,13 @@ class Class(StrEnum):
 
 @dataclass(frozen=True)
 class Argument:
+    """An argument of a call; `number` is an invariant one's value, or by how much an affine one grows, None when not constant."""
+
     name: str
     kind: Kind
     text: str
     reasons: tuple[Reason, ...] = ()
+    number: int | None = None
 
 
 @dataclass(frozen=True)

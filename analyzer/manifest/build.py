@@ -1,0 +1,291 @@
+"""From the reports of the analysis to a manifest.
+
+Owns what a manifest holds of what is known: which loop a site belongs to, where a call returns to, which predictions are worth
+sending. Permissions are others' to prove; here they are only attached, and dropped where they do not fit the site.
+
+One entry of the manifest stands for one return address, but a call in a called function may be reached through several chains of
+calls. It belongs to the loop that the shortest chain leads from. Values at the call are told by the frame, so they are left out
+unless there is no chain at all.
+
+Source: protos/manifest.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow.interface import LAUNCH, ROLES
+from farlane.analyzer.loader.image import Image
+from farlane.analyzer.loops.model import Argument as Described
+from farlane.analyzer.loops.model import Call, Class, Continuation, Kind, LoopReport, ProgramReport
+from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.manifest.formulas import compiled, signed
+from farlane.analyzer.manifest.model import (
+    IDENTITY_LIMIT,
+    Argument,
+    ArgumentKind,
+    Flag,
+    IdentityKind,
+    Loop,
+    LoopClass,
+    Manifest,
+    Permission,
+    Site,
+)
+
+HASHED = "sha256-"  # the loader's mark of an identity that is no build-id
+BODY_LIMIT = 65535
+
+_CLASSES = {
+    Class.NONE: LoopClass.NONE,
+    Class.ONE: LoopClass.ONE,
+    Class.TWO: LoopClass.TWO,
+    Class.THREE: LoopClass.THREE,
+    Class.MIXED: LoopClass.MIXED,
+}
+_KINDS = {
+    Kind.INVARIANT: ArgumentKind.INVARIANT,
+    Kind.AFFINE: ArgumentKind.AFFINE,
+    Kind.INDUCTION: ArgumentKind.INDUCTION,
+    Kind.RESULT: ArgumentKind.RESULT,
+    Kind.LOAD: ArgumentKind.ELEMENT,
+}
+# A loop with one of these has no sequence of calls that is known when it is entered.
+_UNDESCRIBED = frozenset(
+    {
+        Reason.CONDITIONAL,
+        Reason.NESTED,
+        Reason.CALLEE_LOOP,
+        Reason.UNKNOWN_KERNEL,
+        Reason.UNKNOWN_API,
+        Reason.IRREDUCIBLE,
+        Reason.SEVERAL_EXITS,
+        Reason.NO_EXIT,
+        Reason.EXIT_ON_DEVICE_DATA,
+    }
+)
+# The C parameters that a launch's described argument holds, 4 bytes each where it holds two.
+_PACKED = {"grid.xy": (0, 1), "grid.z": (2,), "block.xy": (3, 4), "block.z": (5,), "shared": (6,), "stream": (7,)}
+_THREADS = (
+    "pthread_create",
+    "thrd_create",
+    "_ZNSt6thread15_M_start_thread",
+    "GOMP_parallel",
+    "__kmpc_fork_call",
+    "clone",
+)
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What was proven of one site: for the loop with this function and header only, if that is the site's.
+
+    Attributes:
+        more: code that replaces the site's `more`; None keeps it.
+    """
+
+    return_address: int
+    function: int
+    header: int
+    permissions: Permission
+    proof: str
+    more: bytes | None = None
+
+
+def build(image: Image, report: ProgramReport, grants: Iterable[Grant] = ()) -> Manifest:
+    """The manifest of a program.
+
+    Raises:
+        AnalysisError: the object has no identity, or the report does not belong to it.
+    """
+    kind, identity = _identity(image)
+    return Manifest(kind, identity, _flags(image, report), *_Tables(image, report, grants).made())
+
+
+def _identity(image: Image) -> tuple[IdentityKind, bytes]:
+    hashed = image.identity.startswith(HASHED)
+    identity = bytes.fromhex(image.identity.removeprefix(HASHED))
+    if not 1 <= len(identity) <= IDENTITY_LIMIT:
+        raise AnalysisError(f"{image.path}: an identity of {len(identity)} bytes")
+    return (IdentityKind.SHA256 if hashed else IdentityKind.BUILD_ID), identity
+
+
+def _flags(image: Image, report: ProgramReport) -> Flag:
+    imported = {*image.stubs.values(), *image.slots.values()}
+    flags = Flag.SKIPPED if report.skipped else Flag.NONE
+    if any(name.startswith(_THREADS) for name in imported):
+        flags |= Flag.THREADS
+    if "__cudaRegisterManagedVar" in imported:
+        flags |= Flag.MANAGED
+    return flags
+
+
+@dataclass
+class _Place:
+    """Where a call is: in the loop of this number, with its entry in the loop's report."""
+
+    loop: int
+    call: Call
+    several: bool = False  # calls of different kernels or functions share the site
+
+
+class _Tables:
+    def __init__(self, image: Image, report: ProgramReport, grants: Iterable[Grant]) -> None:
+        self._image, self._decoder = image, Decoder()
+        self._reports = sorted(report.loops, key=lambda loop: (loop.entry, loop.depth, loop.header))
+        self._numbers = {(loop.entry, loop.header): index for index, loop in enumerate(self._reports)}
+        self._continuations: dict[tuple[int, int], Continuation] = {
+            (index, each.site): each
+            for index, loop in enumerate(self._reports)
+            for each in loop.continuations
+            if not each.chain
+        }
+        self._grants = {(grant.return_address, grant.function, grant.header): grant for grant in grants}
+
+    def made(self) -> tuple[tuple[Site, ...], tuple[Loop, ...]]:
+        places = self._places()
+        self._leave_out_shared(places)
+        order: dict[int, list[int]] = {index: [] for index in range(len(self._reports))}
+        for site, place in places.items():
+            order[place.loop].append(site)
+        sites: list[Site] = []
+        for index, held in order.items():
+            ranks = {call.site: rank for rank, call in reversed(list(enumerate(self._reports[index].calls)))}
+            held.sort(key=lambda site: (ranks[site], site))
+            sites += [self._site(places[site], position) for position, site in enumerate(held[:BODY_LIMIT])]
+            del held[BODY_LIMIT:]
+        loops = [self._loop(report, len(order[index])) for index, report in enumerate(self._reports)]
+        return tuple(sorted(sites, key=lambda site: site.return_address)), tuple(loops)
+
+    def _places(self) -> dict[int, _Place]:
+        """Call instruction -> the innermost loop that it is in."""
+        places: dict[int, _Place] = {}
+        for index, report in enumerate(self._reports):
+            for call in report.calls:
+                if self._returns(call.site) is None:
+                    continue
+                known = places.get(call.site)
+                if known is None or self._closer(call, report, known):
+                    places[call.site] = _Place(index, call)
+                elif known.loop == index and (known.call.name, known.call.kernel) != (call.name, call.kernel):
+                    known.several = True
+        return places
+
+    def _closer(self, call: Call, report: LoopReport, known: _Place) -> bool:
+        held = self._reports[known.loop]
+        if len(call.chain) != len(known.call.chain):
+            return len(call.chain) < len(known.call.chain)
+        return report.entry == held.entry and report.depth > held.depth
+
+    def _leave_out_shared(self, places: dict[int, _Place]) -> None:
+        """A function may be called from elsewhere too. Then its sites do not say which loop runs.
+
+        SETTLE_AT_CALL relies on sites of its loop to be in no other place, so there they are left out.
+        """
+        settled = {
+            self._numbers[grant.function, grant.header]
+            for grant in self._grants.values()
+            if grant.permissions & Permission.SETTLE_AT_CALL and (grant.function, grant.header) in self._numbers
+        }
+        for site, place in list(places.items()):
+            if place.call.chain and settled.intersection(self._around(place.loop)):
+                del places[site]
+
+    def _around(self, loop: int) -> Iterable[int]:
+        """A loop and those around it in its function."""
+        at: int | None = loop
+        while at is not None:
+            yield at
+            report = self._reports[at]
+            at = None if report.parent is None else self._numbers.get((report.entry, report.parent))
+
+    def _returns(self, site: int) -> int | None:
+        """Where the call at an address returns to."""
+        segment = self._image.segment(site)
+        if segment is None or not segment.code:
+            return None
+        code = segment.data[site - segment.start :][:15]
+        flows = self._decoder.sweep(code, site)
+        return site + flows[0].size if flows and flows[0].address == site and flows[0].kind == "call" else None
+
+    def _loop(self, report: LoopReport, body: int) -> Loop:
+        known = report.class_ != Class.NONE and report.trip_count is not None
+        line = report.line.rpartition(":")[2]
+        return Loop(
+            header=report.header,
+            function=report.entry,
+            name=report.function,
+            parent=None if report.parent is None else self._numbers.get((report.entry, report.parent)),
+            class_=_CLASSES[report.class_],
+            described=known and _UNDESCRIBED.isdisjoint(report.reasons),
+            body=body,
+            line=int(line) if line.isdecimal() and len(line) < 10 else 0,
+        )
+
+    def _site(self, place: _Place, position: int) -> Site:
+        report, call = self._reports[place.loop], place.call
+        returns = self._returns(call.site)
+        assert returns is not None
+        more = remaining = None
+        continuation = self._continuations.get((place.loop, call.site))
+        if continuation is not None and not call.conditional and not place.several:
+            more, remaining = compiled(continuation.again), compiled(continuation.count)
+        permissions, proof = Permission.NONE, None
+        grant = self._grants.get((returns, report.entry, report.header))
+        if grant is not None and grant.permissions:
+            permissions, proof, more = grant.permissions, grant.proof, grant.more or more
+        return Site(
+            return_address=returns,
+            loop=place.loop,
+            position=position,
+            name=call.name if place.several else call.kernel or call.name,
+            conditional=call.conditional or place.several,
+            launch=call.name == LAUNCH,
+            in_callee=bool(call.chain),
+            permissions=permissions,
+            more=more,
+            remaining=remaining,
+            proof=proof,
+            arguments=() if place.several else tuple(_arguments(call)),
+        )
+
+
+def _arguments(call: Call) -> list[Argument]:
+    """The predictions, by rising index; what is unknown is absent."""
+    found: dict[int, Argument] = {}
+    roles = ROLES.get(call.name, "").split()
+    for described in call.arguments:
+        for index, word in _indices(described.name):
+            if call.name == LAUNCH:
+                width = 4 if index < 6 else 8 if index < 8 else 0
+            else:
+                width = 8 if index < len(roles) and roles[index] == "v" else 4
+            predicted = _argument(described, index, word, width)
+            if predicted is not None and 0 <= index < 256:
+                found.setdefault(index, predicted)
+    return [found[index] for index in sorted(found)]
+
+
+def _indices(name: str) -> list[tuple[int, int | None]]:
+    """The C parameters that a described argument is, each with the 4-byte word of the value that it is; None: all of it."""
+    if name in _PACKED:
+        indices = _PACKED[name]
+        return [(index, word if len(indices) > 1 else None) for word, index in enumerate(indices)]
+    what, _, number = name.partition(" ")
+    return [(int(number) + (8 if what == "parameter" else 0), None)] if number.isdecimal() else []
+
+
+def _argument(described: Described, index: int, word: int | None, width: int) -> Argument | None:
+    kind, number = _KINDS.get(described.kind), described.number
+    if kind is None or (word is not None and kind != ArgumentKind.INVARIANT):
+        return None  # unknown; or which half of the packed value moves is not told
+    if kind == ArgumentKind.INVARIANT and number is not None:
+        return Argument(
+            index, ArgumentKind.CONSTANT, width, number >> 32 * word & 0xFFFFFFFF if word is not None else number
+        )
+    if kind == ArgumentKind.AFFINE:
+        return None if number is None else Argument(index, kind, width, signed(number))
+    return Argument(index, kind, width)

@@ -1,0 +1,194 @@
+"""Reading a manifest: every rule of the format is checked, and the first that is broken is named.
+
+For bytes that nobody vouches for: bounded by their own length, never anything but a `Manifest` or a `ManifestError`. Shares
+no layout with the writer.
+
+Source: protos/manifest.md, "Layout".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import NamedTuple
+
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.manifest.code import MAXIMUM_CODE_BYTES, CodeError, parse
+from farlane.analyzer.manifest.model import (
+    MAXIMUM_BYTES,
+    Argument,
+    ArgumentKind,
+    Flag,
+    IdentityKind,
+    Loop,
+    LoopClass,
+    Manifest,
+    Permission,
+    Site,
+)
+
+HEADER_BYTES, SITE_BYTES, LOOP_BYTES, ARGUMENT_BYTES = 88, 40, 32, 16
+UNKNOWN = 2**32 - 1
+
+
+class ManifestError(AnalysisError):
+    """The bytes break a rule of the manifest's format; the message names it."""
+
+
+def _require(kept: bool, rule: str) -> None:
+    if not kept:
+        raise ManifestError(rule)
+
+
+class _Tables(NamedTuple):
+    sites: int
+    loops: int
+    arguments: int
+    code: int
+    code_bytes: int
+    texts: int
+    text_bytes: int
+
+
+def read(data: bytes) -> Manifest:
+    """Raises ManifestError."""
+    return _Reader(data).manifest()
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._texts: dict[int, str] = {}
+        self._code: dict[int, bytes] = {}
+        # What overlaps would let a small manifest stand for much memory.
+        self._held_texts = self._held_code = 0
+
+    def _field(self, form: str, offset: int) -> int:
+        return int(struct.unpack_from("<" + form, self._data, offset)[0])
+
+    def manifest(self) -> Manifest:
+        data = self._data
+        _require(len(data) >= HEADER_BYTES, "shorter than a header")
+        _require(data[:8] == b"FARLANEM", "no magic")
+        _require(self._field("I", 8) == 1, f"version {self._field('I', 8)}")
+        _require(len(data) <= MAXIMUM_BYTES, "too long")
+        _require(self._field("I", 12) == len(data), "the length is another")
+        digest = hashlib.blake2b(data[:16] + bytes(8) + data[24:], digest_size=32).digest()
+        _require(data[16:24] == digest[:8], "the checksum is wrong")
+        kind, size = data[24], data[25]
+        _require(kind in (1, 2), f"identity kind {kind}")
+        _require(1 <= size <= 32 and (kind == 1 or size == 32), f"an identity of {size} bytes")
+        _require(not self._field("H", 26) and not self._field("I", 84), "a reserved field is not 0")
+        flags = self._field("I", 28)
+        _require(flags < 8, "unknown flags")
+        _require(not any(data[32 + size : 64]), "the identity's padding is not 0")
+        tables = self._tables()
+        loops = tuple(self._loop(tables, index) for index in range(self._field("I", 68)))
+        sites = self._sites(tables, loops)
+        return Manifest(IdentityKind(kind), data[32 : 32 + size], Flag(flags), sites, loops)
+
+    def _tables(self) -> _Tables:
+        sites, loops, arguments, code_bytes, text_bytes = struct.unpack_from("<5I", self._data, 64)
+        first_loop = HEADER_BYTES + SITE_BYTES * sites
+        first_argument = first_loop + LOOP_BYTES * loops
+        code = first_argument + ARGUMENT_BYTES * arguments
+        texts = code + code_bytes + -code_bytes % 8
+        end = texts + text_bytes + -text_bytes % 8
+        _require(end == len(self._data), "the tables do not fill the manifest")
+        _require(not any(self._data[code + code_bytes : texts]), "the code's padding is not 0")
+        _require(not any(self._data[texts + text_bytes : end]), "the texts' padding is not 0")
+        return _Tables(HEADER_BYTES, first_loop, first_argument, code, code_bytes, texts, text_bytes)
+
+    def _loop(self, tables: _Tables, index: int) -> Loop:
+        header, function, parent, class_, flags, body, name, line = struct.unpack_from(
+            "<QQIBBHII", self._data, tables.loops + LOOP_BYTES * index
+        )
+        _require(parent == UNKNOWN or parent < index, f"loop {index}: its parent does not stand before it")
+        _require(class_ <= 4, f"loop {index}: class {class_}")
+        _require(flags <= 1, f"loop {index}: unknown flags")
+        known = None if parent == UNKNOWN else parent
+        return Loop(header, function, self._text(tables, name), known, LoopClass(class_), flags == 1, body, line)
+
+    def _sites(self, tables: _Tables, loops: tuple[Loop, ...]) -> tuple[Site, ...]:
+        found: list[Site] = []
+        positions: list[set[int]] = [set() for _ in loops]
+        taken = 0
+        for index in range(self._field("I", 64)):
+            start = tables.sites + SITE_BYTES * index
+            address, loop, position, flags, permissions = struct.unpack_from("<QIHBB", self._data, start)
+            more, remaining, name, proof, first, count = struct.unpack_from("<6I", self._data, start + 16)
+            where = f"site {index}"
+            _require(not found or found[-1].return_address < address, f"{where}: not behind the one before it")
+            _require(loop < len(loops), f"{where}: no loop {loop}")
+            _require(position < loops[loop].body, f"{where}: position {position} is not in its loop's body")
+            _require(position not in positions[loop], f"{where}: position {position} is taken twice")
+            positions[loop].add(position)
+            _require(flags < 8, f"{where}: unknown flags")
+            _require(permissions < 8, f"{where}: unknown permissions")
+            _require(first == taken, f"{where}: its arguments are not behind those of the site before it")
+            found.append(
+                Site(
+                    address,
+                    loop,
+                    position,
+                    self._text(tables, name),
+                    conditional=bool(flags & 1),
+                    launch=bool(flags & 2),
+                    in_callee=bool(flags & 4),
+                    permissions=Permission(permissions),
+                    more=self._known_code(tables, more, where),
+                    remaining=self._known_code(tables, remaining, where),
+                    proof=None if proof == UNKNOWN else self._text(tables, proof),
+                    arguments=self._arguments(tables, first, count, where),
+                )
+            )
+            settled = more != UNKNOWN or not permissions & Permission.DEFER_READ
+            _require(settled or bool(permissions & Permission.SETTLE_AT_CALL), f"{where}: DEFER_READ without `more`")
+            taken += count
+        _require(taken == self._field("I", 72), "arguments of no site")
+        for index, (loop_, held) in enumerate(zip(loops, positions, strict=True)):
+            _require(loop_.body == len(held), f"loop {index}: a body of {loop_.body}, with {len(held)} sites")
+        return tuple(found)
+
+    def _arguments(self, tables: _Tables, first: int, count: int, where: str) -> tuple[Argument, ...]:
+        _require(first + count <= self._field("I", 72), f"{where}: arguments out of bounds")
+        found: list[Argument] = []
+        for number in range(first, first + count):
+            start = tables.arguments + ARGUMENT_BYTES * number
+            index, kind, width = struct.unpack_from("<BBB", self._data, start)
+            _require(kind <= 5, f"{where}: argument kind {kind}")
+            _require(width in (0, 1, 2, 4, 8), f"{where}: an argument of {width} bytes")
+            _require(not any(self._data[start + 3 : start + 8]), f"{where}: a reserved field is not 0")
+            _require(not found or found[-1].index < index, f"{where}: arguments out of order")
+            found.append(Argument(index, ArgumentKind(kind), width, self._field("q", start + 8)))
+        return tuple(found)
+
+    def _known_code(self, tables: _Tables, offset: int, where: str) -> bytes | None:
+        if offset == UNKNOWN:
+            return None
+        if offset not in self._code:
+            _require(offset < tables.code_bytes, f"{where}: code out of bounds")
+            start = tables.code + offset
+            piece = self._data[start : min(start + MAXIMUM_CODE_BYTES, tables.code + tables.code_bytes)]
+            try:
+                _, end = parse(piece)
+            except CodeError as error:
+                raise ManifestError(f"{where}: {error}") from error
+            self._code[offset] = piece[:end]
+            self._held_code += end
+            _require(self._held_code <= tables.code_bytes, "pieces of code overlap")
+        return self._code[offset]
+
+    def _text(self, tables: _Tables, offset: int) -> str:
+        if offset not in self._texts:
+            _require(offset + 2 <= tables.text_bytes, "a text out of bounds")
+            start = tables.texts + offset
+            size = self._field("H", start)
+            _require(offset + 2 + size <= tables.text_bytes, "a text out of bounds")
+            self._held_texts += 2 + size
+            _require(self._held_texts <= tables.text_bytes, "texts overlap")
+            try:
+                self._texts[offset] = self._data[start + 2 : start + 2 + size].decode()
+            except UnicodeDecodeError as error:
+                raise ManifestError("a text that is not UTF-8") from error
+        return self._texts[offset]

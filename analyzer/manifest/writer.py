@@ -1,0 +1,142 @@
+"""Writing a manifest: the same data, the same bytes.
+
+Owns the layout's numbers on the writing side; the reader has its own, so that a mistake in one shows. Equal texts and equal
+pieces of code are stored once, in the order of their first use.
+
+Source: protos/manifest.md, "Layout".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.manifest.code import check
+from farlane.analyzer.manifest.model import IDENTITY_LIMIT, MAXIMUM_BYTES, Argument, Loop, Manifest, Permission, Site
+
+_MAGIC = b"FARLANEM"
+_VERSION = 1
+_NONE = 0xFFFFFFFF
+_TEXT_BYTES = 4096  # kernels' symbols are long; beyond this nobody reads them
+
+
+def write(manifest: Manifest) -> bytes:
+    """The manifest's bytes.
+
+    Raises:
+        AnalysisError: it does not fit the format's bounds.
+    """
+    if not 1 <= len(manifest.identity) <= IDENTITY_LIMIT:
+        raise AnalysisError(f"an identity of {len(manifest.identity)} bytes")
+    try:
+        return _write(manifest)
+    except struct.error as error:
+        raise AnalysisError(f"a number that the manifest cannot hold: {error}") from error
+
+
+def _write(manifest: Manifest) -> bytes:
+    code, texts = _Pool(), _Pool()
+    arguments: list[bytes] = []
+    sites = []
+    for site in manifest.sites:
+        sites.append(_site(site, len(arguments), code, texts))
+        arguments += map(_argument, site.arguments)
+    loops = [_loop(loop, texts) for loop in manifest.loops]
+    tables = [*sites, *loops, *arguments, code.padded(), texts.padded()]
+    length = 88 + sum(map(len, tables))
+    if length > MAXIMUM_BYTES:
+        raise AnalysisError(f"a manifest of {length} bytes; at most {MAXIMUM_BYTES} are allowed")
+    head = struct.pack(
+        "<8sII8xBBHI32sIIIIII",
+        _MAGIC,
+        _VERSION,
+        length,
+        manifest.identity_kind,
+        len(manifest.identity),
+        0,
+        manifest.flags,
+        manifest.identity,
+        len(sites),
+        len(loops),
+        len(arguments),
+        len(code.content),
+        len(texts.content),
+        0,
+    )
+    content = bytearray(head)
+    for table in tables:
+        content += table
+    content[16:24] = hashlib.blake2b(content, digest_size=32).digest()[:8]
+    return bytes(content)
+
+
+class _Pool:
+    """Pieces of bytes one behind the other, each only once."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[bytes, int] = {}
+        self.content = bytearray()
+
+    def add(self, piece: bytes) -> int:
+        if piece not in self._offsets:
+            self._offsets[piece] = len(self.content)
+            self.content += piece
+        return self._offsets[piece]
+
+    def padded(self) -> bytes:
+        return bytes(self.content) + bytes(-len(self.content) % 8)
+
+
+def _site(site: Site, first_argument: int, code: _Pool, texts: _Pool) -> bytes:
+    if site.permissions and not site.proof:
+        raise AnalysisError(f"a permission without a proof at {site.return_address:#x}")
+    settled = site.more is not None or site.permissions & Permission.SETTLE_AT_CALL
+    if site.permissions & Permission.DEFER_READ and not settled:
+        raise AnalysisError(f"a deferred read that is never settled at {site.return_address:#x}")
+    return struct.pack(
+        "<QIHBBIIIIII",
+        site.return_address,
+        site.loop,
+        site.position,
+        site.conditional | site.launch << 1 | site.in_callee << 2,
+        site.permissions,
+        _code(site.more, code),
+        _code(site.remaining, code),
+        texts.add(_text(site.name)),
+        _NONE if site.proof is None else texts.add(_text(site.proof)),
+        first_argument,
+        len(site.arguments),
+    )
+
+
+def _code(code: bytes | None, pool: _Pool) -> int:
+    if code is None:
+        return _NONE
+    check(code)
+    return pool.add(code)
+
+
+def _text(text: str) -> bytes:
+    data = text.encode("utf-8", "replace")
+    if len(data) > _TEXT_BYTES:
+        data = data[:_TEXT_BYTES].decode("utf-8", "ignore").encode()
+    return struct.pack("<H", len(data)) + data
+
+
+def _loop(loop: Loop, texts: _Pool) -> bytes:
+    return struct.pack(
+        "<QQIBBHII",
+        loop.header,
+        loop.function,
+        _NONE if loop.parent is None else loop.parent,
+        loop.class_,
+        loop.described,
+        loop.body,
+        texts.add(_text(loop.name)),
+        loop.line,
+    )
+
+
+def _argument(argument: Argument) -> bytes:
+    return struct.pack("<BBB5xq", argument.index, argument.kind, argument.width, argument.value)
