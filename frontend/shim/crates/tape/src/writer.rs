@@ -81,6 +81,13 @@ impl Writer {
         self.start = self.buffer.len();
     }
 
+    /// Appends records that were written, whole, by another writer (or this one).
+    #[inline]
+    pub fn records(&mut self, whole: &[u8]) {
+        self.buffer.extend_from_slice(whole);
+        self.start = self.buffer.len();
+    }
+
     /// The first record that `end` had to take back since the last call.
     #[inline]
     pub fn take_oversized(&mut self) -> Option<Oversized> {
