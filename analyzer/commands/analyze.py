@@ -1,50 +1,145 @@
-"""`farlane analyze`: the loops with CUDA calls of an executable, and what is known of them.
+"""`farlane analyze`: the loops with CUDA calls of an executable, as a report or as a manifest.
 
-Owns the command line. It reports; nothing is written beside the program, and no permission to defer anything follows.
+Owns the command line and its bounds: time, memory, and what becomes of an exception. Runnable as a module too: the launcher and the
+host run it in a process of its own, because they import nothing of the analyzer, and because what it reads is not theirs.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import resource
+import stat
 import sys
+import traceback
 from pathlib import Path
 
 from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.loader import elf
 from farlane.analyzer.loops import analysis
+from farlane.analyzer.loops.model import ProgramReport
+from farlane.analyzer.manifest import embed, files, writer
+from farlane.analyzer.manifest.build import build
 from farlane.analyzer.report import export, table
+
+FAILED, OUT_OF_TIME, OUR_FAULT = 1, 3, 70  # exit statuses
+_CACHE = "\0"  # --manifest without a name
+_CPU_GRACE = 5  # seconds of processor time beyond --seconds, before the kernel ends the process
+
+
+class OutOfTime(AnalysisError):
+    """The time was used up before all functions were analyzed."""
 
 
 class AnalyzeCommand:
-    """Analyzes one executable and prints the report."""
+    """Analyzes one executable and prints the report, or writes the manifest."""
 
-    help = "find the loops with CUDA calls in an executable, their classes and trip counts"
+    help = "find the loops with CUDA calls in an executable, and write the manifest that the shim reads"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("program", type=Path, help="an x86-64 executable or shared object")
+        parser.add_argument("program", type=Path, nargs="?", help="an x86-64 executable or shared object")
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="print JSON")
         form.add_argument("--dot", action="store_true", help="print a graph for Graphviz")
+        form.add_argument(
+            "--manifest", nargs="?", const=_CACHE, metavar="OUT", help="write the manifest to OUT, or to the cache"
+        )
+        form.add_argument(
+            "--embed", type=Path, metavar="OUT", help="write a copy of the program with the manifest in it"
+        )
         parser.add_argument(
             "--seconds",
             type=float,
             default=analysis.SECONDS,
             metavar="N",
-            help="give up further functions after this time",
+            help="give up further functions after this time; a manifest is not written then",
         )
+        parser.add_argument("--memory", type=int, metavar="MiB", help="use no more memory than this")
 
     def run(self, arguments: argparse.Namespace) -> int:
+        if arguments.program is None and arguments.manifest not in (None, _CACHE):
+            arguments.program, arguments.manifest = Path(arguments.manifest), _CACHE
+        if arguments.program is None:
+            print("farlane: no program given: farlane analyze [options] ./program", file=sys.stderr)
+            return 2
+        if arguments.memory is not None:
+            _limit(arguments.memory << 20, arguments.seconds)
         try:
-            report = analysis.analyze(arguments.program, arguments.seconds)
+            self._run(arguments)
+        except OutOfTime as error:
+            print(f"farlane: {error}", file=sys.stderr)
+            return OUT_OF_TIME
         except AnalysisError as error:
             print(f"farlane: {error}", file=sys.stderr)
-            return 1
-        if arguments.json:
+            return FAILED
+        except (MemoryError, RecursionError) as error:
+            print(f"farlane: {arguments.program}: too large to analyze ({type(error).__name__})", file=sys.stderr)
+            return FAILED
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            traceback.print_exc()
+            print(f"farlane: {arguments.program}: the analyzer failed: {error!r}", file=sys.stderr)
+            return OUR_FAULT
+        return 0
+
+    def _run(self, arguments: argparse.Namespace) -> None:
+        program: Path = arguments.program
+        report = analysis.analyze(program, arguments.seconds)
+        if arguments.manifest is not None:
+            content = _manifest(program, report, arguments.seconds)
+            wanted = arguments.manifest
+            identity = report.identity.partition("-")[2] or report.identity
+            path = files.cache_folder() / f"{identity}.manifest" if wanted == _CACHE else Path(wanted)
+            files.write(path, content)
+            if wanted == _CACHE:
+                print(path)
+        elif arguments.embed is not None:
+            if arguments.embed.exists() and os.path.samefile(arguments.embed, program):
+                raise AnalysisError(f"{arguments.embed} is the program itself: give another name for the copy")
+            content = _manifest(program, report, arguments.seconds)
+            try:
+                copy = embed.embed(program.read_bytes(), content)
+                mode = stat.S_IMODE(program.stat().st_mode)
+            except OSError as error:
+                raise AnalysisError(f"{program}: {error.strerror}") from error
+            except AnalysisError as error:
+                raise AnalysisError(f"{program}: {error}") from error
+            files.write(arguments.embed, copy, mode)
+        elif arguments.json:
             sys.stdout.write(export.to_json(report))
         elif arguments.dot:
             sys.stdout.write(export.to_dot(report))
         else:
             print("\n".join(table.lines(report)))
-        return 0
+
+
+def _manifest(program: Path, report: ProgramReport, seconds: float) -> bytes:
+    # What one machine has time for and another has not must not show in the bytes.
+    if report.seconds > seconds:
+        raise OutOfTime(f"{program}: not analyzed within {seconds:g} s")
+    image = elf.load(program)
+    if image.identity != report.identity:
+        raise AnalysisError(f"{program} changed while it was analyzed")
+    return writer.write(build(image, report))
+
+
+def _limit(memory: int, seconds: float) -> None:
+    """Bounds this process, for good."""
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    cpu = int(seconds) + _CPU_GRACE
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 command = AnalyzeCommand()
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="farlane analyze", description=command.help)
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

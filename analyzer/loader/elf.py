@@ -22,6 +22,7 @@ from farlane.analyzer.loader.image import Function, Image, Segment
 MAXIMUM_BYTES = 1 << 30
 MAXIMUM_SECTIONS = 4096
 MAXIMUM_SYMBOLS = 4_000_000
+BUILD_ID_LIMIT = 32
 
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXECINSTR = 1, 2, 4
 _GLOB_DAT, _JUMP_SLOT, _RELATIVE, _ABSOLUTE = 6, 7, 8, 1
@@ -206,13 +207,14 @@ def _functions(
 
 
 def _identity(sections: list[Any], segments: tuple[Segment, ...]) -> str:
+    """As protos/manifest.md has it: the build-id, else a hash of code, constants and exception tables."""
     for section in sections:
         if isinstance(section, NoteSection) and section.name == ".note.gnu.build-id":
             for note in section.iter_notes():
-                if note["n_type"] == "NT_GNU_BUILD_ID":
+                if note["n_type"] == "NT_GNU_BUILD_ID" and 2 <= len(note["n_desc"]) <= 2 * BUILD_ID_LIMIT:
                     return str(note["n_desc"])
     digest = hashlib.sha256()
-    for segment in segments:
-        if not segment.writable:
-            digest.update(segment.name.encode() + b"\0" + len(segment.data).to_bytes(8, "little") + segment.data)
+    for name in (".text", ".rodata", ".eh_frame"):
+        segment = _named(segments, name)
+        digest.update(segment.data if segment is not None else b"")
     return f"sha256-{digest.hexdigest()}"
