@@ -120,7 +120,7 @@ class Host:
         _check(greeting)
         name = self._reserve()
         try:
-            session = self._open_session(name)
+            session = self._open_session(name, tape_version)
         except BaseException:
             self._forget(name)
             raise
@@ -167,7 +167,7 @@ class Host:
         with self._lock:
             self._open.pop(name, None)
 
-    def _open_session(self, name: str) -> Session:
+    def _open_session(self, name: str, tape_version: int) -> Session:
         try:
             context = self.device.open_context(self.quota)
         except CudaError as error:
@@ -178,7 +178,7 @@ class Host:
             log.exception("the device failed to open a context")
             raise Refused(Reason.DEVICE, f"the device {self.description.backend!r} failed: {error!r}") from error
         try:
-            return Session(name, Resources(context, SessionImages(self.images)))
+            return Session(name, Resources(context, SessionImages(self.images)), tape_version)
         except Exception as error:
             context.close()
             log.exception("a session could not be made")

@@ -4,12 +4,14 @@ Owns the walk over the records of a message, the results they yield, and the boo
 own the meaning of any operation (handlers/) nor who sent the bytes (session.py, server/).
 
 Bulk data is never copied here: writes see the message's own bytes, reads pass the device's pieces on. The walk has one short cut:
-a LAUNCH whose fixed part has been seen before goes straight to the device (handlers/launch.py says why).
+a LAUNCH whose fixed part has been seen before goes straight to the device (handlers/launch.py says why). A REPEAT is walked as the
+records that it stands for, iteration by iteration, unless the device can repeat its body by itself (repeating.py).
 
 Errors, as tape.md has them:
 - a deferred operation's error is kept until it is reported: by the next STATUS or DATA result, else with the group;
 - an operation that yields a result reports its own error there; that error is not reported again;
-- a sticky error fails every later operation until DEVICE_RESET. Uploads of images go on: they are the host's, not the context's.
+- a sticky error fails every later operation until DEVICE_RESET. Uploads of images, templates and payloads go on: they are the host's,
+  not the context's.
 
 Source: protos/tape.md; mission.md S1 point 8.
 """
@@ -22,9 +24,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from farlane.backend.device.base import CudaError
-from farlane.backend.errors import NOT_READY, ProtocolError, name_of, to_cuda
+from farlane.backend.errors import NOT_READY, DeadTransport, ProtocolError, name_of, to_cuda
 from farlane.backend.handlers.binding import TABLE, Bound
 from farlane.backend.handlers.memory import Reading
+from farlane.backend.loops.store import Repetition
+from farlane.backend.loops.template import rows_of
 from farlane.backend.resources import Resources
 
 log = logging.getLogger("farlane.replay")
@@ -43,19 +47,28 @@ _VALUE_RECORD = struct.Struct("<IHHIiQ")
 _DATA_RECORD = struct.Struct("<IHHIiQII")
 _PADDING = bytes(8)
 
-_LAUNCH = next(operation for operation in TABLE.values() if operation.name == "LAUNCH")
+_NAMED = {operation.name: operation for operation in TABLE.values()}
+_LAUNCH, _REPEAT, _WRITE = _NAMED["LAUNCH"], _NAMED["REPEAT"], _NAMED["WRITE"]
 _LAUNCH_BYTES = _LAUNCH.fixed
-_RESET = next(operation.code for operation in TABLE.values() if operation.name == "DEVICE_RESET")
+_RESET = _NAMED["DEVICE_RESET"].code
 _HOST_ONLY = frozenset(
-    operation.code for operation in TABLE.values() if operation.name in ("MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END")
+    _NAMED[name].code
+    for name in ("MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END", "TEMPLATE", "PAYLOAD_KEEP", "PAYLOAD_DROP")
 )
+_VERSION_2 = frozenset(
+    _NAMED[name].code for name in ("TEMPLATE", "REPEAT", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT")
+)
+_BLOCK = 256  # iterations whose values are at hand at once ...
+_BLOCK_VALUES = 1 << 16  # ... and values, at most
 
 
 class Replay:
     """The replay of one session. One thread at a time."""
 
-    def __init__(self, name: str, resources: Resources) -> None:
+    def __init__(self, name: str, resources: Resources, tape_version: int) -> None:
         self.name = name
+        self.tape_version = tape_version
+        self.interrupted = False  # set by any thread: the guest is gone
         self.resources = resources
         self.sticky: CudaError | None = None
         self._deferred: CudaError | None = None  # the first error that nobody was told yet
@@ -73,8 +86,13 @@ class Replay:
 
         Raises:
             ProtocolError: a record breaks a rule of tape.md; everything before it has been replayed.
+            DeadTransport: the replay was interrupted inside a loop.
         """
         self._finish_read()
+        return self._walk(buffer, start, end, False)
+
+    def _walk(self, buffer: bytes, start: int, end: int, inside: bool) -> Iterator[list[Piece]]:
+        """Replays records: a message's, or (inside) those of an iteration of a loop."""
         view = memoryview(buffer)
         at = start
         launches = self.resources.launches
@@ -91,11 +109,15 @@ class Replay:
                         launch(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
                     else:
                         length, operation, flags = self._header(buffer, at, end)
-                        reading = self._one(operation, buffer, view, at, length, flags)
-                        if reading is not None:
-                            yield from self._data(operation.slot(buffer, at), reading, at + length == end)
+                        if operation is _REPEAT:
+                            yield from self._repeat(self._repetition(buffer, view, at, length, flags, inside))
+                        else:
+                            reading = self._one(operation, buffer, view, at, length, flags)
+                            if reading is not None:
+                                at_end = at + length == end and not inside
+                                yield from self._data(operation.slot(buffer, at), reading, at_end)
                     at += length
-            except ProtocolError:
+            except (ProtocolError, DeadTransport):
                 raise
             except Exception as error:
                 length, operation, _ = self._header(buffer, at, end)
@@ -145,6 +167,8 @@ class Replay:
         operation = TABLE.get(code)
         if operation is None:
             raise ProtocolError(f"unknown operation {code:#06x}")
+        if self.tape_version < 2 and (code in _VERSION_2 or (operation is _WRITE and flags)):
+            raise ProtocolError(f"{operation.name} (flags {flags:#x}) in a session of tape version {self.tape_version}")
         return length, operation, flags
 
     def _one(
@@ -157,6 +181,8 @@ class Replay:
         if operation is _LAUNCH:
             self._launch(buffer, view, at, length, flags, arguments)
             return None
+        if operation.flagged:
+            arguments = (flags, *arguments)
         if operation.result == "data":
             if self._deferred is not None:
                 raise self._take_deferred()
@@ -186,6 +212,36 @@ class Replay:
         parameters_end = _LAUNCH_BYTES + len(parameters)
         launches[buffer[at : at + _LAUNCH_BYTES]] = (length, parameters_end, function, shape, stream)
         self.resources.context.launch_from(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
+
+    # Loops ------------------------------------------------------------------------------------------------------
+
+    def _repetition(
+        self, buffer: bytes, view: memoryview, at: int, length: int, flags: int, inside: bool
+    ) -> Repetition:
+        arguments = _REPEAT.decode(buffer, view, at, length, flags)
+        repetition: Repetition = (
+            self.resources.templates.inner(*arguments) if inside else _REPEAT.handler(self.resources, flags, *arguments)
+        )
+        return repetition
+
+    def _repeat(self, repetition: Repetition) -> Iterator[list[Piece]]:
+        """Replays the records that a REPEAT stands for."""
+        template, columns, at, count = repetition
+        end = at + count
+        block = max(1, min(_BLOCK, _BLOCK_VALUES // max(1, len(template.holes))))
+        while at < end:
+            size = min(block, end - at)
+            rows = rows_of(columns, at, size)
+            for index in range(size):
+                if self.interrupted:
+                    raise DeadTransport("the guest is gone")
+                if self.sticky is not None and not template.answers:
+                    return  # each record would fail with the same error, and nobody would be told
+                body = template.fill(rows, index)
+                yield from self._walk(body, 0, len(body), True)
+                if self._out_bytes >= CHUNK_BYTES:
+                    yield self.take_results()
+            at += size
 
     # Errors -----------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,8 @@ from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, Contex
 from farlane.backend.errors import INVALID_VALUE, ProtocolError
 from farlane.backend.handles import LIVE_LIMIT, HandleTable, Poison
 from farlane.backend.images import SessionImages
+from farlane.backend.loops.store import TemplateStore
+from farlane.backend.payloads import PayloadStore
 
 log = logging.getLogger("farlane.session")
 
@@ -90,6 +92,8 @@ class Resources:
         self.functions: HandleTable[Any] = HandleTable("function")
         self.variables: HandleTable[Variable] = HandleTable("variable")
         self.poisoned = PoisonedRanges()
+        self.templates = TemplateStore()
+        self.payloads = PayloadStore()
         # Prepared launches by the fixed bytes of their record: its length, where its parameters end, function, shape, stream.
         # Emptied whenever something that an entry holds may have ended.
         self.launches: dict[bytes, tuple[int, int, Any, LaunchShape, Any]] = {}
@@ -117,7 +121,7 @@ class Resources:
         return operand
 
     def reset(self) -> None:
-        """cudaDeviceReset: as after opening, the images excepted."""
+        """cudaDeviceReset: as after opening, the images, templates and payloads excepted."""
         self.context.reset()
         self.streams.clear(self._default_streams())
         for table in (self.events, self.modules, self.functions, self.variables):
@@ -131,6 +135,8 @@ class Resources:
             table.clear({})
         self.poisoned.clear()
         self.launches.clear()
+        self.templates.clear()
+        self.payloads.clear()
         try:
             self.context.close()
         except Exception:

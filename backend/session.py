@@ -42,10 +42,10 @@ class Reply(NamedTuple):
 class Session:
     """What a transport talks to."""
 
-    def __init__(self, name: str, resources: Resources) -> None:
+    def __init__(self, name: str, resources: Resources, tape_version: int) -> None:
         self.name = name
         self.resources = resources
-        self._replay = Replay(name, resources)
+        self._replay = Replay(name, resources, tape_version)
         self._group = 1
         self._group_bytes = 0
         self._closed = False
@@ -62,6 +62,7 @@ class Session:
 
         Raises:
             ProtocolError: the guest broke a rule; the session is to be closed.
+            DeadTransport: the session was interrupted in the middle of a loop.
         """
         if self._closed:
             raise ProtocolError("the session has ended")
@@ -99,6 +100,7 @@ class Session:
     def interrupt(self) -> None:
         """The guest is gone: what runs for it may stop at once. From any thread, before or after `close`."""
         if not self._closed:
+            self._replay.interrupted = True
             self.resources.context.interrupt()
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
 """Binds the tape's operations to their handlers.
 
 A handler is the function named as the operation, in the file of the operation's family. It gets the session's resources and what the
-generated decoder returns: the fields in the table's order, without slots, lengths and reserved fields, the tail last. Every
-row has a handler and every handler a row, or importing this module fails.
+generated decoder returns: the fields in the table's order, without slots, lengths and reserved fields, the tail last. The record's flags
+stand in front of them where the row defines any. Every row has a handler and every handler a row, or importing this module fails.
 
 What a handler returns follows from the row's result: nothing for "none", a cudaError_t for "status", an integer for "value", a
-`memory.Reading` for "data".
+`memory.Reading` for "data". LAUNCH and REPEAT alone give the replay something to do: a prepared launch, a repetition.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ _U32 = struct.Struct("<I")
 class Bound:
     """One operation, ready to decode and to call."""
 
-    __slots__ = ("code", "decode", "fixed", "handler", "name", "result", "slot_at")
+    __slots__ = ("code", "decode", "fixed", "flagged", "handler", "name", "result", "slot_at")
 
     def __init__(self, row: Operation, handler: Handler) -> None:
         self.name = row.name
         self.code = row.code
         self.fixed = row.fixed
         self.result = row.result
+        self.flagged = bool(row.flags)
         self.slot_at = row.slot_at
         self.decode: Decoder = row.decode
         self.handler = handler

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.errors import INVALID_PITCH_VALUE, ProtocolError
+from farlane.backend.payloads import expand
 from farlane.backend.resources import Resources
 
 
@@ -54,10 +55,9 @@ def memset(
 
 
 def write(
-    resources: Resources, address: int, pitch: int, width: int, height: int, stream: int, data: memoryview
+    resources: Resources, flags: int, address: int, pitch: int, width: int, height: int, stream: int, data: memoryview
 ) -> None:
-    if width * height != len(data):
-        raise ProtocolError(f"WRITE of {height} rows of {width} bytes carries {len(data)}")
+    data = expand(data, flags, width * height)
     stream_object = resources.streams.get(stream)
     rows = _rows(resources, address, pitch, width, height)
     if data:

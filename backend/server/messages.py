@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from farlane.backend.device.base import Description
 from farlane.backend.host import Admission, Greeting, Refused, version
+from farlane.backend.payloads import CACHE_BYTES, CODECS
 from farlane.backend.replay import Piece
 from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES, Reply
 from farlane.v1 import session_pb2 as pb
@@ -165,6 +166,8 @@ def write_welcome(admission: Admission) -> bytes:
             message_bytes=MESSAGE_BYTES,
             devices=describe([admission.device]),
             known_modules=admission.known_modules,
+            payload_cache_bytes=CACHE_BYTES if admission.tape_version >= 2 else 0,
+            codecs=CODECS if admission.tape_version >= 2 else (),
         )
     ).SerializeToString()
 

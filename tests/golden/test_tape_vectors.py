@@ -42,7 +42,7 @@ RESULT_VECTORS = load("results.json", "records")
 @pytest.fixture
 def session() -> Iterator[Session]:
     host = Host(NullDevice())
-    session = host.admit(Greeting(1, 1)).session
+    session = host.admit(Greeting(1, 2)).session
     yield session
     session.close()
     host.close()

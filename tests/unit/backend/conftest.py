@@ -124,7 +124,7 @@ def host() -> Iterator[Host]:
 
 @pytest.fixture
 def new_guest(host: Host) -> Callable[[], Guest]:
-    return lambda: Guest(host.admit(Greeting(1, 1, program="test")))
+    return lambda: Guest(host.admit(Greeting(1, 2, program="test")))
 
 
 @pytest.fixture

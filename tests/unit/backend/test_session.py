@@ -143,11 +143,11 @@ class TestAdmission:
 
     def test_welcome(self, host: Host) -> None:
         admission = host.admit(Greeting(1, 7))
-        assert admission.tape_version == 1
+        assert admission.tape_version == 2
         assert admission.quota == host.description.total_memory
         assert admission.window.size >= admission.quota
 
-    @pytest.mark.parametrize(("low", "high", "older"), [(2, 9, "host")])
+    @pytest.mark.parametrize(("low", "high", "older"), [(3, 9, "host")])
     def test_no_common_version(self, host: Host, low: int, high: int, older: str) -> None:
         refused = self.refused(host, Greeting(low, high, client_version="9.9"))
         assert refused.reason is Reason.VERSION

@@ -9,7 +9,7 @@ fn load(name: &str, list: &str) -> Vec<Value> {
     let path = format!("{}/../../../../protos/golden/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let mut document: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(document["tape_version"], tape::VERSION, "{path}");
+    assert_eq!(document["tape_version"], o::VERSION, "{path}");
     let Value::Array(entries) = document[list].take() else { panic!("{path}: no {list}") };
     assert!(!entries.is_empty());
     entries
@@ -69,6 +69,11 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Whether the vector sets a record flag.
+fn flag(vector: &Value, name: &str) -> bool {
+    vector["flags"][name].as_bool().expect("flag")
+}
+
 /// Writes the vector's operation.
 #[allow(clippy::too_many_lines)] // one line for each operation
 fn encode(w: &mut Writer, operation: &str, vector: &Value) {
@@ -83,7 +88,8 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
         }
         "WRITE" => {
             let rows = (f.u64("address"), f.u64("pitch"), f.u64("width"), f.u64("height"));
-            o::write(w, rows.0, rows.1, rows.2, rows.3, f.u32("stream"), false, false, &f.bytes("data"));
+            let (lz4, zstd) = (flag(vector, "lz4"), flag(vector, "zstd"));
+            o::write(w, rows.0, rows.1, rows.2, rows.3, f.u32("stream"), lz4, zstd, &f.bytes("data"));
         }
         "READ" => {
             let rows = (f.u64("address"), f.u64("pitch"), f.u64("width"), f.u64("height"));
@@ -119,9 +125,23 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
         "VARIABLE_ADDRESS" => o::variable_address(w, f.u32("variable"), f.u32("slot")),
         "LAUNCH" => {
             let shape = (f.u32s("grid"), f.u32s("block"), f.u32("shared_bytes"));
-            let cooperative = vector["flags"]["cooperative"].as_bool().expect("flag");
+            let cooperative = flag(vector, "cooperative");
             let (function, stream, parameters) = (f.u32("function"), f.u32("stream"), f.bytes("parameters"));
             o::launch(w, function, stream, shape.0, shape.1, shape.2, cooperative, &parameters);
+        }
+        "TEMPLATE" => o::template(w, f.u32("template"), f.u32("holes"), &f.bytes("content")),
+        "REPEAT" => {
+            let continued = flag(vector, "continued");
+            o::repeat(w, f.u32("template"), f.u64("count"), continued, &f.bytes("columns"));
+        }
+        "PAYLOAD_KEEP" => {
+            let (lz4, zstd) = (flag(vector, "lz4"), flag(vector, "zstd"));
+            o::payload_keep(w, f.u32("payload"), f.u32("raw_bytes"), lz4, zstd, &f.bytes("data"));
+        }
+        "PAYLOAD_DROP" => o::payload_drop(w, f.u32("payload")),
+        "WRITE_KEPT" => {
+            let rows = (f.u64("address"), f.u64("pitch"), f.u64("width"), f.u64("height"));
+            o::write_kept(w, rows.0, rows.1, rows.2, rows.3, f.u32("stream"), f.u32("payload"));
         }
         unknown => panic!("no encoder for {unknown}: add it here"),
     }
