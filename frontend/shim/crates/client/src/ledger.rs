@@ -24,6 +24,8 @@ struct State {
     in_flight: VecDeque<Sent>,
     in_flight_bytes: u64,
     awaited: VecDeque<Awaited>,
+    /// Where the last result was awaited: the next one is nearby.
+    cursor: usize,
     /// The last error a result of the group that is being answered has delivered.
     delivered: i32,
     /// The first error of a result that nobody waits for.
@@ -43,17 +45,34 @@ pub(crate) struct Awaited {
     pub(crate) waiter: Arc<Waiter>,
     /// A thread waits for it and takes its error.
     watched: bool,
+    /// The group of its first record, and that of its last.
+    first_group: u64,
     group: u64,
+    /// It is several results.
+    run: Option<Run>,
+}
+
+/// The rest of a run of results whose slots and destinations are evenly spaced.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run {
+    pub(crate) left: u64,
+    pub(crate) slot_step: u32,
+    pub(crate) step: isize,
 }
 
 impl Awaited {
     pub(crate) fn new(slot: u32, waiter: Arc<Waiter>) -> Self {
-        Self { slot, waiter, watched: true, group: 0 }
+        Self { slot, waiter, watched: true, first_group: 0, group: 0, run: None }
     }
 
     /// A result that is to be filled, but that no thread waits for.
     pub(crate) fn unwatched(slot: u32, waiter: Arc<Waiter>) -> Self {
         Self { watched: false, ..Self::new(slot, waiter) }
+    }
+
+    /// As `unwatched`, for a run of results of which this is the first.
+    pub(crate) fn run(slot: u32, waiter: Arc<Waiter>, run: Run) -> Self {
+        Self { run: Some(run), ..Self::unwatched(slot, waiter) }
     }
 }
 
@@ -102,6 +121,18 @@ impl From<ResultError> for Violation {
     }
 }
 
+impl State {
+    /// The index of what a result is awaited by. Results come in the order of their operations, nearly that of the entries.
+    fn find(&self, group: u64, slot: u32) -> Option<usize> {
+        let wanted = |index: &usize| {
+            let awaited = &self.awaited[*index];
+            awaited.slot == slot && awaited.first_group <= group
+        };
+        let cursor = self.cursor.min(self.awaited.len());
+        (cursor..self.awaited.len()).find(wanted).or_else(|| (0..cursor).find(wanted))
+    }
+}
+
 impl Ledger {
     pub(crate) fn new(credit_bytes: u64) -> Self {
         Self { credit_bytes, state: Mutex::default(), changed: Condvar::new() }
@@ -133,9 +164,17 @@ impl Ledger {
         state.in_flight.push_back(Sent { group, bytes });
         state.in_flight_bytes += bytes;
         if let Some(awaited) = awaited {
-            state.awaited.push_back(Awaited { group, ..awaited });
+            state.awaited.push_back(Awaited { first_group: group, group, ..awaited });
         }
         Entry::Entered { waited }
+    }
+
+    /// Enters what nobody waits for, before the groups that it comes from are entered.
+    pub(crate) fn expect(&self, first_group: u64, group: u64, reads: impl Iterator<Item = Awaited>) {
+        let mut state = self.state.lock();
+        if !state.closed {
+            state.awaited.extend(reads.map(|read| Awaited { first_group, group, ..read }));
+        }
     }
 
     /// Groups and bytes sent and not acknowledged.
@@ -154,20 +193,27 @@ impl Ledger {
         for record in Results::new(results) {
             let record = record?;
             let slot = record.slot();
-            let waiter = {
+            let (waiter, index, run) = {
                 let mut state = self.state.lock();
-                let mut of_group = state.awaited.iter().take_while(|awaited| awaited.group <= group);
-                let awaited = of_group.find(|awaited| awaited.slot == slot).ok_or(Violation::Slot(slot))?;
-                let (waiter, watched) = (awaited.waiter.clone(), awaited.watched);
+                let index = state.find(group, slot).ok_or(Violation::Slot(slot))?;
+                state.cursor = index;
+                let Awaited { waiter, watched, run, .. } = &state.awaited[index];
+                let (waiter, watched, run) = (waiter.clone(), *watched, *run);
                 if record.error() != 0 {
                     state.delivered = record.error();
                     if !watched && state.unwatched == 0 {
                         state.unwatched = record.error();
                     }
                 }
-                waiter
+                (waiter, index, run)
             };
             waiter.fill(&record).map_err(|unexpected| Violation::Result(slot, unexpected.0))?;
+            if let Some(run) = run.filter(|run| run.left > 0 && waiter.advance(run.step)) {
+                // Nobody but this thread takes anything out: the index is still its.
+                let awaited = &mut self.state.lock().awaited[index];
+                awaited.slot = awaited.slot.wrapping_add(run.slot_step);
+                awaited.run = Some(Run { left: run.left - 1, ..run });
+            }
         }
         Ok(())
     }
@@ -194,6 +240,7 @@ impl Ledger {
         }
         state.in_flight.pop_front();
         state.delivered = 0;
+        state.cursor = 0;
         let mut complete = Vec::new();
         while state.awaited.front().is_some_and(|awaited| awaited.group <= group) {
             complete.extend(state.awaited.pop_front());

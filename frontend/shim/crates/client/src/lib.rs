@@ -17,6 +17,7 @@ pub mod generated_farlane_v1;
 mod ledger;
 pub mod log;
 mod outbox;
+mod reads;
 pub mod report;
 mod session;
 mod shared;

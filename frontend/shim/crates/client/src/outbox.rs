@@ -8,6 +8,7 @@ use crate::age::AgeTimer;
 use crate::counters::Counters;
 use crate::generated_farlane_v1::{guest_message::Kind, Goodbye, GuestMessage, Tape};
 use crate::ledger::{Awaited, Entry, Ledger, Patience};
+use crate::reads::Reads;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use prost::Message;
@@ -36,6 +37,8 @@ pub(crate) struct Outbox {
     limits: Limits,
     next_group: u64,
     last_slot: u32,
+    /// Reads on the tape that nobody waits for.
+    pub(crate) reads: Reads,
     /// The group for whose first record the age timer runs.
     timer: Option<u64>,
     sender: Option<UnboundedSender<GuestMessage>>,
@@ -68,6 +71,7 @@ impl Outbox {
             limits,
             next_group: 1,
             last_slot: 0,
+            reads: Reads::default(),
             timer: None,
             sender: Some(sender),
         }
@@ -80,7 +84,7 @@ impl Outbox {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.writer.len() >= self.limits.group_bytes
+        self.writer.len() >= self.limits.group_bytes || self.reads.is_full()
     }
 
     /// After an append to a tape that was empty: the tape has begun to age.
@@ -136,6 +140,10 @@ impl Outbox {
         };
         let mut rest = self.spares.clone().lend(self.writer.replace(self.spares.take()));
         let largest_group = usize::try_from(ledger.credit_bytes()).unwrap_or(usize::MAX);
+        if !self.reads.is_empty() {
+            let last = self.next_group + groups(&rest, largest_group).saturating_sub(1);
+            ledger.expect(self.next_group, last, self.reads.take());
+        }
         while !rest.is_empty() {
             let mut records = rest.split_to(whole_records(&rest, largest_group));
             let group = self.next_group;
@@ -162,6 +170,20 @@ impl Outbox {
             post(&sender, Kind::Goodbye(Goodbye {}), counters);
         }
     }
+}
+
+/// How many groups records make.
+fn groups(mut records: &[u8], largest: usize) -> u64 {
+    let mut count = 0;
+    while !records.is_empty() {
+        let length = whole_records(records, largest);
+        if length == 0 {
+            break;
+        }
+        records = &records[length..];
+        count += 1;
+    }
+    count
 }
 
 /// Hands a message to the background thread. When that is gone, the ledger is closed and tells everybody.

@@ -174,6 +174,27 @@ impl Session {
         self.shared.post(write, |slot| Awaited::unwatched(slot, Arc::new(waiter)))
     }
 
+    /// As `read_deferred`, but sends nothing: for many reads that arrive together. `from` names where in the program the read comes
+    /// from; reads from one place into evenly spaced destinations cost no memory each.
+    ///
+    /// # Safety
+    /// As for `read_deferred`.
+    ///
+    /// # Errors
+    /// As for `read_deferred`.
+    pub unsafe fn record_read(
+        &self,
+        destination: Destination,
+        from: usize,
+        write: impl FnOnce(&mut Writer, u32),
+    ) -> Result<(), Failure> {
+        if self.mode == Mode::None {
+            // SAFETY: the caller promises more.
+            return unsafe { self.read(destination, write) };
+        }
+        self.shared.record_read(destination, from, write).unwrap_or(Err(UNUSABLE_DESTINATION))
+    }
+
     /// Sends what is recorded, without waiting for an answer (but perhaps for credit).
     pub fn flush(&self) {
         // A dead connection is told by the calls that need it.

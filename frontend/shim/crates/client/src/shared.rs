@@ -8,7 +8,7 @@ use crate::age::AgeTimer;
 use crate::counters::Counters;
 use crate::ledger::{Awaited, Ledger, Patience};
 use crate::outbox::{Outbox, Sent};
-use crate::waiter::{Answer, Waiter};
+use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, Failure};
 use parking_lot::{Mutex, MutexGuard};
 use std::os::fd::{AsRawFd, RawFd};
@@ -140,6 +140,32 @@ impl Shared {
             self.send(&mut outbox, None)?;
         }
         Ok(())
+    }
+
+    /// Appends records, of which the last reads into the destination; nothing is sent unless the tape is full. `None`: no memory is
+    /// of that shape.
+    pub(crate) fn record_read(
+        &self,
+        destination: Destination,
+        from: usize,
+        write: impl FnOnce(&mut Writer, u32),
+    ) -> Option<Result<(), Failure>> {
+        let waiter = Waiter::for_rows(destination)?;
+        let record = || {
+            let mut outbox = self.lock_running()?;
+            let slot = outbox.mint_slot();
+            let mark = outbox.writer.len();
+            append(&mut outbox, &self.timer, |writer| write(writer, slot))?;
+            if outbox.writer.len() == mark {
+                return Err(UNKNOWN); // nothing was asked
+            }
+            outbox.reads.add(slot, destination, waiter, from);
+            if outbox.is_full() {
+                self.send(&mut outbox, None)?;
+            }
+            Ok(())
+        };
+        Some(record())
     }
 
     pub(crate) fn flush(&self) -> Result<(), Failure> {

@@ -90,6 +90,17 @@ impl Waiter {
         Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
+    /// Background thread: the result is there; the next one of a run goes `step` bytes further on. False: it is not.
+    pub(crate) fn advance(&self, step: isize) -> bool {
+        let mut state = self.state.lock();
+        let State { target, outcome, .. } = &mut *state;
+        let (Some(_), Target::Rows { destination, total, received }) = (*outcome, target) else { return false };
+        destination.ptr = destination.ptr.wrapping_offset(step);
+        *received = 0;
+        *outcome = (*total == 0).then_some(Answer { error: 0, value: 0 });
+        true
+    }
+
     /// Background thread: one result record for this slot.
     pub(crate) fn fill(&self, record: &ResultRecord<'_>) -> Result<(), Unexpected> {
         let mut state = self.state.lock();

@@ -7,6 +7,7 @@ mod fake_host;
 mod flow;
 mod hostile;
 mod opening;
+mod recorded_reads;
 mod round_trips;
 
 use crate::{Config, HelloInfo, Mode, Session};

@@ -1,0 +1,63 @@
+//! Reads that are recorded and arrive together, many of them in one group.
+
+use super::fake_host::{pattern, Behaviour, FakeHost};
+use super::open;
+use crate::{Destination, Mode, Session};
+use std::collections::HashMap;
+use tape::operations::{self, code};
+
+const WIDTH: usize = 24;
+
+fn record(session: &Session, memory: &mut [u8], from: usize) {
+    let width = memory.len();
+    let destination = Destination { ptr: memory.as_mut_ptr(), pitch: width, width, height: 1 };
+    let width = width as u64;
+    // SAFETY: the tests keep the memory, and synchronize before they look at it.
+    unsafe { session.record_read(destination, from, |w, slot| operations::read(w, 0x1000, width, width, 1, 1, slot)) }
+        .expect("recorded");
+}
+
+fn holds_pattern(memory: &[u8]) -> bool {
+    (0..).zip(memory).all(|(offset, byte)| *byte == pattern(offset))
+}
+
+#[test]
+fn evenly_spaced_reads_from_two_places_arrive_with_one_round_trip() {
+    let host = FakeHost::start_unix(Behaviour::default());
+    let session = open(&host, Mode::Loops);
+    let (mut up, mut down) = (vec![0xee_u8; 500 * WIDTH], vec![0xee_u8; 500 * WIDTH]);
+    for index in 0..500 {
+        record(&session, &mut up[index * WIDTH..][..WIDTH], 1);
+        record(&session, &mut down[(499 - index) * WIDTH..][..WIDTH], 2);
+    }
+    assert_eq!(session.counters().round_trips.get(), 1, "the handshake");
+    assert_eq!(session.request(operations::device_synchronize).map(|a| a.error), Ok(0));
+    assert_eq!(session.counters().round_trips.get(), 2);
+    assert!(up.chunks(WIDTH).chain(down.chunks(WIDTH)).all(holds_pattern));
+}
+
+#[test]
+fn uneven_reads_arrive_as_well_and_are_sent_when_there_are_many() {
+    let host = FakeHost::start_unix(Behaviour::default());
+    let session = open(&host, Mode::Loops);
+    let mut memory: Vec<Vec<u8>> = (0..5000).map(|index| vec![0xee_u8; 1 + index * 7 % 61]).collect();
+    for (index, part) in memory.iter_mut().enumerate() {
+        record(&session, part, index % 3);
+    }
+    assert!(session.counters().groups.get() >= 4, "sent on the way");
+    assert_eq!(session.request(operations::device_synchronize).map(|a| a.error), Ok(0));
+    assert!(memory.iter().all(|part| holds_pattern(part)));
+}
+
+#[test]
+fn a_read_that_fails_is_the_error_of_a_deferred_call_and_the_others_go_on() {
+    let host = FakeHost::start(Behaviour { errors: HashMap::from([(code::READ, 17)]), ..Behaviour::default() });
+    let session = open(&host, Mode::Loops);
+    let mut memory = [0xee_u8; 64];
+    for part in memory.chunks_mut(16) {
+        record(&session, part, 1);
+    }
+    assert_eq!(session.request(operations::device_synchronize).map(|a| a.error), Ok(0));
+    assert_eq!((session.take_deferred_error(), session.take_deferred_error()), (Some(17), None));
+    assert_eq!(memory, [0xee; 64]);
+}
