@@ -20,7 +20,7 @@ from farlane.analyzer.loops import analysis
 from farlane.analyzer.loops.model import ProgramReport
 from farlane.analyzer.manifest import embed, files, writer
 from farlane.analyzer.manifest.build import build
-from farlane.analyzer.report import export, table
+from farlane.analyzer.report import export, html, table
 
 FAILED, OUT_OF_TIME, OUR_FAULT = 1, 3, 70  # exit statuses
 _CACHE = "\0"  # --manifest without a name
@@ -41,6 +41,9 @@ class AnalyzeCommand:
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="print JSON")
         form.add_argument("--dot", action="store_true", help="print a graph for Graphviz")
+        form.add_argument(
+            "--html", type=Path, metavar="OUT", help="write a page with the graphs, loops, and calls to OUT"
+        )
         form.add_argument(
             "--manifest", nargs="?", const=_CACHE, metavar="OUT", help="write the manifest to OUT, or to the cache"
         )
@@ -106,6 +109,8 @@ class AnalyzeCommand:
             except AnalysisError as error:
                 raise AnalysisError(f"{program}: {error}") from error
             files.write(arguments.embed, copy, mode)
+        elif arguments.html is not None:
+            files.write(arguments.html, html.page(program, report).encode())
         elif arguments.json:
             sys.stdout.write(export.to_json(report))
         elif arguments.dot:

@@ -1,0 +1,139 @@
+"""What the page shows of a program beside its loops: functions as graphs of blocks with their instructions.
+
+Owns which functions are shown: those with a loop that calls CUDA first, then the others that reach CUDA, until the page
+has `MAXIMUM_INSTRUCTIONS`; what is left out is counted. Everything here is text and addresses: nothing is markup yet.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.graph import control_flow
+from farlane.analyzer.graph.control_flow import ControlFlow
+from farlane.analyzer.graph.names import is_cuda
+from farlane.analyzer.graph.program import Program
+from farlane.analyzer.graph.structure import Structure
+from farlane.analyzer.loader import elf
+from farlane.analyzer.loops.model import Call, LoopReport, ProgramReport
+from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.report.names import readable
+
+MAXIMUM_INSTRUCTIONS = 40_000
+MAXIMUM_BLOCKS = 600  # of one function's drawing
+
+
+@dataclass(frozen=True)
+class Line:
+    """An instruction, and what is called there: a CUDA call as the analysis describes it, or a name."""
+
+    address: int
+    text: str
+    calls: tuple[Call, ...] = ()
+    callee: str = ""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block: its instructions, where it goes, and the innermost loop around it that calls CUDA."""
+
+    start: int
+    lines: tuple[Line, ...]
+    targets: tuple[tuple[int, str], ...]
+    end: str
+    loop: LoopReport | None
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function; `order` lists its blocks in reverse postorder, `back` its loops' back edges."""
+
+    name: str
+    entry: int
+    blocks: dict[int, Block]
+    order: tuple[int, ...]
+    back: frozenset[tuple[int, int]]
+    loops: tuple[LoopReport, ...]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The functions shown, and the names of those left out."""
+
+    functions: tuple[Function, ...]
+    left_out: tuple[str, ...]
+
+
+def read(path: Path, report: ProgramReport) -> Listing:
+    """The functions of an executable that reach CUDA.
+
+    Raises:
+        AnalysisError: the executable cannot be read.
+    """
+    image = elf.load(path)
+    decoder = Decoder()
+    program = Program(image, decoder)
+    loops: dict[int, list[LoopReport]] = defaultdict(list)
+    for loop in report.loops:
+        loops[loop.entry].append(loop)
+    entries = sorted(program.reaching_cuda(), key=lambda entry: (entry not in loops, entry))
+    shown: list[Function] = []
+    left_out: list[str] = []
+    instructions = 0
+    for entry in entries:
+        name = program.ranges[entry].name
+        try:
+            flow = control_flow.build(program, entry)
+        except AnalysisError:
+            left_out.append(name)
+            continue
+        size = sum(len(block.instructions) for block in flow.blocks.values())
+        if instructions + size > MAXIMUM_INSTRUCTIONS or len(flow.blocks) > MAXIMUM_BLOCKS:
+            left_out.append(name)
+            continue
+        instructions += size
+        shown.append(_function(program, decoder, flow, loops.get(entry, ())))
+    return Listing(tuple(shown), tuple(left_out))
+
+
+def _function(program: Program, decoder: Decoder, flow: ControlFlow, loops: Iterable[LoopReport]) -> Function:
+    structure = Structure(flow)
+    texts: dict[int, str] = {}
+    for part in program.parts(flow.entry):
+        texts.update(decoder.text(program.image.read(part.start, part.end - part.start) or b"", part.start))
+    described: dict[int, list[Call]] = defaultdict(list)
+    by_header = {loop.header: loop for loop in loops}
+    # The innermost loop's description of a call is the one that says most about it.
+    for loop in sorted(by_header.values(), key=lambda loop: -loop.depth):
+        for call in loop.calls:
+            site = call.chain[0] if call.chain else call.site
+            if not any(known.site == call.site and known.chain == call.chain for known in described[site]):
+                described[site].append(call)
+    blocks = {}
+    for block in flow.blocks.values():
+        lines = []
+        for instruction in block.instructions:
+            callee = flow.calls.get(instruction.address)
+            name = readable(callee.name) if callee is not None else ""
+            if callee is not None and callee.address is None and is_cuda(callee.name):
+                name = callee.name
+            text = texts.get(instruction.address, instruction.mnemonic)
+            lines.append(Line(instruction.address, text, tuple(described.get(instruction.address, ())), name))
+        targets = tuple((edge.target, edge.kind) for edge in block.edges)
+        blocks[block.start] = Block(
+            block.start, tuple(lines), targets, block.end, _around(structure, by_header, block.start)
+        )
+    back = frozenset((latch, loop.header) for loop in structure.loops.values() for latch in loop.latches)
+    order = tuple(start for start in structure.order if start in blocks)
+    ordered = tuple(sorted(by_header.values(), key=lambda loop: (loop.header, loop.depth)))
+    return Function(flow.name, flow.entry, blocks, order, back, ordered)
+
+
+def _around(structure: Structure, by_header: dict[int, LoopReport], block: int) -> LoopReport | None:
+    loop = structure.innermost(block)
+    while loop is not None and loop.header not in by_header:
+        loop = structure.loops[loop.parent] if loop.parent is not None else None
+    return by_header[loop.header] if loop is not None else None
