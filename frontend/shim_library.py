@@ -12,6 +12,7 @@ FOLDER = Path(__file__).resolve().parent / "lib"
 CORE = "libfarlane_core.so"
 RUNTIMES = ("12", "13")
 MODES = ("none", "calls", "loops")
+TIMINGS = ("faithful", "throughput")
 
 
 def runtime_library(major: str) -> Path:
@@ -45,7 +46,14 @@ def preload_for(runtimes: tuple[str, ...]) -> list[Path]:
 
 
 def guest_environment(
-    base: Mapping[str, str], *, host: str, mode: str, runtimes: tuple[str, ...], report: str | None
+    base: Mapping[str, str],
+    *,
+    host: str,
+    mode: str,
+    runtimes: tuple[str, ...],
+    report: str | None,
+    manifests: str | None = None,
+    timing: str | None = None,
 ) -> dict[str, str]:
     """The environment in which a program's CUDA calls go to `host`.
 
@@ -55,6 +63,8 @@ def guest_environment(
         mode: one of MODES.
         runtimes: major versions of the CUDA runtimes the program is linked to, empty when unknown.
         report: file name to which the shim writes its counts at exit; %p stands for the process id.
+        manifests: folder with manifests, or "off"; None leaves what the environment says.
+        timing: one of TIMINGS; None leaves what the environment says.
     """
     environment = dict(base)
     libraries = [str(path) for path in preload_for(runtimes)]
@@ -64,4 +74,8 @@ def guest_environment(
     environment["FARLANE_DEFER"] = mode
     if report is not None:
         environment["FARLANE_REPORT"] = report
+    if manifests is not None:
+        environment["FARLANE_MANIFESTS"] = manifests
+    if timing is not None:
+        environment["FARLANE_TIMING"] = timing
     return environment

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from farlane.frontend import manifests, shim_library
 from farlane.frontend import program as programs
 from farlane.frontend import report as reports
-from farlane.frontend import shim_library
 from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import parse_url
@@ -38,6 +38,19 @@ class RunCommand:
         parser.add_argument("--defer", choices=shim_library.MODES, default=None, help="deferral mode (default: loops)")
         parser.add_argument(
             "--report", metavar="text|json:FILE", help="report round trips, calls and bytes when the program ends"
+        )
+        parser.add_argument(
+            "--timing",
+            choices=shim_library.TIMINGS,
+            default=None,
+            help="whether work is finished before the program reads a clock (default: faithful)",
+        )
+        parser.add_argument("--no-manifest", action="store_true", help="use no manifest: loops are only recorded")
+        parser.add_argument(
+            "--analyze-seconds",
+            type=float,
+            metavar="N",
+            help=f"how long the program may be analyzed on first use (default: {manifests.SECONDS:g}; 0: not at all)",
         )
         parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
 
@@ -72,9 +85,16 @@ class RunCommand:
             else:
                 quota = parse_size(arguments.quota) if arguments.quota else None
                 host = stack.enter_context(EmbeddedHost(arguments.device or "sim", quota)).url
+            manifest_folder = _manifests(arguments, mode, program)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-report-")))
             environment = shim_library.guest_environment(
-                os.environ, host=host, mode=mode, runtimes=program.runtimes, report=str(folder / "%p.json")
+                os.environ,
+                host=host,
+                mode=mode,
+                runtimes=program.runtimes,
+                report=str(folder / "%p.json"),
+                manifests=manifest_folder,
+                timing=_timing(arguments),
             )
             started = time.perf_counter()
             status = _execute(words, program.path, environment)
@@ -82,6 +102,33 @@ class RunCommand:
         if write_report:
             write_report(report)
         return status
+
+
+def _manifests(arguments: argparse.Namespace, mode: str, program: programs.Program) -> str | None:
+    """What FARLANE_MANIFESTS is to be; None leaves it as it is."""
+    if arguments.no_manifest:
+        return manifests.OFF
+    if mode != "loops" or not program.is_elf or os.environ.get("FARLANE_MANIFESTS"):
+        return None
+    wish = arguments.analyze_seconds
+    if wish is None:
+        text = os.environ.get("FARLANE_ANALYZE_SECONDS") or str(manifests.SECONDS)
+        try:
+            wish = float(text)
+        except ValueError:
+            raise UserError(f"FARLANE_ANALYZE_SECONDS={text} is no number of seconds", status=2) from None
+    folder = manifests.prepare(
+        program.path, os.environ, wish, lambda line: print(f"farlane: {line}", file=sys.stderr, flush=True)
+    )
+    return None if folder is None else str(folder)
+
+
+def _timing(arguments: argparse.Namespace) -> str | None:
+    """What FARLANE_TIMING is to be; None leaves it unset, which is faithful."""
+    timing: str | None = arguments.timing or os.environ.get("FARLANE_TIMING")
+    if timing and timing not in shim_library.TIMINGS:
+        raise UserError(f"FARLANE_TIMING={timing} is none of {', '.join(shim_library.TIMINGS)}", status=2)
+    return timing
 
 
 def _report_writer(wish: str | None) -> Callable[[reports.Report], object] | None:
