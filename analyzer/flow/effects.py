@@ -1,8 +1,7 @@
 """What calls of imported functions do to a state.
 
-CUDA's calls follow `interface.ROLES`; a few dozen functions of the C and C++ libraries are known not to touch the
-program's memory, or to write in one known place. Everything else is an unknown function: whatever has escaped, and
-whatever it is given addresses of, may have changed.
+CUDA's calls follow `interface.ROLES`, those of the C and C++ libraries `library.EFFECTS`. Everything else is an unknown
+function: whatever has escaped, and whatever it is given addresses of, may have changed.
 """
 
 from __future__ import annotations
@@ -12,114 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from farlane.analyzer.flow import interface
+from farlane.analyzer.flow import interface, library
 from farlane.analyzer.flow.expression import CALL, INITIAL, OPAQUE, OPERATION, OUT, Value
-from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State, Store
+from farlane.analyzer.flow.memory import Store
+from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
 
 MAXIMUM_PARAMETERS = 64
-
-# Functions that neither write nor keep memory of the program's; `names` may end in a star.
-_HARMLESS = [
-    "printf",
-    "puts",
-    "putchar",
-    "fprintf",
-    "vfprintf",
-    "fputs",
-    "fputc",
-    "fwrite",
-    "fflush",
-    "putc",
-    "free",
-    "_ZdlPv",
-    "_ZdlPvm",
-    "_ZdaPv",
-    "_ZdlPvSt11align_val_t",
-    "_ZdlPvmSt11align_val_t",
-    "strlen",
-    "strcmp",
-    "strncmp",
-    "memcmp",
-    "atoi",
-    "atol",
-    "atof",
-    "strcasecmp",
-    "rand",
-    "random",
-    "abs",
-    "getenv",
-    "usleep",
-    "sleep",
-    "nanosleep",
-    "sched_yield",
-    "clock",
-    "time",
-    "cos",
-    "sin",
-    "tan",
-    "exp",
-    "exp2",
-    "log",
-    "log2",
-    "log10",
-    "pow",
-    "sqrt",
-    "fabs",
-    "floor",
-    "ceil",
-    "fmod",
-    "cosf",
-    "sinf",
-    "tanf",
-    "expf",
-    "exp2f",
-    "logf",
-    "powf",
-    "sqrtf",
-    "fabsf",
-    "floorf",
-    "ceilf",
-    "fmodf",
-    "round",
-    "roundf",
-    "lround",
-    "hypot",
-    "atan",
-    "atan2",
-    "__cxa_guard_acquire",
-    "__cxa_guard_release",
-    "__cxa_guard_abort",
-    "__cxa_atexit",
-    "__cxa_begin_catch",
-    "__cxa_end_catch",
-    "__cxa_allocate_exception",
-    "__cxa_free_exception",
-    "_ZNSolsEi",
-    "_ZNSolsEd",
-    "_ZNSolsEf",
-    "_ZNSolsEj",
-    "_ZNSolsEl",
-    "_ZNSolsEm",
-    "_ZNSo9_M_insert*",
-    "_ZNSolsEPFRSoS_E",
-    "_ZNSo3putEc",
-    "_ZNSo5flushEv",
-    "_ZSt4endl*",
-    "_ZStls*",
-    "_ZSt16__ostream_insert*",
-    "_ZNSt6chrono3_V2*",
-    "__printf_chk",
-    "__fprintf_chk",
-    "getpid",
-    "srand",
-]
-_HARMLESS_NAMES = frozenset(name for name in _HARMLESS if not name.endswith("*"))
-_HARMLESS_PREFIXES = tuple(name[:-1] for name in _HARMLESS if name.endswith("*"))
-_ALLOCATORS = frozenset(
-    ["malloc", "calloc", "_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t", "aligned_alloc"]
-)
-_WRITES_FIRST = frozenset(["memset", "memcpy", "memmove", "__memset_chk", "__memcpy_chk", "__memmove_chk"])
 
 
 @dataclass(frozen=True)
@@ -192,7 +90,7 @@ def cuda_call(state: State, name: str, site: int) -> CudaCall | None:
             state.memory.handles[inputs[0].constant] = inputs[1].constant
         else:
             state.write(inputs[0], 8, values.atom(OPERATION, "kernel", inputs[1]), site)
-        lose_registers(state, site, values.zero)
+        lose_registers(state, site, values.atom(CALL, site, name))
         return None
     if name in interface.LAUNCHES:
         return _launch(state, name, site, inputs)
@@ -306,14 +204,27 @@ def _api(state: State, name: str, site: int, inputs: Sequence[Value]) -> CudaCal
 def library_call(state: State, name: str, site: int) -> None:
     """Applies a call of another imported function."""
     values = state.memory.values
-    if name in _HARMLESS_NAMES or name.startswith(_HARMLESS_PREFIXES) or name in _ALLOCATORS:
-        lose_registers(state, site, values.atom(CALL, site, name))
-    elif name in _WRITES_FIRST:
-        target = state.registers[ARGUMENTS[0]]
-        state.write_range(target, state.registers[ARGUMENTS[2]], site)
-        lose_registers(state, site, target)
-    else:
+    known = library.effect(name)
+    if known is None:
         unknown_call(state, site)
+        return
+    inputs = [state.registers[number] for number in ARGUMENTS]
+    if known.stream and inputs[0].stack:
+        state.write_range(inputs[0], values.constant(library.STREAM), site)
+    for argument, size in known.writes:
+        target = inputs[argument]
+        if target is values.zero:
+            continue
+        length = inputs[-2 - size] if size <= -2 else None if size == library.ANY else values.constant(size)
+        state.write_range(target, length, site)
+    if known.returns == 0 and len(known.writes) == 1:
+        state.escape_range(inputs[1])
+    if known.points:
+        state.escape(inputs[0])
+    result = values.atom(CALL, site, name)
+    if known.allocates:
+        state.fresh(result)
+    lose_registers(state, site, result if known.returns is None else inputs[known.returns])
 
 
 def unknown_call(state: State, site: int) -> None:
@@ -338,9 +249,8 @@ def unknown_memory(state: State, site: int) -> None:
 
 def lose_registers(state: State, site: int, result: Value) -> None:
     """A call's effect on registers by the calling convention."""
-    values = state.memory.values
+    lost, registers = state.memory.lost(site), state.registers
     for number in CALLER_SAVED:
-        state.registers[number] = values.atom(OPAQUE, site, number)
-    for number in range(XMM0, XMM0 + 32):
-        state.registers[number] = values.atom(OPAQUE, site, number)
-    state.registers[RAX] = result
+        registers[number] = lost[number]
+    registers[XMM0 : XMM0 + 32] = lost[XMM0:]
+    registers[RAX] = result

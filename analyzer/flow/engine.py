@@ -15,9 +15,11 @@ from dataclasses import dataclass, field, replace
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.condition import Condition, condition
 from farlane.analyzer.flow.effects import CudaCall, cuda_call, library_call, lose_registers, unknown_call
-from farlane.analyzer.flow.expression import CALL, PHI, Value
+from farlane.analyzer.flow.expression import CALL, PHI, Value, lowest
+from farlane.analyzer.flow.interface import GET_KERNEL, plain
+from farlane.analyzer.flow.memory import Memory, Store
 from farlane.analyzer.flow.semantics import execute
-from farlane.analyzer.flow.state import FLAGS, KEYS, Memory, State, Store
+from farlane.analyzer.flow.state import FLAGS, State
 from farlane.analyzer.graph.control_flow import FALL, RETURN, TAIL, TAKEN, Block
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee
@@ -28,6 +30,8 @@ VISITS = 400
 END = -1  # the pseudo block in which all returns meet
 
 PhiInputs = dict[Value, dict[int, Value]]
+_NO_PLACES: frozenset[int] = frozenset()
+_NO_CELLS: frozenset[Value] = frozenset()
 
 
 @dataclass
@@ -86,19 +90,26 @@ class Engine:
         self._position = {block: index for index, block in enumerate(structure.order)}
         self._incoming: dict[int, dict[int, State]] = {block: {} for block in self._flow.blocks}
         self._before: dict[int, State] = {}
+        # Where phis stand: (block, place); the same by block, for registers and for bases of cells.
         self._phis: set[tuple[object, ...]] = set()
+        self._places: dict[int, set[int]] = {}
+        self._cells_met: dict[int, set[Value]] = {}
         self._result = Result()
 
     def run(self) -> Result:
         """Raises AnalysisError when the function is over its budget."""
         log, self._memory.log = self._memory.log, None
+        outer, self._memory.in_stub = self._memory.in_stub, self._asks_for_kernel()
         try:
             self._settle()
             self._memory.log = self._result.stores
             self._collect()
         finally:
-            self._memory.log = log
+            self._memory.log, self._memory.in_stub = log, outer
         return self._result
+
+    def _asks_for_kernel(self) -> bool:
+        return any(plain(callee.name) == GET_KERNEL for callee in self._flow.calls.values())
 
     def _settle(self) -> None:
         entry = self._flow.entry
@@ -114,6 +125,7 @@ class Engine:
             if start in self._before and state.same(self._before[start]):
                 continue
             visits[start] = visits.get(start, 0) + 1
+            self._memory.check_time()
             if visits[start] > VISITS:
                 raise AnalysisError(f"{self._flow.name}: values do not settle")
             self._before[start] = state
@@ -138,7 +150,11 @@ class Engine:
             self._before.pop(block, None)
             for source in [source for source in self._incoming[block] if source in loop.blocks]:
                 del self._incoming[block][source]
-        self._phis = {place for place in self._phis if place[0] not in loop.blocks or place[0] == header}
+        inside = loop.blocks - {header}
+        self._phis = {place for place in self._phis if place[0] not in inside}
+        for block in inside:
+            self._places.pop(block, None)
+            self._cells_met.pop(block, None)
 
     def _collect(self) -> None:
         result = self._result
@@ -161,42 +177,96 @@ class Engine:
             result.end = self._merged(END, ends)
 
     def _merged(self, block: int, incoming: dict[int, State], record: PhiInputs | None = None) -> State:
-        states = dict(sorted(incoming.items()))
+        states = dict(sorted(incoming.items())) if len(incoming) > 1 else dict(incoming)
         if block == self._flow.entry:
             states[0] = self._entry
-        if len(states) == 1 and block not in self._loops_headers():
+        if len(states) == 1 and block not in self._structure.loops:
             return next(iter(states.values())).copy()
         merged = State(self._memory)
-        for key in KEYS:
-            values = {source: state.registers[key] for source, state in states.items()}
-            merged.registers[key] = self._meet(block, key, values, record)
+        merged.registers = self._merged_registers(block, states, record)
         escaped = [state.escaped for state in states.values() if state.escaped is not None]
         merged.escaped = min(escaped, default=None)
-        places = {(base, *key) for state in states.values() for base, cells in state.cells.items() for key in cells}
-        address = self._memory.values
-        for base, offset, size in sorted(places, key=lambda place: (place[0].serial, place[1], place[2])):
-            where = address.add(base, offset)
-            values = {source: state.read(where, size) for source, state in states.items()}
-            met = self._meet(block, (base, offset, size), values, record)
-            merged.cells.setdefault(base, {})[offset, size] = met
+        self._merge_cells(merged, block, states, record)
+        zero = self._memory.values.zero
+        for own in dict.fromkeys(own for state in states.values() for own in state.objects):
+            versions = {source: state.objects.get(own, zero) for source, state in states.items()}
+            merged.objects[own] = self._meet(block, ("object", own), versions, record)
         return merged
 
-    def _loops_headers(self) -> set[int]:
-        return set(self._structure.loops)
+    def _merged_registers(self, block: int, states: dict[int, State], record: PhiInputs | None) -> list[Value]:
+        every = list(states.values())
+        registers = every[0].registers.copy()
+        places = self._places.get(block, _NO_PLACES)
+        differing = {
+            key
+            for other in every[1:]
+            for key, (mine, its) in enumerate(zip(registers, other.registers, strict=True))
+            if mine is not its
+        }
+        for key in sorted(differing | places) if places else sorted(differing):
+            values = {source: state.registers[key] for source, state in states.items()}
+            if key not in places and any(value.lost for value in values.values()):
+                registers[key] = self._memory.lost(block)[key]
+            else:
+                registers[key] = self._meet(block, key, values, record)
+        return registers
+
+    def _merge_cells(self, merged: State, block: int, states: dict[int, State], record: PhiInputs | None) -> None:
+        values = self._memory.values
+        every = list(states.values())
+        met = self._cells_met.get(block, _NO_CELLS)
+        for base in dict.fromkeys(base for state in every for base in state.cells):
+            first = every[0].cells.get(base)
+            mine: dict[tuple[int, int], Value] = {}
+            merged.cells[base] = mine
+            if base not in met and first is not None and all(state.cells.get(base) == first for state in every[1:]):
+                mine.update(first)
+                continue
+            held = [state.cells.get(base, {}) for state in every]
+            for key in dict.fromkeys(key for cells in held for key in cells):
+                value = held[0].get(key)
+                place = (base, *key)
+                same = value is not None and all(cells.get(key) is value for cells in held[1:])
+                if same and value is not None and (block, place) not in self._phis:
+                    mine[key] = value
+                    continue
+                where = values.add(base, key[0])
+                inputs = {source: state.read(where, key[1]) for source, state in states.items()}
+                mine[key] = self._meet(block, place, inputs, record)
 
     def _meet(self, block: int, key: object, values: dict[int, Value], record: PhiInputs | None) -> Value:
-        distinct = set(values.values())
         place = (block, key)
-        if len(distinct) == 1 and place not in self._phis:
-            return distinct.pop()
+        if place not in self._phis:
+            first, *rest = values.values()
+            if all(value is first for value in rest):
+                return first
         phi = self._memory.values.atom(PHI, self._flow.entry, block, key)
-        others = distinct - {phi}
-        if len(others) == 1 and place not in self._phis:
-            return others.pop()
-        self._phis.add(place)
+        others = [value for value in values.values() if value is not phi]
+        if place not in self._phis and others and all(value is others[0] for value in others):
+            return others[0]
+        if place not in self._phis:
+            self._phis.add(place)
+            if isinstance(key, int):
+                self._places.setdefault(block, set()).add(key)
+            elif isinstance(key, tuple) and len(key) == 3:
+                self._cells_met.setdefault(block, set()).add(key[0])
+        self._mark_address(phi, others)
         if record is not None:
             record[phi] = values
         return phi
+
+    def _mark_address(self, phi: Value, inputs: list[Value]) -> None:
+        """A phi may be an address of the frame when one of its inputs is one; in steps of its own it may only count up."""
+        held = [value for value in inputs if value.stack]
+        if not held:
+            return
+        steady = [value for value in held if not any(atom is phi for atom, _ in value.terms)]
+        upward = all(value.signed >= 0 for value in held if value not in steady)
+        low = lowest(steady) if upward and steady else None
+        if not phi.stack:
+            phi.stack, phi.low = True, low
+        elif phi.low is not None and (low is None or low < phi.low):
+            phi.low = low
 
     def _execute(self, block: Block, state: State, result: Result | None) -> list[tuple[int, State]]:
         calls: list[CudaCall] = []

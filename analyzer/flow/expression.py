@@ -7,7 +7,7 @@ a register's value at the function's entry, a phi, a call's result, a load, an o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from farlane.analyzer.errors import AnalysisError
@@ -26,6 +26,9 @@ OPERATION = "operation"  # name, values...
 OPAQUE = "opaque"  # address, what: something not modelled
 VERSION = "version"  # address: memory's state after an instruction
 INSIDE = "inside"  # site, value: a value computed in a callee, seen from the call at `site`
+# Operations whose result may be an address when an operand is one.
+_POINTERS = frozenset({"align", "choose", "and", "or", "xor", "pair", "pieces8", "add"})
+
 SUM = "sum"
 CODE = "code"
 
@@ -36,16 +39,19 @@ class Value:
     Attributes:
         constant: the constant part.
         terms: ((atom, coefficient), ...) by rising serial of the atoms. An atom's own terms are ((itself, 1),).
-        stack: whether the stack pointer is a term, that is, whether this is an address in the own frame or above it.
+        stack: whether this may be an address in the own frame or above it.
+        low: for such an address, the lowest offset of the frame that it may mean; None when that is not known.
+        lost: whether this is what a register holds that a call left undefined.
     """
 
-    __slots__ = ("arguments", "constant", "kind", "serial", "stack", "terms")
+    __slots__ = ("arguments", "constant", "kind", "lost", "low", "serial", "stack", "terms")
 
     def __init__(self, serial: int, kind: str, arguments: tuple[Any, ...]) -> None:
         self.serial, self.kind, self.arguments = serial, kind, arguments
         self.constant = 0
         self.terms: tuple[tuple[Value, int], ...] = ()
-        self.stack = False
+        self.stack = self.lost = False
+        self.low: int | None = None
 
     @property
     def is_constant(self) -> bool:
@@ -60,6 +66,16 @@ class Value:
         return f"<{self.kind} {self.arguments or (self.constant, self.terms)}>"
 
 
+def lowest(addresses: Iterable[Value]) -> int | None:
+    """The lowest offset of the frame that any of some addresses may mean."""
+    found: int | None = None
+    for address in addresses:
+        if address.low is None:
+            return None
+        found = address.low if found is None else min(found, address.low)
+    return found
+
+
 class Values:
     """Makes values, each only once."""
 
@@ -68,6 +84,7 @@ class Values:
         self.zero = self.constant(0)
         self.stack_pointer = self.atom(INITIAL, 4)
         self.stack_pointer.stack = True
+        self.stack_pointer.low = 0
 
     def constant(self, number: int) -> Value:
         return self._sum(number & MASK, ())
@@ -78,7 +95,12 @@ class Values:
         if value is None:
             value = self._new(key, kind, arguments)
             value.terms = ((value, 1),)
-            value.stack = kind == OPERATION and arguments[0] == "align"
+            if kind == OPERATION and arguments[0] in _POINTERS:
+                value.stack = any(isinstance(each, Value) and each.stack for each in arguments)
+                if value.stack and arguments[0] == "choose":
+                    value.low = lowest(each for each in arguments if isinstance(each, Value) and each.stack)
+                elif value.stack and arguments[0] == "align" and arguments[1].low is not None:
+                    value.low = arguments[1].low + arguments[2].signed
         return value
 
     def _new(self, key: tuple[Any, ...], kind: str, arguments: tuple[Any, ...]) -> Value:
@@ -96,7 +118,11 @@ class Values:
         if value is None:
             value = self._new(key, SUM, ())
             value.constant, value.terms = constant, terms
-            value.stack = any(atom.stack for atom, _ in terms)
+            held = [atom for atom, coefficient in terms if atom.stack]
+            if held:
+                value.stack = True
+                if len(held) == 1 and held[0].low is not None and (held[0], 1) in terms:
+                    value.low = held[0].low + value.signed
         return value
 
     def combine(self, first: Value, second: Value, factor: int = 1) -> Value:
@@ -159,16 +185,45 @@ class Values:
                 if int(inner.arguments[0][2]) < size:
                     break
                 inner = inner.arguments[1]
-            if inner.kind == OPERATION and inner.arguments[0] == "insert" and inner.arguments[3] == size:
+            if inner.kind == OPERATION and inner.arguments[0] == "insert" and inner.arguments[3:5] == (size, 0):
                 inner = inner.arguments[2]
+            if inner.kind == OPERATION and inner.arguments[0] == "pair" and size <= 4:
+                inner = inner.arguments[1]
             changed = changed or inner is not atom
             total = self.combine(total, inner, coefficient)
         if not changed:
             return value
         return self._congruent(total, size)
 
+    def pair(self, low: Value, high: Value) -> Value:
+        """Eight bytes from two halves, each zero-extended."""
+        if low.is_constant and high.is_constant:
+            return self.constant(low.constant | high.constant << 32)
+        if (
+            high.kind == OPERATION
+            and high.arguments[0] == "shr"
+            and high.arguments[2].constant == 32
+            and self.zero_extended(high.arguments[1], 4) is low
+        ):
+            whole: Value = high.arguments[1]
+            return whole
+        return self.atom(OPERATION, "pair", low, high)
+
+    def high_half(self, value: Value) -> Value:
+        """The upper four bytes."""
+        if value.kind == OPERATION and value.arguments[0] == "pair":
+            half: Value = value.arguments[2]
+            return half
+        return self.operation("shr", value, self.constant(32))
+
     def operation(self, name: str, *values: Value, size: int = 8) -> Value:
         """An operation on `size` bytes whose result the caller truncates; folded where all is constant."""
+        if name == "shr" and values[1].is_constant and values[1].constant == 32 and size == 8:
+            if values[0].kind == OPERATION and values[0].arguments[0] == "pair":
+                half: Value = values[0].arguments[2]
+                return half
+            if values[0].kind == OPERATION and values[0].arguments[0] in ("zx1", "zx2", "zx4"):
+                return self.zero
         if all(value.is_constant for value in values) and len(values) == 2:
             folded = _fold(name, values[0].constant, values[1].constant, size)
             if folded is not None:
@@ -203,8 +258,8 @@ class Values:
                     result = self.zero_extended(inner[0], int(name[2]))
                 elif name in ("sx1", "sx2", "sx4"):
                     result = self.sign_extended(inner[0], int(name[2]))
-                elif name == "pair" and all(v.is_constant for v in inner):
-                    result = self.constant(inner[0].constant | inner[1].constant << 32)
+                elif name == "pair":
+                    result = self.pair(inner[0], inner[1])
                 else:
                     stem = name.rstrip("1248")
                     if stem in _FOLDABLE and all(v.is_constant for v in inner):

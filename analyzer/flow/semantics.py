@@ -433,6 +433,10 @@ def _floating(state: State, instruction: Instruction) -> None:
     _put(state, target, result, instruction)
 
 
+def _bit_test(state: State, instruction: Instruction) -> None:
+    state.registers[FLAGS] = _opaque(state, instruction, "flags")
+
+
 def _nothing(state: State, instruction: Instruction) -> None:
     pass
 
@@ -454,7 +458,7 @@ _HANDLERS: dict[str, Callable[[State, Instruction], None]] = {
     "cmp": _compare,
     "test": _compare,
     **dict.fromkeys(("comiss", "comisd", "ucomiss", "ucomisd"), _compare_floating),
-    "bt": lambda state, instruction: state.registers.update({FLAGS: _opaque(state, instruction, "flags")}),
+    "bt": _bit_test,
     "push": _push,
     "pop": _pop,
     "leave": _leave,

@@ -1,73 +1,51 @@
 """What registers and memory hold at one point of a function.
 
-Registers are keys 0..15, the two halves of vector registers 16 + 2n and 17 + 2n; then the launch configuration that
-__cudaPushCallConfiguration set aside, the flags, and three versions of memory. Memory is cells keyed by the address's
-base (its non-constant part), offset and size. Rules of aliasing, each on the side of doubt:
+Registers are a list: 0..15, the two halves of vector registers 16 + 2n and 17 + 2n; then the launch configuration that
+__cudaPushCallConfiguration set aside, the flags, and versions of memory. Memory is cells keyed by the address's base (its
+non-constant part), offset and size. Rules of aliasing, each on the side of doubt:
 
 - the own frame and other memory are distinct as long as no address of the frame at or below the offset has escaped;
-- two offsets from one base are distinct when they do not overlap; any two other bases may be the same memory;
-- a store at a computed offset of the frame may hit every cell from its constant part upward.
+- two offsets from one base are distinct when they do not overlap; any two other bases may be the same memory, but for
+  global variables at fixed addresses and memory from an allocator, which are distinct from each other;
+- a store at a computed offset of the frame may hit every cell from its lowest offset upward; a computed part of an address
+  only counts up, unless it is a value that meets others at a loop's head and grows smaller;
+- an address of the frame that is stored in a cell which is forgotten has escaped: it may be read back unnoticed.
 
-A load of what no cell holds is an atom of the address and the version of the memory it reads: two loads are equal only
+A load of what no cell holds is an atom of the address and the versions of the memory it reads: two loads are equal only
 if nothing was stored in between that may be there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-from farlane.analyzer.flow.expression import CODE, INITIAL, LOAD, OPERATION, VERSION, Value, Values
-from farlane.analyzer.flow.success import decided
-from farlane.analyzer.loader.image import Image
+from farlane.analyzer.flow.expression import CALL, CODE, INITIAL, LOAD, OPERATION, VERSION, Value
+from farlane.analyzer.flow.interface import GET_KERNEL
+from farlane.analyzer.flow.memory import Memory, Store
 
-CONFIGURATION = 64  # .. 69: grid x|y, grid z, block x|y, block z, shared memory, stream
-PUSHED = 70  # the push that set them aside
-FLAGS, MEMORY, STACK_STORES, GLOBAL_STORES = 80, 81, 82, 83
-KEYS = (*range(48), *range(CONFIGURATION, PUSHED + 1), FLAGS, MEMORY, STACK_STORES, GLOBAL_STORES)
+CONFIGURATION = 48  # .. 53: grid x|y, grid z, block x|y, block z, shared memory, stream
+PUSHED = 54  # the push that set them aside
+FLAGS = 55
+# Versions: of everything; of the frame, by every store and by those of unknown extent; of what is reached through unknown
+# pointers; of global variables, by stores of unknown extent.
+MEMORY, STACK_STORES, STACK_RANGES, OTHER_STORES, GLOBAL_RANGES = range(56, 61)
+LENGTH = 61
+KEYS = range(LENGTH)
 MAXIMUM_CELLS = 4000
+_WRAPPERS = frozenset({"zx1", "zx4", "set", "res4", "cmp4"})
 
 Cells = dict[Value, dict[tuple[int, int], Value]]
-
-
-class Store(NamedTuple):
-    """A store outside the own frame. `size` None: any number of bytes; `value` None: unknown ones.
-
-    An `address` of None stands for a call of an unknown function.
-    """
-
-    address: Value | None
-    size: int | None
-    value: Value | None
-
-
-class Memory:
-    """What all states of one analysis share: the values, the file, and the kernel handles found so far."""
-
-    def __init__(self, values: Values, image: Image) -> None:
-        self.values, self.image = values, image
-        # Address of a variable that __cudaGetKernel filled -> address of the kernel's host function.
-        self.handles: dict[int, int] = {}
-        # What is stored outside the frame of the function whose final pass runs; None while none does.
-        self.log: list[Store] | None = None
-        self._decided: dict[tuple[str, Value], bool | None] = {}
-
-    def on_success(self, mnemonic: str, flags: Value) -> bool | None:
-        """Whether a branch is taken when CUDA's calls succeed; None when that does not decide it."""
-        key = (mnemonic, flags)
-        if key not in self._decided:
-            self._decided[key] = decided(self.values, mnemonic, flags)
-        return self._decided[key]
 
 
 class State:
     """Registers, cells, and the lowest offset of the frame whose address has escaped (None: none has)."""
 
-    __slots__ = ("cells", "escaped", "memory", "registers")
+    __slots__ = ("cells", "escaped", "memory", "objects", "registers")
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
-        self.registers: dict[int, Value] = {}
+        self.registers: list[Value] = []
+        self.objects: dict[Value, Value] = {}
         self.cells: Cells = {}
         self.escaped: int | None = None
 
@@ -75,20 +53,25 @@ class State:
     def at_entry(memory: Memory, codes: frozenset[int] = frozenset()) -> State:
         """The state at a function's entry; `codes` are the registers in which it is given CUDA's error codes."""
         state = State(memory)
-        state.registers = {key: memory.values.atom(INITIAL, key) for key in KEYS}
-        for key in codes:
-            state.registers[key] = memory.values.atom(INITIAL, key, CODE)
+        values = memory.values
+        state.registers = [values.atom(INITIAL, key, *([CODE] if key in codes else [])) for key in KEYS]
         return state
 
     def copy(self) -> State:
         other = State(self.memory)
-        other.registers = dict(self.registers)
-        other.cells = {base: dict(cells) for base, cells in self.cells.items()}
+        other.registers = self.registers.copy()
+        other.objects = self.objects.copy()
+        other.cells = {base: cells.copy() for base, cells in self.cells.items()}
         other.escaped = self.escaped
         return other
 
     def same(self, other: State) -> bool:
-        return self.registers == other.registers and self.cells == other.cells and self.escaped == other.escaped
+        return (
+            self.registers == other.registers
+            and self.cells == other.cells
+            and self.escaped == other.escaped
+            and self.objects == other.objects
+        )
 
     # Reading
 
@@ -116,13 +99,27 @@ class State:
                 return values.zero_extended(cells[keys[0]], size)
             shifted = values.operation("shr", cells[keys[0]], values.constant(8 * (offset - start)), size=8)
             return values.zero_extended(shifted, size)
-        if keys == [(offset, 4), (offset + 4, 4)] and size == 8:
-            low, high = cells[keys[0]], cells[keys[1]]
-            if low.is_constant and high.is_constant:
-                return values.constant(low.constant | high.constant << 32)
-            return values.atom(OPERATION, "pair", low, high)
+        if size == 8 and keys[0][0] <= offset and keys[-1][0] + keys[-1][1] >= offset + 8:
+            halves = [self._half(cells, keys, at) for at in (offset, offset + 4)]
+            if halves[0] is not None and halves[1] is not None:
+                return values.pair(halves[0], halves[1])
         pieces = tuple(part for key in keys for part in (values.constant(key[0] - offset), cells[key]))
-        return values.atom(OPERATION, f"pieces{size}", self._untracked(address, size), *pieces)
+        covered = offset
+        for start, wide in keys:
+            covered = max(covered, start + wide) if start <= covered else covered
+        if covered < offset + size:
+            pieces = (self._untracked(address, size), *pieces)
+        return values.atom(OPERATION, f"pieces{size}", *pieces)
+
+    def _half(self, cells: dict[tuple[int, int], Value], keys: list[tuple[int, int]], offset: int) -> Value | None:
+        """Four bytes that one cell begins or ends with."""
+        values = self.memory.values
+        for start, size in keys:
+            if start == offset and size >= 4:
+                return values.zero_extended(cells[start, size], 4)
+            if start == offset - 4 and size == 8:
+                return values.high_half(cells[start, size])
+        return None
 
     def _untracked(self, address: Value, size: int) -> Value:
         values, memory = self.memory.values, self.memory
@@ -135,64 +132,127 @@ class State:
         return values.atom(LOAD, address, size, self._versions(address))
 
     def _versions(self, address: Value) -> tuple[Value, ...]:
-        base, _ = self.memory.values.base(address)
-        version = self.registers[MEMORY]
-        if address.is_constant or base is self.memory.values.stack_pointer:
-            return (version,)
-        return (version, self.registers[STACK_STORES if address.stack else GLOBAL_STORES])
+        memory, registers = self.memory, self.registers
+        base, _ = memory.values.base(address)
+        version = registers[MEMORY]
+        if address.is_constant:
+            return (version, registers[GLOBAL_RANGES])
+        if base is memory.values.stack_pointer:
+            return (version, registers[STACK_RANGES])
+        if address.stack:
+            return (version, registers[STACK_STORES], registers[STACK_RANGES], registers[OTHER_STORES])
+        own = memory.object_of(base)
+        if own is not None:
+            return (version, self.objects.get(own, memory.values.zero))
+        return (version, registers[OTHER_STORES])
 
     # Writing
 
     def write(self, address: Value, size: int, value: Value, at: int) -> None:
         """Stores 1, 2, 4 or 8 bytes; `at` is the instruction."""
-        values = self.memory.values
+        values, registers = self.memory.values, self.registers
         base, offset = values.base(address)
         version = values.atom(VERSION, at)
+        if address.is_constant and (of_stub(value) or self._names_kernel(value)):
+            self._drop(base, offset, offset + size)
+            return
         self._note(address, size, value)
         if base is values.stack_pointer:
-            self._overwrite(base, offset, size, version)
+            self._overwrite(base, offset, size, STACK_RANGES, version)
             self._forget(lambda other: other.stack and other is not base)
-            self.registers[STACK_STORES] = version
+            registers[STACK_STORES] = version
             if self.escaped is not None and offset + size > self.escaped:
-                self._forget(lambda other: not other.stack and bool(other.terms))
-                self.registers[GLOBAL_STORES] = version
+                self._forget(lambda other: not other.stack and self._anything(other))
+                registers[OTHER_STORES] = version
         elif address.is_constant:
-            self._overwrite(base, offset, size, version)
-            self._forget(lambda other: not other.stack and bool(other.terms))
-            self.registers[GLOBAL_STORES] = version
+            self._overwrite(base, offset, size, GLOBAL_RANGES, version)
+            self._forget(lambda other: not other.stack and self._anything(other))
+            registers[OTHER_STORES] = version
         elif address.stack:
             self._forget(lambda other: other.stack and other not in (base, values.stack_pointer))
             self._drop(base, offset, offset + size)
-            self._drop(values.stack_pointer, self._lowest(address), None)
-            self.registers[STACK_STORES] = self.registers[MEMORY] = version
+            self._drop_frame(address)
+            registers[STACK_STORES] = registers[STACK_RANGES] = version
+            if address.low is None:
+                # It may be no address of the frame at all.
+                self._forget(lambda other: other is not values.stack_pointer)
+                registers[MEMORY] = registers[OTHER_STORES] = version
         else:
-            kept = self.cells.get(base, {})
-            self.clobber(at)
-            self.cells[base] = kept
-            self._drop(base, offset, offset + size)
+            own = self.memory.object_of(base)
+            if own is not None:
+                self._object_changed(own, base, version)
+                self._overwrite(base, offset, size, MEMORY, version)
+            else:
+                kept = self.cells.get(base, {})
+                self.clobber(at)
+                self.cells[base] = kept
+                self._drop(base, offset, offset + size)
         self.cells.setdefault(base, {})[offset, size] = values.zero_extended(value, size)
-        if sum(map(len, self.cells.values())) > MAXIMUM_CELLS:
+        if len(self.cells[base]) > MAXIMUM_CELLS:
+            self._escape_cells(-(2**62), None)
             self.cells = {}
-            self.registers[MEMORY] = version
+            registers[MEMORY] = version
         if value.stack and base is not values.stack_pointer:
             self.escape(value)
 
     def write_range(self, address: Value, size: Value | None, at: int) -> None:
         """Unknown bytes are stored from an address on; `size` None or not constant: any number of them."""
-        values = self.memory.values
+        values, registers = self.memory.values, self.registers
         base, offset = values.base(address)
         length = size.constant if size is not None and size.is_constant and size.constant < 2**31 else None
+        if length == 0:
+            return
         self._note(address, length, None)
+        version = values.atom(VERSION, at)
         if address.stack:
-            known = base is values.stack_pointer
-            low = offset if known else self._lowest(address)
-            self._drop(values.stack_pointer, low, low + length if known and length is not None else None)
+            if base is values.stack_pointer:
+                self._escape_cells(offset, None if length is None else offset + length)
+                self._drop(base, offset, None if length is None else offset + length)
+            else:
+                self._drop_frame(address)
             self._forget(lambda other: other.stack and other is not values.stack_pointer)
-            self.registers[STACK_STORES] = self.registers[MEMORY] = values.atom(VERSION, at)
-            if self.escaped is not None:
+            registers[STACK_STORES] = registers[STACK_RANGES] = version
+            if self.escaped is not None or address.low is None:
+                self._forget(lambda other: not other.stack and self._anything(other))
+                registers[OTHER_STORES] = version
+            if address.low is None:
                 self.clobber(at)
+        elif address.is_constant and length is not None:
+            self._drop(base, offset, offset + length)
+            self._forget(lambda other: not other.stack and self._anything(other))
+            registers[GLOBAL_RANGES] = registers[OTHER_STORES] = version
         else:
-            self.clobber(at)
+            own = self.memory.object_of(base)
+            if own is None:
+                self.clobber(at)
+            else:
+                self._object_changed(own, None, version)
+
+    def fresh(self, allocated: Value) -> None:
+        """An allocator returned this address: what is known of memory there, from an earlier time, is not of this one."""
+        self._forget(lambda other: self.memory.object_of(other) is allocated)
+        self.objects.pop(allocated, None)
+
+    def _anything(self, base: Value) -> bool:
+        """Whether an address with this base, outside the frame, may point anywhere."""
+        return bool(base.terms) and self.memory.object_of(base) is None
+
+    def _names_kernel(self, value: Value) -> bool:
+        """Whether a launch stub notes, in a variable of its own, the host function that stands for its kernel."""
+        if not self.memory.in_stub or not value.is_constant:
+            return False
+        function = self.memory.image.function_at(value.constant)
+        return function is not None and function.start == value.constant
+
+    def _object_changed(self, own: Value, kept: Value | None, version: Value) -> None:
+        def may_be_there(other: Value) -> bool:
+            if other is kept or other.stack or not other.terms:
+                return False
+            its = self.memory.object_of(other)
+            return its is None or its is own
+
+        self._forget(may_be_there)
+        self.objects[own] = self.registers[OTHER_STORES] = version
 
     def _note(self, address: Value, size: int | None, value: Value | None) -> None:
         base, offset = self.memory.values.base(address)
@@ -203,36 +263,57 @@ class State:
     def clobber(self, at: int) -> None:
         """Anything reachable may have changed: all but the part of the frame that has not escaped."""
         stack_pointer = self.memory.values.stack_pointer
+        registers = self.registers
+        version = self.memory.values.atom(VERSION, at)
         self._forget(lambda other: other is not stack_pointer and not (other.stack and self.escaped is None))
+        registers[OTHER_STORES] = registers[GLOBAL_RANGES] = version
+        registers[MEMORY] = version
         if self.escaped is not None:
             self._drop(stack_pointer, self.escaped, None)
-        version = self.memory.values.atom(VERSION, at)
-        self.registers[MEMORY] = self.registers[STACK_STORES] = self.registers[GLOBAL_STORES] = version
+            registers[STACK_STORES] = registers[STACK_RANGES] = version
 
     def escape(self, value: Value) -> None:
         """An address of the frame became known elsewhere, and with it every address stored in what it reaches."""
         if not value.stack:
             return
-        lowest = self._lowest(value)
+        lowest = _lowest(value)
         while self.escaped is None or lowest < self.escaped:
             self.escaped = lowest
             for (offset, size), held in self.cells.get(self.memory.values.stack_pointer, {}).items():
                 if held.stack and offset + size > self.escaped:
-                    lowest = min(lowest, self._lowest(held))
+                    lowest = min(lowest, _lowest(held))
 
-    def _lowest(self, address: Value) -> int:
-        """The lowest offset of the frame that an address may mean: its constant part when the rest only counts up."""
-        return address.signed
+    def escape_range(self, address: Value) -> None:
+        """What lies from an address on was copied to where it is not followed."""
+        if address.stack:
+            self._escape_cells(_lowest(address), None)
 
-    def _overwrite(self, base: Value, offset: int, size: int, version: Value) -> None:
+    def _escape_cells(self, start: int, end: int | None) -> None:
+        held = [
+            value
+            for (offset, size), value in self.cells.get(self.memory.values.stack_pointer, {}).items()
+            if value.stack and offset + size > start and (end is None or offset < end)
+        ]
+        for value in held:
+            self.escape(value)
+
+    def _drop_frame(self, address: Value) -> None:
+        """Forgets the frame from the lowest offset upward that an address may mean."""
+        lowest = _lowest(address)
+        self._escape_cells(lowest, None)
+        self._drop(self.memory.values.stack_pointer, lowest, None)
+
+    def _overwrite(self, base: Value, offset: int, size: int, key: int, version: Value) -> None:
         """Drops what a store covers; the rest of a cell that it covers in part is not what memory held before the cell."""
-        cells = self.cells.get(base, {})
-        if any(
-            k[0] + k[1] > offset and k[0] < offset + size and (k[0] < offset or k[0] + k[1] > offset + size)
-            for k in cells
-        ):
-            self.registers[MEMORY] = version
-        self._drop(base, offset, offset + size)
+        cells = self.cells.get(base)
+        if not cells:
+            return
+        end = offset + size
+        touched = [k for k in cells if k[0] < end and k[0] + k[1] > offset]
+        if any(k[0] < offset or k[0] + k[1] > end for k in touched):
+            self.registers[key] = version
+        for k in touched:
+            del cells[k]
 
     def _drop(self, base: Value, start: int, end: int | None) -> None:
         cells = self.cells.get(base)
@@ -241,5 +322,22 @@ class State:
                 del cells[key]
 
     def _forget(self, which: Callable[[Value], bool]) -> None:
-        for base in [base for base in self.cells if which(base)]:
-            del self.cells[base]
+        if len(self.cells) > 1 or self.memory.values.stack_pointer not in self.cells:
+            for base in [base for base in self.cells if which(base)]:
+                del self.cells[base]
+
+
+def _lowest(address: Value) -> int:
+    """The lowest offset of the frame that an address may mean."""
+    return -(2**62) if address.low is None else address.low
+
+
+def of_stub(value: Value) -> bool:
+    """Whether a value is what nvcc's launch stub notes of having asked for its kernel's handle, in a variable of its own."""
+    while value.kind == OPERATION and value.arguments[0] in _WRAPPERS:
+        value = next(
+            (part for part in value.arguments[1:] if isinstance(part, Value) and part.terms), value.arguments[-1]
+        )
+        if not isinstance(value, Value):
+            return False
+    return value.kind == CALL and value.arguments[1] == GET_KERNEL

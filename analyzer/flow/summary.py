@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.effects import CudaCall, lose_registers, resolved, unknown_call, unknown_memory
 from farlane.analyzer.flow.engine import Engine, Result
-from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, Value, Values
-from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, Memory, State
+from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
+from farlane.analyzer.flow.memory import Memory
+from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.flow.success import is_code
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import RETURN, TAIL
 from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.graph.structure import Structure
-from farlane.analyzer.machine.instruction import RAX, RDI, RDX, RSI, RSP, XMM0
+from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RDI, RDX, RSI, RSP, XMM0
 
 MAXIMUM_DEPTH = 12
 CODES = (RDI, RSI)  # where error codes are looked for
@@ -56,14 +57,15 @@ class Functions:
         failed: start of a function -> why it has no analysis.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, deadline: float | None = None) -> None:
         self.program = program
         self.values = Values()
-        self.memory = Memory(self.values, program.image)
+        self.memory = Memory(self.values, program.image, deadline)
         self.cuda = program.reaching_cuda()
         self.failed: dict[int, str] = {}
         self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}
         self._active: list[int] = []
+        self._initial = State.at_entry(self.memory).registers
 
     def analysis(self, start: int, codes: frozenset[int] = frozenset()) -> Analysis | None:
         """The analysis of a function; None when there is none, and `failed` says why.
@@ -124,12 +126,23 @@ class Functions:
             if atom.kind == INITIAL:
                 if atom is values.stack_pointer:
                     return values.add(before.registers[RSP], -8)
-                return before.registers[atom.arguments[0]]
+                entry: Value = before.registers[atom.arguments[0]]
+                return entry
             if atom.kind == LOAD and all(version.kind == INITIAL for version in atom.arguments[2]):
                 return before.read(values.substitute(atom.arguments[0], leaf, memo), atom.arguments[1])
             if atom.kind == OPERATION:
                 return None
-            return values.atom(INSIDE, site, atom)
+            inside = values.atom(INSIDE, site, atom)
+            if atom.kind == PHI and not inside.stack:
+                # One of several values, perhaps addresses that the caller gave.
+                given = [
+                    before.registers[part.arguments[0]]
+                    for each in result.phis.get(atom, {}).values()
+                    for part, _ in each.terms
+                    if part.kind == INITIAL
+                ]
+                inside.stack = any(value.stack for value in given)
+            return inside
 
         calls = []
         returning = analysis.returning()
@@ -157,14 +170,17 @@ class Functions:
         if any(store.address is None for store in result.stores):
             unknown_memory(state, site)
         self._store(state, result, site, leaf, memo)
-        kept = range(CONFIGURATION, PUSHED + 1)
-        configuration = {key: values.substitute(end.registers[key], leaf, memo) for key in kept}
-        returned = values.substitute(end.registers[RAX], leaf, memo)
-        second = values.substitute(end.registers[RDX], leaf, memo)
-        vector = values.substitute(end.registers[XMM0], leaf, memo)
-        lose_registers(state, site, returned)
-        state.registers[RDX], state.registers[XMM0] = second, vector
-        state.registers.update(configuration)
+        # The compiler knows which registers a function of the same file leaves alone, and may rely on it.
+        untouched = [
+            key for key in (*CALLER_SAVED, *range(XMM0, XMM0 + 32)) if end.registers[key] is self._initial[key]
+        ]
+        results = (RAX, RDX, XMM0, XMM0 + 2, *range(CONFIGURATION, PUSHED + 1))
+        after = {key: values.substitute(end.registers[key], leaf, memo) for key in results}
+        lose_registers(state, site, after[RAX])
+        for key in untouched:
+            state.registers[key] = before.registers[key]
+        for key, value in after.items():
+            state.registers[key] = value
         return calls
 
     def _store(

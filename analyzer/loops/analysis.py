@@ -49,7 +49,7 @@ def analyze(path: Path, seconds: float = SECONDS) -> ProgramReport:
     image = elf.load(path)
     source = lines.read(path)
     program = Program(image, Decoder())
-    functions = Functions(program)
+    functions = Functions(program, started + seconds)
     loops: list[LoopReport] = []
     skipped: list[tuple[str, str]] = []
     for start in sorted(functions.cuda):

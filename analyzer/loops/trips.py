@@ -119,7 +119,7 @@ def _places(value: Value, entry: State, entered: Mapping[Value, Value]) -> tuple
             held = held.arguments[1]
         return held is value
 
-    found = [place(key) for key, held in entry.registers.items() if key < 16 and holds(held)]
+    found = [place(key) for key, held in enumerate(entry.registers[:16]) if holds(held)]
     found += [
         place((base, *key)) for base, cells in entry.cells.items() for key, held in sorted(cells.items()) if holds(held)
     ]

@@ -9,7 +9,8 @@ import pytest
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.condition import compare
 from farlane.analyzer.flow.expression import CALL, OPAQUE, Values
-from farlane.analyzer.flow.state import Memory, State
+from farlane.analyzer.flow.memory import Memory
+from farlane.analyzer.flow.state import State
 from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.loops.trips import iterations

@@ -1,0 +1,343 @@
+"""What functions of the C and C++ libraries do to the program's memory. Data, and how to look a name up.
+
+An effect is the places that a call may write, as (argument, bytes): bytes are a number, `by(n)` for as many as argument n
+says, or ANY. None of the functions here keeps an address it is given, but inside an object of its own. A function that is
+not listed is unknown: it may keep and change whatever it can reach.
+
+Source: the declarations of the C standard, POSIX, and libstdc++'s ABI (sizes of its classes on x86-64).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+ANY = -1
+STREAM = 528  # the largest of the standard streams
+
+
+class Effect(NamedTuple):
+    """What a call does.
+
+    Attributes:
+        writes: (argument, bytes); bytes <= -2 mean as many as argument -2 - bytes says.
+        stream: whether the first argument is a stream, which matters only when it lies in the frame.
+        allocates: whether the result is memory that nothing else points to.
+        returns: the number of the argument that is also the result; None for another result.
+        points: whether the result may point into what the first argument points to.
+    """
+
+    writes: tuple[tuple[int, int], ...] = ()
+    stream: bool = False
+    allocates: bool = False
+    returns: int | None = None
+    points: bool = False
+
+
+def by(argument: int) -> int:
+    return -2 - argument
+
+
+NOTHING = Effect()
+_STREAM = Effect(stream=True)
+_ALLOCATES = Effect(allocates=True)
+
+_MATHEMATICS = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp10",
+    "exp2",
+    "expm1",
+    "fabs",
+    "fdim",
+    "floor",
+    "fma",
+    "fmax",
+    "fmin",
+    "fmod",
+    "hypot",
+    "ilogb",
+    "ldexp",
+    "lgamma",
+    "llrint",
+    "llround",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logb",
+    "lrint",
+    "lround",
+    "nearbyint",
+    "nextafter",
+    "pow",
+    "remainder",
+    "rint",
+    "round",
+    "scalbn",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "tgamma",
+    "trunc",
+]
+
+_HARMLESS = [
+    "printf",
+    "puts",
+    "putchar",
+    "putc",
+    "fprintf",
+    "vprintf",
+    "vfprintf",
+    "fputs",
+    "fputc",
+    "fwrite",
+    "fflush",
+    "perror",
+    "__printf_chk",
+    "__fprintf_chk",
+    "__vfprintf_chk",
+    "free",
+    "cfree",
+    "_ZdlPv",
+    "_ZdlPvm",
+    "_ZdaPv",
+    "_ZdaPvm",
+    "_ZdlPvSt11align_val_t",
+    "_ZdlPvmSt11align_val_t",
+    "_ZdaPvSt11align_val_t",
+    "strlen",
+    "strnlen",
+    "strcmp",
+    "strncmp",
+    "strcasecmp",
+    "strncasecmp",
+    "memcmp",
+    "strspn",
+    "strcspn",
+    "strerror",
+    "atoi",
+    "atol",
+    "atoll",
+    "atof",
+    "abs",
+    "labs",
+    "div",
+    "ldiv",
+    "rand",
+    "random",
+    "lrand48",
+    "drand48",
+    "mrand48",
+    "srand",
+    "srandom",
+    "srand48",
+    "getenv",
+    "secure_getenv",
+    "isalpha",
+    "isdigit",
+    "isspace",
+    "isalnum",
+    "isupper",
+    "islower",
+    "ispunct",
+    "isxdigit",
+    "toupper",
+    "tolower",
+    "__ctype_b_loc",
+    "__ctype_tolower_loc",
+    "__ctype_toupper_loc",
+    "__errno_location",
+    "usleep",
+    "sleep",
+    "nanosleep",
+    "sched_yield",
+    "clock",
+    "getpid",
+    "gettid",
+    "getppid",
+    "isatty",
+    "fileno",
+    "sysconf",
+    "access",
+    "fopen",
+    "fopen64",
+    "fclose",
+    "fseek",
+    "ftell",
+    "fseeko",
+    "ftello",
+    "rewind",
+    "feof",
+    "ferror",
+    "getc",
+    "fgetc",
+    "getchar",
+    "ungetc",
+    "remove",
+    "unlink",
+    "open",
+    "close",
+    "lseek",
+    "omp_get_wtime",
+    "omp_get_num_threads",
+    "omp_get_max_threads",
+    "omp_get_thread_num",
+    "omp_set_num_threads",
+    "__cxa_guard_acquire",
+    "__cxa_guard_release",
+    "__cxa_guard_abort",
+    "__cxa_atexit",
+    "__cxa_begin_catch",
+    "__cxa_end_catch",
+    "__cxa_get_exception_ptr",
+    "__cxa_allocate_exception",
+    "__cxa_free_exception",
+    "__cxa_thread_atexit",
+    "__dynamic_cast",
+    "__cxa_finalize",
+    "_ZNSt6chrono3_V212steady_clock3nowEv",
+    "_ZNSt6chrono3_V212system_clock3nowEv",
+    "_ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base",
+    "_ZSt18_Rb_tree_incrementPKSt18_Rb_tree_node_base",
+    "_ZSt18_Rb_tree_decrementPSt18_Rb_tree_node_base",
+    "_ZSt18_Rb_tree_decrementPKSt18_Rb_tree_node_base",
+    "_ZSt11_Hash_bytesPKvmm",
+    "_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm",
+    "_ZNKSt5ctypeIcE13_M_widen_initEv",
+    "_ZSt16__throw_bad_castv",
+    "_ZSt9use_facetISt5ctypeIcEERKT_RKSt6locale",
+]
+
+_ALLOCATORS = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "aligned_alloc",
+    "memalign",
+    "valloc",
+    "strdup",
+    "strndup",
+    "_Znwm",
+    "_Znam",
+    "_ZnwmSt11align_val_t",
+    "_ZnamSt11align_val_t",
+    "_ZnwmRKSt9nothrow_t",
+    "_ZnamRKSt9nothrow_t",
+]
+
+EFFECTS: dict[str, Effect] = {
+    **dict.fromkeys(_HARMLESS, NOTHING),
+    **{f"{name}{suffix}": NOTHING for name in _MATHEMATICS for suffix in ("", "f", "l")},
+    **{f"__{name}{suffix}_finite": NOTHING for name in _MATHEMATICS for suffix in ("", "f")},
+    **dict.fromkeys(_ALLOCATORS, _ALLOCATES),
+    **dict.fromkeys(("strchr", "strrchr", "strstr", "strpbrk", "memchr"), Effect(points=True)),
+    **{
+        name: Effect(((0, by(2)),), returns=0)
+        for name in ("memset", "memcpy", "memmove", "__memset_chk", "__memcpy_chk", "__memmove_chk", "strncpy")
+    },
+    **{
+        name: Effect(((0, ANY),), returns=0) for name in ("strcpy", "strcat", "strncat", "__strcpy_chk", "__strcat_chk")
+    },
+    **{name: Effect(((0, ANY),)) for name in ("sprintf", "vsprintf", "__sprintf_chk", "gets")},
+    **{
+        name: Effect(((0, by(1)),)) for name in ("snprintf", "vsnprintf", "__snprintf_chk", "__vsnprintf_chk", "getcwd")
+    },
+    "fgets": Effect(((0, by(1)),), returns=0),
+    "fread": Effect(((0, ANY),)),
+    "read": Effect(((1, by(2)),)),
+    "getline": Effect(((0, 8), (1, 8))),
+    **{
+        name: Effect(((1, ANY), (2, ANY), (3, ANY), (4, ANY), (5, ANY)))
+        for name in ("scanf", "__isoc99_scanf", "__isoc23_scanf")
+    },
+    **{
+        name: Effect(((2, ANY), (3, ANY), (4, ANY), (5, ANY)))
+        for name in ("fscanf", "sscanf", "__isoc99_fscanf", "__isoc99_sscanf", "__isoc23_fscanf", "__isoc23_sscanf")
+    },
+    **{
+        f"{prefix}{name}": Effect(((1, 8),))
+        for prefix in ("", "__isoc23_")
+        for name in ("strtol", "strtoul", "strtoll", "strtoull", "strtod", "strtof", "strtold")
+    },
+    "gettimeofday": Effect(((0, 16), (1, 8))),
+    "clock_gettime": Effect(((1, 16),)),
+    "clock_getres": Effect(((1, 16),)),
+    "timespec_get": Effect(((0, 16),)),
+    "time": Effect(((0, 8),)),
+    "times": Effect(((0, 32),)),
+    "getrusage": Effect(((1, 144),)),
+    "stat": Effect(((1, 144),)),
+    "fstat": Effect(((1, 144),)),
+    "rand_r": Effect(((0, 4),)),
+    "erand48": Effect(((0, 6),)),
+    "getopt": Effect(((1, ANY),)),
+    "getopt_long": Effect(((1, ANY), (4, 4))),
+    "frexp": Effect(((0, 4),)),
+    "frexpf": Effect(((0, 4),)),
+    "modf": Effect(((0, 8),)),
+    "modff": Effect(((0, 4),)),
+    "sincos": Effect(((0, 8), (1, 8))),
+    "sincosf": Effect(((0, 4), (1, 4))),
+}
+
+# Mangled names by their beginning, the first that fits.
+_PATTERNS: tuple[tuple[str, Effect], ...] = (
+    # Streams: output, insertion by functions, flushing; `operator<<` of strings and characters.
+    (
+        r"_ZNSols|_ZNSo\d|_ZSt4endl|_ZSt5flush|_ZStlsI|_ZStlsR|_ZSt16__ostream_insert|_ZNSo9_M_insert|_ZNKSt9basic_ios",
+        _STREAM,
+    ),
+    # Input: into the second argument, at most a long double or a string.
+    (r"_ZNSirs|_ZStrsI|_ZSt7getline", Effect(((1, 32),), stream=True)),
+    (r"_ZNSi4read|_ZNSi7getline|_ZNSi3getEPc", Effect(((1, ANY),), stream=True)),
+    (r"_ZNSi\d", _STREAM),
+    # Strings: the first argument is the object, or where the result goes.
+    (r"_ZNK?St7__cxx1112basic_string|_ZStplI|_ZNSt7__cxx119to_string", Effect(((0, 32),))),
+    (r"_ZNK?Ss|_ZNKSt17bad_function|_ZNKSt9exception", NOTHING),
+    # Streams' own construction and destruction.
+    (r"_ZNK?St14basic_ofstream|_ZNK?St14basic_ifstream|_ZNK?St13basic_fstream", Effect(((0, STREAM),))),
+    (r"_ZNK?St7__cxx1118basic_stringstream|_ZNK?St7__cxx1119basic_[io]stringstream", Effect(((0, 392),))),
+    (r"_ZNK?St7__cxx1115basic_stringbuf", Effect(((0, 104),))),
+    (r"_ZNK?St13basic_filebuf|_ZNK?St12__basic_file", Effect(((0, 240),))),
+    (r"_ZNK?St9basic_ios|_ZNK?St8ios_base", Effect(((0, 264),))),
+    (r"_ZNK?St6locale", Effect(((0, 8),))),
+    (r"_ZNK?St13random_device", Effect(((0, 5000),))),
+    # Exceptions' own construction and destruction.
+    (
+        r"_ZNK?St(9bad_alloc|11logic_error|13runtime_error|12out_of_range|16invalid_argument|12length_error|11range_error)",
+        Effect(((0, 16),)),
+    ),
+    (r"_ZNK?St(14overflow_error|12domain_error|9exception|8bad_cast)", Effect(((0, 16),))),
+)
+_COMPILED = tuple((re.compile(pattern), effect) for pattern, effect in _PATTERNS)
+_looked_up: dict[str, Effect | None] = {}
+
+
+def effect(name: str) -> Effect | None:
+    """What a function does; None when that is not known."""
+    if name not in _looked_up:
+        found = EFFECTS.get(name)
+        if found is None:
+            found = next((each for pattern, each in _COMPILED if pattern.match(name)), None)
+        if len(_looked_up) > 100_000:
+            _looked_up.clear()
+        _looked_up[name] = found
+    return _looked_up[name]

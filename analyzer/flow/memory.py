@@ -1,0 +1,80 @@
+"""What all states of one analysis share: the values, the file, kernels' handles, allocated objects, and the budget."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow import library
+from farlane.analyzer.flow.expression import CALL, INSIDE, OPAQUE, Value, Values
+from farlane.analyzer.flow.success import decided
+from farlane.analyzer.loader.image import Image
+from farlane.analyzer.machine.instruction import XMM0
+
+
+class Store(NamedTuple):
+    """A store outside the own frame. `size` None: any number of bytes; `value` None: unknown ones.
+
+    An `address` of None stands for a call of an unknown function.
+    """
+
+    address: Value | None
+    size: int | None
+    value: Value | None
+
+
+class Memory:
+    """See above.
+
+    Attributes:
+        handles: address of a variable that __cudaGetKernel filled -> address of the kernel's host function.
+        log: what is stored outside the frame of the function whose final pass runs; None while none does.
+        in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
+        deadline: when the time for the binary is used up, by `time.monotonic`.
+    """
+
+    def __init__(self, values: Values, image: Image, deadline: float | None = None) -> None:
+        self.values, self.image, self.deadline = values, image, deadline
+        self.handles: dict[int, int] = {}
+        self.log: list[Store] | None = None
+        self.in_stub = False
+        self._decided: dict[tuple[str, Value], bool | None] = {}
+        self._objects: dict[Value, Value | None] = {}
+        self._lost: dict[int, list[Value]] = {}
+
+    def check_time(self) -> None:
+        """Raises AnalysisError when the time is used up."""
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise AnalysisError("the time for the binary is used up")
+
+    def on_success(self, mnemonic: str, flags: Value) -> bool | None:
+        """Whether a branch is taken when CUDA's calls succeed; None when that does not decide it."""
+        key = (mnemonic, flags)
+        if key not in self._decided:
+            self._decided[key] = decided(self.values, mnemonic, flags)
+        return self._decided[key]
+
+    def object_of(self, base: Value) -> Value | None:
+        """The allocation that an address without its constant part points into; None when that is not known."""
+        if base not in self._objects:
+            found = [atom for atom, coefficient in base.terms if coefficient == 1 and self._allocated(atom)]
+            self._objects[base] = found[0] if len(found) == 1 else None
+        return self._objects[base]
+
+    def _allocated(self, atom: Value) -> bool:
+        while atom.kind == INSIDE:
+            atom = atom.arguments[1]
+        if atom.kind != CALL:
+            return False
+        known = library.effect(atom.arguments[1])
+        return known is not None and known.allocates
+
+    def lost(self, at: int) -> list[Value]:
+        """What registers hold that a call, or a meeting of paths behind calls, left undefined: one value each."""
+        found = self._lost.get(at)
+        if found is None:
+            found = self._lost[at] = [self.values.atom(OPAQUE, at, number) for number in range(XMM0 + 32)]
+            for value in found:
+                value.lost = True
+        return found
