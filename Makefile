@@ -51,8 +51,9 @@ typecheck: install
 	@ln -s ../../frontend .typing/farlane/frontend
 	@ln -s ../../backend .typing/farlane/backend
 	@ln -s ../../analyzer .typing/farlane/analyzer
+	@ln -s ../../benchmarks/roundtrips .typing/farlane/roundtrips
 	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
-	MYPYPATH=.typing $(BIN)/mypy -p farlane.frontend -p farlane.backend -p farlane.analyzer
+	MYPYPATH=.typing $(BIN)/mypy -p farlane.frontend -p farlane.backend -p farlane.analyzer -p farlane.roundtrips
 	MYPYPATH=protos/codegen $(BIN)/mypy -p farlane_codegen
 
 imports: install

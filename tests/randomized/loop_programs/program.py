@@ -30,8 +30,10 @@ class Theme:
     threads: int = 1
 
 
-QUIET = dict.fromkeys(["read_value", "read_array", "read_asynchronously", "synchronize", "mistakes"], 0.05)
-READS = ["read_value", "read_array", "read_element", "read_asynchronously", "read_rectangle"]
+QUIET = dict.fromkeys(
+    ["read_value", "read_array", "read_counted", "read_asynchronously", "synchronize", "mistakes"], 0.05
+)
+READS = ["read_value", "read_array", "read_element", "read_counted", "read_asynchronously", "read_rectangle"]
 
 THEMES = (
     Theme("repeated", QUIET | {"launch": 12, "loop": 0.5}, "counted", 150),

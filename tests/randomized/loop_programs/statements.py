@@ -157,6 +157,9 @@ def read_array(scope: Scope) -> None:
     elif scope.chance(0.3):
         with scope.braces(f"if ({scope.condition()})") as inner:
             inner.write(f'out.line("{scope.name("h")} %08x\\n", hash_of({array}, {scope.n}u));')
+    elif scope.values and scope.chance(0.5):
+        target = scope.random.choice(scope.values)
+        scope.write(f"{target} = {target} * 31u + hash_of({array}, {scope.n}u);")
 
 
 def read_element(scope: Scope) -> None:
@@ -165,6 +168,17 @@ def read_element(scope: Scope) -> None:
     scope.checked(
         f"cudaMemcpy({array} + {scope.index()}, {scope.buffer()} + {scope.index()}, sizeof(u32), cudaMemcpyDeviceToHost)"
     )
+
+
+def read_counted(scope: Scope) -> None:
+    """One value to the host, which joins a sum: every copy shows at the end."""
+    if not scope.values:
+        return read_unused(scope)
+    target = scope.random.choice(scope.values)
+    with scope.braces("") as inner:
+        inner.write("u32 got;")
+        inner.checked(f"cudaMemcpy(&got, {inner.buffer()} + {inner.index()}, sizeof got, cudaMemcpyDeviceToHost)")
+        inner.write(f"{target} = {target} * 31u + got;")
 
 
 def read_unused(scope: Scope) -> None:
@@ -237,6 +251,8 @@ def temporary_stream(scope: Scope) -> None:
         for _ in range(1 + inner.below(2)):
             inner.call(f"LAUNCH(add, {(inner.n + 63) // 64}u, 64, 0, {stream}, {buffer}, {inner.n}u, {inner.value()});")
         inner.checked(f"cudaStreamSynchronize({stream})")
+        if inner.chance(0.3):
+            inner.checked(f"cudaStreamQuery({stream})")
         inner.checked(f"cudaStreamDestroy({stream})")
 
 
@@ -331,6 +347,7 @@ STATEMENTS: dict[str, Callable[[Scope], None]] = {
     "read_value": read_value,
     "read_array": read_array,
     "read_element": read_element,
+    "read_counted": read_counted,
     "read_unused": read_unused,
     "read_asynchronously": read_asynchronously,
     "read_rectangle": read_rectangle,
