@@ -164,6 +164,13 @@ impl Outbox {
         Sent::Yes
     }
 
+    /// Sends a message that is no part of a group.
+    pub(crate) fn post_aside(&self, kind: Kind, counters: &Counters) {
+        if let Some(sender) = &self.sender {
+            post(sender, kind, counters);
+        }
+    }
+
     /// Nothing is sent behind this.
     pub(crate) fn close(&mut self, goodbye: bool, counters: &Counters) {
         if let (Some(sender), true) = (self.sender.take(), goodbye) {

@@ -5,7 +5,9 @@
 //! at before any lock, so that the child of a fork never touches a lock that a vanished thread may hold.
 
 use crate::counters::Counters;
+use crate::generated_farlane_v1::Object;
 use crate::ledger::Awaited;
+use crate::objects::Upload;
 use crate::report::{self, CallSummary};
 use crate::shared::Shared;
 use crate::waiter::{Answer, Destination, Waiter};
@@ -27,6 +29,8 @@ pub struct HelloInfo {
     /// BLAKE2b-256 of every image registered so far.
     pub module_digests: Vec<[u8; 32]>,
     pub mode: Mode,
+    /// The objects of the program that may call CUDA; mode loops only.
+    pub objects: Vec<Object>,
 }
 
 /// One open session. Shared by all threads of the program.
@@ -39,6 +43,7 @@ pub struct Session {
     local: bool,
     payloads: bool,
     opened: Instant,
+    upload: Arc<Upload>,
 }
 
 impl Session {
@@ -60,6 +65,7 @@ impl Session {
             local: config.endpoint.is_local(),
             payloads: config.payloads,
             opened,
+            upload: Arc::default(),
         })
     }
 
@@ -204,6 +210,7 @@ impl Session {
     /// Ends the session: sends what is recorded, waits (as long as the host makes progress) until it was replayed, says
     /// goodbye and writes the report. Later calls fail with cudaErrorCudartUnloading (4). Idempotent; may be called at exit.
     pub fn finish(&self, calls: &CallSummary) {
+        self.upload.finish();
         if !self.shared.finish() {
             return; // finished before, or not ours to finish
         }
@@ -240,6 +247,14 @@ impl Session {
     /// Forgets sticky and deferred errors: after a DEVICE_RESET that succeeded.
     pub fn clear_errors(&self) {
         self.shared.errors.clear();
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn upload(&self) -> &Arc<Upload> {
+        &self.upload
     }
 
     #[must_use]

@@ -70,7 +70,7 @@ fn timed_out(config: &Config) -> OpenError {
 
 /// Spawns the thread, detached, with the program's signals blocked: its handlers must run on its own threads. The signals of
 /// faults stay deliverable, so that writing a result to a bad address ends as it would in the program.
-fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub(crate) fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     // SAFETY: the sets are initialized by sigfillset before use, and live over the calls. Only this thread's mask changes,
     // and it is put back.
     unsafe {
@@ -214,7 +214,7 @@ fn hello(info: &HelloInfo) -> Hello {
         tape_version_min: tape::VERSION,
         tape_version_max: tape::VERSION,
         client_version: env!("CARGO_PKG_VERSION").to_owned(),
-        objects: Vec::new(),
+        objects: info.objects.clone(),
         program: info.program.clone(),
         pid: info.pid,
         mode: info.mode.as_str().to_owned(),

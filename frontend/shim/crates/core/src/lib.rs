@@ -22,6 +22,7 @@ mod hostmem;
 mod launch;
 mod lifecycle;
 mod log;
+mod manifests;
 mod memory;
 mod module;
 mod objects;

@@ -18,7 +18,7 @@ use abi::CudaError;
 use client::{Config, DeviceDescription, HelloInfo, Session};
 
 use crate::call::CudaResult;
-use crate::{lifecycle, log, registration};
+use crate::{lifecycle, log, manifests, registration};
 
 /// What the handshake told about one device.
 #[derive(Debug)]
@@ -161,12 +161,14 @@ fn open() -> Result<Opened, CudaError> {
         pid: std::process::id(),
         module_digests: registration::digests_for_hello(),
         mode: config.mode,
+        objects: manifests::prepare(config.mode),
     };
     let session = Session::open(&config, hello).map_err(|error| {
         log::error(format_args!("{error}"));
         CudaError::DEVICES_UNAVAILABLE
     })?;
     registration::host_knows(&session.welcome().known_modules);
+    manifests::opened(&session);
     let devices: Vec<Device> = session.welcome().devices.iter().map(describe).collect();
     if devices.is_empty() {
         log::error(format_args!("the host has no device"));

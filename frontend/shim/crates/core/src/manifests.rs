@@ -1,0 +1,244 @@
+//! Which manifests are in use, and the sites that they describe.
+//!
+//! Owns where manifests come from (a note in the object, the folder `FARLANE_MANIFESTS`, the host's welcome), what is said about those that
+//! cannot be used, and the table from return addresses to sites. Owns neither what a site permits (`permission`) nor the format (crate
+//! `manifest`). Only in mode `loops`; in the others nothing is looked for.
+//!
+//! Everything here is kept for ever: a site is found by address without a lock in most cases (`permission` keeps each thread's recent ones), and
+//! its object is pinned. Objects loaded after the handshake are looked at when the first call comes from them.
+//!
+//! Locking: one read-write lock around the table; the list of objects (`objects`) is locked under none.
+//!
+//! Source: protos/manifest.md, "Identity", "Where it is found".
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{PoisonError, RwLock};
+
+use client::{Mode, Session};
+use manifest::{Manifest, CONDITIONAL, HAS_MANAGED_VARIABLES, MAX_BYTES};
+
+use crate::log;
+use crate::objects::{self, Object};
+
+/// A manifest in use.
+#[derive(Debug)]
+pub struct Used {
+    pub manifest: Manifest,
+    pub object: &'static Object,
+    pub loops: Vec<Loop>,
+}
+
+/// What a manifest says of one loop.
+#[derive(Debug)]
+pub struct Loop {
+    pub parent: Option<u32>,
+    /// Position of the last site of the body that runs in every iteration.
+    pub last_position: Option<u16>,
+    /// Dense over all manifests.
+    pub number: u32,
+}
+
+/// A place in the program that a manifest describes.
+#[derive(Debug)]
+pub struct Site {
+    pub used: &'static Used,
+    pub entry: manifest::Site,
+    /// Dense over all manifests.
+    pub number: u32,
+}
+
+impl Site {
+    pub fn in_loop(&self) -> &'static Loop {
+        &self.used.loops[self.entry.in_loop as usize]
+    }
+
+    /// Whether the site is of the loop that another site is of, or of one inside it.
+    pub fn is_within_loop_of(&self, other: &Site) -> bool {
+        std::ptr::eq(self.used, other.used)
+            && (self.entry.in_loop == other.entry.in_loop
+                || self.used.manifest.is_within(self.entry.in_loop, other.entry.in_loop))
+    }
+
+    /// Whether it is the last call of an iteration of its loop.
+    pub fn ends_iteration(&self) -> bool {
+        self.in_loop().last_position == Some(self.entry.position)
+    }
+}
+
+#[derive(Default)]
+struct Table {
+    sites: HashMap<usize, &'static Site>,
+    looked_at: HashSet<usize>,
+}
+
+static TABLE: RwLock<Option<Table>> = RwLock::new(None);
+/// Whether any call has to be looked up.
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// A manifest in use says that its object has managed variables.
+static MANAGED: AtomicBool = AtomicBool::new(false);
+static NUMBERS: AtomicU32 = AtomicU32::new(0);
+static OBJECTS: AtomicU64 = AtomicU64::new(0);
+static LOOPS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether sites are looked up at all.
+#[inline]
+pub fn active() -> bool {
+    ACTIVE.load(Relaxed)
+}
+
+pub fn any_managed() -> bool {
+    MANAGED.load(Acquire)
+}
+
+/// Objects with a manifest, their loops, their sites.
+pub fn counts() -> (u64, u64, u64) {
+    (OBJECTS.load(Relaxed), LOOPS.load(Relaxed).into(), NUMBERS.load(Relaxed).into())
+}
+
+/// Before the handshake: finds the objects that call CUDA and their manifests; the answer is for Hello.
+pub fn prepare(mode: Mode) -> Vec<client::Object> {
+    if mode != Mode::Loops {
+        return Vec::new();
+    }
+    ACTIVE.store(true, Release);
+    let mut named = Vec::new();
+    for object in objects::all().into_iter().filter(|object| object.is_program() || object.needs_cuda) {
+        let Some(identity) = object.identity() else { continue };
+        let has_manifest = look_at(object);
+        named.push(client::Object { identity: identity.as_bytes().to_vec(), size: object.file_size(), has_manifest });
+    }
+    named
+}
+
+/// After the handshake: takes the host's manifests, and sends it the objects that it wants.
+pub fn opened(session: &Session) {
+    if session.mode() != Mode::Loops {
+        return;
+    }
+    let known = objects::all();
+    let with_identity = |wanted: &[u8]| {
+        let same = |object: &&&Object| object.identity().is_some_and(|identity| identity.as_bytes() == wanted);
+        known.iter().filter(|object| object.is_program() || object.needs_cuda).find(same).copied()
+    };
+    let welcome = session.welcome();
+    for sent in &welcome.manifests {
+        if let Some(object) = with_identity(&sent.identity) {
+            adopt(object, &sent.content, "from the host");
+        }
+    }
+    let wanted = welcome.wanted_objects.iter();
+    session.send_objects(wanted.filter_map(|wanted| Some((wanted.clone(), with_identity(wanted)?.path()))).collect());
+}
+
+/// The site that a call comes from.
+pub fn find(address: usize) -> Option<&'static Site> {
+    if address == 0 {
+        return None;
+    }
+    let found =
+        TABLE.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|t| t.sites.get(&address).copied());
+    if found.is_some() {
+        return found;
+    }
+    let object = objects::locate(address)?;
+    let new = {
+        let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+        !table.as_ref().is_some_and(|table| table.looked_at.contains(&key(object)))
+    };
+    if !new || !look_at(object) {
+        return None;
+    }
+    TABLE.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|t| t.sites.get(&address).copied())
+}
+
+fn key(object: &'static Object) -> usize {
+    std::ptr::from_ref(object) as usize
+}
+
+/// Looks for a manifest in the object and in the folder; whether there is one, and it is used.
+fn look_at(object: &'static Object) -> bool {
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    if !table.get_or_insert_default().looked_at.insert(key(object)) {
+        return false;
+    }
+    drop(table);
+    if let Ok(Some(content)) = object.embedded_manifest() {
+        return adopt(object, &content, "in its note");
+    }
+    let Some(path) = file_for(object) else { return false };
+    match read(&path) {
+        Ok(content) => adopt(object, &content, &path.display().to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+        Err(error) => {
+            log::error(format_args!("cannot read the manifest {}: {error}", path.display()));
+            false
+        }
+    }
+}
+
+fn file_for(object: &Object) -> Option<PathBuf> {
+    let folder: OsString = std::env::var_os("FARLANE_MANIFESTS").filter(|folder| !folder.is_empty())?;
+    Some(Path::new(&folder).join(format!("{}.manifest", object.identity()?.hex())))
+}
+
+/// At most one byte more than a manifest may have: the reader names the rule.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(MAX_BYTES as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Puts a manifest to use, unless it is broken or another object's.
+fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
+    let manifest = match Manifest::parse(content) {
+        Ok(manifest) => manifest,
+        Err(broken) => {
+            log::error(format_args!("the manifest of {} ({place}) is not used: {broken}", object.shown()));
+            return false;
+        }
+    };
+    let Some(identity) = object.identity() else { return false };
+    if manifest.identity != identity {
+        log::warn(format_args!(
+            "the manifest of {} ({place}) is ignored: it is for {}, not for {}",
+            object.shown(),
+            manifest.identity.hex(),
+            identity.hex()
+        ));
+        return false;
+    }
+    object.pin();
+    if manifest.flags & HAS_MANAGED_VARIABLES != 0 {
+        MANAGED.store(true, Release);
+    }
+    let loops = loops_of(&manifest);
+    OBJECTS.fetch_add(1, Relaxed);
+    let used: &'static Used = Box::leak(Box::new(Used { manifest, object, loops }));
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    let sites = &mut table.get_or_insert_default().sites;
+    for entry in used.manifest.sites() {
+        let address = object.bias.wrapping_add(entry.return_address as usize);
+        let number = NUMBERS.fetch_add(1, Relaxed);
+        sites.insert(address, Box::leak(Box::new(Site { used, entry, number })));
+    }
+    log::info(format_args!("the manifest of {} is used ({place})", object.shown()));
+    true
+}
+
+fn loops_of(manifest: &Manifest) -> Vec<Loop> {
+    let number = || LOOPS.fetch_add(1, Relaxed);
+    let mut loops: Vec<Loop> =
+        manifest.loops().map(|each| Loop { parent: each.parent, last_position: None, number: number() }).collect();
+    for site in manifest.sites() {
+        let Some(each) = loops.get_mut(site.in_loop as usize) else { continue };
+        if site.flags & CONDITIONAL == 0 {
+            each.last_position = each.last_position.max(Some(site.position));
+        }
+    }
+    loops
+}
