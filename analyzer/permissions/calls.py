@@ -1,0 +1,292 @@
+"""What calls of imported functions do to a state: CUDA's by roles, the C and C++ libraries' by a table, all others anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from farlane.analyzer.flow import interface
+from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
+from farlane.analyzer.permissions import library
+from farlane.analyzer.permissions.domain import (
+    ANY,
+    CONSTANT,
+    EXACT,
+    FRAME,
+    IN_ANYTHING,
+    IN_OUTSIDE,
+    NONE,
+    NUMBER,
+    UNKNOWN,
+    Heap,
+    Objects,
+    Value,
+    add,
+    based_on,
+    blurred,
+    constant,
+)
+from farlane.analyzer.permissions.memory import (
+    FREE,
+    HIGHEST,
+    LEAVES,
+    LOWEST,
+    READ,
+    REGISTERS,
+    WRITE,
+    Access,
+    State,
+)
+
+_WRITES_A_COUNT = re.compile(r"%[^%a-zA-Z]*(?:hh|ll|[hljztL])?n")
+MAXIMUM_PARAMETERS = 256
+
+
+class Call:
+    """One call of an imported function.
+
+    Args:
+        state: at the call instruction; changed in place.
+        records: every access is appended.
+        at: the instruction of the analyzed function that stands for it.
+        chain: the call instruction, and those that lead to it.
+        bounds: rising offsets of the frame that no argument and no copy of a parameter stretches across: where return
+            addresses stand, and where the parts for stack arguments end; the calling function's such part ends at the first
+            of them above the stack pointer, if `pushed`.
+        pushed: whether the calling function has pushed something for this call.
+        name: the function's.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        records: list[Access],
+        at: int,
+        chain: tuple[int, ...],
+        bounds: tuple[int, ...],
+        pushed: bool,
+        name: str,
+    ) -> None:
+        self.state, self.records, self.at, self.chain, self.name = state, records, at, chain, name
+        self.bounds, self.pushed = bounds, pushed
+        self.inputs = [state.registers[number] for number in ARGUMENTS]
+
+    def touch(self, kind: str, address: Value, size: int | None) -> None:
+        if address.kind == CONSTANT and address.number == 0:
+            return
+        access = self.state.access(self.at, kind, address, size, self.name, self.chain[-1])
+        if access is not None:
+            # A library function given the address of a part of an object may look at all of it.
+            low = LOWEST if size is None and FRAME in access.objects else access.low
+            self.records.append(access._replace(low=low))
+
+    def leaves(self, objects: Objects = IN_ANYTHING) -> None:
+        self.records.append(Access(self.at, LEAVES, objects, LOWEST, HIGHEST, self.name or "a call", self.chain[-1]))
+
+    def finish(self, result: Value) -> None:
+        """A call's effect on registers by the calling convention."""
+        registers = self.state.registers
+        for number in (*CALLER_SAVED, *range(XMM0, REGISTERS)):
+            registers[number] = UNKNOWN
+        registers[RAX] = result
+        self.state.recent = frozenset()
+        self.state.flags = None
+
+    # Unknown functions
+
+    def unknown(self) -> None:
+        """It may keep what it is given, change what it can reach, and never come back."""
+        state = self.state
+        given: Objects = NONE
+        for value in (*self.inputs, state.registers[RAX], state.registers[10], *state.registers[XMM0 : XMM0 + 16]):
+            given |= value.objects
+        for value in self.stack_arguments():
+            given |= value.objects
+        state.escape(given)
+        self.havoc()
+        self.leaves(IN_OUTSIDE | state.escaped)
+        self.finish(UNKNOWN)
+
+    def havoc(self) -> None:
+        """Everything that can be reached from elsewhere may have changed."""
+        state = self.state
+        if FRAME in state.escaped or state.escaped & IN_ANYTHING:
+            state.cells = {offset: (size, blurred(value, IN_OUTSIDE)) for offset, (size, value) in state.cells.items()}
+
+    def stack_arguments(self) -> Iterator[Value]:
+        """Cells that may be arguments on the stack; everything when that is not known."""
+        state = self.state
+        stack = state.registers[RSP]
+        if stack.kind != EXACT:
+            yield based_on(state.held())
+            return
+        if self.pushed:
+            end = self._bound(stack.number)
+            yield based_on(state.loose)
+        else:
+            end = stack.number
+            while end in state.recent:
+                end += 8
+        for offset, (size, value) in state.cells.items():
+            if offset + size > stack.number and offset < end:
+                yield value
+
+    # Known functions
+
+    def library(self) -> bool:
+        """A function of the table; False when it is not there."""
+        known = library.KNOWN.get(self.name)
+        if known is None:
+            return False
+        letters, result = known
+        self._apply(list(self._letters(letters)))
+        self.finish(self._result(result))
+        return True
+
+    def _letters(self, text: str) -> Iterator[tuple[str, Value]]:
+        row = text.split()
+        for index, letter in enumerate(row):
+            if letter.endswith("*"):
+                kind = letter[:-1]
+                if kind == "r" and not self._harmless_format(index):
+                    kind = "b"
+                for value in self.inputs[index:]:
+                    yield kind, value
+                for value in self.stack_arguments():
+                    yield kind, value
+            elif index < len(self.inputs):
+                yield letter, self.inputs[index]
+
+    def _harmless_format(self, index: int) -> bool:
+        """Whether the format is a constant text that stores no count (%n)."""
+        value = self.inputs[index]
+        if value.kind != CONSTANT or not value.objects:
+            return False
+        segment = self.state.image.segment(value.number)
+        text = self.state.image.string(value.number) if segment is not None and not segment.writable else None
+        return text is not None and not _WRITES_A_COUNT.search(text)
+
+    def _size(self, letter: str) -> int | None:
+        if "@" in letter:
+            value = self.inputs[int(letter.split("@")[1])]
+            return value.number if value.kind == CONSTANT and 0 <= value.number < 2**40 else None
+        return int(letter[1:]) if letter[1:] else None
+
+    def _apply(self, row: list[tuple[str, Value]]) -> None:
+        state = self.state
+        target: tuple[Value, int | None] | None = None
+        for letter, value in row:
+            kind, size = letter[0], self._size(letter)
+            if kind in "rbcd":
+                self.touch(READ, value, size)
+            if kind == "d":
+                state.escape(state.pointees(value, size))
+            if kind in "wb":
+                self.touch(WRITE, value, size)
+                if size is None and value.kind == EXACT:
+                    value = Value(ANY, 0, value.objects)
+                state.write_range(value, size, NONE)
+                target = (value, size) if target is None else target
+            if kind == "h":
+                self.touch(WRITE, value, 8)
+                state.write(value, 8, self._new())
+            if kind == "f":
+                self.touch(FREE, value, None)
+            if kind == "c" and target is not None:
+                state.write_range(target[0], target[1], state.pointees(value, size))
+
+    def _new(self) -> Value:
+        return based_on(frozenset({Heap(self.chain)}))
+
+    def _result(self, letter: str) -> Value:
+        if letter == "h":
+            return self._new()
+        if letter == "0":
+            value = self.inputs[0]
+            exact = self.name.startswith(("mem", "__mem")) and self.name != "memchr"
+            return value if exact else based_on(value.objects)
+        return NUMBER if letter == "n" else UNKNOWN
+
+    # CUDA
+
+    def cuda(self) -> None:
+        """A call of the runtime that succeeds."""
+        name = interface.plain(self.name)
+        values = self.inputs
+        if name == interface.PUSH:
+            pass
+        elif name == interface.POP:
+            for value, size in ((values[0], 12), (values[1], 12), (values[2], 8), (values[3], 8)):
+                self._apply([(f"w{size}", value)])
+        elif name == interface.GET_KERNEL:
+            self._apply([("w8", values[0])])
+        elif name in interface.LAUNCHES:
+            self._launch()
+        elif name in interface.COPIES or name in library.COPIES_2D:
+            self._copy(*(interface.COPIES.get(name) or library.COPIES_2D[name]))
+        elif name in library.CUDA or name in interface.ROLES:
+            self._apply(list(self._letters(library.CUDA.get(name) or _letters(interface.ROLES[name]))))
+        else:
+            self.unknown()
+            return
+        self.finish(UNKNOWN if name in library.NO_CODES else constant(0))
+
+    def _copy(self, target: int, source: int, size: int | None, kind: int) -> None:
+        if kind < len(self.inputs):
+            flavour = self.inputs[kind]
+        else:  # the seventh argument
+            stack = self.state.registers[RSP]
+            flavour = self.state.read(add(stack, constant(8 * (kind - len(self.inputs)))), 4)
+        direction = flavour.number if flavour.kind == CONSTANT else None
+        count = f"@{size}" if size is not None else ""
+        row = []
+        if direction not in (interface.DEVICE_TO_HOST, interface.DEVICE_TO_DEVICE):
+            row.append((f"d{count}", self.inputs[source]))
+        if direction not in (interface.HOST_TO_DEVICE, interface.DEVICE_TO_DEVICE):
+            row.append((f"w{count}", self.inputs[target]))
+        if direction not in (0, 1, 2, 3) or direction == interface.HOST_TO_HOST:
+            # What is copied within the host may hold addresses.
+            held = self.state.pointees(self.inputs[source], None)
+            self.state.write_range(self.inputs[target], None, held)
+        self._apply(row)
+
+    def _launch(self) -> None:
+        """The kernel is given what its parameters hold: their addresses stand in an array of unknown length."""
+        state = self.state
+        array = self.inputs[5]
+        starts: list[int] = []
+        if array.kind == EXACT:
+            for index in range(MAXIMUM_PARAMETERS):
+                held = state.cells.get(array.number + 8 * index)
+                if held is None or held[0] != 8 or not held[1].objects:
+                    break
+                value = held[1]
+                if value.kind == EXACT:
+                    starts.append(value.number)
+                elif FRAME in value.objects or value.objects & IN_ANYTHING:
+                    state.escape(state.held())
+                else:
+                    self.touch(READ, value, None)
+                    state.escape(state.pointees(value, None))
+        else:
+            state.escape(state.pointees(array, None) | state.held())
+        for start in starts:
+            end = min([other for other in (*starts, array.number) if other > start], default=HIGHEST)
+            self._parameter(start, min(end, self._bound(start)))
+
+    def _bound(self, offset: int) -> int:
+        return next((bound for bound in self.bounds if bound > offset), HIGHEST)
+
+    def _parameter(self, start: int, end: int) -> None:
+        state = self.state
+        if start not in state.cells:
+            state.escape(state.loose)
+        for offset, (size, value) in list(state.cells.items()):
+            if offset + size > start and offset < end:
+                state.escape(value.objects)
+
+
+def _letters(roles: str) -> str:
+    """`interface.ROLES` in the letters of the table."""
+    translated = {"v": ".", "w": ".", "d": "r", "s": "d", "h": "w", "-": ".", "O": "w"}
+    return " ".join(translated.get(role) or f"w{role[1:]}" for role in roles.split())

@@ -1,0 +1,40 @@
+"""What is permitted at a call site, as plain data: for the manifest's writer and for the reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What the shim may do at one call site, and why.
+
+    Attributes:
+        site: address of the call instruction.
+        return_address: where the call returns to: what the manifest knows the site by.
+        function, header: entry of the function and header of the innermost loop that the site is in.
+        local_sync: LOCAL_SYNC of protos/manifest.md.
+        defer_read: DEFER_READ; then `more` is there.
+        settle_at_call: SETTLE_AT_CALL.
+        more: the manifest's postfix code, END included: 1 when the site is surely reached again before the destination is
+            touched; b"" when there is none.
+        more_text: the same for people.
+        proof: how the permissions were proven; "" when there is none.
+        refused: why something was not permitted; "" when nothing was refused.
+    """
+
+    site: int
+    return_address: int
+    function: int
+    header: int
+    local_sync: bool = False
+    defer_read: bool = False
+    settle_at_call: bool = False
+    more: bytes = b""
+    more_text: str = ""
+    proof: str = ""
+    refused: str = ""
+
+    @property
+    def any(self) -> bool:
+        return self.local_sync or self.defer_read or self.settle_at_call

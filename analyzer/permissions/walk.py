@@ -1,0 +1,385 @@
+"""Runs the abstract machine through one function, and through what it calls, to a fixpoint.
+
+Calls of the program's own functions are executed in place, on the same stack, so that addresses of the caller's cells stay exact and
+what a callee touches is known object by object. A function that calls itself, is too long, or does what is not followed is an
+unknown function. Branches on error codes go the way of success: permissions hold as long as no CUDA call has failed.
+
+Bounded: by the instructions executed for one analyzed function, and for one call.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow.condition import compare
+from farlane.analyzer.graph import control_flow
+from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, STOP, TAIL, TAKEN, UNRESOLVED, Block
+from farlane.analyzer.graph.names import is_cuda
+from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
+from farlane.analyzer.graph.structure import Structure
+from farlane.analyzer.machine.instruction import CALLER_SAVED, RSP, XMM0, Immediate, Instruction, Memory, Register
+from farlane.analyzer.permissions import library
+from farlane.analyzer.permissions.calls import Call
+from farlane.analyzer.permissions.domain import CONSTANT, EXACT, IN_OUTSIDE, NUMBER, WILD, add, constant, frame
+from farlane.analyzer.permissions.instructions import Refused, Step
+from farlane.analyzer.permissions.memory import READ, REGISTERS, Access, Flags, State
+
+TOTAL = 150_000  # instructions executed for one analyzed function
+ONE_CALL = 30_000
+VISITS = 60
+WIDEN_AFTER = 3
+MAXIMUM_DEPTH = 24
+MAXIMUM_BYTES = 16384  # of a callee
+
+
+@dataclass
+class Regions:
+    """What was found of one function.
+
+    Attributes:
+        before: block -> the state before it; blocks that no execution reaches are missing.
+        accesses: block -> what it and its callees touch.
+        edges: edges that may run.
+        sites: call instruction of this function -> the state before it.
+    """
+
+    structure: Structure
+    before: dict[int, State] = field(default_factory=dict)
+    accesses: dict[int, list[Access]] = field(default_factory=dict)
+    edges: dict[int, list[int]] = field(default_factory=dict)
+    sites: dict[int, State] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """An activation: where its return address stands, the calls that lead to it, and the bounds of `calls.Call`."""
+
+    entry: int
+    chain: tuple[int, ...]
+    bounds: tuple[int, ...]
+    active: tuple[int, ...]
+
+
+class Walker:
+    """Analyzes functions of one program; keeps their graphs."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.image = program, program.image
+        self.imports = frozenset(self.image.slots.values()) | frozenset(self.image.stubs.values())
+        self.catches = library.CATCHES in self.imports
+        self._structures: dict[int, Structure | str] = {}
+        self._tops: dict[int, int | None] = {}
+        self._left = 0
+
+    def regions(self, start: int) -> Regions:
+        """Raises Refused: something in the function itself is not followed, or it takes too long."""
+        self._left = TOTAL
+        state = State.at_entry(self.image)
+        regions = Regions(self.structure(start))
+        _Run(self, start, _Frame(0, (), (0,), (start,)), regions, None).run(state)
+        return regions
+
+    def structure(self, start: int) -> Structure:
+        known = self._structures.get(start)
+        if known is None:
+            try:
+                flow = control_flow.build(self.program, start)
+                known = f"a computed jump in {flow.name}" if flow.unresolved else Structure(flow)
+            except AnalysisError as error:
+                known = str(error)
+            self._structures[start] = known
+        if isinstance(known, str):
+            raise Refused(known)
+        return known
+
+    def spend(self, count: int) -> int:
+        self._left -= count
+        return self._left
+
+    def top(self, start: int) -> int | None:
+        """How far below its return address a function's frame ends, the parts for arguments of calls left out."""
+        if start not in self._tops:
+            self._tops[start] = _top(self.structure(start))
+        return self._tops[start]
+
+
+def _top(structure: Structure) -> int | None:
+    """The highest stack pointer at a call; None when there is no call."""
+    seen: dict[int, int] = {}
+    work = [(structure.flow.entry, 0)]
+    found: list[int] = []
+    while work:
+        start, depth = work.pop()
+        if start in seen:
+            continue
+        seen[start] = depth
+        block = structure.flow.blocks[start]
+        for instruction in block.instructions:
+            name, operands = instruction.mnemonic, instruction.operands
+            if name == "push":
+                depth -= 8
+            elif name == "pop":
+                depth += 8
+            elif name in ("sub", "add") and isinstance(operands[0], Register) and operands[0].number == RSP:
+                if isinstance(operands[1], Immediate):
+                    depth += -operands[1].value if name == "sub" else operands[1].value
+            elif name == "call":
+                found.append(depth)
+        work += [(edge.target, depth) for edge in block.edges]
+    return max(found, default=None)
+
+
+class _Run:
+    """One activation."""
+
+    def __init__(
+        self, walker: Walker, start: int, frame_: _Frame, regions: Regions, place: int | None, limit: int = TOTAL
+    ) -> None:
+        self._walker, self._start, self._frame, self._regions, self._place = walker, start, frame_, regions, place
+        self._structure = regions.structure
+        self._flow = self._structure.flow
+        self._position = {block: index for index, block in enumerate(self._structure.order)}
+        self._incoming: dict[int, dict[int, State]] = {block: {} for block in self._flow.blocks}
+        self._ends: dict[int, State] = {}
+        self._memo: dict[int, tuple[State, State | None, list[Access]]] = {}
+        self._left = limit
+        top = walker.top(start)
+        self._top = None if top is None else frame_.entry + top
+        self.throws = False
+
+    def run(self, entry: State) -> State | None:
+        """The state after the function has returned; None: it does not."""
+        flow, regions = self._flow, self._regions
+        work, queued = [self._position[flow.entry]], {flow.entry}
+        visits: dict[int, int] = {}
+        while work:
+            start = self._structure.order[heapq.heappop(work)]
+            queued.discard(start)
+            visits[start] = visits.get(start, 0) + 1
+            if visits[start] > VISITS:
+                raise Refused(f"{flow.name}: values do not settle")
+            states = [*self._incoming[start].values()]
+            if start == flow.entry:
+                states.append(entry)
+            old = regions.before.get(start)
+            merged = states[0].copy()
+            for other in states[1:]:
+                merged = merged.joined(other, False)
+            if old is not None:
+                merged = old.joined(merged, visits[start] > WIDEN_AFTER)
+                if merged.same(old):
+                    continue
+            regions.before[start] = merged
+            block = flow.blocks[start]
+            self._left -= len(block.instructions)
+            if self._walker.spend(len(block.instructions)) < 0 or self._left < 0:
+                raise Refused(f"{flow.name}: takes too long")
+            targets = self._execute(block, merged.copy())
+            regions.edges[start] = [target for target, _ in targets]
+            for target, after in targets:
+                self._incoming[target][start] = after
+                if target not in queued:
+                    queued.add(target)
+                    heapq.heappush(work, self._position[target])
+        result: State | None = None
+        for state in self._ends.values():
+            result = state if result is None else result.joined(state, False)
+        return result
+
+    def _execute(self, block: Block, state: State) -> list[tuple[int, State]]:
+        records: list[Access] = []
+        step = Step(state, records, self._place)
+        pads: list[tuple[int, State]] = []
+        for instruction in block.instructions:
+            callee = self._flow.calls.get(instruction.address)
+            if callee is None and instruction.mnemonic == "call":
+                callee = UNKNOWN
+            if callee is None:
+                step.execute(instruction)
+                continue
+            before = state.copy()
+            tail = instruction.mnemonic != "call"
+            if tail and instruction.mnemonic != "jmp":
+                raise Refused(f"a conditional jump to another function at {instruction.address:#x}")
+            if instruction.operands and isinstance(instruction.operands[0], Memory) and callee == UNKNOWN:
+                step.get(instruction.operands[0], instruction)
+            exceptional = [edge for edge in block.edges if edge.kind == EXCEPTION]
+            throws = self._call(state, instruction, callee, records, tail)
+            if throws and exceptional and self._walker.catches:
+                pads = [(edge.target, self._pad(before)) for edge in exceptional]
+        self._regions.accesses[block.start] = records
+        return self._leave(block, state) + pads
+
+    def _pad(self, before: State) -> State:
+        """The state at a landing pad: the registers that calls keep are restored, memory may be anything."""
+        state = before
+        state.forget()
+        for number in (*CALLER_SAVED, *range(XMM0, REGISTERS)):
+            state.registers[number] = WILD
+        if self._top is not None:
+            state.registers[RSP] = frame(self._top)
+        state.flags = None
+        return state
+
+    def _leave(self, block: Block, state: State) -> list[tuple[int, State]]:
+        if block.end == UNRESOLVED:
+            raise Refused(f"a computed jump in {self._flow.name}")
+        if block.end in (RETURN, TAIL):
+            stack = state.registers[RSP]
+            if stack.kind != EXACT or stack.number != self._frame.entry:
+                raise Refused(f"{self._flow.name}: the stack pointer at the return is not known")
+            state.registers[RSP] = add(stack, constant(8))
+            state.drop_below(self._frame.entry + 8)
+            state.flags = None
+            self._ends[block.start] = state
+            return []
+        if block.end == STOP and not block.edges:
+            return []
+        edges = [edge for edge in block.edges if edge.kind != EXCEPTION]
+        if len(edges) == 2 and {edge.kind for edge in edges} == {TAKEN, FALL}:
+            taken = decide(block.instructions[-1].mnemonic, state.flags)
+            if taken is not None:
+                edges = [edge for edge in edges if edge.kind == (TAKEN if taken else FALL)]
+        return [(edge.target, state if len(edges) == 1 else state.copy()) for edge in edges]
+
+    # Calls
+
+    def _call(self, state: State, instruction: Instruction, callee: Callee, records: list[Access], tail: bool) -> bool:
+        """Applies a call; whether it may throw."""
+        at = instruction.address if self._place is None else self._place
+        chain = (*self._frame.chain, instruction.address)
+        stack = state.registers[RSP]
+        if stack.kind != EXACT:
+            raise Refused(f"the stack pointer is not known at {instruction.address:#x}")
+        if self._place is None and not tail:
+            self._regions.sites[instruction.address] = state.copy()
+        if tail:
+            state.registers[RSP] = stack = add(stack, constant(8))
+        program, walker = self._walker.program, self._walker
+        bounds = tuple(sorted({*self._frame.bounds, *(() if self._top is None else (self._top,))}))
+        pushed = self._top is not None and stack.number < self._top
+        call = Call(state, records, at, chain, bounds, pushed, callee.name)
+        throws = False
+        if callee.name in library.RETURNS_TWICE:
+            raise Refused(f"{callee.name} at {instruction.address:#x}")
+        if callee.address is not None:
+            throws = self._inside(call, program.owner.get(callee.address, callee.address), bounds)
+        elif is_cuda(callee.name):
+            known = len(records)
+            call.cuda()
+            throws = any(access.kind == "leaves" for access in records[known:])
+        elif callee.name in library.ENDS:
+            pass
+        elif not program.returns(callee):
+            self._ending(call, callee.name)
+            throws = True
+        elif call.library():
+            throws = library.may_throw(callee.name)
+            if throws and walker.catches:
+                call.leaves()
+        else:
+            call.unknown()
+            throws = True
+        if tail:
+            state.registers[RSP] = add(state.registers[RSP], constant(-8))
+        self.throws = self.throws or throws
+        return throws
+
+    def _ending(self, call: Call, name: str) -> None:
+        """A function that does not return: the process ends, through handlers of the program's, or something else happens."""
+        throwing = name not in library.ENDS_WITH_HANDLERS | library.TERMINATES
+        jumps = name in library.JUMPS or name == "pthread_exit"
+        if (throwing and self._walker.catches) or jumps:
+            call.leaves()
+            return
+        call.touch(READ, WILD._replace(objects=IN_OUTSIDE), None)
+
+    def _inside(self, call: Call, start: int, bounds: tuple[int, ...]) -> bool:
+        """A function of the program's: executed in place, or unknown."""
+        state = call.state
+        site = call.chain[-1]
+        known = self._memo.get(site)
+        if known is not None and known[0].same(state):
+            before, after, records = known
+            call.records += records
+            if after is not None:
+                _assign(state, after)
+            return any(access.kind == "leaves" for access in records)
+        before = state.copy()
+        records = []
+        try:
+            after = self._run(call, start, bounds, records)
+        except Refused as refusal:
+            _assign(state, before)
+            unknown = Call(state, records := [], call.at, call.chain, bounds, call.pushed, f"a function ({refusal})")
+            unknown.unknown()
+            after = state.copy()
+        self._memo[site] = (before, after.copy() if after is not None else None, records)
+        call.records += records
+        if after is not None:
+            _assign(state, after)
+            state.recent = frozenset()
+        return any(access.kind == "leaves" for access in records)
+
+    def _run(self, call: Call, start: int, bounds: tuple[int, ...], records: list[Access]) -> State | None:
+        walker, state = self._walker, call.state.copy()
+        program = walker.program
+        if start in self._frame.active:
+            raise Refused("it calls itself")
+        if len(call.chain) > MAXIMUM_DEPTH or start not in program.ranges:
+            raise Refused("too deep" if start in program.ranges else "not known")
+        if sum(part.end - part.start for part in program.parts(start)) > MAXIMUM_BYTES:
+            raise Refused("too long")
+        entry = state.registers[RSP].number - 8
+        state.registers[RSP] = frame(entry)
+        state.write(frame(entry), 8, NUMBER)
+        regions = Regions(walker.structure(start))
+        inner = _Frame(entry, call.chain, tuple(sorted({*bounds, entry})), (*self._frame.active, start))
+        run = _Run(walker, start, inner, regions, call.at, min(ONE_CALL, self._left))
+        after = run.run(state)
+        for accesses in regions.accesses.values():
+            records += accesses
+        return after
+
+
+def _assign(state: State, other: State) -> None:
+    for name in State.__slots__:
+        value = getattr(other, name)
+        setattr(state, name, value.copy() if isinstance(value, (list, dict)) else value)
+
+
+_RELATIONS = {
+    "je": ("==", False),
+    "jne": ("!=", False),
+    "jl": ("<", True),
+    "jge": (">=", True),
+    "jle": ("<=", True),
+    "jg": (">", True),
+    "jb": ("<", False),
+    "jae": (">=", False),
+    "jbe": ("<=", False),
+    "ja": (">", False),
+}
+
+
+def decide(mnemonic: str, flags: Flags | None) -> bool | None:
+    """Whether a branch on two constants is taken."""
+    if flags is None:
+        return None
+    first, second = flags.first, flags.second
+    if first.kind != CONSTANT or second.kind != CONSTANT or first.objects or second.objects or flags.size > 8:
+        return None
+    mask = (1 << 8 * flags.size) - 1
+    left, right = first.number & mask, second.number & mask
+    if flags.name == "test":
+        left, right = left & right, 0
+    if mnemonic in ("js", "jns") and flags.name == "test":
+        return bool(left >> (8 * flags.size - 1)) == (mnemonic == "js")
+    if mnemonic not in _RELATIONS:
+        return None
+    relation, is_signed = _RELATIONS[mnemonic]
+    if is_signed:
+        left, right = (number - (mask + 1) if number > mask // 2 else number for number in (left, right))
+    return compare(relation, left, right)
