@@ -232,6 +232,18 @@ class Values:
             values = (values[1], values[0])
         return self.atom(OPERATION, name if size == 8 else f"{name}{size}", *values)
 
+    def divided(self, first: Value, second: Value, size: int, signed: bool) -> Value:
+        """first / second, rounded towards zero, as numbers of `size` bytes."""
+        if first.is_constant and second.is_constant:
+            one, two = (
+                self.sign_extended(v, size).signed if signed else self.zero_extended(v, size).constant
+                for v in (first, second)
+            )
+            if two:
+                quotient = abs(one) // abs(two)
+                return self.constant(quotient if (one < 0) == (two < 0) else -quotient)
+        return self.atom(OPERATION, f"{'idiv' if signed else 'div'}{size}", first, second)
+
     def substitute(self, value: Value, leaf: Callable[[Value], Value | None], memo: dict[Value, Value]) -> Value:
         """The value with atoms replaced: `leaf` returns what an atom becomes, or None to go on inside it."""
         done = memo.get(value)
@@ -262,7 +274,9 @@ class Values:
                     result = self.pair(inner[0], inner[1])
                 else:
                     stem = name.rstrip("1248")
-                    if stem in _FOLDABLE and all(v.is_constant for v in inner):
+                    if stem in ("idiv", "div"):
+                        result = self.divided(inner[0], inner[1], int(name[len(stem) :]), stem == "idiv")
+                    elif stem in _FOLDABLE and all(v.is_constant for v in inner):
                         result = self.operation(stem, *inner, size=int(name[len(stem) :] or 8))
                     else:
                         result = self.atom(OPERATION, name, *inner)

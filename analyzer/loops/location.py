@@ -155,6 +155,8 @@ class Locator:
             return None
         if stem in _BITWISE:
             both = [self.find(operand, min(size, width), depth + 1) for operand in operands]
+        elif stem in ("idiv", "div"):
+            both = [self.find(operand, width, depth + 1) for operand in operands]
         elif stem in ("shl", "shr", "sar"):
             both = [self.find(operands[0], width, depth + 1), self.find(operands[1], 1, depth + 1)]
         else:
@@ -165,6 +167,9 @@ class Locator:
         exact = first.exact and second.exact
         if stem in _BITWISE:
             return Found(operation(_BITWISE[stem], first.formula, second.formula), exact)
+        if stem in ("idiv", "div"):
+            dividend, divisor = (extended(each.formula, width, stem == "idiv") for each in (first, second))
+            return Found(operation("sdiv" if stem == "idiv" else "udiv", dividend, divisor), exact)
         count = operation("and", second.formula, constant(63 if width == 8 else 31))
         shifted = operation(stem, extended(first.formula, width, stem == "sar"), count)
         return Found(shifted if size <= width else extended(shifted, width, False), exact)
