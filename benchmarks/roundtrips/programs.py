@@ -58,7 +58,7 @@ def command(program: Program) -> list[str] | None:
     """Compiles the program (or finds it in the cache): its command line. None: it is not here, this is no source tree."""
     toolchain = install(TOOLCHAIN)
     if not program.native:
-        source = FOLDER / "programs" / "loops.cu"
+        source = FOLDER / "cuda" / "loops.cu"
         return [str(compile_program(toolchain, [source], "loops", Build())), program.name]
     if not NATIVE.exists():
         return None

@@ -21,7 +21,7 @@ MODES = ("calls", "loops")
 
 def cost(turns: int) -> list[dict[str, Any]]:
     """Nanoseconds for each call, by mode and kind of loop."""
-    program = compile_program(install(TOOLCHAIN), [FOLDER / "programs" / "recorder.cu"], "recorder", Build())
+    program = compile_program(install(TOOLCHAIN), [FOLDER / "cuda" / "recorder.cu"], "recorder", Build())
     found: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
     with EmbeddedHost("null") as host:
         guest = Guest(host.url)
