@@ -66,6 +66,10 @@ class Structure:
             second = self._parents[second]
         return first == second
 
+    def immediate_dominator(self, block: int) -> int | None:
+        """The last block that every path to a block passes before it; None for the entry."""
+        return self._parents.get(block)
+
     def innermost(self, block: int) -> Loop | None:
         """The innermost loop around a block."""
         around = [loop for loop in self.loops.values() if block in loop.blocks]

@@ -17,8 +17,9 @@ from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loader import elf, lines
 from farlane.analyzer.loader.lines import Lines
-from farlane.analyzer.loops.body import Body, ExitTest
+from farlane.analyzer.loops.body import Body
 from farlane.analyzer.loops.continuation import Continuations
+from farlane.analyzer.loops.counting import Counting
 from farlane.analyzer.loops.dependence import LoopValues
 from farlane.analyzer.loops.model import (
     Argument,
@@ -29,11 +30,9 @@ from farlane.analyzer.loops.model import (
     Kind,
     LoopReport,
     ProgramReport,
-    TripCount,
 )
 from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.loops.text import place, show
-from farlane.analyzer.loops.trips import progress, trip_count
 from farlane.analyzer.machine.decoder import Decoder
 
 SECONDS = 60.0  # for a whole binary; functions beyond it are listed as skipped
@@ -90,7 +89,7 @@ class _Describer:
 
     def __init__(self, functions: Functions, analysis: Analysis, loop: Loop) -> None:
         self._functions, self._loop = functions, loop
-        self._structure, self._result = analysis.structure, analysis.result
+        self._analysis, self._structure, self._result = analysis, analysis.structure, analysis.result
         self._flow = analysis.structure.flow
         self._values = LoopValues(self._structure, self._result, functions.values, loop)
         self._names = {phi: f"i{index}" if index else "i" for index, phi in enumerate(self._values.inductions)}
@@ -117,7 +116,9 @@ class _Describer:
                     continuations.append(continuation)
         if any(block in self._result.unknown_calls for block in self._loop.blocks):
             self._reasons.add(Reason.UNKNOWN_FUNCTION)
-        trips = self._trip_count()
+        counting = Counting(self._functions, self._analysis, self._loop, self._values, self._body, self._places)
+        trips = counting.count()
+        self._reasons |= counting.reasons
         return LoopReport(
             function=self._flow.name,
             entry=self._flow.entry,
@@ -194,48 +195,6 @@ class _Describer:
             initial = show(variable.initial, {})
             found.append(Induction(self._names[phi], (place(key),), initial, str(variable.step)))
         return tuple(found)
-
-    def _trip_count(self) -> TripCount | None:
-        if not self._body.exits():
-            self._reasons.add(Reason.NO_EXIT)
-            return None
-        tests, others = self._body.tests()
-        for source in {*others, *(source for test in tests for source in test.sources)}:
-            flags = self._result.tests.get(source)  # none where a jump table leaves the loop
-            if flags is not None and Reason.DEVICE_DATA in self._values.of(flags, source).reasons:
-                self._reasons.add(Reason.EXIT_ON_DEVICE_DATA)
-        if len(tests) + len(others) > 1:
-            self._reasons.add(Reason.SEVERAL_EXITS)
-            return None
-        found = None
-        if tests and tests[0].once and not self._loop.irreducible and Reason.EXIT_ON_DEVICE_DATA not in self._reasons:
-            found = self._counted(tests[0])
-        if found is None and Reason.EXIT_ON_DEVICE_DATA not in self._reasons:
-            self._reasons.add(Reason.TRIP_COUNT)
-        return found
-
-    def _counted(self, test: ExitTest) -> TripCount | None:
-        values = self._functions.values
-        moves = progress(values, test.stays, self._values.inductions)
-        if moves is None or self._values.of(moves.start, min(test.sources)).kinds:
-            return None
-        # Blocks that an iteration reaches without passing the test run once more than the test lets it go on.
-        header = self._loop.header
-        before = [
-            block
-            for block in self._places
-            if block in test.sources or self._body.reaches(header, {block}, test.sources)
-        ]
-        if before and len(before) != len(self._places):
-            before = []  # the calls behind the test run `count` times, those before it once more
-        entered = {
-            phi: value
-            for phi, inputs in self._result.phis.items()
-            if phi.arguments[1] == header
-            for origin, value in inputs.items()
-            if origin not in self._loop.blocks
-        }
-        return trip_count(values, moves, 1 if before else 0, self._result.headers[header], entered)
 
 
 def _class(kinds: Iterable[Kind]) -> Class:

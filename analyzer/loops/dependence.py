@@ -185,14 +185,42 @@ class LoopValues:
                 variable = self.induction_variables(inner).get(phi)
                 if variable is not None:
                     return self.of(variable.initial, block).joined(Dependence(frozenset({Kind.AFFINE})))
-            return _unknown(Reason.CONTROL)
+                return self._all(inputs.values(), block).joined(Dependence(frozenset({Kind.INDUCTION})))
+            return self._chosen(where, inputs, block)
         finally:
             self._active.discard(phi)
+
+    def _chosen(self, where: int, inputs: dict[int, Value], block: int) -> Dependence:
+        """One of several values, by the way that led to a block: as known as the values and the branches on the way."""
+        if where in self._structure.loops:
+            return _unknown(Reason.CONTROL)  # after a loop inside this one, or in one with several entries
+        first = self._structure.immediate_dominator(where)
+        if first is None or first not in self._loop.blocks:
+            return _unknown(Reason.CONTROL)
+        found = self._all(inputs.values(), block)
+        seen, work = {first}, [first, *inputs]
+        while work:
+            each = work.pop()
+            innermost = self._structure.innermost(each)
+            if innermost is None or innermost.header != self._loop.header:
+                return found.joined(_unknown(Reason.CONTROL))
+            edges = self._structure.flow.blocks[each].edges
+            if sum((each, edge.target) in self._result.executed for edge in edges) > 1:
+                flags = self._result.tests.get(each)
+                found = found.joined(_unknown(Reason.CONTROL) if flags is None else self.of(flags, block))
+            if each not in seen:
+                seen.add(each)
+                work += [p for p in self._structure.predecessors[each] if (p, each) in self._result.executed]
+        return found.joined(Dependence(frozenset({Kind.INDUCTION}))) if found.kinds else found
 
     def _recurrence(self, inputs: dict[int, Value], block: int) -> Dependence:
         """A value carried from one iteration to the next; what it was at the loop's entry does not vary."""
         following = [value for source, value in inputs.items() if source in self._loop.blocks]
         found = self._all(following, block)
         if len(set(following)) != 1:
-            found = found.joined(_unknown(Reason.CONTROL))
+            # Which of them comes is told by the branches of the iteration, all of them.
+            for each in sorted(self._loop.blocks & self._result.tests.keys()):
+                edges = self._structure.flow.blocks[each].edges
+                if sum((each, edge.target) in self._result.executed for edge in edges) > 1:
+                    found = found.joined(self.of(self._result.tests[each], block))
         return found.joined(Dependence(frozenset({Kind.INDUCTION})))

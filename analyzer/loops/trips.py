@@ -95,8 +95,8 @@ def trip_count(
         distance = values.add(distance, 1) if equal else distance
         text = f"max(0, {show(distance, {})})" if size == 1 else f"max(0, ceil(({show(distance, {})}) / {size}))"
         text = f"{text} + {extra}" if extra else text
-    places = tuple((show(atom, {}), _places(atom, entry, entered)) for atom, _ in distance.terms)
-    return TripCount(None, text, places)
+    found = tuple((show(atom, {}), places(atom, entry, entered)) for atom, _ in distance.terms)
+    return TripCount(None, text, found)
 
 
 def _quotient(values: Values, distance: Value, size: int) -> str:
@@ -110,7 +110,7 @@ def _quotient(values: Values, distance: Value, size: int) -> str:
     return show(total, {})
 
 
-def _places(value: Value, entry: State, entered: Mapping[Value, Value]) -> tuple[str, ...]:
+def places(value: Value, entry: State, entered: Mapping[Value, Value]) -> tuple[str, ...]:
     """Registers and cells that hold a value at the loop's head; those that the loop changes hold it on the first entry."""
 
     def holds(held: Value) -> bool:
