@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from farlane.backend.device.base import CudaError, Description, Device, Window
 from farlane.backend.images import DIGEST_BYTES, ImageStore, SessionImages
+from farlane.backend.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, SessionManifests
 from farlane.backend.resources import Resources
 from farlane.backend.session import Session
 
@@ -29,6 +30,7 @@ TAPE_VERSION_MIN = 1
 TAPE_VERSION_MAX = 2
 DEFAULT_SESSIONS = 64
 DIGESTS_LIMIT = 4096  # images named in one Hello
+OBJECTS_LIMIT = 256  # objects named in one Hello
 MODES = ("none", "calls", "loops")
 
 
@@ -65,6 +67,7 @@ class Greeting:
     pid: int = 0
     mode: str = "calls"
     module_digests: Sequence[bytes] = ()
+    objects: Sequence[GuestObject] = ()
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Admission:
     quota: int
     device: Description
     known_modules: Sequence[bytes]
+    manifests: SessionManifests | None = None
 
 
 class Host:
@@ -89,12 +93,14 @@ class Host:
         quota: int | None = None,
         session_limit: int = DEFAULT_SESSIONS,
         images: ImageStore | None = None,
+        manifests: ManifestStore | None = None,
     ) -> None:
         self.device = device
         self.description = device.describe()
         self.quota = self.description.total_memory if quota is None else quota
         self.session_limit = session_limit
         self.images = images or ImageStore()
+        self.manifests = manifests
         self._started = time.monotonic()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -110,8 +116,11 @@ class Host:
     def uptime(self) -> float:
         return time.monotonic() - self._started
 
-    def admit(self, greeting: Greeting) -> Admission:
+    def admit(self, greeting: Greeting, peer: str = "") -> Admission:
         """Opens a session.
+
+        Args:
+            peer: the transport's name of the guest's address.
 
         Raises:
             Refused: with the reason, and nothing left behind.
@@ -134,7 +143,10 @@ class Host:
             name, greeting.program or "?", greeting.pid, greeting.client_version or "?", greeting.mode,
             len(known), len(greeting.module_digests),
         )  # fmt: skip
-        return Admission(session, tape_version, context.window, context.quota, self.description, known)
+        manifests = None
+        if self.manifests is not None and greeting.mode == "loops":
+            manifests = self.manifests.open(peer, greeting.objects)
+        return Admission(session, tape_version, context.window, context.quota, self.description, known, manifests)
 
     def end(self, session: Session, why: str) -> None:
         """Closes a session, however it ended. Idempotent; never raises."""
@@ -149,6 +161,8 @@ class Host:
             left = [session for session in self._open.values() if session is not None]
         for session in left:
             self.end(session, "the host is stopping")
+        if self.manifests is not None:
+            self.manifests.close()
         self.device.close()
 
     def _reserve(self) -> str:
@@ -205,5 +219,9 @@ def _check(greeting: Greeting) -> None:
         raise Refused(Reason.MALFORMED, f"the first message names more than {DIGESTS_LIMIT} images")
     if any(len(digest) != DIGEST_BYTES for digest in greeting.module_digests):
         raise Refused(Reason.MALFORMED, f"an image digest that has not {DIGEST_BYTES} bytes")
+    if len(greeting.objects) > OBJECTS_LIMIT:
+        raise Refused(Reason.MALFORMED, f"the first message names more than {OBJECTS_LIMIT} objects")
+    if any(not 1 <= len(each.identity) <= IDENTITY_BYTES for each in greeting.objects):
+        raise Refused(Reason.MALFORMED, f"an object's identity that has not 1 to {IDENTITY_BYTES} bytes")
     if greeting.mode not in MODES:
         raise Refused(Reason.MALFORMED, f"unknown mode {greeting.mode!r}")

@@ -47,7 +47,16 @@ class EmbeddedHost:
         reader, writer = os.pipe()
         arguments = [sys.executable, "-m", SERVE_MODULE, "--device", self._device, "--listen", self.url]
         # The guest prints what concerns it; the host repeating it on the same terminal would only confuse.
-        arguments += ["--die-with-parent", "--ready-fd", str(writer), "--log-level", "error", *self._extra]
+        # The launcher analyzes programs itself.
+        arguments += [
+            "--die-with-parent",
+            "--no-analyze",
+            "--ready-fd",
+            str(writer),
+            "--log-level",
+            "error",
+            *self._extra,
+        ]
         if self._quota is not None:
             arguments += ["--quota", str(self._quota)]
         # A process group of its own: the terminal's Ctrl-C reaches the program, whose last work the host then still does.

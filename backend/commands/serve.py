@@ -17,6 +17,7 @@ import threading
 from farlane.backend import log as logs
 from farlane.backend.device import registry
 from farlane.backend.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host
+from farlane.backend.manifests import ManifestStore, analyzer_revision, default_folder
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import FORMS, EndpointError, parse
 from farlane.backend.server.parent import end_with_parent
@@ -72,6 +73,9 @@ class ServeCommand:
             help=f"sessions open at once (default: {DEFAULT_SESSIONS})",
         )
         parser.add_argument(
+            "--no-analyze", action="store_true", help="do not ask guests for their programs to make manifests of them"
+        )
+        parser.add_argument(
             "--log-level", choices=logs.LEVELS, default="warning", help="what is logged to stderr (default: warning)"
         )
         parser.add_argument(
@@ -96,7 +100,13 @@ class ServeCommand:
 
     def _serve(self, arguments: argparse.Namespace, stop: threading.Event) -> int:
         endpoints = [parse(text) for text in arguments.listen or [DEFAULT_ENDPOINT]]
-        host = Host(registry.open_device(arguments.device), quota=arguments.quota, session_limit=arguments.sessions)
+        manifests = None if arguments.no_analyze else ManifestStore(default_folder(), analyzer_revision())
+        host = Host(
+            registry.open_device(arguments.device),
+            quota=arguments.quota,
+            session_limit=arguments.sessions,
+            manifests=manifests,
+        )
         try:
             edge = Edge(host)
             try:

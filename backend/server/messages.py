@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from farlane.backend.device.base import Description
 from farlane.backend.host import Admission, Greeting, Refused, version
+from farlane.backend.manifests import GuestObject
 from farlane.backend.payloads import CACHE_BYTES, CODECS
 from farlane.backend.replay import Piece
 from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES, Reply
@@ -43,6 +44,14 @@ class TapePart(NamedTuple):
     last: bool
 
 
+class ObjectPart(NamedTuple):
+    """Part of the file of an object that was asked for."""
+
+    identity: bytes
+    data: bytes
+    last: bool
+
+
 class Goodbye(NamedTuple):
     pass
 
@@ -53,7 +62,7 @@ class Malformed(NamedTuple):
     why: str
 
 
-GuestMessage = TapePart | Greeting | Goodbye | Malformed
+GuestMessage = TapePart | Greeting | ObjectPart | Goodbye | Malformed
 
 
 def read_guest(data: bytes) -> GuestMessage:
@@ -118,7 +127,11 @@ def _read_any(data: bytes) -> GuestMessage:
             pid=hello.pid,
             mode=hello.mode,
             module_digests=list(hello.module_digests),
+            objects=tuple(GuestObject(each.identity, each.size, each.has_manifest) for each in hello.objects),
         )
+    if kind == "object_part":
+        part = message.object_part
+        return ObjectPart(part.identity, part.data, part.last)
     if kind == "goodbye":
         return Goodbye()
     return Malformed("an empty GuestMessage, or one of a later version")
@@ -154,6 +167,8 @@ def _varint_bytes(value: int) -> bytes:
 
 
 def write_welcome(admission: Admission) -> bytes:
+    manifests = admission.manifests
+    found = manifests.found if manifests is not None else []
     return pb.HostMessage(
         welcome=pb.Welcome(
             tape_version=admission.tape_version,
@@ -166,6 +181,8 @@ def write_welcome(admission: Admission) -> bytes:
             message_bytes=MESSAGE_BYTES,
             devices=describe([admission.device]),
             known_modules=admission.known_modules,
+            manifests=[pb.Manifest(identity=identity, content=content) for identity, content in found],
+            wanted_objects=manifests.wanted if manifests is not None else (),
             payload_cache_bytes=CACHE_BYTES if admission.tape_version >= 2 else 0,
             codecs=CODECS if admission.tape_version >= 2 else (),
         )

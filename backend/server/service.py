@@ -12,10 +12,9 @@ from __future__ import annotations
 import logging
 
 from farlane.backend.errors import DeadTransport, ProtocolError
-from farlane.backend.host import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Greeting, Host, Reason, Refused, version
+from farlane.backend.host import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Admission, Greeting, Host, Reason, Refused, version
 from farlane.backend.server import messages
 from farlane.backend.server.calls import Call, Status
-from farlane.backend.session import Session
 from farlane.v1 import admin_pb2
 
 log = logging.getLogger("farlane.server")
@@ -68,7 +67,7 @@ def open_session(host: Host, call: Call) -> tuple[Status, str]:
         if not isinstance(first, Greeting):
             why = first.why if isinstance(first, messages.Malformed) else type(first).__name__
             raise Refused(Reason.MALFORMED, f"the first message of a session must be a Hello, not {why}")
-        admission = host.admit(first)
+        admission = host.admit(first, call.peer)
     except Refused as refused:
         log.warning("a session of %s is refused: %s", call.peer, refused.message)
         call.send(messages.write_refusal(refused))
@@ -79,7 +78,7 @@ def open_session(host: Host, call: Call) -> tuple[Status, str]:
         # A kernel that runs for a guest that has gone need not end by itself.
         call.on_cancel = session.interrupt
         call.send(messages.write_welcome(admission))
-        why = converse(session, call)
+        why = converse(admission, call)
         return Status.OK, ""
     except DeadTransport as error:
         why = str(error)
@@ -93,16 +92,22 @@ def open_session(host: Host, call: Call) -> tuple[Status, str]:
         return Status.INTERNAL, f"session {session.name} is ended: internal error of the host"
     finally:
         call.on_cancel = None
+        if admission.manifests is not None:
+            admission.manifests.close()
         host.end(session, why)
 
 
-def converse(session: Session, call: Call) -> str:
+def converse(admission: Admission, call: Call) -> str:
     """Tapes and replies, until the guest has ended them; gives how it did."""
+    session = admission.session
     while (data := call.receive()) is not None:
         message = messages.read_guest(data)
         if isinstance(message, messages.TapePart):
             for reply in session.submit(*message):
                 call.send(messages.write_reply(reply))
+        elif isinstance(message, messages.ObjectPart):
+            if admission.manifests is not None:
+                admission.manifests.part(*message)
         elif isinstance(message, messages.Goodbye):
             return "goodbye"
         else:

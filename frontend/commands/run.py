@@ -43,7 +43,7 @@ class RunCommand:
             "--timing",
             choices=shim_library.TIMINGS,
             default=None,
-            help="whether work is finished before the program reads a clock (default: faithful)",
+            help="whether the program's clocks wait for work whose synchronization was answered early (default: faithful)",
         )
         parser.add_argument("--no-manifest", action="store_true", help="use no manifest: loops are only recorded")
         parser.add_argument(

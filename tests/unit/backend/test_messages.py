@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from farlane.backend.host import Greeting, Reason, Refused
+from farlane.backend.manifests import GuestObject
 from farlane.backend.server import messages
 from farlane.backend.session import Reply
 from farlane.v1 import session_pb2 as pb
@@ -64,6 +65,16 @@ def test_fields_in_any_order_and_number(fields: list[tuple[bytes, int | bytes]])
     assert (part.group, part.buffer[part.start : part.end], part.last) == (
         expected.group, expected.records, expected.last,
     )  # fmt: skip
+
+
+def test_objects() -> None:
+    hello = pb.Hello(tape_version_min=1, tape_version_max=2, mode="loops")
+    hello.objects.add(identity=b"id", size=70, has_manifest=True)
+    greeting = messages.read_guest(pb.GuestMessage(hello=hello).SerializeToString())
+    assert isinstance(greeting, Greeting)
+    assert greeting.objects == (GuestObject(b"id", 70, True),)
+    part = pb.GuestMessage(object_part=pb.ObjectPart(identity=b"id", data=b"bytes", last=True))
+    assert messages.read_guest(part.SerializeToString()) == messages.ObjectPart(b"id", b"bytes", True)
 
 
 def test_other_messages() -> None:
