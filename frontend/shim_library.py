@@ -67,7 +67,8 @@ def guest_environment(
         timing: one of TIMINGS; None leaves what the environment says.
     """
     environment = dict(base)
-    libraries = [str(path) for path in preload_for(runtimes)]
+    # The core by its own name as well: its clock functions come before the C library's only in that way.
+    libraries = [str(path) for path in (FOLDER / CORE, *preload_for(runtimes))]
     environment["LD_PRELOAD"] = ":".join([*libraries, *filter(None, [base.get("LD_PRELOAD")])])
     environment["LD_LIBRARY_PATH"] = os.pathsep.join([str(FOLDER), *filter(None, [base.get("LD_LIBRARY_PATH")])])
     environment["FARLANE_HOST"] = host

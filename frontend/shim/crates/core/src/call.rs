@@ -18,7 +18,7 @@ use client::{CallSummary, Failure};
 
 use crate::frame::{self, Part};
 use crate::generated_exports::Function;
-use crate::{lifecycle, runtime, trace};
+use crate::{lifecycle, permission, runtime, trace};
 
 /// What a family's function returns.
 pub type CudaResult<T = ()> = Result<T, CudaError>;
@@ -53,12 +53,13 @@ thread_local! {
 pub fn enter(function: Function, body: impl FnOnce() -> CudaResult) -> CudaError {
     let class = function.class();
     count(class);
-    begin(function);
-    let outcome = match admit(function, class) {
-        Ok(()) => catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(report_panic(function))),
-        Err(error) => Err(error),
+    let call = || {
+        begin(function);
+        let outcome = admit(function, class).and_then(|()| body());
+        end(function, outcome.err());
+        outcome
     };
-    match outcome {
+    match catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(report_panic(function))) {
         Ok(()) => CudaError(0),
         Err(error) => {
             if !reads_last_error(function) {
@@ -73,8 +74,13 @@ pub fn enter(function: Function, body: impl FnOnce() -> CudaResult) -> CudaError
 #[inline]
 pub fn enter_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T) -> T {
     count(function.class());
-    begin(function);
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+    let call = || {
+        begin(function);
+        let value = body();
+        end(function, None);
+        value
+    };
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
         report_panic(function);
         otherwise
     })
@@ -148,7 +154,7 @@ pub fn summary() -> CallSummary {
             Ok(names) => names.iter().map(|name| (*name).to_owned()).collect(),
             Err(_) => Vec::new(),
         },
-        sections: vec![crate::memory::payloads::section()],
+        sections: [crate::memory::payloads::section()].into_iter().chain(permission::section()).collect(),
     }
 }
 
@@ -159,6 +165,16 @@ fn begin(function: Function) {
     if trace::on() {
         trace::call(function);
     }
+    permission::arrive(function);
+}
+
+/// The call is done, perhaps with an error.
+#[inline]
+fn end(function: Function, error: Option<CudaError>) {
+    if error.is_some_and(|error| error != CudaError::NOT_READY) {
+        permission::failed();
+    }
+    permission::leave(function);
 }
 
 #[inline]

@@ -12,7 +12,7 @@ use abi::{cudaDeviceAttr, CudaError};
 
 use crate::call::CudaResult;
 use crate::runtime::{self, Device};
-use crate::{module, work};
+use crate::{module, permission, work};
 
 mod attributes;
 mod identity;
@@ -110,6 +110,9 @@ pub unsafe fn cudaRuntimeGetVersion_v13(runtimeVersion: *mut c_int) -> CudaResul
 }
 
 pub unsafe fn cudaDeviceSynchronize() -> CudaResult {
+    if permission::local_sync() {
+        return work::settled();
+    }
     work::synchronize_device()
 }
 

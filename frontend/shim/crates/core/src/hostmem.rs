@@ -22,6 +22,8 @@ const ALLOCATE_FLAGS: u32 = 7;
 /// cudaHostRegisterPortable, Mapped, IoMemory, ReadOnly.
 const REGISTER_FLAGS: u32 = 15;
 const IO_MEMORY: u32 = 4;
+/// Of either.
+const MAPPED: u32 = 2;
 
 /// One pinned range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +92,11 @@ pub fn find(address: usize) -> Option<Range> {
 /// Whether all of `[start, start + length)` is in one pinned range.
 pub fn holds(start: usize, length: usize) -> bool {
     find(start).is_some_and(|range| length <= range.size - (start - range.start))
+}
+
+/// Whether a device could write to any pinned range without a call of the program: it is mapped, or registered.
+pub fn any_device_written() -> bool {
+    pinned().0.values().any(|range| range.registered || range.flags & MAPPED != 0)
 }
 
 /// Memory of `size` bytes, null for none. Zeroed it is not, as with CUDA.
@@ -180,6 +187,7 @@ mod tests {
         let own = [0_u8; 64];
         let start = own.as_ptr() as usize;
         register(start, 64, 0).unwrap();
+        assert!(any_device_written());
         assert_eq!(free(start as *mut u8), Err(CudaError::INVALID_VALUE));
         assert_eq!((unregister(start), unregister(start)), (Ok(()), Err(CudaError::HOST_MEMORY_NOT_REGISTERED)));
     }

@@ -12,6 +12,8 @@
 
 mod allocator;
 mod call;
+#[cfg(not(test))]
+mod clock;
 mod device;
 mod error;
 mod event;
@@ -27,6 +29,7 @@ mod memory;
 mod module;
 mod objects;
 mod occupancy;
+mod permission;
 mod registration;
 mod runtime;
 mod stream;

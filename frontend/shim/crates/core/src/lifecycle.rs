@@ -24,7 +24,7 @@ use std::sync::Once;
 
 use abi::CudaError;
 
-use crate::{call, registration, runtime, trace};
+use crate::{call, manifests, registration, runtime, trace};
 
 /// cudaErrorInitializationError: what CUDA returns in a child forked after initialization.
 pub const INITIALIZATION_ERROR: CudaError = CudaError::INITIALIZATION_ERROR;
@@ -106,6 +106,7 @@ extern "C" fn after_fork_in_parent() {
 extern "C" fn after_fork_in_child() {
     if runtime::was_touched() {
         FORKED_CHILD.store(true, Release);
+        manifests::abandon();
         if let Some(session) = runtime::any_session() {
             session.abandon_after_fork();
         }

@@ -91,6 +91,11 @@ pub fn active() -> bool {
     ACTIVE.load(Relaxed)
 }
 
+/// In the child of a fork, which has no session.
+pub fn abandon() {
+    ACTIVE.store(false, Release);
+}
+
 pub fn any_managed() -> bool {
     MANAGED.load(Acquire)
 }
@@ -102,7 +107,7 @@ pub fn counts() -> (u64, u64, u64) {
 
 /// Before the handshake: finds the objects that call CUDA and their manifests; the answer is for Hello.
 pub fn prepare(mode: Mode) -> Vec<client::Object> {
-    if mode != Mode::Loops {
+    if mode != Mode::Loops || std::env::var_os("FARLANE_MANIFESTS").is_some_and(|folder| folder == "off") {
         return Vec::new();
     }
     ACTIVE.store(true, Release);

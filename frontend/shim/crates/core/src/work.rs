@@ -19,7 +19,7 @@ mod reads;
 use crate::call::{check, error_of, CudaResult};
 use crate::event::Events;
 use crate::memory::Addresses;
-use crate::runtime;
+use crate::{frame, permission, runtime};
 use abi::CudaError;
 use client::{Answer, Destination, Mode, Session};
 use order::{Order, Point, Stream};
@@ -57,6 +57,7 @@ pub fn tracking() -> CudaResult<&'static Tracking> {
 
 /// The value of an answer that arrived. An error of an earlier deferred call, told by nobody yet, comes first.
 fn value_of(session: &Session, answer: Answer) -> CudaResult<u64> {
+    permission::answered();
     untold(session)?;
     check(answer.error).map(|()| answer.value)
 }
@@ -106,6 +107,7 @@ pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce
     let start = tracking.order.begin();
     // SAFETY: the caller's promise.
     unsafe { session.read(destination, write) }.map_err(error_of)?;
+    permission::answered();
     tracking.order.work_done(stream, start);
     untold(session)
 }
@@ -133,11 +135,66 @@ pub unsafe fn read_deferred(
     sent.map_err(error_of)
 }
 
+/// As `read_deferred`, for a copy that a manifest lets wait (`permission`): it is recorded like any deferred work, and arrives with others.
+///
+/// # Safety
+/// Every row of the destination, `length` bytes in all, is writable until the copy is settled.
+pub unsafe fn record_read(
+    stream: &Stream,
+    destination: Destination,
+    length: usize,
+    write: impl FnOnce(&mut Writer, u32),
+) -> CudaResult {
+    let (session, Tracking { order, .. }) = session_and_tracking()?;
+    let address = destination.ptr as usize;
+    let start = order.begin();
+    // SAFETY: the caller's promise.
+    let recorded = unsafe { session.record_read(destination, frame::site(), write) };
+    order.commit(stream, start);
+    recorded.map_err(error_of)?;
+    permission::deferred(address, length);
+    Ok(())
+}
+
+/// Whether a copy to pinned memory may not have arrived.
+pub fn reads_pending() -> bool {
+    TRACKING.get().is_some_and(|Tracking { order, reads, .. }| reads.touch(order, 0, usize::MAX))
+}
+
+/// Waits until the host has replayed what was recorded; errors are kept for the next call that tells them.
+pub fn fence() {
+    if let Some(session) = runtime::opened_session() {
+        // A session that is over is told by the calls that need it.
+        let _ = session.request(operation::fence);
+    }
+}
+
+/// Waits for all work of the session; errors are kept for the next call that tells them.
+pub fn finish_work() {
+    let Some((session, Tracking { order, .. })) = runtime::opened_session().zip(TRACKING.get()) else { return };
+    if order.any_pending() {
+        let position = order.position();
+        if session.request(operation::device_synchronize).is_ok_and(|answer| answer.error == 0) {
+            order.device_synchronized(position);
+        }
+    }
+}
+
+/// Sends what is recorded: nothing more follows soon.
+pub fn ship() {
+    if let Some(session) = runtime::opened_session() {
+        session.flush();
+    }
+}
+
 /// Waits until nothing that was recorded will write to `[start, start + length)` of the guest's memory.
 pub fn settle_memory(start: usize, length: usize) -> CudaResult {
     let Some(Tracking { order, reads, .. }) = TRACKING.get() else {
         return Ok(());
     };
+    if permission::touches(start, length) {
+        fence();
+    }
     if reads.touch(order, start, length) {
         synchronize_device()
     } else {

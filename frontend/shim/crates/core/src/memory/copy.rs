@@ -15,6 +15,7 @@ use super::shape::{parts, pieces, Extent, Layout, Part};
 use crate::call::CudaResult;
 use crate::hostmem;
 use crate::module;
+use crate::permission;
 use crate::work::order::Stream;
 use crate::work::{self, tracking};
 use abi::{cudaMemcpyKind, CudaError};
@@ -154,8 +155,15 @@ unsafe fn download(
         operation::read(w, from + part.from, from_pitch, part.width, part.height, stream.number, slot);
     };
     let length = pitch * (height - 1) + width;
+    let copy = permission::copy_to_host();
+    if copy == permission::Copy::Later {
+        // SAFETY: the caller's promise; the program leaves the memory alone until the copy is settled (protos/manifest.md).
+        return unsafe { work::record_read(stream, destination, length, write) };
+    }
     // What is not last arrives before the answer to what is.
-    if !last || wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length) {
+    if !last
+        || copy == permission::Copy::Plain && wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length)
+    {
         // SAFETY: the caller's promise; pinned memory is not released before the copy is done (`hostmem`).
         unsafe { work::read_deferred(stream, destination, write) }
     } else {

@@ -1,0 +1,444 @@
+//! Manifests in use: what a call's site permits, what is owed for it, and the ends of loops.
+//!
+//! A *permission* lets the shim answer a call before the host has: a synchronization at once (LOCAL_SYNC), a copy to the host later
+//! (DEFER_READ, SETTLE_AT_CALL). Each thread keeps what it owes: copies whose data has not arrived, synchronizations that did not happen.
+//! Copies are settled by the next answer of the host to this thread, whatever it was asked; where the contract demands it and no answer is due,
+//! by a fence: before a call from outside the loop, before a deferred copy's memory is read by the shim, when a call fails, when the thread
+//! ends. A query or a clock read (`clock`) first makes a synchronization happen that it would belie.
+//!
+//! A *prediction* is compared with what happens and changes only when the tape is sent: at the last call of the last iteration. What is
+//! mispredicted is counted; the calls themselves are recorded and replayed the same with and without it, so nothing is lost or repeated.
+//!
+//! After the first CUDA call that has failed no permission holds any more.
+//!
+//! Order within a call: [`arrive`] (site, expressions, settling before), the function itself, [`leave`] (settling after, sending).
+//! Locking: the ranges of outstanding copies have one mutex, a leaf. Everything else is the thread's own.
+//!
+//! Source: protos/manifest.md, "Permissions".
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Mutex, PoisonError};
+
+use client::Section;
+use manifest::{Machine, DEFER_READ, LOCAL_SYNC, SETTLE_AT_CALL};
+
+use crate::frame::{self, Part, Registers};
+use crate::generated_exports::Function;
+use crate::manifests::{self, Site};
+use crate::objects::Object;
+use crate::{hostmem, work};
+
+mod ranges;
+use ranges::Ranges;
+
+/// A call has failed.
+static FAILED: AtomicBool = AtomicBool::new(false);
+/// Some thread owes a synchronization.
+static UNSYNCHRONIZED: AtomicBool = AtomicBool::new(false);
+/// Threads that owe copies, and where these will be written.
+static OWING: AtomicUsize = AtomicUsize::new(0);
+static RANGES: Mutex<Ranges> = Mutex::new(Ranges::new());
+
+static LOCAL_SYNCS: AtomicU64 = AtomicU64::new(0);
+static DEFERRED_READS: AtomicU64 = AtomicU64::new(0);
+static SETTLED: AtomicU64 = AtomicU64::new(0);
+static PREDICTED: AtomicU64 = AtomicU64::new(0);
+static MISPREDICTED: AtomicU64 = AtomicU64::new(0);
+
+/// Recently used sites of a thread.
+const CACHE: usize = 64;
+
+struct Thread {
+    cache: RefCell<[(usize, Option<&'static Site>); CACHE]>,
+    /// Of the call under way.
+    site: Cell<Option<&'static Site>>,
+    /// Address of the push that `site`, `more` and `remaining` are of.
+    pushed: Cell<usize>,
+    /// It is reached again in this execution of its loop.
+    more: Cell<bool>,
+    /// How often; when that is known.
+    remaining: Cell<Option<u64>>,
+    /// A call is under way: the clock is read by the shim, not by the program.
+    inside: Cell<bool>,
+    /// Copies whose data has not arrived, and the site in whose loop they were made.
+    reads: Cell<u64>,
+    reads_of: Cell<Option<&'static Site>>,
+    /// The call under way is from outside that loop, and probably asks the host anyway.
+    settle_after: Cell<bool>,
+    /// A synchronization was answered locally, and has not happened.
+    unsynchronized: Cell<bool>,
+    /// By number of site: what `remaining` will be when it is next reached.
+    expected: RefCell<Vec<Option<u64>>>,
+    /// By number of loop: the iteration is the last one.
+    last_iteration: RefCell<Vec<bool>>,
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            cache: RefCell::new([(0, None); CACHE]),
+            site: Cell::new(None),
+            pushed: Cell::new(0),
+            more: Cell::new(false),
+            remaining: Cell::new(None),
+            inside: Cell::new(false),
+            reads: Cell::new(0),
+            reads_of: Cell::new(None),
+            settle_after: Cell::new(false),
+            unsynchronized: Cell::new(false),
+            expected: RefCell::new(Vec::new()),
+            last_iteration: RefCell::new(Vec::new()),
+        }
+    };
+}
+
+impl Drop for Thread {
+    /// The thread ends, and with it the storage that its copies may go to.
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+/// A call of the program begins; `frame::begin` was called.
+#[inline]
+pub fn arrive(function: Function) {
+    if manifests::active() {
+        let _ = THREAD.try_with(|thread| thread.arrive(function));
+    }
+}
+
+/// The call is done.
+#[inline]
+pub fn leave(function: Function) {
+    if manifests::active() {
+        let _ = THREAD.try_with(|thread| thread.leave(Part::of(function)));
+    }
+}
+
+/// A call has failed: no permission from now on, and the program may look where it would not have looked.
+#[cold]
+pub fn failed() {
+    // The copies of all threads are before the fence.
+    if manifests::active() && !FAILED.swap(true, Release) && OWING.load(Acquire) > 0 {
+        work::fence();
+    }
+}
+
+/// Whether the synchronization under way may be answered at once.
+pub fn local_sync() -> bool {
+    let permitted = manifests::active()
+        && THREAD.try_with(|thread| thread.has(LOCAL_SYNC)).unwrap_or(false)
+        && !manifests::any_managed()
+        && !hostmem::any_device_written()
+        && !work::reads_pending();
+    if permitted {
+        LOCAL_SYNCS.fetch_add(1, Relaxed);
+        let _ = THREAD.try_with(|thread| thread.unsynchronized.set(true));
+        UNSYNCHRONIZED.store(true, Release);
+    }
+    permitted
+}
+
+/// What becomes of the copy to the host under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copy {
+    /// As without a manifest.
+    Plain,
+    /// Later, by `work::record_read`.
+    Later,
+    /// Now, with everything before it: the last one of its loop.
+    Now,
+}
+
+/// What may become of a copy to the host.
+pub fn copy_to_host() -> Copy {
+    if !manifests::active() {
+        return Copy::Plain;
+    }
+    THREAD.try_with(Thread::copy_to_host).unwrap_or(Copy::Plain)
+}
+
+/// A copy to `[start, start + length)` was recorded for later.
+pub fn deferred(start: usize, length: usize) {
+    DEFERRED_READS.fetch_add(1, Relaxed);
+    let _ = THREAD.try_with(|thread| {
+        if thread.reads.replace(thread.reads.get() + 1) == 0 {
+            OWING.fetch_add(1, Release);
+        }
+        thread.reads_of.set(thread.site.get());
+    });
+    // Counted first: the ranges are cleared only while nobody is counted.
+    RANGES.lock().unwrap_or_else(PoisonError::into_inner).add(start, start.saturating_add(length));
+}
+
+/// Whether a copy that was deferred may still write to any of `[start, start + length)`.
+#[inline]
+pub fn touches(start: usize, length: usize) -> bool {
+    OWING.load(Acquire) > 0
+        && RANGES.lock().unwrap_or_else(PoisonError::into_inner).touch(start, start.saturating_add(length))
+}
+
+/// The host has answered what this thread asked last: everything that the thread recorded before has arrived.
+#[inline]
+pub fn answered() {
+    if OWING.load(Relaxed) > 0 {
+        let _ = THREAD.try_with(Thread::arrived);
+    }
+}
+
+/// Whether some thread owes a synchronization.
+#[inline]
+pub fn synchronization_owed() -> bool {
+    UNSYNCHRONIZED.load(Relaxed)
+}
+
+/// The program reads a clock: work that a synchronization of this thread should have waited for is waited for now.
+#[cfg(not(test))]
+pub fn before_clock() {
+    let _ = THREAD.try_with(|thread| {
+        if !thread.inside.get() && thread.unsynchronized.replace(false) {
+            UNSYNCHRONIZED.store(false, Relaxed); // everybody's work is waited for
+            thread.inside.set(true);
+            work::finish_work();
+            thread.inside.set(false);
+        }
+    });
+}
+
+/// For the report.
+pub fn section() -> Option<Section> {
+    if !manifests::active() {
+        return None;
+    }
+    let (objects, loops, sites) = manifests::counts();
+    let counts = vec![
+        ("objects", objects),
+        ("loops", loops),
+        ("sites", sites),
+        ("local_syncs", LOCAL_SYNCS.load(Relaxed)),
+        ("deferred_reads", DEFERRED_READS.load(Relaxed)),
+        ("settled", SETTLED.load(Relaxed)),
+        ("predicted", PREDICTED.load(Relaxed)),
+        ("mispredicted", MISPREDICTED.load(Relaxed)),
+    ];
+    Some(Section { name: "manifest", counts })
+}
+
+/// How settling is ordered against the call that makes it necessary.
+fn may_settle_after(function: Function) -> bool {
+    use Function as F;
+    // These wait for the host in most cases, and neither call the program nor tell it anything before.
+    matches!(
+        function,
+        F::cudaDeviceSynchronize
+            | F::cudaStreamSynchronize
+            | F::cudaEventSynchronize
+            | F::cudaMemcpy
+            | F::cudaMemcpy2D
+            | F::cudaMemcpy3D
+            | F::cudaMemcpyFromSymbol
+            | F::cudaMemcpyAsync
+            | F::cudaMemcpyFromSymbolAsync
+    )
+}
+
+/// Its answer tells whether work is done.
+fn asks_for_completion(function: Function) -> bool {
+    matches!(function, Function::cudaStreamQuery | Function::cudaEventQuery | Function::cudaEventElapsedTime)
+}
+
+impl Thread {
+    fn arrive(&self, function: Function) {
+        self.inside.set(true);
+        let part = Part::of(function);
+        if matches!(part, Part::Stub | Part::Registration) {
+            return;
+        }
+        if asks_for_completion(function) && UNSYNCHRONIZED.swap(false, Relaxed) {
+            self.unsynchronized.set(false);
+            work::finish_work();
+        }
+        let address = frame::site();
+        let site = self.find(address);
+        if part == Part::Launch && address != 0 && self.pushed.get() == address {
+            // What it is was settled at the push, unless another call came in between.
+            if !same(self.site.replace(site), site) {
+                self.remaining.set(None);
+            }
+            return;
+        }
+        self.site.set(site);
+        self.pushed.set(if part == Part::Push { address } else { 0 });
+        self.more.set(false);
+        self.remaining.set(None);
+        self.settle_after.set(false);
+        if let Some(of) = self.reads_of.get().filter(|_| self.reads.get() > 0) {
+            if !site.is_some_and(|site| site.is_within_loop_of(of)) {
+                if may_settle_after(function) {
+                    self.settle_after.set(true);
+                } else {
+                    self.settle();
+                }
+            }
+        }
+        if let Some(site) = site {
+            self.evaluate(site);
+        }
+    }
+
+    fn leave(&self, part: Part) {
+        self.inside.set(false);
+        if matches!(part, Part::Stub | Part::Registration | Part::Push) {
+            return;
+        }
+        if self.settle_after.replace(false) {
+            self.settle();
+        }
+        if self.remaining.take() == Some(0) {
+            if let Some(site) = self.site.get().filter(|site| site.ends_iteration()) {
+                if self.ends_everything(site) {
+                    work::ship();
+                }
+            }
+        }
+    }
+
+    /// The site at an address, from the thread's recent ones if it is among them.
+    fn find(&self, address: usize) -> Option<&'static Site> {
+        let mut cache = self.cache.borrow_mut();
+        // Calls are at least 5 bytes long.
+        let entry = &mut cache[(address >> 2) % CACHE];
+        if entry.0 != address {
+            *entry = (address, manifests::find(address));
+        }
+        entry.1
+    }
+
+    fn has(&self, permission: u8) -> bool {
+        self.site.get().is_some_and(|site| site.entry.permissions & permission != 0) && !FAILED.load(Acquire)
+    }
+
+    fn copy_to_host(&self) -> Copy {
+        let Some(site) = self.site.get().filter(|_| self.has(DEFER_READ)) else { return Copy::Plain };
+        if site.entry.permissions & SETTLE_AT_CALL == 0 && !self.more.get() {
+            return Copy::Now;
+        }
+        if self.settle_after.replace(false) {
+            self.settle(); // those of another loop
+        }
+        Copy::Later
+    }
+
+    fn evaluate(&self, site: &'static Site) {
+        let entry = &site.entry;
+        let (Some(_), Some(registers)) = (entry.more.or(entry.remaining), frame::registers()) else { return };
+        let here = Here { registers: &registers, object: site.used.object };
+        let value = |code: Option<u32>| site.used.manifest.evaluate(code?, &here);
+        self.more.set(value(entry.more) == Some(1));
+        if entry.remaining.is_some() {
+            let remaining = value(entry.remaining);
+            self.compare(site, remaining);
+            self.remaining.set(remaining);
+        }
+    }
+
+    /// Compares what was predicted when the site was last reached with what it says now.
+    fn compare(&self, site: &'static Site, remaining: Option<u64>) {
+        let mut expected = self.expected.borrow_mut();
+        let mut last_iteration = self.last_iteration.borrow_mut();
+        let next = remaining.and_then(|remaining| remaining.checked_sub(1));
+        let before = std::mem::replace(at(&mut expected, site.number), next);
+        if let Some(before) = before {
+            let counter = if remaining == Some(before) { &PREDICTED } else { &MISPREDICTED };
+            counter.fetch_add(1, Relaxed);
+        }
+        *at(&mut last_iteration, site.in_loop().number) = remaining == Some(0);
+    }
+
+    /// Whether no loop around the site's goes on.
+    fn ends_everything(&self, site: &'static Site) -> bool {
+        let last_iteration = self.last_iteration.borrow();
+        let mut parent = site.in_loop().parent;
+        while let Some(index) = parent {
+            let Some(outer) = site.used.loops.get(index as usize) else { return false };
+            if last_iteration.get(outer.number as usize) != Some(&true) {
+                return false;
+            }
+            parent = outer.parent;
+        }
+        true
+    }
+
+    /// What the thread's copies were recorded for is there.
+    fn arrived(&self) {
+        if self.reads.replace(0) > 0 {
+            SETTLED.fetch_add(1, Relaxed);
+            self.reads_of.set(None);
+            if OWING.fetch_sub(1, Release) == 1 {
+                RANGES.lock().unwrap_or_else(PoisonError::into_inner).clear_unless(|| OWING.load(Acquire) > 0);
+            }
+        }
+    }
+
+    fn settle(&self) {
+        if self.reads.get() > 0 {
+            work::fence();
+            self.arrived(); // also when the session is over: nothing comes any more
+        }
+    }
+}
+
+fn same(left: Option<&'static Site>, right: Option<&'static Site>) -> bool {
+    match (left, right) {
+        (Some(left), Some(right)) => std::ptr::eq(left, right),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// The element of a list that grows as needed.
+fn at<T: Default>(list: &mut Vec<T>, number: u32) -> &mut T {
+    let index = number as usize;
+    if list.len() <= index {
+        list.resize_with(index + 1, T::default);
+    }
+    &mut list[index]
+}
+
+/// The program at its call instruction.
+struct Here<'a> {
+    registers: &'a Registers,
+    object: &'static Object,
+}
+
+impl Machine for Here<'_> {
+    fn register(&self, number: u8) -> Option<u64> {
+        self.registers.numbered(number)
+    }
+
+    fn frame(&self, offset: u32, size: u8) -> Option<u64> {
+        self.registers.frame(offset.into(), size.into()).map(number)
+    }
+
+    fn global(&self, address: u64, size: u8) -> Option<u64> {
+        if !self.object.holds(address, size.into()) {
+            return None;
+        }
+        let start = self.object.bias.wrapping_add(address as usize) as *const u8;
+        let mut bytes = [0; 8];
+        for (index, byte) in bytes.iter_mut().take(size.into()).enumerate() {
+            // SAFETY: inside a readable segment of an object that is never unloaded. Volatile: the program may be writing it.
+            *byte = unsafe { start.wrapping_add(index).read_volatile() };
+        }
+        Some(u64::from_le_bytes(bytes))
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    let mut padded = [0; 8];
+    for (to, from) in padded.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    u64::from_le_bytes(padded)
+}
