@@ -372,7 +372,8 @@ def _lose_registers(values: _Values, instruction: Instruction) -> None:
     """Whatever an instruction may write, known or not."""
     name = instruction.mnemonic
     lost = [*instruction.writes]
-    lost += [operand.number for operand in instruction.operands if isinstance(operand, Register)]
+    written = instruction.operands if name in ("xchg", "xadd", "cmpxchg") else instruction.operands[:1]
+    lost += [operand.number for operand in written if isinstance(operand, Register)]
     if name == "call":
         lost += CALLER_SAVED
     if name in ("push", "pop", "leave", "enter"):

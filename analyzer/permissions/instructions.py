@@ -96,7 +96,7 @@ def address_of(state: State, memory: Memory) -> Value:
     """The address of a memory operand."""
     if memory.thread:
         return UNKNOWN
-    total = state.number(memory.displacement) if memory.base < 0 else constant(memory.displacement)
+    total = state.fixed(memory.displacement) if memory.base < 0 else constant(memory.displacement)
     for number, factor in ((memory.base, 1), (memory.indexed, memory.scale)):
         if number == NO_REGISTER:
             continue

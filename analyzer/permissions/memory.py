@@ -137,14 +137,14 @@ class State:
 
     # Objects
 
-    def number(self, number: int) -> Value:
-        """A constant, which is an address if it lies in the file."""
-        inside = number >= _LOW_PAGES and self.image.segment(number & (2**64 - 1)) is not None
-        return constant(number, IN_GLOBAL if inside else NONE)
+    def fixed(self, number: int) -> Value:
+        """A constant that stands as an address in an operand."""
+        return constant(number, IN_GLOBAL if number >= _LOW_PAGES else NONE)
 
     def immediate(self, number: int) -> Value:
-        """An instruction's immediate operand, an address only where code is not position-independent."""
-        return self.number(number) if self.image.segments[0].start >= _FIXED else constant(number)
+        """An instruction's immediate operand: an address only where code is not position-independent."""
+        lowest = self.image.segments[0].start
+        return constant(number, IN_GLOBAL if lowest >= _FIXED and lowest <= number < 2**31 else NONE)
 
     def escape(self, objects: Objects) -> None:
         """Addresses of these objects became known elsewhere, and with them everything that they hold."""
@@ -205,7 +205,9 @@ class State:
         if address.kind == CONSTANT and address.objects:
             number = self.image.constant(address.number & (2**64 - 1), size)
             if number is not None:
-                return self.number(number)
+                held = number & (2**64 - 1) if size == 8 else 0
+                inside = held >= _LOW_PAGES and self.image.segment(held) is not None
+                return constant(number, IN_GLOBAL if inside else NONE)
         objects: Objects = IN_OUTSIDE
         for each in address.objects or IN_ANYTHING:
             if each == FRAME:

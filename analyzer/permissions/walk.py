@@ -22,12 +22,12 @@ from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.machine.instruction import CALLER_SAVED, RSP, XMM0, Immediate, Instruction, Memory, Register
 from farlane.analyzer.permissions import library
 from farlane.analyzer.permissions.calls import Call
-from farlane.analyzer.permissions.domain import CONSTANT, EXACT, IN_OUTSIDE, NUMBER, WILD, add, constant, frame
+from farlane.analyzer.permissions.domain import CONSTANT, EXACT, IN_OUTSIDE, NUMBER, WILD, Objects, add, constant, frame
 from farlane.analyzer.permissions.instructions import Refused, Step
 from farlane.analyzer.permissions.memory import READ, REGISTERS, Access, Flags, State
 
-TOTAL = 150_000  # instructions executed for one analyzed function
-ONE_CALL = 30_000
+TOTAL = 60_000  # instructions executed for one analyzed function
+ONE_CALL = 20_000
 VISITS = 60
 WIDEN_AFTER = 3
 MAXIMUM_DEPTH = 24
@@ -43,6 +43,7 @@ class Regions:
         accesses: block -> what it and its callees touch.
         edges: edges that may run.
         sites: call instruction of this function -> the state before it.
+        escaped: block -> what has escaped behind it.
     """
 
     structure: Structure
@@ -50,6 +51,7 @@ class Regions:
     accesses: dict[int, list[Access]] = field(default_factory=dict)
     edges: dict[int, list[int]] = field(default_factory=dict)
     sites: dict[int, State] = field(default_factory=dict)
+    escaped: dict[int, Objects] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,7 @@ class _Run:
             if throws and exceptional and self._walker.catches:
                 pads = [(edge.target, self._pad(before)) for edge in exceptional]
         self._regions.accesses[block.start] = records
+        self._regions.escaped[block.start] = state.escaped
         return self._leave(block, state) + pads
 
     def _pad(self, before: State) -> State:

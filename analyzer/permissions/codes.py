@@ -1,0 +1,564 @@
+"""Is a call's error code only compared with success, and does the other way end the program?
+
+The code is followed from the call through registers, cells of the frame and calls of the program's own functions. Copying it is
+allowed, comparing it with 0 is; the way of failure must lead to the end of the program, whatever it does with the code
+on the way; behind the way of success the code is known and may be used. Any other use refuses. A code still in rax when the function returns is
+followed into every caller; the callers must be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import numpy as np
+from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, STOP, TAIL, TAKEN, Block, ControlFlow
+from farlane.analyzer.graph.names import is_cuda
+from farlane.analyzer.machine.instruction import (
+    ARGUMENTS,
+    CALLER_SAVED,
+    NONE,
+    RAX,
+    XMM0,
+    Immediate,
+    Instruction,
+    Memory,
+    Register,
+)
+from farlane.analyzer.permissions import library
+from farlane.analyzer.permissions.domain import ANYTHING, FRAME
+from farlane.analyzer.permissions.instructions import Refused
+from farlane.analyzer.permissions.memory import READ, WRITE
+from farlane.analyzer.permissions.walk import Regions, Walker
+
+CODE, FAILED, SUCCEEDED = "code", "failed", "succeeded"  # the code itself; 1 when it is no success; 1 when it is
+MAXIMUM_DEPTH = 6
+_COPIES = {"mov", "movzx"}
+
+# A place that holds the code (a register, a cell's offset and size) and as what. All places of a set hold it at once.
+Holders: TypeAlias = frozenset[tuple[object, str]]
+# Stands in the set as long as the code has not been compared, where every way must compare it.
+UNDECIDED = ("undecided", CODE)
+MAXIMUM_SETS = 16  # of holders at one block
+
+# What leaves the flags as they are.
+_KEEPS_FLAGS = (
+    "mov",
+    "lea",
+    "nop",
+    "endbr",
+    "push",
+    "pop",
+    "cvt",
+    "cdq",
+    "cqo",
+    "cwde",
+    "cdqe",
+    "leave",
+    "pxor",
+    "unpck",
+    "punpck",
+)
+_SETS_FLAGS = (
+    "add",
+    "sub",
+    "cmp",
+    "test",
+    "and",
+    "or",
+    "xor",
+    "inc",
+    "dec",
+    "neg",
+    "shl",
+    "sal",
+    "sar",
+    "shr",
+    "imul",
+    "comis",
+    "ucomis",
+)
+
+
+class Codes:
+    """Judges how error codes are used in one program."""
+
+    def __init__(self, walker: Walker) -> None:
+        self._walker, self._program = walker, walker.program
+        self._regions: dict[int, Regions | str] = {}
+        self._callers: dict[int, list[tuple[int, int]]] | None = None
+        self._ends: dict[int, bool] = {}
+        self._parameters: dict[tuple[int, int], str] = {}
+        self._facts: list[str] = []
+
+    def regions(self, start: int) -> Regions:
+        """The function's regions, kept; raises Refused."""
+        if start not in self._regions:
+            try:
+                self._regions[start] = self._walker.regions(start)
+            except Refused as refusal:
+                self._regions[start] = str(refusal)
+        known = self._regions[start]
+        if isinstance(known, str):
+            raise Refused(known)
+        return known
+
+    def proof(self, start: int, site: int) -> str:
+        """How the code of the call at `site` in the function `start` is used; raises Refused."""
+        self._facts = []
+        self._after_call(start, site, 0)
+        return "; ".join(dict.fromkeys(self._facts)) or "the code is not used"
+
+    def _after_call(self, start: int, site: int, depth: int) -> None:
+        regions = self.regions(start)
+        flow = regions.structure.flow
+        block = next((b for b in flow.blocks.values() if any(i.address == site for i in b.instructions)), None)
+        if block is None or block.start not in regions.before:
+            raise Refused(f"{site:#x} is not reached")
+        rest = [i for i in block.instructions if i.address > site]
+        self._follow(start, regions, [(block, rest, frozenset({(RAX, CODE)}))], depth)
+
+    def _follow(
+        self, start: int, regions: Regions, work: list[tuple[Block, list[Instruction], Holders]], depth: int
+    ) -> None:
+        if depth > MAXIMUM_DEPTH:
+            raise Refused("the code goes too deep")
+        blocks = regions.structure.flow.blocks
+        seen: dict[int, set[Holders]] = {}
+        while work:
+            block, instructions, holders = work.pop()
+            for target, after in self._block(start, regions, block, instructions, holders, depth):
+                if not after or target not in regions.before:
+                    continue
+                known = seen.setdefault(target, set())
+                if after not in known:
+                    known.add(after)
+                    if len(known) > MAXIMUM_SETS:
+                        raise Refused("the code is kept in too many ways")
+                    work.append((blocks[target], list(blocks[target].instructions), after))
+
+    def _block(
+        self,
+        start: int,
+        regions: Regions,
+        block: Block,
+        instructions: list[Instruction],
+        holders: Holders,
+        depth: int,
+    ) -> Iterable[tuple[int, Holders]]:
+        held = set(holders)
+        decided: str | None = None  # FAILED: the zero flag says success; SUCCEEDED: the zero flag says failure
+        tested = 0
+        for instruction in instructions:
+            if decided is not None and instruction.mnemonic.startswith("j") and instruction is block.instructions[-1]:
+                return self._branch(start, regions, block, instruction, decided, tested, held)
+            if decided is not None:
+                kind = {"setne": FAILED, "sete": SUCCEEDED}.get(instruction.mnemonic)
+                if kind is not None and isinstance(instruction.operands[0], Register):
+                    opposite = {FAILED: SUCCEEDED, SUCCEEDED: FAILED}
+                    self._forget(held, instruction.operands[0].number)
+                    held.add((instruction.operands[0].number, kind if decided == FAILED else opposite[kind]))
+                    continue
+                if instruction.mnemonic in ("call", "ret") or instruction.mnemonic.startswith(_SETS_FLAGS):
+                    decided = None
+                elif not instruction.mnemonic.startswith(_KEEPS_FLAGS):
+                    raise Refused(f"the code may be used at {instruction.address:#x}")
+            found = self._test(regions, block, instruction, held)
+            if found is not None:
+                decided, tested = found, instruction.address
+                continue
+            if instruction.mnemonic == "call" or instruction.address in regions.structure.flow.calls:
+                self._call(regions, block, instruction, held, depth)
+                decided = None
+                continue
+            self._plain(regions, block, instruction, held)
+        if decided is not None and regions.edges.get(block.start):
+            raise Refused(f"the code's comparison at {tested:#x} is used elsewhere")
+        if block.end in (RETURN, TAIL) and UNDECIDED in held:
+            raise Refused(f"{regions.structure.flow.name} may return without comparing the code")
+        if block.end in (RETURN, TAIL) and any(place == RAX for place, _ in held):
+            self._returned(start, depth)
+        after = frozenset(held)
+        return [(target, after) for target in regions.edges.get(block.start, [])]
+
+    # Comparisons
+
+    def _test(
+        self, regions: Regions, block: Block, instruction: Instruction, held: set[tuple[object, str]]
+    ) -> str | None:
+        """What the zero flag says after a comparison of the code with success."""
+        name, operands = instruction.mnemonic, instruction.operands
+        if name not in ("test", "cmp", "or", "and") or len(operands) != 2:
+            return None
+        first, second = operands
+        if name == "cmp":
+            if not isinstance(second, Immediate) or second.value != 0:
+                return None
+        elif first != second:
+            return None
+        kind = self._held(regions, block, instruction, first, held)
+        if kind is None:
+            return None
+        return FAILED if kind in (CODE, FAILED) else SUCCEEDED
+
+    def _held(
+        self,
+        regions: Regions,
+        block: Block,
+        instruction: Instruction,
+        operand: object,
+        held: set[tuple[object, str]],
+    ) -> str | None:
+        """What an operand holds of the code."""
+        if isinstance(operand, Register):
+            kind = next((kind for place, kind in held if place == operand.number), None)
+            enough = operand.size >= 4 if kind == CODE else operand.offset == 0
+            return kind if kind is not None and enough and not operand.offset else None
+        if isinstance(operand, Memory):
+            cell = self._cell(regions, block, instruction, operand)
+            return next((kind for place, kind in held if place == cell), None) if cell is not None else None
+        return None
+
+    def _cell(
+        self, regions: Regions, block: Block, instruction: Instruction, operand: Memory
+    ) -> tuple[int, int] | None:
+        """The exact cell of the frame that an operand is."""
+        for access in regions.accesses[block.start]:
+            if access.at == instruction.address and access.kind in (READ, WRITE) and access.objects == {FRAME}:
+                if access.high - access.low == operand.size:
+                    return access.low, operand.size
+        return None
+
+    def _branch(
+        self,
+        start: int,
+        regions: Regions,
+        block: Block,
+        jump: Instruction,
+        decided: str,
+        tested: int,
+        held: set[tuple[object, str]],
+    ) -> list[tuple[int, Holders]]:
+        edges = {edge.kind: edge.target for edge in block.edges}
+        if jump.mnemonic not in ("je", "jne") or set(edges) != {TAKEN, FALL}:
+            raise Refused(f"the code decides a jump that does not ask for success at {jump.address:#x}")
+        zero, other = (edges[TAKEN], edges[FALL]) if jump.mnemonic == "je" else (edges[FALL], edges[TAKEN])
+        failure = other if decided == FAILED else zero
+        if not self.ends(regions.structure.flow, failure):
+            raise Refused(f"when the code at {tested:#x} is no success, the program goes on at {failure:#x}")
+        self._facts.append(f"the code is compared with 0 at {tested:#x}, the other way ends the program")
+        return []
+
+    # Copies and uses
+
+    def _plain(self, regions: Regions, block: Block, instruction: Instruction, held: set[tuple[object, str]]) -> None:
+        name, operands = instruction.mnemonic, instruction.operands
+        if name in ("ret", "endbr64", "nop") or (name.startswith("j") and not operands):
+            return
+        if name in _COPIES and len(operands) == 2:
+            target, source = operands
+            kind = self._held(regions, block, instruction, source, held)
+            if kind is not None:
+                if isinstance(target, Register) and 0 <= target.number < XMM0 and target.size >= 4:
+                    self._forget(held, target.number)
+                    held.add((target.number, kind))
+                    return
+                cell = self._cell(regions, block, instruction, target) if isinstance(target, Memory) else None
+                state = regions.before[block.start]
+                private = not state.escaped & {FRAME, ANYTHING}
+                if cell is not None and private:
+                    self._overwrite(held, *cell)
+                    held.add((cell, kind))
+                    return
+                raise Refused(f"the code is stored at {instruction.address:#x}")
+        clears = name in ("xor", "sub", "pxor") and len(operands) == 2 and operands[0] == operands[1]
+        used: set[object] = set()
+        for index, operand in enumerate(operands):
+            if isinstance(operand, Memory):
+                used |= {operand.base, operand.indexed}
+            elif isinstance(operand, Register) and not clears:
+                only_written = index == 0 and operand.size >= 4 and _only_writes(instruction)
+                if not only_written:
+                    used.add(operand.number)
+        if not _known(instruction):
+            used |= {RAX, 1, 2}  # implicit operands
+        if name in ("cdqe", "cwde", "cdq", "cqo"):
+            used.add(RAX)
+        if any(place in used for place, _ in held):
+            raise Refused(f"the code is used at {instruction.address:#x}")
+        self._memory(regions, block, instruction, held)
+        for operand in operands[:1]:
+            if isinstance(operand, Register) and operand.size >= 4 and name not in ("cmp", "test", "push"):
+                self._forget(held, operand.number)
+        for number in instruction.writes:
+            self._forget(held, number)
+
+    def _memory(self, regions: Regions, block: Block, instruction: Instruction, held: set[tuple[object, str]]) -> None:
+        """An instruction's accesses against the cells that hold the code."""
+        cells = [place for place, _ in held if isinstance(place, tuple)]
+        if not cells:
+            return
+        for access in regions.accesses[block.start]:
+            if access.at != instruction.address or not access.objects & {FRAME, ANYTHING}:
+                continue
+            for low, size in cells:
+                if access.low < low + size and low < access.high:
+                    exact = access.low <= low and low + size <= access.high <= access.low + 32
+                    if access.kind == WRITE and exact and instruction.mnemonic != "call":
+                        self._overwrite(held, low, size)
+                    else:
+                        raise Refused(f"{access.text} may use the code")
+
+    @staticmethod
+    def _forget(held: set[tuple[object, str]], register: int) -> None:
+        held -= {each for each in held if each[0] == register}
+
+    @staticmethod
+    def _overwrite(held: set[tuple[object, str]], low: int, size: int) -> None:
+        for each in list(held):
+            place = each[0]
+            if isinstance(place, tuple) and place[0] >= low and place[0] + place[1] <= low + size:
+                held.discard(each)
+
+    # Calls and returns
+
+    def _call(
+        self, regions: Regions, block: Block, instruction: Instruction, held: set[tuple[object, str]], depth: int
+    ) -> None:
+        flow = regions.structure.flow
+        callee = flow.calls.get(instruction.address)
+        for operand in instruction.operands:
+            parts = (
+                (operand.base, operand.indexed) if isinstance(operand, Memory) else (getattr(operand, "number", NONE),)
+            )
+            if any(place in parts for place, _ in held):
+                raise Refused(f"the code is used at {instruction.address:#x}")
+        given = [number for number in ARGUMENTS if any(place == number for place, _ in held)]
+        if given:
+            if callee is None or callee.address is None or instruction.mnemonic != "call":
+                raise Refused(
+                    f"the code is given to {callee.name if callee else 'a function'} at {instruction.address:#x}"
+                )
+            if any(kind != CODE for place, kind in held if place in given):
+                raise Refused(f"the code is used at {instruction.address:#x}")
+            for number in given:
+                self._parameter(self._program.owner.get(callee.address, callee.address), number, depth)
+        self._memory(regions, block, instruction, held)
+        for number in CALLER_SAVED:
+            self._forget(held, number)
+        if given:
+            held.clear()  # the callee has compared it: behind it, it is success
+
+    def _parameter(self, start: int, register: int, depth: int) -> None:
+        """A function that is given the code must compare it on every way to its return."""
+        key = (start, register)
+        known = self._parameters.get(key)
+        if known is None:
+            known = self._judge(start, register, depth)
+            self._parameters[key] = known
+        if known:
+            raise Refused(known)
+        name = self._program.ranges[start].name
+        self._facts.append(f"{name} compares it with 0 and ends the program otherwise")
+
+    def _judge(self, start: int, register: int, depth: int) -> str:
+        """Why a function does not only compare its parameter with success; "" when it does."""
+        self._parameters[start, register] = "it calls itself"
+        try:
+            regions = self.regions(start)
+            flow = regions.structure.flow
+            entry = flow.blocks[flow.entry]
+            facts = self._facts
+            self._facts = []
+            holders: Holders = frozenset({(register, CODE), UNDECIDED})
+            try:
+                self._follow(start, regions, [(entry, list(entry.instructions), holders)], depth + 1)
+            finally:
+                self._facts = facts
+        except Refused as refusal:
+            return str(refusal)
+        return ""
+
+    def _returned(self, start: int, depth: int) -> None:
+        """The code may still be in rax when the function returns: no caller may look at it."""
+        if depth >= MAXIMUM_DEPTH:
+            raise Refused("the code is returned too far")
+        if not self._callers_known(start):
+            raise Refused(
+                f"the code may be returned by {self._program.ranges[start].name}, whose callers are not all known"
+            )
+        for caller, site in self._calls_of(start):
+            if site < 0:
+                raise Refused("the code may be returned through a jump")
+            self._after_call(caller, site, depth + 1)
+
+    def _calls_of(self, start: int) -> list[tuple[int, int]]:
+        """(function, call instruction) of all direct calls; -1 for a jump."""
+        found = []
+        for caller in self._program.functions():
+            if any(callee.address == start for callee in self._program.callees[caller]):
+                flow: ControlFlow = self._walker.structure(caller).flow
+                for block in flow.blocks.values():
+                    for instruction in block.instructions:
+                        callee = flow.calls.get(instruction.address)
+                        if callee is not None and callee.address == start:
+                            found.append((caller, instruction.address if instruction.mnemonic == "call" else -1))
+        return found
+
+    def _callers_known(self, start: int) -> bool:
+        """Whether the function's address stands nowhere but in direct calls and jumps of known functions."""
+        image = self._walker.image
+        if start == image.entry or start in image.pointers.values():
+            return False
+        direct = 0
+        for caller in self._program.functions():
+            if any(callee.address == start for callee in self._program.callees[caller]):
+                for block in self._walker.structure(caller).flow.blocks.values():
+                    for instruction in block.instructions:
+                        operand = instruction.operands[0] if instruction.operands else None
+                        if isinstance(operand, Immediate) and operand.value == start:
+                            direct += instruction.mnemonic == "call" or instruction.mnemonic.startswith("j")
+        found = 0
+        for segment in image.segments:
+            if segment.name == ".dynsym":
+                values = [segment.data[at + 8 : at + 16] for at in range(0, len(segment.data) - 23, 24)]
+                if start.to_bytes(8, "little") in values:
+                    return False
+            if not segment.code:
+                if start >= 0x10000 and start.to_bytes(8, "little") in segment.data:
+                    return False
+                continue
+            for shift in range(4):
+                count = (len(segment.data) - shift) // 4
+                words = np.frombuffer(segment.data, dtype="<i4", count=count, offset=shift).astype(np.int64)
+                places = segment.start + shift + 4 * np.arange(count, dtype=np.int64)
+                # A displacement from the next instruction, which an immediate of up to 4 bytes may separate.
+                for immediate in (0, 1, 2, 4):
+                    hits = places[places + 4 + immediate + words == start]
+                    # Bytes between functions, in front of this one, are padding.
+                    found += sum(not (start - 16 <= at < start and image.function_at(int(at)) is None) for at in hits)
+                if start >= 0x10000:
+                    found += int(np.count_nonzero(words == start))
+        return found == direct
+
+    # The end of the program
+
+    def ends(self, flow: ControlFlow, start: int) -> bool:
+        """Whether from a block on, the program ends: no return, no way back, nothing that catches or jumps out."""
+        reached, work = {start}, [start]
+        stops: set[int] = set()
+        sources: dict[int, set[int]] = {}
+        while work:
+            block = flow.blocks[work.pop()]
+            if block.end in (RETURN, TAIL) or (block.end and block.end != STOP):
+                return False
+            if not self._safe(flow, block):
+                return False
+            edges = [edge for edge in block.edges if edge.kind != EXCEPTION]
+            if not edges:
+                if not self._stops(flow, block):
+                    return False
+                stops.add(block.start)
+            for edge in edges:
+                sources.setdefault(edge.target, set()).add(block.start)
+                if edge.target not in reached:
+                    reached.add(edge.target)
+                    work.append(edge.target)
+        good = set(stops)
+        todo = list(stops)
+        while todo:
+            for source in sources.get(todo.pop(), ()):
+                if source not in good:
+                    good.add(source)
+                    todo.append(source)
+        return good == reached
+
+    def _safe(self, flow: ControlFlow, block: Block) -> bool:
+        """Whether the block's calls cannot leave the way by an exception or a jump."""
+        jumps = self._walker.catches or bool(self._walker.imports & library.JUMPS)
+        if not jumps:
+            return True
+        for instruction in block.instructions:
+            callee = flow.calls.get(instruction.address)
+            if callee is None and instruction.mnemonic != "call":
+                continue
+            if callee is None or not (callee.address or callee.name):
+                return False
+            if callee.address is not None:
+                if not self._stays(self._program.owner.get(callee.address, callee.address)):
+                    return False
+            elif not (is_cuda(callee.name) or callee.name in library.KNOWN or not self._program.returns(callee)):
+                return False
+        return True
+
+    def _stays(self, start: int) -> bool:
+        """Whether a function called on the way to the end calls only what is known."""
+        known = self._ends.get(start)
+        if known is None:
+            self._ends[start] = False
+            try:
+                flow = self._walker.structure(start).flow
+                blocks = flow.blocks.values()
+                known = all(self._safe(flow, b) and (b.end != STOP or self._stops(flow, b)) for b in blocks)
+            except Refused:
+                known = False
+            self._ends[start] = known
+        return known
+
+    def _stops(self, flow: ControlFlow, block: Block) -> bool:
+        """Whether the block's last instruction ends the process."""
+        last = block.instructions[-1]
+        callee = flow.calls.get(last.address)
+        if callee is None:
+            return last.mnemonic in ("ud2", "hlt")
+        if callee.address is not None:
+            start = self._program.owner.get(callee.address, callee.address)
+            if start not in self._program.never_returns:
+                return False
+            try:
+                inner = self._walker.structure(start).flow
+            except Refused:
+                return False
+            key = -start
+            if key not in self._ends:
+                self._ends[key] = False
+                self._ends[key] = self.ends(inner, inner.entry)
+            return self._ends[key]
+        name = callee.name
+        if name in library.ENDS | library.ENDS_WITH_HANDLERS | library.TERMINATES:
+            return True
+        thrown = not self._program.returns(callee) and name not in library.JUMPS and name != "pthread_exit"
+        return thrown and not self._walker.catches
+
+
+def _known(instruction: Instruction) -> bool:
+    """Whether all that an instruction reads stands among its operands."""
+    name = instruction.mnemonic
+    known = (
+        "mov",
+        "lea",
+        "add",
+        "sub",
+        "and",
+        "or",
+        "xor",
+        "cmp",
+        "test",
+        "inc",
+        "dec",
+        "push",
+        "pop",
+        "shl",
+        "sar",
+        "shr",
+    )
+    plain = name.startswith(
+        (*known, "cmov", "set", "j", "cvt", "p", "unpck", "ucomi", "comi", "neg", "not", "nop", "bt", "sal")
+    )
+    vector = name.endswith(("ss", "sd", "ps", "pd"))
+    return plain or vector or (name == "imul" and len(instruction.operands) > 1)
+
+
+def _only_writes(instruction: Instruction) -> bool:
+    """Whether the first operand is written without being read."""
+    return instruction.mnemonic.startswith(("mov", "lea", "pop", "cvt")) and instruction.mnemonic not in ("movs",)

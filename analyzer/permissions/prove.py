@@ -1,0 +1,227 @@
+"""Which permissions a call site gets: the proofs of `codes`, `walk` and `again` put together.
+
+Everything is refused that is not proven, with a text that says what stood in the way.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from farlane.analyzer.flow import interface
+from farlane.analyzer.graph.control_flow import RETURN, TAIL
+from farlane.analyzer.graph.names import is_cuda
+from farlane.analyzer.graph.program import Callee, Program
+from farlane.analyzer.graph.structure import Loop
+from farlane.analyzer.machine.instruction import ARGUMENTS, RSP
+from farlane.analyzer.permissions import library
+from farlane.analyzer.permissions.again import Again
+from farlane.analyzer.permissions.codes import Codes
+from farlane.analyzer.permissions.domain import (
+    ANYTHING,
+    CONSTANT,
+    EXACT,
+    FRAME,
+    GLOBAL,
+    OUTSIDE,
+    Heap,
+    Objects,
+    Value,
+    add,
+    constant,
+)
+from farlane.analyzer.permissions.instructions import Refused
+from farlane.analyzer.permissions.memory import LEAVES, LOWEST, Access, State
+from farlane.analyzer.permissions.model import Permission
+from farlane.analyzer.permissions.symbols import ZERO, encode, show
+from farlane.analyzer.permissions.walk import Regions, Walker
+
+SECONDS = 10.0  # for a whole program
+COPIES = {"cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpy2D", "cudaMemcpy2DAsync", *interface.FROM_SYMBOL}
+
+
+class Target:
+    """The destination of a copy to the host, in all executions of its site."""
+
+    def __init__(self, state: State, address: Value, size: int | None) -> None:
+        self.objects: Objects = state.touched(address)
+        self.low, self.high = state.span(address, size)
+        self._refuse(state)
+
+    def _refuse(self, state: State) -> None:
+        if not self.objects or self.objects & {OUTSIDE, GLOBAL, ANYTHING}:
+            raise Refused("the destination is no object of the function's own")
+        if self.objects & state.escaped or ANYTHING in state.escaped:
+            raise Refused("the destination's address is known elsewhere")
+        stack = state.registers[RSP].number
+        if FRAME in self.objects and self.low < stack:
+            raise Refused(
+                "the destination is somewhere in the frame" if self.low == LOWEST else "the destination is no more"
+            )
+
+    def touched(self, access: Access) -> bool:
+        """Whether an access may be to the destination, or the program may go on anywhere."""
+        if access.kind == LEAVES or ANYTHING in access.objects:
+            return True
+        if any(isinstance(each, Heap) and each in self.objects for each in access.objects):
+            return True
+        return FRAME in access.objects and FRAME in self.objects and access.low < self.high and self.low < access.high
+
+    def text(self, stack: int) -> str:
+        parts = []
+        for each in sorted(self.objects, key=str):
+            if isinstance(each, Heap):
+                parts.append(f"memory allocated at {each.site[-1]:#x}")
+            else:
+                size = f"{self.high - self.low} bytes" if self.high < 2**40 else "an object"
+                parts.append(f"{size} of the frame at rsp+{self.low - stack:#x}")
+        return " or ".join(parts)
+
+
+class Prover:
+    """Proves permissions for the sites of one program.
+
+    Args:
+        seconds: for all of them; what comes later is refused.
+    """
+
+    def __init__(self, program: Program, seconds: float = SECONDS) -> None:
+        self._program = program
+        self._walker = Walker(program)
+        self._codes = Codes(self._walker)
+        self._until = time.monotonic() + seconds
+        self._known: dict[tuple[int, int], Permission | None] = {}
+
+    def permission(self, function: int, site: int) -> Permission | None:
+        """What is permitted at a call instruction of a function; None when nothing ever is at such a call."""
+        key = (function, site)
+        if key not in self._known:
+            self._known[key] = self._permission(function, site)
+        return self._known[key]
+
+    def _permission(self, function: int, site: int) -> Permission | None:
+        try:
+            structure = self._walker.structure(function)
+        except Refused:
+            return None
+        callee = structure.flow.calls.get(site, Callee("", None))
+        name = interface.plain(callee.name)
+        if callee.address is not None or not is_cuda(name) or name not in COPIES | library.SYNCHRONIZES:
+            return None
+        block = next(
+            (b for b in structure.flow.blocks.values() if any(i.address == site for i in b.instructions)), None
+        )
+        if block is None:
+            return None
+        instruction = next(i for i in block.instructions if i.address == site)
+        if instruction.mnemonic != "call":
+            return None
+        loop = structure.innermost(block.start)
+        found = Permission(site, instruction.end, function, loop.header if loop else 0)
+        if time.monotonic() > self._until:
+            return replace(found, refused="the time is used up")
+        forbidden = sorted(self._walker.imports & library.REFUSED_IMPORTS)
+        if forbidden:
+            return replace(found, refused=f"the program uses {forbidden[0]}")
+        try:
+            code = self._codes.proof(function, site)
+            if name in library.SYNCHRONIZES:
+                return replace(found, local_sync=True, proof=f"code: {code}")
+            return self._copy(found, function, name, loop, code)
+        except Refused as refusal:
+            return replace(found, refused=str(refusal))
+
+    # Copies
+
+    def _copy(self, found: Permission, function: int, name: str, loop: Loop | None, code: str) -> Permission:
+        if loop is None:
+            return replace(found, refused="it is in no loop of this function")
+        if loop.irreducible:
+            return replace(found, refused="the loop has several entries")
+        imports = self._walker.imports
+        if imports & library.SIGNALS and (imports & library.JUMPS or self._walker.catches):
+            raise Refused("a signal's handler may leave the loop")
+        regions = self._codes.regions(function)
+        state = regions.sites[found.site]
+        target = self._target(state, name)
+        escapes = [block for block, after in regions.escaped.items() if after & (target.objects | {ANYTHING})]
+        if FRAME in target.objects:
+            stacks = (regions.before[block].registers[RSP] for block in loop.blocks if block in regions.before)
+            if any(stack.kind != EXACT or stack.number > target.low for stack in stacks):
+                raise Refused("the destination's part of the frame may be given back in the loop")
+        again = Again(regions, loop, found.site, target.touched, escapes)
+        more = again.more()
+        encoded = None if more == ZERO else encode(more, again.stack)
+        settle = self._settles(regions, loop, found.site, target, set(escapes))
+        if encoded is None and not settle:
+            raise Refused(
+                self._why(regions, loop, found.site, target) or "whether the site is reached again is not known"
+            )
+        proof = [f"code: {code}", f"destination: {target.text(again.stack)}, its address is known nowhere else"]
+        if encoded is not None:
+            proof.append(f"reached again before anything touches it when {show(more, again.stack)}")
+        if settle:
+            proof.append("behind the loop, a CUDA call comes before anything touches it")
+        return replace(
+            found,
+            defer_read=True,
+            settle_at_call=settle,
+            more=encoded or b"",
+            more_text=show(more, again.stack) if encoded is not None else "",
+            proof="; ".join(proof),
+        )
+
+    def _target(self, state: State, name: str) -> Target:
+        inputs = [state.registers[number] for number in ARGUMENTS]
+        if name in interface.FROM_SYMBOL:
+            direction, size = inputs[4], inputs[2]
+        elif name in interface.COPIES:
+            direction, size = inputs[3], inputs[2]
+        else:
+            direction, size = state.read(add(state.registers[RSP], constant(0)), 4), inputs[0]._replace(kind=-1)
+        if direction.kind != CONSTANT or direction.number & 0xFFFFFFFF != interface.DEVICE_TO_HOST:
+            raise Refused("it is no copy to the host, or may be another one")
+        return Target(state, inputs[0], size.number if size.kind == CONSTANT and size.number >= 0 else None)
+
+    def _settles(self, regions: Regions, loop: Loop, site: int, target: Target, escapes: set[int]) -> bool:
+        """Whether every way from the site makes a CUDA call outside the loop before anything touches the destination."""
+        flow = regions.structure.flow
+        start = next(b.start for b in flow.blocks.values() if any(i.address == site for i in b.instructions))
+        work, seen = [(start, site)], set()
+        while work:
+            each, after = work.pop()
+            block = flow.blocks[each]
+            accesses = regions.accesses[each]
+            settled = False
+            for instruction in block.instructions:
+                if instruction.address <= after or instruction.address == site:
+                    continue
+                callee = flow.calls.get(instruction.address)
+                if each not in loop.blocks and callee is not None and callee.address is None:
+                    if interface.plain(callee.name) in library.SETTLES:
+                        settled = True
+                        break
+                if any(access.at == instruction.address and target.touched(access) for access in accesses):
+                    return False
+            if settled:
+                continue
+            if each in escapes or block.end in (RETURN, TAIL):
+                return False
+            for following in regions.edges.get(each, []):
+                if following not in seen:
+                    seen.add(following)
+                    work.append((following, -1))
+        return True
+
+    def _why(self, regions: Regions, loop: Loop, site: int, target: Target) -> str:
+        """Some access in the loop that stands in the way."""
+        for block in sorted(loop.blocks & regions.before.keys()):
+            for access in regions.accesses[block]:
+                if access.at != site and target.touched(access):
+                    what = (
+                        "after it the program may go on anywhere"
+                        if access.kind == LEAVES
+                        else f"a {access.kind} that may touch it"
+                    )
+                    return f"{access.text}: {what}"
+        return ""
