@@ -17,7 +17,7 @@ from farlane.analyzer.flow.condition import Condition, condition
 from farlane.analyzer.flow.effects import CudaCall, cuda_call, library_call, lose_registers, unknown_call
 from farlane.analyzer.flow.expression import CALL, PHI, Value, lowest
 from farlane.analyzer.flow.interface import GET_KERNEL, plain
-from farlane.analyzer.flow.memory import Memory, Store
+from farlane.analyzer.flow.memory import FrameStore, Memory, Store
 from farlane.analyzer.flow.semantics import execute
 from farlane.analyzer.flow.state import FLAGS, State
 from farlane.analyzer.graph.control_flow import FALL, RETURN, TAIL, TAKEN, Block
@@ -49,6 +49,7 @@ class Result:
         sites: call instruction that is a CUDA call or leads to one -> the state before it.
         end: the state in which all returns meet; None when the function never returns.
         stores: what is stored outside the own frame, callees' stores included, block by block.
+        frame_stores: block -> what is stored in the own frame.
         straight: whether there is only one path through the function.
         unknown_calls: block -> call instructions whose effects are not known.
     """
@@ -63,6 +64,7 @@ class Result:
     sites: dict[int, State] = field(default_factory=dict)
     end: State | None = None
     stores: list[Store] = field(default_factory=list)
+    frame_stores: dict[int, list[FrameStore]] = field(default_factory=dict)
     straight: bool = False
     unknown_calls: dict[int, list[int]] = field(default_factory=dict)
 
@@ -94,18 +96,21 @@ class Engine:
         self._phis: set[tuple[object, ...]] = set()
         self._places: dict[int, set[int]] = {}
         self._cells_met: dict[int, set[Value]] = {}
+        self._entered: dict[int, dict[int, State]] = {}
+        self._nests = {loop.parent for loop in structure.loops.values()}
         self._result = Result()
 
     def run(self) -> Result:
         """Raises AnalysisError when the function is over its budget."""
         log, self._memory.log = self._memory.log, None
+        frames, self._memory.frame_log = self._memory.frame_log, None
         outer, self._memory.in_stub = self._memory.in_stub, self._asks_for_kernel()
         try:
             self._settle()
-            self._memory.log = self._result.stores
+            self._memory.log, self._memory.frame_log = self._result.stores, []
             self._collect()
         finally:
-            self._memory.log, self._memory.in_stub = log, outer
+            self._memory.log, self._memory.in_stub, self._memory.frame_log = log, outer, frames
         return self._result
 
     def _asks_for_kernel(self) -> bool:
@@ -121,6 +126,7 @@ class Engine:
             queued.discard(start)
             if not self._incoming[start] and start != entry:
                 continue
+            self._enter(start)
             state = self._merged(start, self._incoming[start])
             if start in self._before and state.same(self._before[start]):
                 continue
@@ -129,28 +135,43 @@ class Engine:
             if visits[start] > VISITS:
                 raise AnalysisError(f"{self._flow.name}: values do not settle")
             self._before[start] = state
-            if visits[start] > 1:
-                self._restart_inside(start)
+            if visits[start] > 1 and start in self._nests:
+                self._restart(start, {start})
             for target, after in self._execute(self._flow.blocks[start], state.copy(), None):
                 self._incoming[target][start] = after
                 if target not in queued:
                     queued.add(target)
                     heapq.heappush(work, self._position[target])
 
-    def _restart_inside(self, header: int) -> None:
-        """A loop's head changed: what the loops inside it made of its former state is forgotten.
+    def _enter(self, header: int) -> None:
+        """A loop is entered with other values than before: what it made of the former ones is forgotten, its phis too.
 
-        Otherwise an inner loop's back edge still brings the former values, which meet the new ones in a phi that means
-        nothing. Terminates, because the head's own phis stay.
+        Otherwise its back edge still brings the former values, which meet the new ones in phis that mean nothing.
+        Terminates, because the loops around it keep their own phis.
         """
         loop = self._structure.loops.get(header)
-        if loop is None or not any(inner.parent == header for inner in self._structure.loops.values()):
+        if loop is None:
             return
-        for block in loop.blocks - {header}:
-            self._before.pop(block, None)
-            for source in [source for source in self._incoming[block] if source in loop.blocks]:
-                del self._incoming[block][source]
-        inside = loop.blocks - {header}
+        outside = {source: state for source, state in self._incoming[header].items() if source not in loop.blocks}
+        known = self._entered.get(header)
+        if known is not None and (
+            known.keys() != outside.keys()
+            or any(state is not known[source] and not state.same(known[source]) for source, state in outside.items())
+        ):
+            self._restart(header, set())
+        self._entered[header] = outside
+
+    def _restart(self, header: int, kept: set[int]) -> None:
+        """Forgets what a loop's blocks made of the state at its head, and the phis in all its blocks but some."""
+        loop = self._structure.loops[header]
+        for block in loop.blocks:
+            if block != header:
+                self._before.pop(block, None)
+                self._entered.pop(block, None)
+            if block != header or not kept:
+                for source in [source for source in self._incoming[block] if source in loop.blocks]:
+                    del self._incoming[block][source]
+        inside = loop.blocks - kept
         self._phis = {place for place in self._phis if place[0] not in inside}
         for block in inside:
             self._places.pop(block, None)
@@ -167,6 +188,7 @@ class Engine:
             state = self._before[start].copy()
             if start in self._structure.loops:
                 result.headers[start] = self._before[start]
+            self._memory.frame_log = result.frame_stores.setdefault(start, [])
             for target, _ in self._execute(block, state, result):
                 result.executed.add((start, target))
             if block.end in (RETURN, TAIL):

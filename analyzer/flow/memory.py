@@ -24,12 +24,20 @@ class Store(NamedTuple):
     value: Value | None
 
 
+class FrameStore(NamedTuple):
+    """A store in the own frame: offsets from `start` to before `end`; None: without limit."""
+
+    start: int | None
+    end: int | None
+
+
 class Memory:
     """See above.
 
     Attributes:
         handles: address of a variable that __cudaGetKernel filled -> address of the kernel's host function.
         log: what is stored outside the frame of the function whose final pass runs; None while none does.
+        frame_log: what is stored in that function's own frame; None while there is no final pass.
         in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
         deadline: when the time for the binary is used up, by `time.monotonic`.
     """
@@ -39,6 +47,7 @@ class Memory:
         self.handles: dict[int, int] = {}
         self.log: list[Store] | None = None
         self.in_stub = False
+        self.frame_log: list[FrameStore] | None = None
         self._decided: dict[tuple[str, Value], bool | None] = {}
         self._objects: dict[Value, Value | None] = {}
         self._lost: dict[int, list[Value]] = {}

@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from farlane.analyzer.flow.expression import CALL, CODE, INITIAL, LOAD, OPERATION, VERSION, Value
 from farlane.analyzer.flow.interface import GET_KERNEL
-from farlane.analyzer.flow.memory import Memory, Store
+from farlane.analyzer.flow.memory import FrameStore, Memory, Store
 
 CONFIGURATION = 48  # .. 53: grid x|y, grid z, block x|y, block z, shared memory, stream
 PUSHED = 54  # the push that set them aside
@@ -157,6 +157,7 @@ class State:
             self._drop(base, offset, offset + size)
             return
         self._note(address, size, value)
+        self._note_frame(address, size)
         if base is values.stack_pointer:
             self._overwrite(base, offset, size, STACK_RANGES, version)
             self._forget(lambda other: other.stack and other is not base)
@@ -203,6 +204,7 @@ class State:
         if length == 0:
             return
         self._note(address, length, None)
+        self._note_frame(address, length)
         version = values.atom(VERSION, at)
         if address.stack:
             if base is values.stack_pointer:
@@ -260,6 +262,14 @@ class State:
         if self.memory.log is not None and not own:
             self.memory.log.append(Store(address, size, value))
 
+    def _note_frame(self, address: Value, size: int | None) -> None:
+        if self.memory.frame_log is None:
+            return
+        if address.stack:
+            exact = self.memory.values.base(address)[0] is self.memory.values.stack_pointer
+            end = address.signed + size if exact and size is not None else None
+            self.memory.frame_log.append(FrameStore(address.low, end))
+
     def clobber(self, at: int) -> None:
         """Anything reachable may have changed: all but the part of the frame that has not escaped."""
         stack_pointer = self.memory.values.stack_pointer
@@ -269,6 +279,8 @@ class State:
         registers[OTHER_STORES] = registers[GLOBAL_RANGES] = version
         registers[MEMORY] = version
         if self.escaped is not None:
+            if self.memory.frame_log is not None:
+                self.memory.frame_log.append(FrameStore(self.escaped, None))
             self._drop(stack_pointer, self.escaped, None)
             registers[STACK_STORES] = registers[STACK_RANGES] = version
 

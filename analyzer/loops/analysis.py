@@ -34,6 +34,7 @@ from farlane.analyzer.loops.model import (
 from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.loops.text import place, show
 from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.permissions.prove import Prover
 
 SECONDS = 60.0  # for a whole binary; functions beyond it are listed as skipped
 
@@ -49,6 +50,7 @@ def analyze(path: Path, seconds: float = SECONDS) -> ProgramReport:
     source = lines.read(path)
     program = Program(image, Decoder())
     functions = Functions(program, started + seconds)
+    prover = Prover(program, started + seconds)
     loops: list[LoopReport] = []
     skipped: list[tuple[str, str]] = []
     for start in sorted(functions.cuda):
@@ -61,7 +63,7 @@ def analyze(path: Path, seconds: float = SECONDS) -> ProgramReport:
             skipped.append((name, functions.failed.get(start, "it calls itself")))
             continue
         try:
-            loops += _function(functions, analysis, source)
+            loops += _function(functions, prover, analysis, source)
         except AnalysisError as error:
             skipped.append((name, str(error)))
     return ProgramReport(
@@ -75,20 +77,20 @@ def analyze(path: Path, seconds: float = SECONDS) -> ProgramReport:
     )
 
 
-def _function(functions: Functions, analysis: Analysis, source: Lines) -> Iterable[LoopReport]:
+def _function(functions: Functions, prover: Prover, analysis: Analysis, source: Lines) -> Iterable[LoopReport]:
     structure, result = analysis.structure, analysis.result
     for header in sorted(structure.loops):
         loop = structure.loops[header]
         runs = any((latch, header) in result.executed for latch in loop.latches)
         if runs and any(block in result.calls for block in loop.blocks):
-            yield _Describer(functions, analysis, loop).report(source.at(header))
+            yield _Describer(functions, prover, analysis, loop).report(source.at(header))
 
 
 class _Describer:
     """Describes one loop."""
 
-    def __init__(self, functions: Functions, analysis: Analysis, loop: Loop) -> None:
-        self._functions, self._loop = functions, loop
+    def __init__(self, functions: Functions, prover: Prover, analysis: Analysis, loop: Loop) -> None:
+        self._functions, self._prover, self._loop = functions, prover, loop
         self._analysis, self._structure, self._result = analysis, analysis.structure, analysis.result
         self._flow = analysis.structure.flow
         self._values = LoopValues(self._structure, self._result, functions.values, loop)

@@ -21,7 +21,7 @@ from farlane.analyzer.loops.dependence import LoopValues
 from farlane.analyzer.loops.formula import comparison, extended, operation, progress, total
 from farlane.analyzer.loops.location import Locator
 from farlane.analyzer.loops.model import Continuation, Formula, Test
-from farlane.analyzer.loops.trips import progress as progression
+from farlane.analyzer.loops.variables import progress as progression
 
 
 class Continuations:

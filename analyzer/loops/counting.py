@@ -18,7 +18,8 @@ from farlane.analyzer.loops.dependence import LoopValues
 from farlane.analyzer.loops.model import Kind, TripCount
 from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.loops.text import show
-from farlane.analyzer.loops.trips import places, progress, trip_count
+from farlane.analyzer.loops.trips import places, trip_count
+from farlane.analyzer.loops.variables import progress
 
 MAXIMUM_STEPS = 4096
 _COMPUTABLE = frozenset({Kind.AFFINE, Kind.INDUCTION})

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.permissions.model import Permission
 
 
 class Kind(StrEnum):
@@ -55,6 +56,7 @@ class Call:
     kernel: str | None
     arguments: tuple[Argument, ...]
     conditional: bool
+    permission: Permission | None = None  # what was proven of the call, or why nothing was
 
 
 @dataclass(frozen=True)
