@@ -126,7 +126,7 @@ def _manifest(program: Path, report: ProgramReport, seconds: float) -> bytes:
     image = elf.load(program)
     if image.identity != report.identity:
         raise AnalysisError(f"{program} changed while it was analyzed")
-    return writer.write(build(image, report))
+    return writer.write(build(image, report, report.permissions))
 
 
 def _limit(memory: int, seconds: float) -> None:

@@ -34,6 +34,7 @@ from farlane.analyzer.loops.model import (
 from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.loops.text import place, show
 from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.permissions.model import Permission
 from farlane.analyzer.permissions.prove import Prover
 
 SECONDS = 60.0  # for a whole binary; functions beyond it are listed as skipped
@@ -166,7 +167,13 @@ class _Describer:
             if call.kernel is None or call.array is not None:
                 self._reasons.add(Reason.UNKNOWN_KERNEL)
                 kinds.add(Kind.UNKNOWN)
-        return Call(call.site, call.chain, call.name, kernel, tuple(arguments), conditional), kinds
+        permission = None if call.name == interface.LAUNCH else self._permission(call)
+        return Call(call.site, call.chain, call.name, kernel, tuple(arguments), conditional, permission), kinds
+
+    def _permission(self, call: CudaCall) -> Permission | None:
+        program = self._functions.program
+        around = program.image.function_at(call.site)
+        return self._prover.permission(program.owner.get(around.start, around.start), call.site) if around else None
 
     def _kernel(self, host_function: int | None) -> str | None:
         if host_function is None:

@@ -195,3 +195,10 @@ class ProgramReport:
     seconds: float
     loops: tuple[LoopReport, ...]
     skipped: tuple[tuple[str, str], ...]
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        """Of all calls, each site once."""
+        calls = (call for loop in self.loops for call in loop.calls)
+        found = {call.site: call.permission for call in calls if call.permission is not None}
+        return tuple(found[site] for site in sorted(found))

@@ -36,5 +36,15 @@ class Permission:
     refused: str = ""
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The permissions by their names in the manifest."""
+        given = (
+            ("LOCAL_SYNC", self.local_sync),
+            ("DEFER_READ", self.defer_read),
+            ("SETTLE_AT_CALL", self.settle_at_call),
+        )
+        return tuple(name for name, holds in given if holds)
+
+    @property
     def any(self) -> bool:
         return self.local_sync or self.defer_read or self.settle_at_call

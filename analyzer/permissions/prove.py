@@ -5,6 +5,7 @@ Everything is refused that is not proven, with a text that says what stood in th
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
@@ -36,7 +37,6 @@ from farlane.analyzer.permissions.model import Permission
 from farlane.analyzer.permissions.symbols import ZERO, encode, show
 from farlane.analyzer.permissions.walk import Regions, Walker
 
-SECONDS = 10.0  # for a whole program
 COPIES = {"cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpy2D", "cudaMemcpy2DAsync", *interface.FROM_SYMBOL}
 
 
@@ -82,14 +82,14 @@ class Prover:
     """Proves permissions for the sites of one program.
 
     Args:
-        seconds: for all of them; what comes later is refused.
+        until: the time (time.monotonic) after which everything is refused.
     """
 
-    def __init__(self, program: Program, seconds: float = SECONDS) -> None:
+    def __init__(self, program: Program, until: float = math.inf) -> None:
         self._program = program
         self._walker = Walker(program)
         self._codes = Codes(self._walker)
-        self._until = time.monotonic() + seconds
+        self._until = until
         self._known: dict[tuple[int, int], Permission | None] = {}
 
     def permission(self, function: int, site: int) -> Permission | None:

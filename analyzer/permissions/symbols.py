@@ -139,7 +139,7 @@ def both(first: Expression, second: Expression) -> Expression:
     """The and of two 0-or-1 expressions."""
     if first == ZERO or second == ZERO:
         return ZERO
-    if first == ONE or first == second:
+    if first in (ONE, second):
         return second
     return first if second == ONE else ("and", first, second)
 
@@ -148,7 +148,7 @@ def either(first: Expression, second: Expression) -> Expression:
     """The or of two 0-or-1 expressions."""
     if first == ONE or second == ONE:
         return ONE
-    if first == ZERO or first == second:
+    if first in (ZERO, second):
         return second
     return first if second == ZERO else ("or", first, second)
 

@@ -26,7 +26,8 @@ from farlane.analyzer.permissions.domain import CONSTANT, EXACT, IN_OUTSIDE, NUM
 from farlane.analyzer.permissions.instructions import Refused, Step
 from farlane.analyzer.permissions.memory import READ, REGISTERS, Access, Flags, State
 
-TOTAL = 60_000  # instructions executed for one analyzed function
+PROGRAM = 400_000  # instructions executed for a program
+TOTAL = 60_000  # for one analyzed function
 ONE_CALL = 20_000
 VISITS = 60
 WIDEN_AFTER = 3
@@ -73,11 +74,18 @@ class Walker:
         self.catches = library.CATCHES in self.imports
         self._structures: dict[int, Structure | str] = {}
         self._tops: dict[int, int | None] = {}
-        self._left = 0
+        self._left, self._all = 0, PROGRAM
 
     def regions(self, start: int) -> Regions:
         """Raises Refused: something in the function itself is not followed, or it takes too long."""
-        self._left = TOTAL
+        self._left = min(TOTAL, self._all)
+        before = self._left
+        try:
+            return self._regions(start)
+        finally:
+            self._all -= before - self._left
+
+    def _regions(self, start: int) -> Regions:
         state = State.at_entry(self.image)
         regions = Regions(self.structure(start))
         _Run(self, start, _Frame(0, (), (0,), (start,)), regions, None).run(state)

@@ -16,7 +16,7 @@ def to_json(report: ProgramReport) -> str:
     del content["seconds"], content["path"]
     for loop in content["loops"]:
         loop["class"] = loop.pop("class_")
-    return json.dumps({"schema": SCHEMA, **content}, indent=2, sort_keys=True) + "\n"
+    return json.dumps({"schema": SCHEMA, **content}, indent=2, sort_keys=True, default=bytes.hex) + "\n"
 
 
 def to_dot(report: ProgramReport) -> str:

@@ -22,6 +22,12 @@ def lines(report: ProgramReport) -> Iterator[str]:
             for argument in call.arguments:
                 if argument.kind != "invariant":
                     yield f"        {argument.name}: {argument.kind}: {argument.text}"
+            permission = call.permission
+            if permission is not None and (permission.local_sync or permission.header == loop.header):
+                if permission.any:
+                    yield f"        permitted: {', '.join(permission.names)}; {permission.proof}"
+                else:
+                    yield f"        not permitted: {permission.refused}"
         if loop.reasons:
             yield f"    reasons: {', '.join(loop.reasons)}"
     for function, why in report.skipped:
