@@ -35,6 +35,7 @@ from farlane.analyzer.manifest.model import (
     Permission,
     Site,
 )
+from farlane.analyzer.permissions.model import Permission as Proven
 
 HASHED = "sha256-"  # the loader's mark of an identity that is no build-id
 BODY_LIMIT = 65535
@@ -79,30 +80,18 @@ _THREADS = (
 )
 
 
-@dataclass(frozen=True)
-class Grant:
-    """What was proven of one site: for the loop with this function and header only, if that is the site's.
-
-    Attributes:
-        more: code that replaces the site's `more`; None keeps it.
-    """
-
-    return_address: int
-    function: int
-    header: int
-    permissions: Permission
-    proof: str
-    more: bytes | None = None
-
-
-def build(image: Image, report: ProgramReport, grants: Iterable[Grant] = ()) -> Manifest:
+def build(image: Image, report: ProgramReport, proven: Iterable[Proven] = ()) -> Manifest:
     """The manifest of a program.
+
+    Args:
+        image, report: the program and what is known of its loops.
+        proven: permissions; those of other sites than the report's are of no use.
 
     Raises:
         AnalysisError: the object has no identity, or the report does not belong to it.
     """
     kind, identity = _identity(image)
-    return Manifest(kind, identity, _flags(image, report), *_Tables(image, report, grants).made())
+    return Manifest(kind, identity, _flags(image, report), *_Tables(image, report, proven).made())
 
 
 def _identity(image: Image) -> tuple[IdentityKind, bytes]:
@@ -133,7 +122,7 @@ class _Place:
 
 
 class _Tables:
-    def __init__(self, image: Image, report: ProgramReport, grants: Iterable[Grant]) -> None:
+    def __init__(self, image: Image, report: ProgramReport, proven: Iterable[Proven]) -> None:
         self._image, self._decoder = image, Decoder()
         self._reports = sorted(report.loops, key=lambda loop: (loop.entry, loop.depth, loop.header))
         self._numbers = {(loop.entry, loop.header): index for index, loop in enumerate(self._reports)}
@@ -143,7 +132,7 @@ class _Tables:
             for each in loop.continuations
             if not each.chain
         }
-        self._grants = {(grant.return_address, grant.function, grant.header): grant for grant in grants}
+        self._proven = {each.site: each for each in proven}
 
     def made(self) -> tuple[tuple[Site, ...], tuple[Loop, ...]]:
         places = self._places()
@@ -186,9 +175,7 @@ class _Tables:
         SETTLE_AT_CALL relies on sites of its loop to be in no other place, so there they are left out.
         """
         settled = {
-            self._numbers[grant.function, grant.header]
-            for grant in self._grants.values()
-            if grant.permissions & Permission.SETTLE_AT_CALL and (grant.function, grant.header) in self._numbers
+            place.loop for site, place in places.items() if self._permissions(site, place) & Permission.SETTLE_AT_CALL
         }
         for site, place in list(places.items()):
             if place.call.chain and settled.intersection(self._around(place.loop)):
@@ -201,6 +188,22 @@ class _Tables:
             yield at
             report = self._reports[at]
             at = None if report.parent is None else self._numbers.get((report.entry, report.parent))
+
+    def _permissions(self, site: int, place: _Place) -> Permission:
+        """What was proven of a call. Reads are tied to the loop that they were proven in; a synchronization is not."""
+        proven = self._proven.get(site)
+        permissions = Permission.NONE
+        if proven is None or not proven.proof or proven.return_address != self._returns(site):
+            return permissions
+        if proven.local_sync:
+            permissions |= Permission.LOCAL_SYNC
+        report = self._reports[place.loop]
+        if not place.call.chain and (proven.function, proven.header) == (report.entry, report.header):
+            if proven.defer_read and proven.more:
+                permissions |= Permission.DEFER_READ
+            if proven.settle_at_call:
+                permissions |= Permission.SETTLE_AT_CALL
+        return permissions
 
     def _returns(self, site: int) -> int | None:
         """Where the call at an address returns to."""
@@ -226,17 +229,19 @@ class _Tables:
         )
 
     def _site(self, place: _Place, position: int) -> Site:
-        report, call = self._reports[place.loop], place.call
+        call = place.call
         returns = self._returns(call.site)
         assert returns is not None
         more = remaining = None
         continuation = self._continuations.get((place.loop, call.site))
         if continuation is not None and not call.conditional and not place.several:
             more, remaining = compiled(continuation.again), compiled(continuation.count)
-        permissions, proof = Permission.NONE, None
-        grant = self._grants.get((returns, report.entry, report.header))
-        if grant is not None and grant.permissions:
-            permissions, proof, more = grant.permissions, grant.proof, grant.more or more
+        proof = None
+        permissions = self._permissions(call.site, place)
+        if permissions:
+            proof = self._proven[call.site].proof
+            if permissions & Permission.DEFER_READ:
+                more = self._proven[call.site].more
         return Site(
             return_address=returns,
             loop=place.loop,

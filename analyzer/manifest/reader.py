@@ -142,6 +142,7 @@ class _Reader:
                     arguments=self._arguments(tables, first, count, where),
                 )
             )
+            _require(not permissions or bool(found[-1].proof), f"{where}: a permission without a proof")
             settled = more != UNKNOWN or not permissions & Permission.DEFER_READ
             _require(settled or bool(permissions & Permission.SETTLE_AT_CALL), f"{where}: DEFER_READ without `more`")
             taken += count

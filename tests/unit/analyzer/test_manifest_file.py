@@ -1,0 +1,209 @@
+"""Manifests as bytes: written and read back, golden, and every damage noticed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import random
+import struct
+
+import pytest
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.manifest import code, reader, writer
+from farlane.analyzer.manifest.model import (
+    Argument,
+    ArgumentKind,
+    Flag,
+    IdentityKind,
+    Loop,
+    LoopClass,
+    Manifest,
+    Permission,
+    Site,
+)
+from farlane.analyzer.manifest.reader import ManifestError
+
+MORE = (
+    code.instruction(code.REGISTER, 3)
+    + code.instruction(code.FRAME, 24, 4)
+    + code.instruction(code.BINARY["slt"])
+    + b"\0"
+)
+SAMPLE = Manifest(
+    IdentityKind.BUILD_ID,
+    bytes(range(20)),
+    Flag.THREADS | Flag.SKIPPED,
+    (
+        Site(0x1200, 1, 0, "cudaMemcpy", permissions=Permission.DEFER_READ, more=MORE, proof="never read",
+             arguments=(Argument(2, ArgumentKind.CONSTANT, 8, -4), Argument(3, ArgumentKind.INVARIANT, 4))),
+        Site(0x1240, 0, 0, "_Z4stepPf", launch=True, conditional=True, remaining=MORE,
+             arguments=(Argument(8, ArgumentKind.AFFINE, 0, 512),)),
+        Site(0x1300, 1, 1, "cudaDeviceSynchronize", in_callee=True, permissions=Permission.LOCAL_SYNC, proof="code unused"),
+    ),
+    (
+        Loop(0x1100, 0x1000, "main", class_=LoopClass.TWO, described=True, body=1, line=17),
+        Loop(0x1180, 0x1000, "main", parent=0, class_=LoopClass.MIXED, body=2),
+    ),
+)  # fmt: skip
+
+
+def sealed(data: bytes) -> bytes:
+    """The bytes with their length and checksum put right."""
+    data = data[:12] + struct.pack("<I", len(data)) + bytes(8) + data[24:]
+    return data[:16] + hashlib.blake2b(data, digest_size=32).digest()[:8] + data[24:]
+
+
+def test_what_is_written_is_read() -> None:
+    assert reader.read(writer.write(SAMPLE)) == SAMPLE
+    empty = Manifest(IdentityKind.SHA256, bytes(32))
+    assert len(writer.write(empty)) == 88
+    assert reader.read(writer.write(empty)) == empty
+
+
+def random_manifest(chance: random.Random) -> Manifest:
+    count = chance.randint(0, 5)
+    held: list[list[int]] = [[] for _ in range(count)]
+    addresses = sorted(chance.sample(range(1, 10_000), chance.randint(0, 20) if count else 0))
+    sites = []
+    for address in addresses:
+        loop = chance.randrange(count)
+        permissions = chance.choice([Permission.NONE, Permission.LOCAL_SYNC, Permission.DEFER_READ])
+        sites.append(
+            Site(
+                address, loop, len(held[loop]), chance.choice(["cudaFree", "größer", "", "x" * 300]),
+                conditional=chance.random() < 0.5, launch=chance.random() < 0.5, in_callee=chance.random() < 0.5,
+                permissions=permissions, more=MORE, remaining=chance.choice([None, MORE, code.instruction(1, 9) + b"\0"]),
+                proof="so" if permissions else None,
+                arguments=tuple(
+                    Argument(index, ArgumentKind(chance.randrange(6)), chance.choice([0, 1, 2, 4, 8]), chance.randint(-(2**63), 2**63 - 1))
+                    for index in sorted(chance.sample(range(256), chance.randint(0, 4)))
+                ),
+            )
+        )  # fmt: skip
+        held[loop].append(address)
+    loops = [
+        Loop(chance.getrandbits(64), chance.getrandbits(64), f"f{index}", chance.choice([None, *range(index)]),
+             LoopClass(chance.randrange(5)), chance.random() < 0.5, len(held[index]), chance.getrandbits(32))
+        for index in range(count)
+    ]  # fmt: skip
+    identity = chance.randbytes(chance.randint(1, 32))
+    return Manifest(IdentityKind.BUILD_ID, identity, Flag(chance.randrange(8)), tuple(sites), tuple(loops))
+
+
+def test_random_manifests() -> None:
+    chance = random.Random(5)
+    for _ in range(200):
+        manifest = random_manifest(chance)
+        data = writer.write(manifest)
+        assert reader.read(data) == manifest
+        assert writer.write(reader.read(data)) == data
+        assert len(data) % 8 == 0
+
+
+def test_every_changed_byte_is_noticed() -> None:
+    data = writer.write(SAMPLE)
+    for place in range(len(data)):
+        with pytest.raises(ManifestError):
+            reader.read(data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :])
+    for size in range(len(data)):
+        with pytest.raises(ManifestError):
+            reader.read(data[:size])
+
+
+def test_sealed_damage_is_an_error_or_a_manifest() -> None:
+    """Whoever writes bad bytes can compute a checksum too."""
+    chance = random.Random(9)
+    data = writer.write(SAMPLE)
+    refused = 0
+    for _ in range(6000):
+        damaged = bytearray(data)
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(data))] = chance.choice([0, 1, 7, 8, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+        if chance.random() < 0.1:
+            del damaged[chance.randrange(len(data)) :]
+        if len(damaged) < 24:
+            continue
+        try:
+            found = reader.read(sealed(bytes(damaged)))
+        except ManifestError:
+            refused += 1
+            continue
+        assert reader.read(writer.write(found)) == found
+    assert refused > 2000
+
+
+FIELDS = [
+    (0, b"F4RLANEM", "no magic"),
+    (8, struct.pack("<I", 2), "version 2"),
+    (24, b"\x03", "identity kind"),
+    (25, b"\x00", "an identity of 0 bytes"),
+    (25, b"\x21", "an identity of 33 bytes"),
+    (24, b"\x02", "an identity of 20 bytes"),
+    (26, b"\x01", "reserved"),
+    (28, b"\x08", "unknown flags"),
+    (60, b"\x01", "padding"),
+    (84, b"\x01", "reserved"),
+    (64, struct.pack("<I", 2**32 - 1), "do not fill"),
+    (64, struct.pack("<I", 4), "do not fill"),
+    (88, struct.pack("<Q", 0x1240), "not behind"),
+    (88 + 8, struct.pack("<I", 2), "no loop 2"),
+    (88 + 12, struct.pack("<H", 2), "not in its loop's body"),
+    (88 + 12, struct.pack("<H", 1), "taken twice"),
+    (88 + 14, b"\x08", "unknown flags"),
+    (88 + 15, b"\x08", "unknown permissions"),
+    (88 + 16, b"\xff\xff\xff\xff", "DEFER_READ without"),
+    (88 + 16, struct.pack("<I", 4000), "code out of bounds"),
+    (88 + 16, b"\x01\0\0\0", "site 0: "),
+    (88 + 24, struct.pack("<I", 4000), "text out of bounds"),
+    (88 + 24, b"\x01\0\0\0", "text"),
+    (88 + 32, b"\x01\0\0\0", "arguments are not behind"),
+    (88 + 36, b"\xff\0\0\0", "arguments"),
+    (88 + 120 + 16, b"\0\0\0\0", "its parent"),
+    (88 + 120 + 20, b"\x05", "class 5"),
+    (88 + 120 + 21, b"\x02", "unknown flags"),
+    (88 + 120 + 22, b"\x02", "a body of 2"),
+    (88 + 184 + 1, b"\x06", "argument kind 6"),
+    (88 + 184 + 2, b"\x03", "an argument of 3 bytes"),
+    (88 + 184 + 7, b"\x01", "reserved"),
+    (88 + 184 + 16, b"\x02", "out of order"),
+]
+
+
+@pytest.mark.parametrize(("place", "content", "rule"), FIELDS)
+def test_each_rule_is_named(place: int, content: bytes, rule: str) -> None:
+    data = writer.write(SAMPLE)
+    with pytest.raises(ManifestError, match=rule):
+        reader.read(sealed(data[:place] + content + data[place + len(content) :]))
+
+
+def test_small_files_do_not_stand_for_much_memory() -> None:
+    """Texts that overlap could each be 64 KiB."""
+    data = bytearray(writer.write(dataclasses.replace(SAMPLE, sites=(), loops=())))
+    texts = b"\x00\x04" * 700
+    loops = b"".join(struct.pack("<QQIBBHII", 0, 0, 0xFFFFFFFF, 0, 0, 0, index * 2, 0) for index in range(150))
+    data[68:72] = struct.pack("<I", 150)
+    data[80:84] = struct.pack("<I", len(texts))
+    with pytest.raises(ManifestError, match="overlap"):
+        reader.read(sealed(bytes(data) + loops + texts))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"permissions": Permission.LOCAL_SYNC, "proof": None},
+        {"permissions": Permission.DEFER_READ, "more": None},
+        {"more": b"\xff"},
+        {"return_address": 2**64},
+        {"position": 65536},
+    ],
+)
+def test_the_writer_refuses(change: dict[str, object]) -> None:
+    site = dataclasses.replace(SAMPLE.sites[0], **change)  # type: ignore[arg-type]
+    with pytest.raises(AnalysisError):
+        writer.write(dataclasses.replace(SAMPLE, sites=(site, *SAMPLE.sites[1:])))
+
+
+def test_long_names_are_cut_between_characters() -> None:
+    loop = dataclasses.replace(SAMPLE.loops[0], name="ü" * 5000)
+    found = reader.read(writer.write(dataclasses.replace(SAMPLE, loops=(loop, SAMPLE.loops[1]))))
+    assert found.loops[0].name == "ü" * 2048
