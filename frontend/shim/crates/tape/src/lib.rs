@@ -11,11 +11,10 @@ mod results;
 mod writer;
 
 pub use generated_operations as operations;
+pub use generated_operations::VERSION;
 pub use results::{ResultError, ResultRecord, Results};
 pub use writer::{record_length, whole_records, Oversized, Writer};
 
-/// The version of the tape that this crate writes and reads.
-pub const VERSION: u32 = 1;
 /// Bytes of a record's header.
 pub const HEADER_BYTES: usize = 8;
 /// Records start at multiples of this and are padded to it.

@@ -77,11 +77,12 @@ thread_local! {
 
 fn payloads(session: &Session) -> &'static Payloads {
     PAYLOADS.get_or_init(|| {
-        let budget = session.payload_budget();
+        let (budget, lz4) = (session.payload_budget(), session.takes_lz4());
+        crate::log::debug(format_args!("the host keeps {budget} bytes of payloads, LZ4: {lz4}"));
         Payloads {
             namer: if budget == 0 { None } else { Namer::new() },
             cache: Mutex::new(Cache::new(budget)),
-            lz4: session.takes_lz4(),
+            lz4,
             link: if session.is_local() { Link::Local } else { Link::Network },
         }
     })
