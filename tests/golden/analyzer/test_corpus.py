@@ -6,66 +6,18 @@ a gap that has closed fails the test until its row is taken out. A permission th
 
 from __future__ import annotations
 
-import functools
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from corpus_tools.cases import ASPECTS, EXPECTED, FOLDER, GAPS, Case, bare, cases
+from corpus_tools.compare import analyzed, forbidden, manifest_of, wrong
 from farlane.analyzer.loops.analysis import analyze
-from farlane.analyzer.loops.model import LoopReport, ProgramReport
-from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.loops.model import ProgramReport
 from farlane.frontend.devtools.toolchain import Toolchain
 
 pytestmark = pytest.mark.native
-
-# Reasons that say why a loop is not known when it is entered; the others tell what it contains.
-TELLING = {Reason.COPIES_TO_HOST, Reason.SYNCHRONIZES, Reason.QUERIES}
-
-
-@functools.cache
-def analyzed(path: Path) -> ProgramReport:
-    return analyze(path)
-
-
-def loops_of(report: ProgramReport, function: str) -> list[LoopReport]:
-    found = [loop for loop in report.loops if bare(loop.function) == function]
-    return sorted(found, key=lambda loop: (loop.depth, loop.header))
-
-
-def known_at_entry(loop: LoopReport) -> bool:
-    """Class, sequence and trip count."""
-    sequence = not any(call.conditional for call in loop.calls) and not set(loop.reasons) - TELLING
-    return loop.class_ != "-" and loop.trip_count is not None and sequence
-
-
-def either(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def mistakes(aspect: str, loop: LoopReport, row: dict[str, Any]) -> str:
-    """What is wrong with one aspect of a loop; empty when nothing is."""
-    if aspect == "class":
-        return "" if str(loop.class_) in either(row["class"]) else f"class {loop.class_}, not {row['class']}"
-    if aspect == "trips":
-        for trips in either(row["trips"]):
-            count = loop.trip_count
-            if count is None and trips == "unknown":
-                return ""
-            if (
-                count is not None
-                and trips != "unknown"
-                and count.constant == (trips if isinstance(trips, int) else None)
-            ):
-                return ""
-        return f"trip count {loop.trip_count and loop.trip_count.text}, not {row['trips']}"
-    described, expected = known_at_entry(loop), row.get("described", True)
-    if described or expected is True:
-        return "" if expected in (described, "either") else f"described: {described} ({', '.join(loop.reasons)})"
-    given, right = set(loop.reasons) - TELLING, set(row.get("reasons", []))
-    return "" if given & right else f"reasons {sorted(given)}, none of {sorted(right)}"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -96,31 +48,22 @@ def program(case: Case, toolchain: Callable[[str], Toolchain]) -> Path:
     return case.compiled(toolchain(case.row.toolchain))
 
 
-def wrong(case: Case, program: Path, function: str, aspects: Sequence[str]) -> list[str]:
-    """The mistakes in these aspects of a function's loops."""
-    rows = case.expected()[function]
-    loops = loops_of(analyzed(program), function)
-    if len(loops) != len(rows):
-        return [f"{len(loops)} loops, not {len(rows)}"]
-    return [
-        f"loop {index}: {mistake}"
-        for aspect in aspects
-        for index, (loop, row) in enumerate(zip(loops, rows, strict=True))
-        if (mistake := mistakes(aspect, loop, row))
-    ]
-
-
 def test_loops(case: Case, program: Path, function: str) -> None:
-    """Class, trip count, and whether all is known at the entry, but for the gaps."""
-    aspects = [aspect for aspect in ASPECTS[:3] if case.gap(function, aspect) is None]
+    """Class, trip count, whether all is known at the entry, and permissions, but for the gaps."""
+    aspects = [aspect for aspect in ASPECTS if case.gap(function, aspect) is None]
     assert wrong(case, program, function, aspects) == []
 
 
 def test_gap(case: Case, program: Path, function: str, aspect: str) -> None:
     """What cannot be done yet. When this passes, the row in gaps.toml has to go."""
-    if aspect == "permits":
-        pytest.skip("see test_permissions")
     assert wrong(case, program, function, [aspect]) == []
+
+
+def test_nothing_is_permitted_that_must_not_be(case: Case, program: Path) -> None:
+    """Zero tolerance: no gap excuses a permission that the source does not prove."""
+    assert forbidden(case, program) == []
+    for site in manifest_of(program).sites:
+        assert not site.permissions or site.proof
 
 
 def test_nothing_is_missed_or_skipped(case: Case, program: Path) -> None:
