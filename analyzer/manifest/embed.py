@@ -176,6 +176,8 @@ def _segments_end(content: bytes) -> int:
     if count and size != _SEGMENT_BYTES:
         raise AnalysisError("an unusual table of segments")
     ends = [start + size * count]
+    if ends[0] > len(content):
+        raise AnalysisError("the table of segments lies outside the file")
     for at in range(start, start + size * count, _SEGMENT_BYTES):
         offset, length = struct.unpack_from("<Q", content, at + 8)[0], struct.unpack_from("<Q", content, at + 32)[0]
         ends.append(offset + length)
