@@ -53,7 +53,7 @@ pub(super) struct Behaviour {
 impl Default for Behaviour {
     fn default() -> Self {
         let welcome = Welcome {
-            tape_version: 1,
+            tape_version: tape::VERSION,
             host_version: "fake".to_owned(),
             session: "s-1".to_owned(),
             credit_bytes: 64 << 20,

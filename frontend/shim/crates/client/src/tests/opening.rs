@@ -90,7 +90,7 @@ fn a_refusal_is_shown() {
 #[test]
 fn a_welcome_that_cannot_be_used() {
     let mut behaviour = Behaviour::default();
-    behaviour.welcome.tape_version = 2;
+    behaviour.welcome.tape_version = tape::VERSION + 1;
     let error = fails(&quiet(&FakeHost::start(behaviour), Mode::Calls));
     assert_eq!(error.reason, OpenReason::Version);
     assert!(error.message.contains("the same version"), "{error}");
