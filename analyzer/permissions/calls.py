@@ -38,7 +38,8 @@ from farlane.analyzer.permissions.memory import (
     State,
 )
 
-_WRITES_A_COUNT = re.compile(r"%[^%a-zA-Z]*(?:hh|ll|[hljztL])?n")
+# Conversions that read or write memory: texts (also wide, or by locale), counts of what was printed.
+_READS_TEXT = re.compile(r"%[^%a-zA-Z]*(?:hh|ll|[hljztLqw])*[nsSm]")
 MAXIMUM_PARAMETERS = 256
 
 
@@ -148,7 +149,11 @@ class Call:
         for index, letter in enumerate(row):
             if letter.endswith("*"):
                 kind = letter[:-1]
-                if kind == "r" and not self._harmless_format(index):
+                text = self._format(index)
+                if kind == "r":
+                    yield "r", self.inputs[index]
+                    if text is not None and not _READS_TEXT.search(text):
+                        continue
                     kind = "b"
                 for value in self.inputs[index:]:
                     yield kind, value
@@ -157,14 +162,13 @@ class Call:
             elif index < len(self.inputs):
                 yield letter, self.inputs[index]
 
-    def _harmless_format(self, index: int) -> bool:
-        """Whether the format is a constant text that stores no count (%n)."""
+    def _format(self, index: int) -> str | None:
+        """The format, when it is a constant text."""
         value = self.inputs[index]
         if value.kind != CONSTANT or not value.objects:
-            return False
+            return None
         segment = self.state.image.segment(value.number)
-        text = self.state.image.string(value.number) if segment is not None and not segment.writable else None
-        return text is not None and not _WRITES_A_COUNT.search(text)
+        return self.state.image.string(value.number) if segment is not None and not segment.writable else None
 
     def _size(self, letter: str) -> int | None:
         if "@" in letter:

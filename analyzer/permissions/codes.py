@@ -19,6 +19,8 @@ from farlane.analyzer.machine.instruction import (
     CALLER_SAVED,
     NONE,
     RAX,
+    RCX,
+    RDX,
     XMM0,
     Immediate,
     Instruction,
@@ -88,7 +90,7 @@ class Codes:
         self._regions: dict[int, Regions | str] = {}
         self._callers: dict[int, list[tuple[int, int]]] | None = None
         self._ends: dict[int, bool] = {}
-        self._parameters: dict[tuple[int, int], str] = {}
+        self._judged: dict[tuple[int, frozenset[int]], str] = {}
         self._facts: list[str] = []
 
     def regions(self, start: int) -> Regions:
@@ -271,19 +273,7 @@ class Codes:
                     held.add((cell, kind))
                     return
                 raise Refused(f"the code is stored at {instruction.address:#x}")
-        clears = name in ("xor", "sub", "pxor") and len(operands) == 2 and operands[0] == operands[1]
-        used: set[object] = set()
-        for index, operand in enumerate(operands):
-            if isinstance(operand, Memory):
-                used |= {operand.base, operand.indexed}
-            elif isinstance(operand, Register) and not clears:
-                only_written = index == 0 and operand.size >= 4 and _only_writes(instruction)
-                if not only_written:
-                    used.add(operand.number)
-        if not _known(instruction):
-            used |= {RAX, 1, 2}  # implicit operands
-        if name in ("cdqe", "cwde", "cdq", "cqo"):
-            used.add(RAX)
+        used = _reads(instruction)
         if any(place in used for place, _ in held):
             raise Refused(f"the code is used at {instruction.address:#x}")
         self._memory(regions, block, instruction, held)
@@ -341,42 +331,41 @@ class Codes:
                 )
             if any(kind != CODE for place, kind in held if place in given):
                 raise Refused(f"the code is used at {instruction.address:#x}")
-            for number in given:
-                self._parameter(self._program.owner.get(callee.address, callee.address), number, depth)
+            self._parameters(self._program.owner.get(callee.address, callee.address), frozenset(given), depth)
         self._memory(regions, block, instruction, held)
         for number in CALLER_SAVED:
             self._forget(held, number)
         if given:
             held.clear()  # the callee has compared it: behind it, it is success
 
-    def _parameter(self, start: int, register: int, depth: int) -> None:
-        """A function that is given the code must compare it on every way to its return."""
-        key = (start, register)
-        known = self._parameters.get(key)
+    def _parameters(self, start: int, registers: frozenset[int], depth: int) -> None:
+        """A function that is given the code must compare it on every way to its return.
+
+        Args:
+            registers: where the code stands at the call; the function's parameters are some of them.
+        """
+        key = (start, registers)
+        known = self._judged.get(key)
         if known is None:
-            known = self._judge(start, register, depth)
-            self._parameters[key] = known
+            known = self._judged[key] = self._judge(start, registers, depth)
         if known:
             raise Refused(known)
         name = self._program.ranges[start].name
         self._facts.append(f"{name} compares it with 0 and ends the program otherwise")
 
-    def _judge(self, start: int, register: int, depth: int) -> str:
+    def _judge(self, start: int, registers: frozenset[int], depth: int) -> str:
         """Why a function does not only compare its parameter with success; "" when it does."""
-        self._parameters[start, register] = "it calls itself"
+        self._judged[start, registers] = "it calls itself"
+        facts, self._facts = self._facts, []
         try:
             regions = self.regions(start)
-            flow = regions.structure.flow
-            entry = flow.blocks[flow.entry]
-            facts = self._facts
-            self._facts = []
-            holders: Holders = frozenset({(register, CODE), UNDECIDED})
-            try:
-                self._follow(start, regions, [(entry, list(entry.instructions), holders)], depth + 1)
-            finally:
-                self._facts = facts
+            entry = regions.structure.flow.blocks[start]
+            holders: Holders = frozenset({*((register, CODE) for register in registers), UNDECIDED})
+            self._follow(start, regions, [(entry, list(entry.instructions), holders)], depth + 1)
         except Refused as refusal:
             return str(refusal)
+        finally:
+            self._facts = facts
         return ""
 
     def _returned(self, start: int, depth: int) -> None:
@@ -388,9 +377,42 @@ class Codes:
                 f"the code may be returned by {self._program.ranges[start].name}, whose callers are not all known"
             )
         for caller, site in self._calls_of(start):
-            if site < 0:
-                raise Refused("the code may be returned through a jump")
-            self._after_call(caller, site, depth + 1)
+            self._unused(caller, site, depth)
+
+    def _unused(self, caller: int, site: int, depth: int) -> None:
+        """A caller that may get the code in rax must overwrite it before it reads it."""
+        flow = self._walker.structure(caller).flow
+        first = next(b for b in flow.blocks.values() if any(i.address == site for i in b.instructions))
+        work, seen = [(first, site)], {-1}
+        while work:
+            block, after = work.pop()
+            rest = [i for i in block.instructions if i.address > after]
+            alive = next((self._keeps(flow, i) for i in rest if self._keeps(flow, i) is not None), True)
+            if alive is False:
+                continue
+            if block.end in (RETURN, TAIL):
+                self._returned(caller, depth + 1)
+            for edge in block.edges:
+                if edge.kind != EXCEPTION and edge.target not in seen:
+                    seen.add(edge.target)
+                    work.append((flow.blocks[edge.target], -1))
+
+    def _keeps(self, flow: ControlFlow, instruction: Instruction) -> bool | None:
+        """False: rax is overwritten; None: it is left alone; raises Refused when it is read."""
+        if instruction.address in flow.calls or instruction.mnemonic == "call":
+            for operand in instruction.operands:
+                if RAX in (
+                    (operand.base, operand.indexed)
+                    if isinstance(operand, Memory)
+                    else (getattr(operand, "number", NONE),)
+                ):
+                    raise Refused(f"the returned code is used at {instruction.address:#x}")
+            return False
+        if RAX in _reads(instruction):
+            raise Refused(f"the returned code is used at {instruction.address:#x}")
+        target = instruction.operands[0] if instruction.operands else None
+        written = isinstance(target, Register) and target.number == RAX and target.size >= 4
+        return False if written and instruction.mnemonic not in ("cmp", "test", "push") else None
 
     def _calls_of(self, start: int) -> list[tuple[int, int]]:
         """(function, call instruction) of all direct calls; -1 for a jump."""
@@ -529,6 +551,25 @@ class Codes:
             return True
         thrown = not self._program.returns(callee) and name not in library.JUMPS and name != "pthread_exit"
         return thrown and not self._walker.catches
+
+
+def _reads(instruction: Instruction) -> set[int]:
+    """The registers that an instruction may read."""
+    name, operands = instruction.mnemonic, instruction.operands
+    clears = name in ("xor", "sub", "pxor") and len(operands) == 2 and operands[0] == operands[1]
+    used: set[int] = set()
+    for index, operand in enumerate(operands):
+        if isinstance(operand, Memory):
+            used |= {operand.base, operand.indexed}
+        elif isinstance(operand, Register) and not clears:
+            only_written = index == 0 and operand.size >= 4 and _only_writes(instruction)
+            if not only_written:
+                used.add(operand.number)
+    if not _known(instruction):
+        used |= {RAX, RCX, RDX}  # operands that are not shown
+    if name in ("cdqe", "cwde", "cdq", "cqo"):
+        used.add(RAX)
+    return used
 
 
 def _known(instruction: Instruction) -> bool:
