@@ -249,7 +249,7 @@ def unknown_memory(state: State, site: int) -> None:
 
 def lose_registers(state: State, site: int, result: Value) -> None:
     """A call's effect on registers by the calling convention."""
-    lost, registers = state.memory.lost(site), state.registers
+    lost, registers = state.memory.lost, state.registers
     for number in CALLER_SAVED:
         registers[number] = lost[number]
     registers[XMM0 : XMM0 + 32] = lost[XMM0:]

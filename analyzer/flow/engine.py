@@ -228,7 +228,7 @@ class Engine:
         for key in sorted(differing | places) if places else sorted(differing):
             values = {source: state.registers[key] for source, state in states.items()}
             if key not in places and any(value.lost for value in values.values()):
-                registers[key] = self._memory.lost(block)[key]
+                registers[key] = self._memory.lost[key]
             else:
                 registers[key] = self._meet(block, key, values, record)
         return registers

@@ -12,6 +12,8 @@ from farlane.analyzer.flow.success import decided
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.machine.instruction import XMM0
 
+UNDEFINED = -2  # in place of the instruction that made a value
+
 
 class Store(NamedTuple):
     """A store outside the own frame. `size` None: any number of bytes; `value` None: unknown ones.
@@ -38,7 +40,9 @@ class Memory:
         handles: address of a variable that __cudaGetKernel filled -> address of the kernel's host function.
         log: what is stored outside the frame of the function whose final pass runs; None while none does.
         frame_log: what is stored in that function's own frame; None while there is no final pass.
+        at: the instruction that is executed.
         in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
+        lost: what registers hold that a call left undefined, by register; who reads one gets a value of the reader's own.
         deadline: when the time for the binary is used up, by `time.monotonic`.
     """
 
@@ -47,10 +51,13 @@ class Memory:
         self.handles: dict[int, int] = {}
         self.log: list[Store] | None = None
         self.in_stub = False
+        self.at = UNDEFINED
         self.frame_log: list[FrameStore] | None = None
         self._decided: dict[tuple[str, Value], bool | None] = {}
         self._objects: dict[Value, Value | None] = {}
-        self._lost: dict[int, list[Value]] = {}
+        self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(XMM0 + 32)]
+        for value in self.lost:
+            value.lost = True
 
     def check_time(self) -> None:
         """Raises AnalysisError when the time is used up."""
@@ -78,12 +85,3 @@ class Memory:
             return False
         known = library.effect(atom.arguments[1])
         return known is not None and known.allocates
-
-    def lost(self, at: int) -> list[Value]:
-        """What registers hold that a call, or a meeting of paths behind calls, left undefined: one value each."""
-        found = self._lost.get(at)
-        if found is None:
-            found = self._lost[at] = [self.values.atom(OPAQUE, at, number) for number in range(XMM0 + 32)]
-            for value in found:
-                value.lost = True
-        return found

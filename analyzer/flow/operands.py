@@ -14,6 +14,14 @@ def lane(register: int, half: int = 0) -> int:
     return XMM0 + 2 * (register - XMM0) + half
 
 
+def held(state: State, key: int) -> Value:
+    """What a register holds; if a call left it undefined, a value that nothing else is equal to."""
+    value = state.registers[key]
+    if value.lost:
+        return state.memory.values.atom(OPAQUE, state.memory.at, key)
+    return value
+
+
 def address_of(state: State, memory: Memory) -> Value:
     """The address of a memory operand."""
     values = state.memory.values
@@ -22,12 +30,12 @@ def address_of(state: State, memory: Memory) -> Value:
         total = values.add(values.atom(OPERATION, "thread"), memory.displacement)
     if memory.base != NONE:
         total = (
-            values.combine(total, state.registers[memory.base])
+            values.combine(total, held(state, memory.base))
             if 0 <= memory.base < XMM0
-            else values.atom(OPAQUE, -1, "address")
+            else values.atom(OPAQUE, state.memory.at, "address")
         )
     if memory.indexed != NONE:
-        total = values.combine(total, state.registers[memory.indexed], memory.scale)
+        total = values.combine(total, held(state, memory.indexed), memory.scale)
     return total
 
 
@@ -38,10 +46,10 @@ def get(state: State, operand: Operand) -> Value:
         return values.constant(operand.value & ((1 << 8 * operand.size) - 1) if operand.size < 8 else operand.value)
     if isinstance(operand, Register):
         if operand.number == NONE:
-            return values.atom(OPAQUE, -1, "register")
+            return values.atom(OPAQUE, state.memory.at, "register")
         if operand.number >= XMM0:
-            return state.registers[lane(operand.number)]
-        value = state.registers[operand.number]
+            return held(state, lane(operand.number))
+        value = held(state, operand.number)
         if operand.offset:
             value = values.operation("shr", value, values.constant(8))
         return values.zero_extended(value, operand.size)

@@ -16,6 +16,7 @@ from farlane.analyzer.machine.instruction import Instruction
 
 def execute(state: State, instruction: Instruction) -> None:
     """Changes the state as the instruction does."""
+    state.memory.at = instruction.address
     handler = _HANDLERS.get(instruction.mnemonic)
     if handler is not None:
         handler(state, instruction)

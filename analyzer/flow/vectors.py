@@ -11,7 +11,7 @@ from collections.abc import Callable
 from farlane.analyzer.flow.expression import OPERATION
 from farlane.analyzer.flow.operands import address_of, get, lane, opaque, put, unknown, wide, width
 from farlane.analyzer.flow.state import FLAGS, State
-from farlane.analyzer.machine.instruction import SCALAR_FLOATING, XMM0, Instruction, Memory, Register
+from farlane.analyzer.machine.instruction import SCALAR_FLOATING, XMM0, Immediate, Instruction, Memory, Register
 
 LANEWISE = (
     *(
@@ -20,7 +20,6 @@ LANEWISE = (
         for size in ("", "b", "w", "d", "q")
     ),
     *(
-        "pshufd",
         "shufps",
         "shufpd",
         "punpckhdq",
@@ -159,6 +158,30 @@ def _unpack_words(state: State, instruction: Instruction) -> None:
     state.registers[lane(target.number, 1)] = values.pair(values.high_half(first), values.high_half(second))
 
 
+def _shuffle_words(state: State, instruction: Instruction) -> None:
+    """pshufd: each four bytes of the result are four bytes of the source, as the third operand says."""
+    target, source, order = instruction.operands
+    if not isinstance(target, Register) or target.size > 16 or not isinstance(order, Immediate):
+        unknown(state, instruction)
+        return
+    values = state.memory.values
+    if isinstance(source, Memory):
+        address = address_of(state, source)
+        halves = [state.read(address, 8), state.read(values.add(address, 8), 8)]
+    elif isinstance(source, Register) and source.number >= XMM0:
+        halves = [state.registers[lane(source.number, half)] for half in (0, 1)]
+    else:
+        unknown(state, instruction)
+        return
+    chosen = [order.value >> 2 * index & 3 for index in range(4)]
+    words = [
+        values.high_half(halves[each >> 1]) if each & 1 else values.zero_extended(halves[each >> 1], 4)
+        for each in chosen
+    ]
+    state.registers[lane(target.number)] = values.pair(words[0], words[1])
+    state.registers[lane(target.number, 1)] = values.pair(words[2], words[3])
+
+
 def lanewise(state: State, instruction: Instruction) -> None:
     """An instruction whose result is a function of its operands alone: kept by name, for each half."""
     target = instruction.operands[0]
@@ -167,7 +190,8 @@ def lanewise(state: State, instruction: Instruction) -> None:
         return
     values = state.memory.values
     inputs = []
-    for operand in instruction.operands:
+    # The target is an input too, but not of conversions.
+    for operand in instruction.operands[1 if instruction.mnemonic.startswith(("cvt", "sqrt")) else 0 :]:
         if isinstance(operand, Register) and operand.number >= XMM0:
             inputs += [state.registers[lane(operand.number)], state.registers[lane(operand.number, 1)]]
         elif isinstance(operand, Memory) and operand.size > 8:
@@ -192,4 +216,5 @@ HANDLERS: dict[str, Callable[[State, Instruction], None]] = {
     **dict.fromkeys(("pxor", "xorps", "xorpd"), _clear_vector),
     **dict.fromkeys(SCALAR_FLOATING, _floating),
     **dict.fromkeys(LANEWISE, lanewise),
+    "pshufd": _shuffle_words,
 }
