@@ -25,11 +25,16 @@ class Command(Protocol):
     def run(self, arguments: argparse.Namespace) -> int: ...
 
 
-def load_commands() -> tuple[dict[str, Command], dict[str, str]]:
-    """The subcommands by name, and for those that cannot be loaded the reason."""
+def load_commands(wanted: str | None = None) -> tuple[dict[str, Command], dict[str, str]]:
+    """The subcommands by name, and for those that cannot be loaded the reason.
+
+    Args:
+        wanted: load this one alone, when there is one of that name: the others' modules take time.
+    """
     commands: dict[str, Command] = {}
     broken: dict[str, str] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    for entry in [entry for entry in entries if entry.name == wanted] or entries:
         try:
             commands[entry.name] = entry.load()
         except ImportError as error:
@@ -55,7 +60,8 @@ def build_parser(commands: dict[str, Command], broken: dict[str, str]) -> argpar
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point of the `farlane` script."""
-    commands, broken = load_commands()
+    given = sys.argv[1:] if argv is None else argv
+    commands, broken = load_commands(given[0] if given else None)
     arguments = build_parser(commands, broken).parse_args(argv)
     try:
         status = arguments.execute(arguments)

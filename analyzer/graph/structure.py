@@ -1,15 +1,18 @@
-"""Dominators, natural loops with their nesting and exits, irreducible regions; the analyzer's only user of NetworkX.
+"""Dominators, natural loops with their nesting and exits, irreducible regions.
 
 A natural loop belongs to a header that dominates the source of a back edge; loops with one header are one loop. What is
 cyclic without such a header is an irreducible region: it is reported as a loop of its own, marked, with its lowest entry
-as header. Source: Aho, Lam, Sethi, Ullman, Compilers, 9.6.
+as header. Sources: Aho, Lam, Sethi, Ullman, Compilers, 9.6; Cooper, Harvey, Kennedy, A Simple, Fast Dominance Algorithm.
+
+Strongly connected components come from NetworkX (here alone), which takes longer to import than most programs take to
+analyze: it is imported when there is a cycle without a header that dominates it, and for the call graph's order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-import networkx as nx
 from farlane.analyzer.graph.control_flow import EXCEPTION, RETURN, TAIL, UNRESOLVED, ControlFlow
 
 
@@ -47,15 +50,17 @@ class Structure:
 
     def __init__(self, flow: ControlFlow) -> None:
         self.flow = flow
-        graph = nx.DiGraph()
-        graph.add_nodes_from(flow.blocks)
-        graph.add_edges_from((block.start, edge.target) for block in flow.blocks.values() for edge in block.edges)
-        self._graph = graph
-        self.order: list[int] = list(reversed(list(nx.dfs_postorder_nodes(graph, flow.entry))))
-        self.predecessors: dict[int, list[int]] = {node: sorted(graph.predecessors(node)) for node in flow.blocks}
-        # NetworkX before 3.6 maps the start node to itself, later versions leave it out.
-        self._parents: dict[int, int] = dict(nx.immediate_dominators(graph, flow.entry))
-        self._parents.pop(flow.entry, None)
+        self._successors = {
+            block.start: list(dict.fromkeys(edge.target for edge in block.edges)) for block in flow.blocks.values()
+        }
+        self.order: list[int] = self._reverse_postorder()
+        self._index = {node: index for index, node in enumerate(self.order)}
+        before: dict[int, list[int]] = {node: [] for node in flow.blocks}
+        for node, targets in self._successors.items():
+            for target in targets:
+                before[target].append(node)
+        self.predecessors: dict[int, list[int]] = {node: sorted(sources) for node, sources in before.items()}
+        self._parents = self._immediate_dominators()
         self._depths = self._dominator_depths()
         self._leaving = self._reaches_the_end()
         self.loops = self._loops()
@@ -74,6 +79,44 @@ class Structure:
         """The innermost loop around a block."""
         around = [loop for loop in self.loops.values() if block in loop.blocks]
         return min(around, key=lambda loop: len(loop.blocks), default=None)
+
+    def _reverse_postorder(self) -> list[int]:
+        order: list[int] = []
+        seen = {self.flow.entry}
+        work = [(self.flow.entry, iter(self._successors[self.flow.entry]))]
+        while work:
+            node, targets = work[-1]
+            for target in targets:
+                if target not in seen:
+                    seen.add(target)
+                    work.append((target, iter(self._successors[target])))
+                    break
+            else:
+                order.append(node)
+                work.pop()
+        return order[::-1]
+
+    def _immediate_dominators(self) -> dict[int, int]:
+        """Block -> its immediate dominator; the entry has none."""
+        index = self._index
+        found: dict[int, int] = {self.flow.entry: self.flow.entry}
+        changed = True
+        while changed:
+            changed = False
+            for node in self.order[1:]:
+                known = [source for source in self.predecessors[node] if source in found]
+                common = known[0]
+                for other in known[1:]:
+                    while common != other:
+                        if index[common] > index[other]:
+                            common = found[common]
+                        else:
+                            other = found[other]
+                if found.get(node) != common:
+                    found[node] = common
+                    changed = True
+        del found[self.flow.entry]
+        return found
 
     def _dominator_depths(self) -> dict[int, int]:
         depths = {self.flow.entry: 0}
@@ -109,7 +152,7 @@ class Structure:
             header = min(node for node in region if any(p not in region for p in self.predecessors[node]))
             if header not in bodies:
                 bodies[header] = region
-                back[header] = sorted(node for node in region if header in self._graph.successors(node))
+                back[header] = sorted(node for node in region if header in self._successors[node])
         marked = {header for header, body in bodies.items() if any(region <= body for region in irreducible)}
         loops: dict[int, Loop] = {}
         for header in sorted(bodies, key=lambda header: (-len(bodies[header]), header)):
@@ -143,9 +186,11 @@ class Structure:
 
     def _irreducible(self, back: dict[int, list[int]]) -> list[set[int]]:
         """Cycles that remain without the back edges."""
-        rest = self._graph.copy()
-        rest.remove_edges_from([(latch, header) for header, latches in back.items() for latch in latches])
-        return [set(component) for component in nx.strongly_connected_components(rest) if len(component) > 1]
+        removed = {(latch, header) for header, latches in back.items() for latch in latches}
+        rest = [(n, t) for n, targets in self._successors.items() for t in targets if (n, t) not in removed]
+        if all(self._index[node] < self._index[target] for node, target in rest):
+            return []
+        return [set(component) for component in _components(self._successors, rest) if len(component) > 1]
 
     def _exits(self, body: set[int]) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
         normal: list[tuple[int, int]] = []
@@ -163,7 +208,15 @@ class Structure:
 
 def bottom_up(callees: dict[int, set[int]]) -> list[list[int]]:
     """Functions in an order in which callees come before callers; those that call each other come together."""
+    edges = [(caller, callee) for caller, all_ in callees.items() for callee in all_ if callee in callees]
+    return [sorted(component) for component in _components(callees, edges)]
+
+
+def _components(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> Iterable[set[int]]:
+    import networkx as nx  # late: see the module's description
+
     graph = nx.DiGraph()
-    graph.add_nodes_from(callees)
-    graph.add_edges_from((caller, callee) for caller, all_ in callees.items() for callee in all_ if callee in callees)
-    return [sorted(component) for component in nx.strongly_connected_components(graph)]
+    graph.add_nodes_from(nodes)
+    graph.add_edges_from(edges)
+    found: Iterable[set[int]] = nx.strongly_connected_components(graph)
+    return found
