@@ -52,15 +52,17 @@ def test_the_same_bytes_to_another_address_are_sent_once(sim: Guest, program: st
 def test_changed_bytes_are_sent(sim: Guest, program: str) -> None:
     counts = run(sim, program, "fresh", 500).report.sections["payloads"]
     assert counts["reused"] == 0
-    assert counts["kept"] == 64, "a program that repeats nothing soon keeps nothing"
+    assert counts["kept"] == 16, "a program that repeats nothing soon keeps nothing"
 
 
 def test_more_than_the_host_keeps(sim: Guest, program: str) -> None:
-    report = run(sim, program, "turnover", 300).report
-    # The first round keeps 64 and then has seen enough new ones; the second finds these, and drops them for the others.
-    assert report.sections["payloads"]["reused"] == 64
-    assert report.sections["payloads"]["kept"] == 64 + 236
-    assert (600 - 64) * MIB < report.bytes_up < (600 - 63) * MIB
+    report = run(sim, program, "turnover", 100).report
+    counts = report.sections["payloads"]
+    # Four rounds over 100 MiB, of which 64 are kept: what was dropped is sent and kept anew.
+    assert counts["kept"] > 100
+    assert counts["reused"] > 0
+    sent = (400 - counts["reused"]) * MIB
+    assert sent < report.bytes_up < sent + MIB
 
 
 def test_what_compresses_is_compressed(sim: Guest, program: str) -> None:

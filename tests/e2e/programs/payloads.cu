@@ -84,7 +84,7 @@ static void turnover(int count) {
     const size_t size = 1 << 20;
     char *device;
     OK(cudaMalloc(&device, size));
-    for (int round = 0; round < 2; round++)
+    for (int round = 0; round < 4; round++)
         for (int i = 0; i < count; i++) {
             Bytes bytes = noise(size, 100 + i);
             OK(cudaMemcpy(device, bytes.data(), size, cudaMemcpyHostToDevice));

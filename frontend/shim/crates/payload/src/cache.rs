@@ -5,19 +5,43 @@
 //!
 //! Bounded: kept bytes by the host's budget, numbers by the tape's limit, payloads seen but not kept by `SEEN`. The least recently used goes first.
 //!
-//! Keeping costs the host a copy, so a program that sends nothing twice should not pay it for long: after `PATIENCE` payloads in a
-//! row that were new, a payload is only remembered, and kept when it comes the second time.
+//! Naming costs the guest a pass over the bytes and keeping costs the host a copy, so a program that sends nothing twice should not
+//! pay for long. After `PATIENCE` new payloads in a row a payload is first *sketched* (a few of its words): one whose sketch is new is
+//! new, and not even named. One whose sketch is known is named and kept; when that goes on without finding anything, because few words
+//! change, names are only remembered, and a payload is kept when its name comes the second time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// Numbers are 0 to this, exclusive.
 pub const MAX_NUMBERS: u32 = 65536;
 /// Payloads of fewer bytes are not worth a name, larger ones do not fit a record.
 pub const KEPT_BYTES: std::ops::RangeInclusive<usize> = 1024..=1 << 20;
 /// New payloads in a row after which new ones are no longer kept at first sight.
-const PATIENCE: u32 = 64;
-/// Names remembered of payloads that are not kept.
+const PATIENCE: u32 = 8;
+/// Names remembered of payloads that are not kept, and sketches.
 const SEEN: usize = 16384;
+/// Words of a payload in its sketch.
+const SKETCHED: usize = 32;
+
+/// A few words of a payload, mixed. Equal payloads have equal sketches; others may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sketch(u64);
+
+impl Sketch {
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut sum = (bytes.len() as u64).wrapping_mul(FACTOR);
+        let mut add = |word: &[u8]| {
+            let word = word.first_chunk::<8>().map_or(0, |word| u64::from_le_bytes(*word));
+            sum = (sum.rotate_left(29) ^ word).wrapping_mul(FACTOR);
+        };
+        let step = (bytes.len() / SKETCHED).max(8);
+        bytes.chunks(step).take(SKETCHED).for_each(&mut add);
+        add(bytes.last_chunk::<8>().unwrap_or(&[0; 8]));
+        Self(sum)
+    }
+}
 
 /// A payload's content, as far as this process can tell contents apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,7 +102,10 @@ pub struct Cache {
     free: Vec<u32>,
     next: u32,
     clock: u64,
+    sketches: HashSet<Sketch>,
+    sketch_order: VecDeque<Sketch>,
     new_in_a_row: u32,
+    named_in_vain: u32,
 }
 
 impl Cache {
@@ -94,8 +121,28 @@ impl Cache {
             free: Vec::new(),
             next: 0,
             clock: 0,
+            sketches: HashSet::new(),
+            sketch_order: VecDeque::new(),
             new_in_a_row: 0,
+            named_in_vain: 0,
         }
+    }
+
+    /// Whether a payload of `bytes` bytes is worth a name: `decide` is to be asked. If not, it is new.
+    pub fn expects(&mut self, sketch: Sketch, bytes: usize) -> bool {
+        if !KEPT_BYTES.contains(&bytes) || bytes as u64 > self.budget {
+            return false;
+        }
+        if !self.sketches.insert(sketch) {
+            return true;
+        }
+        self.sketch_order.push_back(sketch);
+        if self.sketch_order.len() > SEEN {
+            if let Some(oldest) = self.sketch_order.pop_front() {
+                self.sketches.remove(&oldest);
+            }
+        }
+        self.new_in_a_row < PATIENCE
     }
 
     /// Decides on a payload of `bytes` bytes, and takes what it says as done.
@@ -111,17 +158,20 @@ impl Cache {
                 self.kept.remove(used);
                 *used = self.clock;
                 self.kept.insert(self.clock, name);
-                self.new_in_a_row = 0;
+                (self.new_in_a_row, self.named_in_vain) = (0, 0);
                 Decision::Kept(number)
             }
             Some(entry) => {
                 self.seen.remove(&entry.used);
-                self.new_in_a_row = 0;
+                (self.new_in_a_row, self.named_in_vain) = (0, 0);
                 self.keep(name, bytes)
             }
             None => {
                 self.new_in_a_row = self.new_in_a_row.saturating_add(1);
                 if self.new_in_a_row > PATIENCE {
+                    self.named_in_vain = self.named_in_vain.saturating_add(1);
+                }
+                if self.named_in_vain > PATIENCE {
                     self.remember(name, bytes);
                     return Decision::Pass;
                 }
@@ -207,19 +257,56 @@ mod tests {
         assert_eq!(cache.held(), 3 * 4096);
     }
 
+    /// As the shim asks: sketch, then name.
+    fn ask(cache: &mut Cache, number: u64, sketch: u64) -> Decision {
+        if cache.expects(Sketch(sketch), 4096) {
+            cache.decide(name(number), 4096)
+        } else {
+            Decision::Pass
+        }
+    }
+
     #[test]
-    fn a_program_that_repeats_nothing_soon_keeps_nothing() {
+    fn a_program_that_repeats_nothing_soon_names_and_keeps_nothing() {
         let mut cache = Cache::new(1 << 30);
         let mut kept = 0;
         for number in 0..100_000u64 {
-            kept += u32::from(cache.decide(name(number), 4096) != Decision::Pass);
+            kept += u32::from(ask(&mut cache, number, number) != Decision::Pass);
         }
         assert_eq!(kept, PATIENCE);
-        assert!(cache.entries.len() <= SEEN + PATIENCE as usize);
+        assert_eq!((cache.entries.len(), cache.sketches.len(), cache.sketch_order.len()), (kept as usize, SEEN, SEEN));
         // The second time it is kept, the third time it is there, and new ones are kept at once again.
-        assert!(matches!(cache.decide(name(99_999), 4096), Decision::Keep { .. }));
-        assert!(matches!(cache.decide(name(99_999), 4096), Decision::Kept(_)));
-        assert!(matches!(cache.decide(name(200_000), 4096), Decision::Keep { .. }));
+        assert!(matches!(ask(&mut cache, 99_999, 99_999), Decision::Keep { .. }));
+        assert!(matches!(ask(&mut cache, 99_999, 99_999), Decision::Kept(_)));
+        assert!(matches!(ask(&mut cache, 200_000, 200_000), Decision::Keep { .. }));
+    }
+
+    #[test]
+    fn a_program_that_changes_few_words_soon_keeps_nothing() {
+        let mut cache = Cache::new(1 << 30);
+        let mut kept = 0;
+        for number in 0..100_000u64 {
+            kept += u32::from(ask(&mut cache, number, 1) != Decision::Pass);
+        }
+        assert_eq!(kept, 2 * PATIENCE);
+        assert!(cache.entries.len() <= SEEN + kept as usize);
+        assert!(matches!(ask(&mut cache, 99_999, 1), Decision::Keep { .. }));
+        assert!(matches!(ask(&mut cache, 99_999, 1), Decision::Kept(_)));
+    }
+
+    #[test]
+    fn sketches_are_of_the_length_and_of_words_from_all_over() {
+        let bytes = vec![7u8; 100_000];
+        assert_eq!(Sketch::of(&bytes), Sketch::of(&bytes.clone()));
+        assert_ne!(Sketch::of(&bytes), Sketch::of(&bytes[1..]));
+        for at in [0, 50_000, 99_999] {
+            let mut other = bytes.clone();
+            other[at] = 8;
+            assert_ne!(Sketch::of(&bytes), Sketch::of(&other), "{at}");
+        }
+        for length in [0, 1, 7, 8, 9, 255] {
+            let _ = Sketch::of(&bytes[..length]);
+        }
     }
 
     /// The host's half, as tape.md has it: refuses what a host refuses.

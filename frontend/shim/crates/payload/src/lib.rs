@@ -9,5 +9,5 @@
 mod cache;
 mod codec;
 
-pub use cache::{Cache, Decision, Name, Namer, KEPT_BYTES, MAX_NUMBERS};
+pub use cache::{Cache, Decision, Name, Namer, Sketch, KEPT_BYTES, MAX_NUMBERS};
 pub use codec::{Link, Packer};

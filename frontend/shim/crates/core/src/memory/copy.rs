@@ -193,11 +193,7 @@ unsafe fn upload(
             // SAFETY: the caller's promise; the piece lies in the part.
             unsafe { std::slice::from_raw_parts(from.add(offset).cast_const(), width) }
         };
-        payloads::write(stream, target, last, |data| {
-            for (number, packed) in data.chunks_exact_mut(width).enumerate() {
-                packed.copy_from_slice(row(number));
-            }
-        })?;
+        payloads::write(stream, target, last, row)?;
     }
     Ok(())
 }

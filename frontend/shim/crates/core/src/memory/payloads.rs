@@ -1,8 +1,8 @@
 //! Copies to the device: what is sent of them.
 //!
 //! Owns the step from a piece of memory to its record: WRITE with the bytes as they are or compressed, or, when the host has the
-//! bytes already, WRITE_KEPT, which names them. The bytes are captured before anything is decided, so that what was named is what is
-//! kept, even when another thread of the program writes to the memory meanwhile.
+//! bytes already, WRITE_KEPT, which names them. The bytes are captured before they are named or compressed, so that what was named is
+//! what is kept, even when another thread of the program writes to the memory meanwhile.
 //!
 //! Locking: the book (`payload::Cache`) is locked from the decision until its records are on the tape, because the tape's order is
 //! the host's. Names and compression are made before, outside the lock, in buffers of the thread.
@@ -12,10 +12,10 @@ use crate::call::CudaResult;
 use crate::runtime;
 use crate::work::{self, order::Stream};
 use client::{Section, Session};
-use payload::{Cache, Decision, Link, Namer, Packer, KEPT_BYTES};
+use payload::{Cache, Decision, Link, Namer, Packer, Sketch, KEPT_BYTES};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tape::generated_operations as operation;
 use tape::Writer;
 
@@ -40,6 +40,17 @@ struct Payloads {
     cache: Mutex<Cache>,
     lz4: bool,
     link: Link,
+}
+
+impl Payloads {
+    fn lock(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a piece that begins with these bytes is worth a name.
+    fn expects(&self, first: &[u8], target: &Target) -> bool {
+        self.namer.is_some() && self.lock().expects(Sketch::of(first), target.bytes())
+    }
 }
 
 static PAYLOADS: OnceLock<Payloads> = OnceLock::new();
@@ -88,20 +99,29 @@ fn payloads(session: &Session) -> &'static Payloads {
     })
 }
 
-/// Defers the copy of a piece; `fill` writes its packed bytes. `last` as in `work::defer_piece`.
-pub fn write(stream: &Stream, target: Target, last: bool, fill: impl Fn(&mut [u8])) -> CudaResult {
+/// Defers the copy of a piece; `row` gives its rows. `last` as in `work::defer_piece`.
+pub fn write<'a>(stream: &Stream, target: Target, last: bool, row: impl Fn(usize) -> &'a [u8]) -> CudaResult {
     let payloads = payloads(runtime::session()?);
     let bytes = target.bytes();
-    let plain = !KEPT_BYTES.contains(&bytes) || (payloads.namer.is_none() && !payloads.lz4);
-    if !plain {
+    let fill = |data: &mut [u8]| {
+        for (number, packed) in data.chunks_exact_mut(target.width as usize).enumerate() {
+            packed.copy_from_slice(row(number));
+        }
+    };
+    if KEPT_BYTES.contains(&bytes) && (payloads.namer.is_some() || payloads.lz4) {
         let sent = SCRATCH.try_with(|scratch| {
             let mut scratch = scratch.try_borrow_mut().ok()?;
             let Scratch { raw, packer } = &mut *scratch;
+            let named = payloads.expects(row(0), &target);
+            let packed = payloads.lz4 && packer.promises(row(0), payloads.link);
+            if !named && !packed {
+                return None;
+            }
             if raw.len() < bytes {
                 raw.resize(bytes, 0);
             }
             fill(&mut raw[..bytes]);
-            Some(send(payloads, stream, target, last, &raw[..bytes], packer))
+            Some(send(payloads, stream, target, last, &raw[..bytes], packer, named))
         });
         // A thread that is ending has no buffers any more.
         if let Ok(Some(result)) = sent {
@@ -121,38 +141,39 @@ fn send(
     last: bool,
     raw: &[u8],
     packer: &mut Packer,
+    named: bool,
 ) -> CudaResult {
     let Target { address, pitch, width, height } = target;
     let kept = |w: &mut Writer, number| operation::write_kept(w, address, pitch, width, height, stream.number, number);
-    let Some(namer) = &payloads.namer else {
-        let packed = pack(payloads, raw, packer);
-        return work::defer_piece(stream, last, |w| write_bytes(w, stream, target, raw, packed));
-    };
-    let name = namer.name(raw);
-    let mut cache = payloads.cache.lock().unwrap_or_else(PoisonError::into_inner);
-    match cache.decide(name, raw.len()) {
-        Decision::Kept(number) => {
-            COUNTS.reused.fetch_add(1, Relaxed);
-            COUNTS.bytes_not_sent.fetch_add(raw.len() as u64, Relaxed);
-            work::defer_piece(stream, last, |w| kept(w, number))
-        }
-        Decision::Keep { number, drop } => {
-            let packed = pack(payloads, raw, packer);
-            COUNTS.kept.fetch_add(1, Relaxed);
-            work::defer_piece(stream, last, |w| {
-                for old in drop {
-                    operation::payload_drop(w, old);
-                }
-                operation::payload_keep(w, number, raw.len() as u32, packed.is_some(), false, packed.unwrap_or(raw));
-                kept(w, number);
-            })
-        }
-        Decision::Pass => {
-            std::mem::drop(cache);
-            let packed = pack(payloads, raw, packer);
-            work::defer_piece(stream, last, |w| write_bytes(w, stream, target, raw, packed))
+    if let Some(namer) = payloads.namer.as_ref().filter(|_| named) {
+        let name = namer.name(raw);
+        let mut cache = payloads.lock();
+        match cache.decide(name, raw.len()) {
+            Decision::Kept(number) => {
+                COUNTS.reused.fetch_add(1, Relaxed);
+                COUNTS.bytes_not_sent.fetch_add(raw.len() as u64, Relaxed);
+                return work::defer_piece(stream, last, |w| kept(w, number));
+            }
+            Decision::Keep { number, drop } => {
+                let packed = pack(payloads, raw, packer);
+                COUNTS.kept.fetch_add(1, Relaxed);
+                return work::defer_piece(stream, last, |w| {
+                    for old in drop {
+                        operation::payload_drop(w, old);
+                    }
+                    let data = packed.unwrap_or(raw);
+                    operation::payload_keep(w, number, raw.len() as u32, packed.is_some(), false, data);
+                    kept(w, number);
+                });
+            }
+            Decision::Pass => {}
         }
     }
+    let packed = pack(payloads, raw, packer);
+    let data = packed.unwrap_or(raw);
+    work::defer_piece(stream, last, |w| {
+        operation::write(w, address, pitch, width, height, stream.number, packed.is_some(), false, data);
+    })
 }
 
 fn pack<'a>(payloads: &Payloads, raw: &[u8], packer: &'a mut Packer) -> Option<&'a [u8]> {
@@ -161,12 +182,6 @@ fn pack<'a>(payloads: &Payloads, raw: &[u8], packer: &'a mut Packer) -> Option<&
     COUNTS.bytes_before.fetch_add(raw.len() as u64, Relaxed);
     COUNTS.bytes_after.fetch_add(packed.len() as u64, Relaxed);
     Some(packed)
-}
-
-fn write_bytes(w: &mut Writer, stream: &Stream, target: Target, raw: &[u8], packed: Option<&[u8]>) {
-    let Target { address, pitch, width, height } = target;
-    let data = packed.unwrap_or(raw);
-    operation::write(w, address, pitch, width, height, stream.number, packed.is_some(), false, data);
 }
 
 /// For the report.
