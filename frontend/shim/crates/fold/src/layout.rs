@@ -187,9 +187,10 @@ mod tests {
                 }
                 at += width * count;
             }
-            let zones = layout.fields.iter().flat_map(|&(start, end, width)| {
-                (start..end).step_by(width.into()).map(move |at| (at, width))
-            });
+            let zones = layout
+                .fields
+                .iter()
+                .flat_map(|&(start, end, width)| (start..end).step_by(width.into()).map(move |at| (at, width)));
             assert_eq!(zones.collect::<Vec<_>>(), open, "{code:#x}");
             assert_eq!(layout.tail.map(|(_, start)| start), tail.then_some(at), "{code:#x}: the tail");
         }
@@ -201,9 +202,19 @@ mod tests {
             use tape::operations::code as c;
             matches!(
                 code,
-                c::MODULE_OPEN | c::MODULE_BEGIN | c::MODULE_CHUNK | c::MODULE_END | c::MODULE_CLOSE | c::MODULE_QUERY
-                    | c::FUNCTION_OPEN | c::VARIABLE_OPEN | c::PAYLOAD_KEEP | c::PAYLOAD_DROP | c::DEVICE_RESET
-                    | c::TEMPLATE | c::REPEAT
+                c::MODULE_OPEN
+                    | c::MODULE_BEGIN
+                    | c::MODULE_CHUNK
+                    | c::MODULE_END
+                    | c::MODULE_CLOSE
+                    | c::MODULE_QUERY
+                    | c::FUNCTION_OPEN
+                    | c::VARIABLE_OPEN
+                    | c::PAYLOAD_KEEP
+                    | c::PAYLOAD_DROP
+                    | c::DEVICE_RESET
+                    | c::TEMPLATE
+                    | c::REPEAT
             )
         };
         for (code, _, _) in operations() {

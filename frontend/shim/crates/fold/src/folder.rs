@@ -1,0 +1,545 @@
+//! The engine: runs within runs, what becomes of a record, and what a flush sends.
+//!
+//! Open runs form a stack: each but the lowest is an iteration's part of the one below, which expects its REPEAT. A record goes to the top
+//! run. What that one does not take closes it: its REPEAT, and then the records of its unfinished iteration, go to the run below like
+//! records of the program, and so on down to the tape. So order never changes, and a closed loop is one record in the search for
+//! outer loops. Records that were given back begin nothing, which is why this ends.
+//!
+//! At the bottom a record either begins a loop that is known (by the token of its first record), or goes to the tape and into the
+//! thread's history, which may find that it repeats.
+
+use crate::body::{Body, Nested};
+use crate::history::{History, MAX_RECORD};
+use crate::layout::{self, operation, u32_at, u64_at};
+use crate::run::{Run, Verdict};
+use crate::templates::Templates;
+use crate::{mix, Counts, Origin, Reason};
+use std::sync::Arc;
+use tape::operations::{self, code};
+use tape::{record_length, Writer, HEADER_BYTES};
+
+/// Threads whose histories are kept.
+const MAX_THREADS: usize = 16;
+/// The token of what no loop may hold.
+const NO_TOKEN: u64 = 0;
+
+#[derive(Debug)]
+struct Recorder {
+    thread: u64,
+    used: u64,
+    history: History,
+}
+
+/// A record on its way down the stack.
+#[derive(Debug, Clone, Copy)]
+struct Offer<'a> {
+    record: &'a [u8],
+    token: u64,
+    nested: Option<Nested>,
+    /// Given back by a run: it begins none.
+    settled: bool,
+}
+
+/// Folds the records of one session. See the crate's and the module's comments.
+#[derive(Debug)]
+pub struct Folder {
+    templates: Templates,
+    stack: Vec<Box<Run>>,
+    recorders: Vec<Recorder>,
+    /// The recorder of the thread that appended last.
+    current: usize,
+    thread: u64,
+    births: u64,
+    clock: u64,
+    pending: u64,
+    counts: Counts,
+    scratch: Vec<u8>,
+}
+
+impl Default for Folder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a record has in common with those that may take its place in a loop; `NO_TOKEN` when it may stand in none.
+#[inline]
+fn token_of(record: &[u8], site: u64) -> u64 {
+    let Some(layout) = layout::layout(operation(record)) else { return NO_TOKEN };
+    if record.len() > MAX_RECORD {
+        return NO_TOKEN;
+    }
+    let mut token = mix(u64_at(record, 0), site);
+    if let Some((length_at, _)) = layout.tail {
+        token = mix(token, u32_at(record, length_at.into()).into());
+    }
+    if let Some(identity) = layout.identity {
+        token = mix(token, u32_at(record, identity.into()).into());
+    }
+    token.max(1)
+}
+
+impl Folder {
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            templates: Templates::default(),
+            stack: Vec::new(),
+            recorders: Vec::new(),
+            current: 0,
+            thread: 0,
+            births: 0,
+            clock: 0,
+            pending: 0,
+            counts: Counts::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Whether anything is held that is not on the tape.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.stack.iter().any(|run| run.holds())
+    }
+
+    /// Records held since the last part was sent.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.pending
+    }
+
+    /// Records that runs have taken so far: it stands still when the program makes no calls.
+    #[must_use]
+    pub fn progress(&self) -> u64 {
+        self.counts.taken
+    }
+
+    /// The records behind `mark` were appended to the tape. Those that a run holds are taken off it.
+    #[inline]
+    pub fn appended(&mut self, tape: &mut Writer, mark: usize, origin: Origin) {
+        if let Some(run) = self.stack.last_mut() {
+            let record = tape.as_slice().get(mark..).unwrap_or_default();
+            if origin.thread == self.thread && run.take_predicted(record) {
+                tape.truncate(mark);
+                self.pending += 1;
+                self.counts.taken += 1;
+                return;
+            }
+        }
+        self.examine(tape, mark, origin);
+    }
+
+    fn examine(&mut self, tape: &mut Writer, mark: usize, origin: Origin) {
+        let mut at = mark;
+        if origin.thread != self.thread || self.recorders.is_empty() {
+            let mut appended = std::mem::take(&mut self.scratch);
+            appended.clear();
+            appended.extend_from_slice(&tape.as_slice()[mark..]);
+            tape.truncate(mark);
+            self.end_all(tape, Reason::Thread);
+            at = tape.len();
+            tape.records(&appended);
+            self.scratch = appended;
+            self.switch(origin.thread);
+        }
+        while let Some(length) = record_length(&tape.as_slice()[at..]) {
+            if self.pass(tape, at, length, origin) {
+                at += length;
+                continue;
+            }
+            let mut appended = std::mem::take(&mut self.scratch);
+            appended.clear();
+            appended.extend_from_slice(&tape.as_slice()[at..]);
+            tape.truncate(at);
+            let mut rest = &appended[..];
+            while let Some(length) =
+                record_length(rest).filter(|length| *length >= HEADER_BYTES && *length <= rest.len())
+            {
+                let (record, behind) = rest.split_at(length);
+                rest = behind;
+                let token = token_of(record, origin.site);
+                self.offer(Offer { record, token, nested: None, settled: false }, tape);
+            }
+            self.scratch = appended;
+            return;
+        }
+    }
+
+    /// With no run open: leaves a record where it is, unless it begins a loop.
+    fn pass(&mut self, tape: &Writer, at: usize, length: usize, origin: Origin) -> bool {
+        if !self.stack.is_empty() {
+            return false;
+        }
+        let Some(record) = tape.as_slice().get(at..at + length) else { return false };
+        let token = token_of(record, origin.site);
+        if token != NO_TOKEN && self.templates.starting_with(token).is_some() {
+            return false;
+        }
+        if origin.hint != 0 {
+            let history = &mut self.recorders[self.current].history;
+            let body = history.begin_hinted(origin.hint).and_then(|period| history.body(period));
+            if let Some(body) = body.filter(|body| body.items.first().is_some_and(|item| item.token == token)) {
+                self.begin(body);
+                return false;
+            }
+        }
+        self.remember(record, token, None);
+        true
+    }
+
+    fn switch(&mut self, thread: u64) {
+        self.thread = thread;
+        self.clock += 1;
+        if let Some(index) = self.recorders.iter().position(|recorder| recorder.thread == thread) {
+            self.current = index;
+        } else if self.recorders.len() < MAX_THREADS {
+            self.recorders.push(Recorder { thread, used: 0, history: History::new() });
+            self.current = self.recorders.len() - 1;
+        } else {
+            let oldest = self.recorders.iter().enumerate().min_by_key(|(_, recorder)| recorder.used);
+            self.current = oldest.map_or(0, |(index, _)| index);
+            self.recorders[self.current] = Recorder { thread, used: 0, history: History::new() };
+        }
+        self.recorders[self.current].used = self.clock;
+    }
+
+    /// Puts a record that went to the tape into the history; opens a run when it is seen to repeat.
+    fn remember(&mut self, record: &[u8], token: u64, nested: Option<Nested>) {
+        let Some(recorder) = self.recorders.get_mut(self.current) else { return };
+        if token == NO_TOKEN {
+            recorder.history.interrupt();
+            return;
+        }
+        let Some(period) = recorder.history.push(token, record, nested) else { return };
+        if self.stack.is_empty() {
+            if let Some(body) = recorder.history.body(period) {
+                self.begin(body);
+            }
+        }
+    }
+
+    /// Opens a run of a body that nobody knows yet.
+    fn begin(&mut self, body: Body) {
+        let Some(place) = self.templates.add(Arc::new(body)) else { return };
+        if let Some(run) = self.open(place) {
+            self.stack.push(run);
+        }
+    }
+
+    fn open(&mut self, place: u32) -> Option<Box<Run>> {
+        self.templates.touch(place);
+        self.births += 1;
+        let template = self.templates.get_mut(place).filter(|template| !template.open)?;
+        template.open = true;
+        let sealed = template.number.is_some();
+        Some(Box::new(Run::new(self.births, place, template.body.clone(), sealed, &template.steps)))
+    }
+
+    /// A run that has nothing left to send goes. `failed`: the program did something else than the template said.
+    fn retire(&mut self, run: &Run, failed: bool) {
+        let Some(template) = self.templates.get_mut(run.place) else { return };
+        template.open = false;
+        if run.k > 0 || run.sealed && !failed {
+            template.steps = run.steps();
+            self.templates.succeeded(run.place);
+            self.templates.register(run.place);
+        } else if run.pos == 0 && self.templates.register_first(run.place) {
+            return; // it has repeated, and ended there: perhaps it comes again
+        } else if failed {
+            self.templates.missed(run.place);
+        }
+        if self.templates.get(run.place).is_some_and(|t| t.uses == 0) {
+            self.templates.drop_private(run.place);
+        }
+    }
+
+    fn offer(&mut self, offer: Offer, tape: &mut Writer) {
+        while let Some(mut run) = self.stack.pop() {
+            match self.feed(&mut run, offer) {
+                Verdict::Taken => {
+                    if run.is_due() {
+                        self.send_iterations(&mut run, tape, false);
+                        run.rebase();
+                    }
+                    self.stack.push(run);
+                    return;
+                }
+                Verdict::Restart(wider) => {
+                    self.send_iterations(&mut run, tape, false);
+                    run.rebase();
+                    if wider.is_none_or(|wider| self.widen(&mut run, wider)) {
+                        self.stack.push(run);
+                    } else {
+                        self.close(run, tape, true);
+                    }
+                }
+                Verdict::Other => {
+                    let mut inner = if offer.settled { None } else { run.body.items[run.pos].nested };
+                    if inner.is_some_and(|inner| self.templates.is_superseded(inner)) {
+                        self.templates.unregister(run.place);
+                        inner = None;
+                    }
+                    self.stack.push(run);
+                    if inner.is_some_and(|inner| self.enter(inner, offer)) {
+                        return;
+                    }
+                    if let Some(run) = self.stack.pop() {
+                        self.counts.closed(Reason::Deviation);
+                        self.close(run, tape, true);
+                    }
+                }
+            }
+        }
+        self.settle(offer, tape);
+    }
+
+    fn feed(&mut self, run: &mut Run, offer: Offer) -> Verdict {
+        let templates = &self.templates;
+        let before = Arc::as_ptr(&run.body);
+        let widths = || offer.nested.map_or_else(Vec::new, |nested| templates.widths(nested));
+        let verdict = run.take(offer.record, offer.token, widths);
+        if before != Arc::as_ptr(&run.body) {
+            self.templates.replace_body(run.place, &run.body);
+        }
+        if matches!(verdict, Verdict::Taken) && offer.nested.is_none() {
+            self.pending += 1;
+            self.counts.taken += 1;
+        }
+        verdict
+    }
+
+    /// A template that takes the place of the run's, with more holes. The run holds its unfinished iteration only.
+    fn widen(&mut self, run: &mut Run, wider: Arc<Body>) -> bool {
+        let Some(place) = self.templates.add(wider.clone()) else { return false };
+        let mut ancestor = None;
+        if let Some(template) = self.templates.get_mut(run.place) {
+            template.open = false;
+            ancestor = Some(Nested { place: run.place, birth: template.birth, levels: wider.levels });
+        }
+        if let Some(template) = self.templates.get_mut(place) {
+            template.open = true;
+            template.ancestor = ancestor;
+        }
+        run.adopt(place, wider);
+        true
+    }
+
+    /// Opens a run of the template that is expected here, if the record begins it.
+    fn enter(&mut self, nested: Nested, offer: Offer) -> bool {
+        let current = !self.templates.is_superseded(nested);
+        let Some(run) = current.then(|| self.open(nested.place)).flatten() else { return false };
+        self.start(run, offer)
+    }
+
+    /// The first record of a run that was just opened.
+    fn start(&mut self, mut run: Box<Run>, offer: Offer) -> bool {
+        let mut verdict = self.feed(&mut run, offer);
+        if let Verdict::Restart(Some(wider)) = verdict {
+            if !self.widen(&mut run, wider) {
+                self.retire(&run, true);
+                return false;
+            }
+            verdict = self.feed(&mut run, offer);
+        }
+        if matches!(verdict, Verdict::Taken) {
+            self.stack.push(run);
+            return true;
+        }
+        let inner = run.body.items[run.pos].nested;
+        self.stack.push(run);
+        if inner.is_some_and(|inner| self.enter(inner, offer)) {
+            return true;
+        }
+        if let Some(run) = self.stack.pop() {
+            self.retire(&run, true);
+        }
+        false
+    }
+
+    /// No run has taken the record: it begins a known loop, or goes to the tape.
+    fn settle(&mut self, offer: Offer, tape: &mut Writer) {
+        if !offer.settled && offer.token != NO_TOKEN {
+            let known = self.templates.starting_with(offer.token);
+            if let Some(run) = known.and_then(|place| self.open(place)) {
+                if self.start(run, offer) {
+                    return;
+                }
+            }
+        }
+        tape.records(offer.record);
+        self.remember(offer.record, offer.token, offer.nested);
+    }
+
+    /// Closes a run that was taken off the stack: what it holds goes to those below, in order.
+    fn close(&mut self, mut run: Box<Run>, tape: &mut Writer, failed: bool) {
+        self.send_iterations(&mut run, tape, true);
+        self.give_back(&run, run.k, run.pos, tape);
+        self.retire(&run, failed && run.k == 0);
+    }
+
+    /// The records of an iteration, up to item `end`.
+    fn give_back(&mut self, run: &Run, k: u64, end: usize, tape: &mut Writer) {
+        let mut record = Vec::new();
+        for index in 0..end {
+            run.expand(index, k, &mut record);
+            let item = &run.body.items[index];
+            self.counts.returned += u64::from(item.nested.is_none());
+            self.offer(Offer { record: &record, token: item.token, nested: item.nested, settled: true }, tape);
+        }
+    }
+
+    /// Sends a run's complete iterations; the run is off the stack. `last`: it will not go on from here.
+    /// True when a REPEAT of them is on the tape itself.
+    fn send_iterations(&mut self, run: &mut Run, tape: &mut Writer, last: bool) -> bool {
+        let count = run.complete();
+        let continues = run.base > 0;
+        if count == 0 && !(last && continues) {
+            return false;
+        }
+        let number = if count == 0 || self.is_worth(run) { self.number(run, tape) } else { None };
+        let (Some(number), Some(birth)) = (number, self.templates.get(run.place).map(|t| t.birth)) else {
+            for k in run.base..run.k {
+                self.give_back(run, k, run.body.items.len(), tape);
+            }
+            return false;
+        };
+        self.counts.iterations += count;
+        let token = mix(mix(birth, run.shape()), code::REPEAT.into()).max(1);
+        let nested = Some(Nested { place: run.place, birth, levels: run.body.levels });
+        let at_bottom = self.stack.is_empty();
+        if continues && at_bottom {
+            if count > 0 {
+                self.put_continued(run, number, tape);
+            }
+            if last {
+                // The search for outer loops sees one REPEAT, however it was sent.
+                self.remember(&run.repeat(number, 0), token, nested);
+            }
+            return true;
+        }
+        let record = run.repeat(number, run.base);
+        self.counts.repeats += u64::from(at_bottom);
+        if at_bottom {
+            self.sent_run(run);
+        }
+        if last || !at_bottom {
+            self.offer(Offer { record: &record, token, nested, settled: false }, tape);
+        } else {
+            tape.records(&record);
+        }
+        at_bottom
+    }
+
+    fn sent_run(&mut self, run: &Run) {
+        if let Some(template) = self.templates.get_mut(run.place) {
+            template.last_run = run.birth;
+        }
+    }
+
+    fn put_continued(&mut self, run: &Run, number: u16, tape: &mut Writer) {
+        self.counts.repeats += 1;
+        if self.templates.get(run.place).is_some_and(|t| t.last_run == run.birth) {
+            operations::repeat(tape, number.into(), run.complete(), true, &[]);
+        } else {
+            tape.records(&run.repeat(number, run.base));
+        }
+        self.sent_run(run);
+    }
+
+    /// Whether a REPEAT is to be sent, not the records themselves: it is shorter, or has been seen before, or the loop around expects it.
+    fn is_worth(&self, run: &Run) -> bool {
+        if run.base > 0 || self.stack.last().is_some_and(|below| expects(below, run)) {
+            return true;
+        }
+        let records = usize::try_from(run.complete()).unwrap_or(usize::MAX).saturating_mul(run.body.bytes.len());
+        let repeat = run.repeat_bytes();
+        let seen = self.templates.get(run.place).is_some_and(|t| t.uses > 0);
+        let template = if run.sealed || seen { 0 } else { 24 + run.body.content_bytes() };
+        repeat + template < records
+    }
+
+    /// The number of the run's template, which the host is told now if it does not know it.
+    fn number(&mut self, run: &mut Run, tape: &mut Writer) -> Option<u16> {
+        if let Some(number) = self.templates.get(run.place)?.number {
+            return Some(number);
+        }
+        let number = self.templates.publish(run.place)?;
+        let holes = u32::try_from(run.body.holes.len()).ok()?;
+        operations::template(tape, number.into(), holes, &run.body.content());
+        self.counts.templates += 1;
+        run.sealed = true;
+        Some(number)
+    }
+
+    /// A flush: everything that is held goes to the tape. A run that stands between two iterations goes on afterwards.
+    pub fn flush(&mut self, tape: &mut Writer, reason: Reason) {
+        if !self.holds() {
+            return;
+        }
+        self.counts.closed(reason);
+        while self.holds() {
+            let Some(mut run) = self.stack.pop() else { break };
+            if self.stack.is_empty() && run.pos == 0 {
+                self.send_part(&mut run, tape);
+                self.stack.push(run);
+            } else {
+                self.close(run, tape, false);
+            }
+        }
+        self.pending = 0;
+    }
+
+    /// Sends the complete iterations of the outermost loop and keeps it open. False when there are none.
+    pub fn part(&mut self, tape: &mut Writer) -> bool {
+        if self.stack.first().is_none_or(|run| run.complete() == 0) {
+            return false;
+        }
+        let mut above = std::mem::take(&mut self.stack);
+        let mut run = above.remove(0);
+        self.send_part(&mut run, tape);
+        self.counts.closed(Reason::Age);
+        self.stack.push(run);
+        self.stack.append(&mut above);
+        self.pending = 0;
+        true
+    }
+
+    /// Sends the complete iterations of the only run, which is off the stack and goes on.
+    fn send_part(&mut self, run: &mut Run, tape: &mut Writer) {
+        if run.complete() == 0 {
+            return;
+        }
+        let repeated = self.send_iterations(run, tape, false);
+        self.templates.succeeded(run.place);
+        // Records that were given back may have been found to repeat: this run repeats them already.
+        while let Some(found) = self.stack.pop() {
+            self.close(found, tape, false);
+        }
+        if repeated && run.can_continue() {
+            run.continue_from_here();
+        } else {
+            run.rebase();
+        }
+    }
+
+    /// Closes every run for good.
+    fn end_all(&mut self, tape: &mut Writer, reason: Reason) {
+        if self.holds() {
+            self.counts.closed(reason);
+        }
+        while let Some(run) = self.stack.pop() {
+            self.close(run, tape, false);
+        }
+        self.pending = 0;
+    }
+}
+
+/// Whether the run below waits for this run's REPEAT.
+fn expects(below: &Run, run: &Run) -> bool {
+    below.body.items[below.pos].nested.is_some_and(|nested| nested.place == run.place)
+}

@@ -1,0 +1,287 @@
+//! The templates of a session: which loops are known, which of them the host knows, and their numbers.
+//!
+//! A template is private until its first REPEAT; from then on it is never changed (a wider one takes its place). The table is bounded:
+//! where it is full, the template used longest ago gives its place, or its number, to the new one. A template that others contain,
+//! or that is open, stays.
+//!
+//! Source: `protos/tape.md`, the limits of "Loops".
+
+use crate::body::{Body, Nested};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+const MAX_TEMPLATES: usize = 4096;
+/// Bytes of all templates that were sent, as long as the host holds them.
+const MAX_CONTENT: usize = 8 << 20;
+/// Bytes of all bodies that were not sent.
+const MAX_PRIVATE: usize = 4 << 20;
+/// First iterations that fail in a row before a template is no longer tried.
+const MAX_MISSES: u8 = 4;
+
+/// Tokens are hashes already.
+#[derive(Default)]
+pub(crate) struct Plain(u64);
+
+impl Hasher for Plain {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        debug_assert!(false, "only u64 are hashed");
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Template {
+    pub(crate) body: Arc<Body>,
+    pub(crate) birth: u64,
+    /// The host knows it by this number.
+    pub(crate) number: Option<u16>,
+    /// Templates that contain it.
+    parents: u32,
+    used: u64,
+    pub(crate) uses: u32,
+    misses: u8,
+    pub(crate) open: bool,
+    /// The steps of the last run's columns: what the next run's are likely to be.
+    pub(crate) steps: Vec<u64>,
+    /// The template whose place this one takes, once it has succeeded.
+    pub(crate) ancestor: Option<Nested>,
+    /// A wider one has taken its place: loops that contain it are out of date.
+    superseded: bool,
+    /// The run whose REPEAT was the last on the tape itself.
+    pub(crate) last_run: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Templates {
+    places: Vec<Option<Template>>,
+    free: Vec<u32>,
+    by_first: HashMap<u64, u32, BuildHasherDefault<Plain>>,
+    clock: u64,
+    births: u64,
+    numbers: u16,
+    content: usize,
+    private: usize,
+}
+
+impl Templates {
+    #[inline]
+    pub(crate) fn starting_with(&self, token: u64) -> Option<u32> {
+        if self.by_first.is_empty() {
+            return None;
+        }
+        self.by_first.get(&token).copied()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, place: u32) -> Option<&Template> {
+        self.places.get(place as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut Template> {
+        self.places.get_mut(place as usize)?.as_mut()
+    }
+
+    pub(crate) fn nested(&self, nested: Nested) -> Option<&Template> {
+        self.get(nested.place).filter(|template| template.birth == nested.birth)
+    }
+
+    /// The widths of its holes.
+    pub(crate) fn widths(&self, nested: Nested) -> Vec<usize> {
+        self.nested(nested).map_or_else(Vec::new, |t| t.body.holes.iter().map(|hole| hole.width()).collect())
+    }
+
+    pub(crate) fn touch(&mut self, place: u32) {
+        self.clock += 1;
+        let clock = self.clock;
+        if let Some(template) = self.get_mut(place) {
+            template.used = clock;
+        }
+    }
+
+    /// A private template, not yet looked up by anything. `None` when there is no place for it, or what it contains is gone.
+    pub(crate) fn add(&mut self, body: Arc<Body>) -> Option<u32> {
+        if body.items.iter().any(|item| item.nested.is_some_and(|nested| self.nested(nested).is_none())) {
+            return None;
+        }
+        if self.places.len() - self.free.len() >= MAX_TEMPLATES || self.private + body.bytes.len() > MAX_PRIVATE {
+            self.forget_private();
+        }
+        if self.places.len() - self.free.len() >= MAX_TEMPLATES || self.private + body.bytes.len() > MAX_PRIVATE {
+            return None;
+        }
+        self.change_parents(&body, true);
+        self.private += body.bytes.len();
+        self.clock += 1;
+        self.births += 1;
+        let template = Template {
+            body,
+            birth: self.births,
+            number: None,
+            parents: 0,
+            used: self.clock,
+            uses: 0,
+            misses: 0,
+            open: false,
+            steps: Vec::new(),
+            ancestor: None,
+            superseded: false,
+            last_run: 0,
+        };
+        if let Some(place) = self.free.pop() {
+            self.places[place as usize] = Some(template);
+            return Some(place);
+        }
+        self.places.push(Some(template));
+        u32::try_from(self.places.len() - 1).ok()
+    }
+
+    fn change_parents(&mut self, body: &Body, more: bool) {
+        let mut children: Vec<u32> = body.items.iter().filter_map(|item| item.nested.map(|n| n.place)).collect();
+        children.sort_unstable();
+        children.dedup();
+        for child in children {
+            if let Some(child) = self.get_mut(child) {
+                child.parents = if more { child.parents + 1 } else { child.parents.saturating_sub(1) };
+            }
+        }
+    }
+
+    /// A private template's body was widened (its records are the same).
+    pub(crate) fn replace_body(&mut self, place: u32, body: &Arc<Body>) {
+        if let Some(template) = self.get_mut(place) {
+            template.body = body.clone();
+        }
+    }
+
+    /// From now on a record that looks like its first one begins it.
+    pub(crate) fn register(&mut self, place: u32) {
+        let Some(first) = self.get(place).and_then(|t| t.body.items.first()).map(|item| item.token) else { return };
+        if let Some(template) = self.get_mut(place) {
+            template.misses = 0;
+        }
+        if let Some(ancestor) = self.get_mut(place).and_then(|template| template.ancestor.take()) {
+            if self.nested(ancestor).is_some() {
+                self.unregister(ancestor.place);
+                if let Some(ancestor) = self.get_mut(ancestor.place) {
+                    ancestor.superseded = true;
+                }
+            }
+        }
+        let before = self.by_first.insert(first, place);
+        if let Some(before) = before.filter(|before| *before != place) {
+            // Nothing finds a private one any more.
+            self.drop_private(before);
+        }
+    }
+
+    /// As `register`, if nothing else begins with that record.
+    pub(crate) fn register_first(&mut self, place: u32) -> bool {
+        let first = self.get(place).and_then(|t| t.body.items.first()).map(|item| item.token);
+        if first.is_none_or(|first| self.by_first.contains_key(&first)) {
+            return false;
+        }
+        self.register(place);
+        true
+    }
+
+    pub(crate) fn is_superseded(&self, nested: Nested) -> bool {
+        self.nested(nested).is_none_or(|template| template.superseded)
+    }
+
+    /// Nothing begins it any more.
+    pub(crate) fn unregister(&mut self, place: u32) {
+        let first = self.get(place).and_then(|t| t.body.items.first()).map(|item| item.token);
+        if let Some(first) = first.filter(|first| self.by_first.get(first) == Some(&place)) {
+            self.by_first.remove(&first);
+        }
+    }
+
+    /// A run of it failed in its first iteration.
+    pub(crate) fn missed(&mut self, place: u32) {
+        let Some(template) = self.get_mut(place) else { return };
+        template.misses = template.misses.saturating_add(1);
+        if template.misses >= MAX_MISSES {
+            self.unregister(place);
+            self.drop_private(place);
+        }
+    }
+
+    pub(crate) fn succeeded(&mut self, place: u32) {
+        if let Some(template) = self.get_mut(place) {
+            template.misses = 0;
+            template.uses = template.uses.saturating_add(1);
+        }
+    }
+
+    /// Forgets it, if the host does not know it and nothing refers to it.
+    pub(crate) fn drop_private(&mut self, place: u32) {
+        if self.get(place).is_some_and(|t| t.number.is_none() && t.parents == 0 && !t.open) {
+            self.remove(place);
+        }
+    }
+
+    fn remove(&mut self, place: u32) {
+        self.unregister(place);
+        let Some(template) = self.places.get_mut(place as usize).and_then(Option::take) else { return };
+        self.change_parents(&template.body, false);
+        match template.number {
+            Some(_) => self.content -= template.body.content_bytes(),
+            None => self.private -= template.body.bytes.len(),
+        }
+        self.free.push(place);
+    }
+
+    fn forget_private(&mut self) {
+        let mut old: Vec<(u64, u32)> = Vec::new();
+        for (place, template) in (0_u32..).zip(&self.places) {
+            if let Some(t) = template.as_ref().filter(|t| t.number.is_none() && t.parents == 0 && !t.open) {
+                old.push((t.used, place));
+            }
+        }
+        old.sort_unstable();
+        for (_, place) in old.iter().take(old.len().div_ceil(2)) {
+            self.remove(*place);
+        }
+    }
+
+    /// Gives a private template its number: from now on the host knows it. `None` when none can be had.
+    pub(crate) fn publish(&mut self, place: u32) -> Option<u16> {
+        let bytes = self.get(place)?.body.content_bytes();
+        let full = usize::from(self.numbers) >= MAX_TEMPLATES || self.content + bytes > MAX_CONTENT;
+        let number = if full { self.oldest(bytes)? } else { self.numbers };
+        if !full {
+            self.numbers += 1;
+        }
+        self.private -= self.get(place)?.body.bytes.len();
+        self.content += bytes;
+        self.get_mut(place)?.number = Some(number);
+        Some(number)
+    }
+
+    /// Takes the number of the template that was used longest ago, if what the host holds is then not too much.
+    fn oldest(&mut self, bytes: usize) -> Option<u16> {
+        let mut found: Option<(u64, u32)> = None;
+        for (place, template) in (0_u32..).zip(&self.places) {
+            let Some(t) = template.as_ref().filter(|t| t.number.is_some() && t.parents == 0 && !t.open) else {
+                continue;
+            };
+            if self.content - t.body.content_bytes() + bytes <= MAX_CONTENT
+                && found.is_none_or(|(used, _)| t.used < used)
+            {
+                found = Some((t.used, place));
+            }
+        }
+        let (_, place) = found?;
+        let number = self.get(place)?.number;
+        self.remove(place);
+        number
+    }
+}
