@@ -149,10 +149,10 @@ class Call:
         for index, letter in enumerate(row):
             if letter.endswith("*"):
                 kind = letter[:-1]
-                text = self._format(index)
+                form = self._format(index)
                 if kind == "r":
                     yield "r", self.inputs[index]
-                    if text is not None and not _READS_TEXT.search(text):
+                    if form is not None and not _READS_TEXT.search(form):
                         continue
                     kind = "b"
                 for value in self.inputs[index:]:

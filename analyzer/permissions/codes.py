@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-import numpy as np
-from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, STOP, TAIL, TAKEN, Block, ControlFlow
-from farlane.analyzer.graph.names import is_cuda
+from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, TAIL, TAKEN, Block, ControlFlow
 from farlane.analyzer.machine.instruction import (
     ARGUMENTS,
     CALLER_SAVED,
@@ -27,8 +25,9 @@ from farlane.analyzer.machine.instruction import (
     Memory,
     Register,
 )
-from farlane.analyzer.permissions import library
+from farlane.analyzer.permissions.callers import Callers
 from farlane.analyzer.permissions.domain import ANYTHING, FRAME
+from farlane.analyzer.permissions.endings import Endings
 from farlane.analyzer.permissions.instructions import Refused
 from farlane.analyzer.permissions.memory import READ, WRITE
 from farlane.analyzer.permissions.walk import Regions, Walker
@@ -88,8 +87,7 @@ class Codes:
     def __init__(self, walker: Walker) -> None:
         self._walker, self._program = walker, walker.program
         self._regions: dict[int, Regions | str] = {}
-        self._callers: dict[int, list[tuple[int, int]]] | None = None
-        self._ends: dict[int, bool] = {}
+        self._callers, self._endings = Callers(walker), Endings(walker)
         self._judged: dict[tuple[int, frozenset[int]], str] = {}
         self._facts: list[str] = []
 
@@ -226,9 +224,9 @@ class Codes:
     ) -> tuple[int, int] | None:
         """The exact cell of the frame that an operand is."""
         for access in regions.accesses[block.start]:
-            if access.at == instruction.address and access.kind in (READ, WRITE) and access.objects == {FRAME}:
-                if access.high - access.low == operand.size:
-                    return access.low, operand.size
+            here = access.at == instruction.address and access.kind in (READ, WRITE) and access.objects == {FRAME}
+            if here and access.high - access.low == operand.size:
+                return access.low, operand.size
         return None
 
     def _branch(
@@ -246,7 +244,7 @@ class Codes:
             raise Refused(f"the code decides a jump that does not ask for success at {jump.address:#x}")
         zero, other = (edges[TAKEN], edges[FALL]) if jump.mnemonic == "je" else (edges[FALL], edges[TAKEN])
         failure = other if decided == FAILED else zero
-        if not self.ends(regions.structure.flow, failure):
+        if not self._endings.ends(regions.structure.flow, failure):
             raise Refused(f"when the code at {tested:#x} is no success, the program goes on at {failure:#x}")
         self._facts.append(f"the code is compared with 0 at {tested:#x}, the other way ends the program")
         return []
@@ -372,12 +370,15 @@ class Codes:
         """The code may still be in rax when the function returns: no caller may look at it."""
         if depth >= MAXIMUM_DEPTH:
             raise Refused("the code is returned too far")
-        if not self._callers_known(start):
+        if not self._callers.known(start):
             raise Refused(
                 f"the code may be returned by {self._program.ranges[start].name}, whose callers are not all known"
             )
-        for caller, site in self._calls_of(start):
-            self._unused(caller, site, depth)
+        for caller, site, called in self._callers.of(start):
+            if called:
+                self._unused(caller, site, depth)
+            else:
+                self._returned(caller, depth + 1)
 
     def _unused(self, caller: int, site: int, depth: int) -> None:
         """A caller that may get the code in rax must overwrite it before it reads it."""
@@ -413,144 +414,6 @@ class Codes:
         target = instruction.operands[0] if instruction.operands else None
         written = isinstance(target, Register) and target.number == RAX and target.size >= 4
         return False if written and instruction.mnemonic not in ("cmp", "test", "push") else None
-
-    def _calls_of(self, start: int) -> list[tuple[int, int]]:
-        """(function, call instruction) of all direct calls; -1 for a jump."""
-        found = []
-        for caller in self._program.functions():
-            if any(callee.address == start for callee in self._program.callees[caller]):
-                flow: ControlFlow = self._walker.structure(caller).flow
-                for block in flow.blocks.values():
-                    for instruction in block.instructions:
-                        callee = flow.calls.get(instruction.address)
-                        if callee is not None and callee.address == start:
-                            found.append((caller, instruction.address if instruction.mnemonic == "call" else -1))
-        return found
-
-    def _callers_known(self, start: int) -> bool:
-        """Whether the function's address stands nowhere but in direct calls and jumps of known functions."""
-        image = self._walker.image
-        if start == image.entry or start in image.pointers.values():
-            return False
-        direct = 0
-        for caller in self._program.functions():
-            if any(callee.address == start for callee in self._program.callees[caller]):
-                for block in self._walker.structure(caller).flow.blocks.values():
-                    for instruction in block.instructions:
-                        operand = instruction.operands[0] if instruction.operands else None
-                        if isinstance(operand, Immediate) and operand.value == start:
-                            direct += instruction.mnemonic == "call" or instruction.mnemonic.startswith("j")
-        found = 0
-        for segment in image.segments:
-            if segment.name == ".dynsym":
-                values = [segment.data[at + 8 : at + 16] for at in range(0, len(segment.data) - 23, 24)]
-                if start.to_bytes(8, "little") in values:
-                    return False
-            if not segment.code:
-                if start >= 0x10000 and start.to_bytes(8, "little") in segment.data:
-                    return False
-                continue
-            for shift in range(4):
-                count = (len(segment.data) - shift) // 4
-                words = np.frombuffer(segment.data, dtype="<i4", count=count, offset=shift).astype(np.int64)
-                places = segment.start + shift + 4 * np.arange(count, dtype=np.int64)
-                # A displacement from the next instruction, which an immediate of up to 4 bytes may separate.
-                for immediate in (0, 1, 2, 4):
-                    hits = places[places + 4 + immediate + words == start]
-                    # Bytes between functions, in front of this one, are padding.
-                    found += sum(not (start - 16 <= at < start and image.function_at(int(at)) is None) for at in hits)
-                if start >= 0x10000:
-                    found += int(np.count_nonzero(words == start))
-        return found == direct
-
-    # The end of the program
-
-    def ends(self, flow: ControlFlow, start: int) -> bool:
-        """Whether from a block on, the program ends: no return, no way back, nothing that catches or jumps out."""
-        reached, work = {start}, [start]
-        stops: set[int] = set()
-        sources: dict[int, set[int]] = {}
-        while work:
-            block = flow.blocks[work.pop()]
-            if block.end in (RETURN, TAIL) or (block.end and block.end != STOP):
-                return False
-            if not self._safe(flow, block):
-                return False
-            edges = [edge for edge in block.edges if edge.kind != EXCEPTION]
-            if not edges:
-                if not self._stops(flow, block):
-                    return False
-                stops.add(block.start)
-            for edge in edges:
-                sources.setdefault(edge.target, set()).add(block.start)
-                if edge.target not in reached:
-                    reached.add(edge.target)
-                    work.append(edge.target)
-        good = set(stops)
-        todo = list(stops)
-        while todo:
-            for source in sources.get(todo.pop(), ()):
-                if source not in good:
-                    good.add(source)
-                    todo.append(source)
-        return good == reached
-
-    def _safe(self, flow: ControlFlow, block: Block) -> bool:
-        """Whether the block's calls cannot leave the way by an exception or a jump."""
-        jumps = self._walker.catches or bool(self._walker.imports & library.JUMPS)
-        if not jumps:
-            return True
-        for instruction in block.instructions:
-            callee = flow.calls.get(instruction.address)
-            if callee is None and instruction.mnemonic != "call":
-                continue
-            if callee is None or not (callee.address or callee.name):
-                return False
-            if callee.address is not None:
-                if not self._stays(self._program.owner.get(callee.address, callee.address)):
-                    return False
-            elif not (is_cuda(callee.name) or callee.name in library.KNOWN or not self._program.returns(callee)):
-                return False
-        return True
-
-    def _stays(self, start: int) -> bool:
-        """Whether a function called on the way to the end calls only what is known."""
-        known = self._ends.get(start)
-        if known is None:
-            self._ends[start] = False
-            try:
-                flow = self._walker.structure(start).flow
-                blocks = flow.blocks.values()
-                known = all(self._safe(flow, b) and (b.end != STOP or self._stops(flow, b)) for b in blocks)
-            except Refused:
-                known = False
-            self._ends[start] = known
-        return known
-
-    def _stops(self, flow: ControlFlow, block: Block) -> bool:
-        """Whether the block's last instruction ends the process."""
-        last = block.instructions[-1]
-        callee = flow.calls.get(last.address)
-        if callee is None:
-            return last.mnemonic in ("ud2", "hlt")
-        if callee.address is not None:
-            start = self._program.owner.get(callee.address, callee.address)
-            if start not in self._program.never_returns:
-                return False
-            try:
-                inner = self._walker.structure(start).flow
-            except Refused:
-                return False
-            key = -start
-            if key not in self._ends:
-                self._ends[key] = False
-                self._ends[key] = self.ends(inner, inner.entry)
-            return self._ends[key]
-        name = callee.name
-        if name in library.ENDS | library.ENDS_WITH_HANDLERS | library.TERMINATES:
-            return True
-        thrown = not self._program.returns(callee) and name not in library.JUMPS and name != "pthread_exit"
-        return thrown and not self._walker.catches
 
 
 def _reads(instruction: Instruction) -> set[int]:

@@ -182,9 +182,9 @@ class Step:
     def _touch(
         self, instruction: Instruction, kind: str, address: Value, size: int | None, operand: Operand | None = None
     ) -> None:
-        if isinstance(operand, Memory) and operand.thread and operand.base == operand.indexed == NO_REGISTER:
-            if operand.displacement == 0x28:
-                return  # the stack protector's number
+        fixed = isinstance(operand, Memory) and operand.thread and operand.base == operand.indexed == NO_REGISTER
+        if fixed and isinstance(operand, Memory) and operand.displacement == 0x28:
+            return  # the stack protector's number
         at = instruction.address if self._place is None else self._place
         access = self.state.access(at, kind, address, size, instruction.mnemonic, instruction.address)
         if access is not None:
@@ -424,6 +424,8 @@ class Step:
         for operand in operands:
             if not isinstance(operand, Immediate):
                 objects |= self.get(operand, instruction).objects
+        if mnemonic in _CLEARS and len(operands) == 2 and operands[0] == operands[1]:
+            objects = NONE
         named = {operand.number for operand in operands if isinstance(operand, Register)}
         implicit = [number for number in instruction.writes if number not in named]
         if len(operands) < 2 or implicit:

@@ -13,7 +13,7 @@ from farlane.analyzer.flow import interface
 from farlane.analyzer.graph.control_flow import RETURN, TAIL
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import Callee, Program
-from farlane.analyzer.graph.structure import Loop
+from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.machine.instruction import ARGUMENTS, RSP
 from farlane.analyzer.permissions import library
 from farlane.analyzer.permissions.again import Again
@@ -91,6 +91,10 @@ class Prover:
         self._codes = Codes(self._walker)
         self._until = until
         self._known: dict[tuple[int, int], Permission | None] = {}
+
+    def structure(self, function: int) -> Structure:
+        """A function's graph; raises Refused."""
+        return self._walker.structure(function)
 
     def permission(self, function: int, site: int) -> Permission | None:
         """What is permitted at a call instruction of a function; None when nothing ever is at such a call."""
@@ -197,10 +201,10 @@ class Prover:
                 if instruction.address <= after or instruction.address == site:
                     continue
                 callee = flow.calls.get(instruction.address)
-                if each not in loop.blocks and callee is not None and callee.address is None:
-                    if interface.plain(callee.name) in library.SETTLES:
-                        settled = True
-                        break
+                imported = each not in loop.blocks and callee is not None and callee.address is None
+                if imported and callee is not None and interface.plain(callee.name) in library.SETTLES:
+                    settled = True
+                    break
                 if any(access.at == instruction.address and target.touched(access) for access in accesses):
                     return False
             if settled:
