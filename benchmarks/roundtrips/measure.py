@@ -4,6 +4,7 @@ Owns the record of a measurement (`Record`, which goes through JSON) and the ord
 else the machine does hits all of them; a ratio between modes is the median of the ratios of one turn's runs. Wall time is
 a process's, from its start to its end, as whoever starts the program sees it. Each mode of a program runs until its
 turns or its seconds are used up, at least once; the first, unmeasured, run fills the host's cache of compiled kernels.
+Mode loops has the analyzer's manifest, made beforehand, as `farlane run` makes it on first use.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from farlane.frontend import manifests
 from farlane.frontend import report as reports
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.embedded import EmbeddedHost
@@ -29,6 +31,7 @@ from farlane.roundtrips.programs import PROGRAMS, Program, command
 
 DISTANCES = (0.0, 50.0, 500.0, 5000.0)
 SECONDS = 6.0
+ANALYZE_SECONDS = 120.0
 
 
 @dataclass
@@ -97,9 +100,11 @@ class OutputDiffers(Exception):
     """A program failed, or printed something else in another mode."""
 
 
-def _run(guest: Guest, words: list[str], mode: str) -> tuple[float, str, reports.Report]:
+def _run(guest: Guest, words: list[str], mode: str, known: Path | None) -> tuple[float, str, reports.Report]:
     with tempfile.TemporaryDirectory(prefix="farlane-bench-") as folder:
         environment = guest.environment(words[0], mode, Path(folder))
+        if mode == "loops" and known is not None:
+            environment["FARLANE_MANIFESTS"] = str(known)
         start = time.perf_counter()
         done = subprocess.run(words, env=environment, capture_output=True, text=True, errors="replace", timeout=600)
         wall = time.perf_counter() - start
@@ -109,7 +114,7 @@ def _run(guest: Guest, words: list[str], mode: str) -> tuple[float, str, reports
     return wall, done.stdout, report
 
 
-def _points(guest: Guest, words: list[str], away: float, turns: int, expected: str) -> list[Point]:
+def _points(guest: Guest, words: list[str], known: Path | None, away: float, turns: int, expected: str) -> list[Point]:
     walls: dict[str, list[float]] = {mode: [] for mode in MODES}
     last: dict[str, reports.Report] = {}
     for turn in range(turns):
@@ -117,7 +122,7 @@ def _points(guest: Guest, words: list[str], away: float, turns: int, expected: s
         for mode in (*MODES[turn % len(MODES) :], *MODES[: turn % len(MODES)]):
             if turn and sum(walls[mode]) > SECONDS:
                 continue
-            wall, output, last[mode] = _run(guest, words, mode)
+            wall, output, last[mode] = _run(guest, words, mode, known)
             walls[mode].append(wall)
             if output != expected:
                 raise OutputDiffers(f"{' '.join(words)}: mode {mode} prints something else:\n{expected}---\n{output}")
@@ -172,10 +177,12 @@ def measure(distances: Sequence[float], turns: int, names: Sequence[str], progre
         near = Guest(host.url)
         far = {away: Guest(stack.enter_context(distance.at_distance(host.url, away))) for away in distances}
         for program, words in chosen:
-            _, expected, report = _run(near, words, "none")
+            progress(f"analyzing {program.name}")
+            known = manifests.prepare(Path(words[0]), os.environ, ANALYZE_SECONDS, progress)
+            _, expected, report = _run(near, words, "none", known)
             row = Row(program.name, program.what, program.family, sum(report.calls.values()))
             for away, guest in far.items():
                 progress(f"{program.name} at {away:g} us")
-                row.points += _points(guest, words, away, turns, expected)
+                row.points += _points(guest, words, known, away, turns, expected)
             record.rows.append(row)
     return record
