@@ -65,6 +65,7 @@ class Functions:
         self.failed: dict[int, str] = {}
         self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}
         self._active: list[int] = []
+        self._structures: dict[int, Structure] = {}
         self._initial = State.at_entry(self.memory).registers
 
     def analysis(self, start: int, codes: frozenset[int] = frozenset()) -> Analysis | None:
@@ -92,7 +93,9 @@ class Functions:
         flow = control_flow.build(self.program, start)
         if flow.unresolved:
             raise AnalysisError(f"{flow.name}: a computed jump at {flow.unresolved[0]:#x} with unknown targets")
-        structure = Structure(flow)
+        structure = self._structures.get(start)
+        if structure is None:
+            structure = self._structures[start] = Structure(flow)
         return Analysis(structure, Engine(structure, self.memory, self.call, codes).run())
 
     def call(self, state: State, callee: Callee, site: int) -> list[CudaCall] | None:

@@ -59,12 +59,16 @@ class ControlFlow:
 
 
 def build(program: Program, start: int) -> ControlFlow:
-    """The control-flow graph of a function.
+    """The control-flow graph of a function; each is made once.
 
     Raises:
         AnalysisError: it is too large, or a jump goes into the middle of an instruction.
     """
-    return _Builder(program, start).run()
+    known = program.graphs.get(start)
+    if known is None:
+        known = program.graphs[start] = _Builder(program, start).run()
+    assert isinstance(known, ControlFlow)
+    return known
 
 
 class _Builder:
