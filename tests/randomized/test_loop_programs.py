@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from farlane.frontend import shim_library
+from farlane.frontend import manifests
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain, cache_folder, locked
@@ -32,6 +33,9 @@ BUILDS = [
     ("13.5", Build(optimization=3, architecture="compute_75")),
     ("clang-12.9", Build(optimization=2, architecture="sm_75")),
 ]
+# Without a manifest the recorder works alone; with one, permissions and predictions count.
+MODES = {"none": None, "calls": None, "loops": manifests.OFF, "loops with a manifest": "made"}
+ANALYZE_SECONDS = 90.0
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 
 
@@ -94,6 +98,15 @@ def expected(unit: Path, seed: int) -> str:
     return done.stdout
 
 
+def manifest_folder(compiled: Path) -> Path:
+    """The folder with the program's manifest, made at the first call. An analysis that fails is a failure here."""
+    remarks: list[str] = []
+    folder = manifests.prepare(compiled, os.environ, ANALYZE_SECONDS, remarks.append)
+    assert remarks == []
+    assert folder is not None
+    return folder
+
+
 @pytest.mark.native
 def test_generated_program(build_case: Case, toolchain: Callable[[str], Toolchain], guest: Guest) -> None:
     name, build = build_case.build
@@ -101,13 +114,18 @@ def test_generated_program(build_case: Case, toolchain: Callable[[str], Toolchai
     compiled = compile_program(toolchain(name), [unit], "unit", build)
     wanted = expected(unit, build_case.seed)
     assert wanted.endswith("last error cudaSuccess\n")
-    for mode in shim_library.MODES:
-        outcome = guest.run([str(compiled), str(build_case.seed)], mode)
-        assert (outcome.status, outcome.stdout, outcome.stderr) == (0, wanted, ""), (
-            f"seed {build_case.seed}, mode {mode}"
-        )
+    trips = {}
+    for mode, manifest in MODES.items():
+        where = str(manifest_folder(compiled)) if manifest == "made" else manifest
+        extra = {} if where is None else {"FARLANE_MANIFESTS": where}
+        outcome = guest.run([str(compiled), str(build_case.seed)], mode.split()[0], extra=extra)
+        told = f"seed {build_case.seed}, mode {mode}"
+        assert (outcome.status, outcome.stdout, outcome.stderr) == (0, wanted, ""), told
         assert outcome.report.unsupported == []
         assert outcome.report.processes == 1
+        trips[mode] = outcome.report.round_trips
+    assert trips["calls"] < trips["none"]
+    assert trips["loops with a manifest"] < trips["none"]
 
 
 def test_the_same_seed_makes_the_same_program() -> None:
