@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from farlane.analyzer.flow.expression import INITIAL, LOAD, OPERATION, Value, Values
+from farlane.analyzer.flow.expression import INITIAL, LOAD, OPERATION, SUM, Value, Values
 from farlane.analyzer.flow.state import State
 from farlane.analyzer.loops.formula import constant, extended, operation, term, total
 from farlane.analyzer.loops.model import Formula, Location, Place
@@ -29,7 +29,7 @@ class Found(NamedTuple):
 
 
 class _Holder(NamedTuple):
-    """location - offset is the atom, in its low `size` bytes."""
+    """location - offset is the atom (or the sum without its constant), in its low `size` bytes."""
 
     location: Location
     offset: int
@@ -52,6 +52,11 @@ class Locator:
 
     def find(self, value: Value, size: int = 8, depth: int = 0) -> Found | None:
         """The low `size` bytes of a value; what is above them is of no meaning."""
+        base, offset = self._values.base(value)
+        if base.kind == SUM:  # a pointer to the end of an array is kept whole, its parts are gone
+            for holder in self._holders.get(base, ()):
+                if holder.size >= size:
+                    return Found(total([(1, term(holder.location)), (1, constant(offset - holder.offset))]))
         parts: list[tuple[int, Formula]] = [(1, constant(value.constant))]
         exact = True
         for atom, coefficient in value.terms:
@@ -74,11 +79,11 @@ class Locator:
             self._hold(value, Location(Place.GLOBAL, 0, offset, size), size)
 
     def _hold(self, value: Value, location: Location, size: int) -> None:
-        if len(value.terms) == 1 and value.terms[0][1] == 1:
+        if value.terms:
             place = self._descend(location)
             if place is None:
                 return
-            atom, offset = value.terms[0][0], value.signed
+            atom, offset = self._values.base(value)
             self._holders.setdefault(atom, []).append(_Holder(place, offset, size))
             if atom.kind == OPERATION and atom.arguments[0] in ("zx4", "sx4") and not offset:
                 inner = atom.arguments[1]
