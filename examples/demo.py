@@ -78,7 +78,7 @@ def main() -> int:
         return 1
     fewer = rows[0][1]["round_trips"] / rows[1][1]["round_trips"]
     print(f"Same output every time. Deferring calls made {fewer:.1f} times fewer round trips.")
-    print("(Mode `loops` behaves as `calls` today: batching whole loops is not there yet.)")
+    print("What that saves at a distance: farlane bench roundtrips, docs/roundtrips.md")
     return 0
 
 
