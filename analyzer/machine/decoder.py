@@ -181,6 +181,11 @@ class Decoder:
             found.append(Flow(at, size, kind, target, slot))
         return found
 
+    def text(self, code: bytes, address: int) -> list[tuple[int, str]]:
+        """Address and text of each instruction, for people."""
+        lines = self._lite.disasm_lite(code, address)
+        return [(at, f"{mnemonic} {operands}".rstrip()) for at, _, mnemonic, operands in lines]
+
     def decode(self, code: bytes, address: int) -> list[Instruction]:
         """The instructions of a range of code."""
         return [
