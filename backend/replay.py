@@ -23,12 +23,16 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import NOT_READY, DeadTransport, ProtocolError, name_of, to_cuda
 from farlane.backend.handlers.binding import TABLE, Bound
 from farlane.backend.handlers.memory import Reading
+from farlane.backend.loops.plan import Path, Plan, plan
 from farlane.backend.loops.store import Repetition
-from farlane.backend.loops.template import rows_of
+from farlane.backend.loops.template import Template, rows_of
+from farlane.backend.repeating import Pace
 from farlane.backend.resources import Resources
 
 log = logging.getLogger("farlane.replay")
@@ -58,6 +62,17 @@ _HOST_ONLY = frozenset(
 _VERSION_2 = frozenset(
     _NAMED[name].code for name in ("TEMPLATE", "REPEAT", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT")
 )
+# Operations after which every object that a plan holds is still there, and every launch still passes its checks.
+_LASTING = frozenset(
+    _NAMED[name].code
+    for name in (
+        "FENCE", "ALLOCATE", "FREE", "MEMSET", "WRITE", "READ", "COPY", "STREAM_WAIT_EVENT", "STREAM_SYNCHRONIZE",
+        "STREAM_QUERY", "EVENT_RECORD", "EVENT_SYNCHRONIZE", "EVENT_QUERY", "EVENT_ELAPSED", "DEVICE_SYNCHRONIZE",
+        "MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END", "MODULE_QUERY", "VARIABLE_ADDRESS", "LAUNCH", "REPEAT",
+        "PAYLOAD_KEEP", "WRITE_KEPT",
+    )
+)  # fmt: skip
+_PLAN_FROM = 8  # iterations that are worth a plan
 _BLOCK = 256  # iterations whose values are at hand at once ...
 _BLOCK_VALUES = 1 << 16  # ... and values, at most
 
@@ -181,6 +196,8 @@ class Replay:
         if operation is _LAUNCH:
             self._launch(buffer, view, at, length, flags, arguments)
             return None
+        if operation.code not in _LASTING:
+            self.resources.plans.clear()
         if operation.flagged:
             arguments = (flags, *arguments)
         if operation.result == "data":
@@ -228,13 +245,35 @@ class Replay:
         """Replays the records that a REPEAT stands for."""
         template, columns, at, count = repetition
         end = at + count
+        planned = self._plan(template, count)
+        pace = Pace(planned.row_bytes) if planned is not None else None
         block = max(1, min(_BLOCK, _BLOCK_VALUES // max(1, len(template.holes))))
         while at < end:
-            size = min(block, end - at)
+            if planned is not None and pace is not None and self._clear_for(planned):
+                self._check_interrupted()
+                size = pace.start(end - at)
+                matrix = planned.columns(columns, at, size)
+                results = planned.results(matrix)
+                stop = self.resources.context.repeat(planned.body, matrix, results)
+                if stop is None:
+                    planned = self.resources.plans[template.number] = None
+                    continue
+                at += stop.iterations
+                ended = planned.body.steps[stop.step - 1].result_end if stop.step else 0
+                self._append_results(results.reshape(-1)[: stop.iterations * results.shape[1] + ended])
+                if stop.iterations < size:
+                    body = template.fill(rows_of(columns, at, 1), 0)
+                    yield from self._resume(template, body, planned.paths[stop.step], stop.error)
+                    at += 1
+                if not pace.done(stop.iterations, size):
+                    planned = None
+                if self._out_bytes >= CHUNK_BYTES:
+                    yield self.take_results()
+                continue
+            size = 1 if planned is not None else min(block, end - at)
             rows = rows_of(columns, at, size)
             for index in range(size):
-                if self.interrupted:
-                    raise DeadTransport("the guest is gone")
+                self._check_interrupted()
                 if self.sticky is not None and not template.answers:
                     return  # each record would fail with the same error, and nobody would be told
                 body = template.fill(rows, index)
@@ -242,6 +281,43 @@ class Replay:
                 if self._out_bytes >= CHUNK_BYTES:
                     yield self.take_results()
             at += size
+
+    def _check_interrupted(self) -> None:
+        if self.interrupted:
+            raise DeadTransport("the guest is gone")
+
+    def _plan(self, template: Template, count: int) -> Plan | None:
+        """The template as the device can repeat it, when that is worth it."""
+        plans = self.resources.plans
+        if template.number not in plans:
+            if count < _PLAN_FROM:
+                return None
+            plans[template.number] = plan(template, self.resources)
+        return plans[template.number]
+
+    def _clear_for(self, planned: Plan) -> bool:
+        """Whether nothing but the steps themselves decides what comes of them."""
+        if self.sticky is not None or self.resources.poisoned:
+            return False
+        return self._deferred is None or not planned.answers
+
+    def _resume(self, template: Template, body: bytes, path: Path, error: CudaError | None) -> Iterator[list[Piece]]:
+        """The rest of an iteration, from the record at `path` on; that one has failed already if there is an error."""
+        record = template.records[path[0]]
+        at, end = record.offset, len(body)
+        if len(path) == 1:
+            if error is not None:
+                self._failed(TABLE[record.row.code], error, body, at)
+                at += record.length
+            yield from self._walk(body, at, end, True)
+            return
+        loop = self._repetition(body, memoryview(body), at, record.length, record.flags, True)
+        inner = loop.template.fill(rows_of(loop.columns, path[1], 1), 0)
+        yield from self._resume(loop.template, inner, path[2:], error)
+        done = path[1] + 1
+        if done < loop.repetitions:
+            yield from self._repeat(Repetition(loop.template, loop.columns, done, loop.repetitions - done))
+        yield from self._walk(body, at + record.length, end, True)
 
     # Errors -----------------------------------------------------------------------------------------------------
 
@@ -275,6 +351,10 @@ class Replay:
         return error
 
     # Results ----------------------------------------------------------------------------------------------------
+
+    def _append_results(self, results: npt.NDArray[np.uint8]) -> None:
+        if len(results):
+            self._append(results.data)
 
     def _append(self, piece: Piece) -> None:
         self._out.append(piece)

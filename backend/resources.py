@@ -12,14 +12,17 @@ from __future__ import annotations
 import bisect
 import logging
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, Context, CudaError, LaunchShape
-from farlane.backend.errors import INVALID_VALUE, ProtocolError
+from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, Context, CudaError, LaunchShape, Rows
+from farlane.backend.errors import INVALID_PITCH_VALUE, INVALID_VALUE, ProtocolError
 from farlane.backend.handles import LIVE_LIMIT, HandleTable, Poison
 from farlane.backend.images import SessionImages
 from farlane.backend.loops.store import TemplateStore
 from farlane.backend.payloads import PayloadStore
+
+if TYPE_CHECKING:
+    from farlane.backend.loops.plan import Plan
 
 log = logging.getLogger("farlane.session")
 
@@ -96,6 +99,8 @@ class Resources:
         self.payloads = PayloadStore()
         # Prepared launches by the fixed bytes of their record: its length, where its parameters end, function, shape, stream.
         # Emptied whenever something that an entry holds may have ended.
+        # The same holds for `plans`: templates as devices repeat them, None for those that no device can (loops/plan.py).
+        self.plans: dict[int, Plan | None] = {}
         self.launches: dict[bytes, tuple[int, int, Any, LaunchShape, Any]] = {}
 
     def _default_streams(self) -> dict[int, Any]:
@@ -120,6 +125,13 @@ class Resources:
             self.poisoned.check(operand, extent)
         return operand
 
+    def rows(self, address: int, pitch: int, width: int, height: int) -> Rows:
+        """The rows that a record names. Raises CudaError, as `address` does, or 12."""
+        if height > 1 and pitch < width:
+            raise CudaError(INVALID_PITCH_VALUE, f"rows of {width} bytes with a pitch of {pitch}")
+        extent = (height - 1) * pitch + width if width and height else 0
+        return Rows(self.address(address, extent), pitch, width, height)
+
     def reset(self) -> None:
         """cudaDeviceReset: as after opening, the images, templates and payloads excepted."""
         self.context.reset()
@@ -128,6 +140,7 @@ class Resources:
             table.clear()
         self.poisoned.clear()
         self.launches.clear()
+        self.plans.clear()
 
     def release(self) -> None:
         """Gives everything back. Idempotent, and never raises: a device that fails here must not keep the rest alive."""
@@ -135,6 +148,7 @@ class Resources:
             table.clear({})
         self.poisoned.clear()
         self.launches.clear()
+        self.plans.clear()
         self.templates.clear()
         self.payloads.clear()
         try:

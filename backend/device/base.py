@@ -18,7 +18,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from farlane.backend.device.plan import Body, Columns, Results, Stop
 
 LEGACY_STREAM = 1
 PER_THREAD_STREAM = 2
@@ -152,6 +155,17 @@ class Context(ABC):
         """`launch` with the parameters message[begin:end]: what the replay calls. A device that does not look at parameters, or
         copies them itself, overrides it and saves the view."""
         self.launch(function, shape, message[begin:end], stream)
+
+    def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
+        """Does the body once for each of the columns' iterations, in order, as if each step had been issued by its own call.
+
+        Optional: None declines, before anything is done, and the replay issues the steps itself. Hook for whatever a device can
+        repeat without a call for each operation: a compiled loop, or a real GPU's graphs (plan.py).
+
+        Args:
+            results: an iteration's result records, ready but for the bytes of its READs.
+        """
+        return None
 
     # Streams and events -----------------------------------------------------------------------------------------
     @abstractmethod

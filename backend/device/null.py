@@ -15,8 +15,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from farlane.backend.device.attributes import Specification, attributes
 from farlane.backend.device.base import Context, CudaError, Description, Device, LaunchShape, Rows, Window
+from farlane.backend.device.null_repeats import Numbers, first_stop
+from farlane.backend.device.plan import Body, Columns, Kind, Results, Stop
 
 _INVALID_VALUE = 1
 _MEMORY_ALLOCATION = 2
@@ -61,6 +65,7 @@ class NullContext(Context):
         self._default_streams: dict[int, object] = {}
         self._next_variable = base + _HALF
         self._variables: dict[int, int] = {}  # address -> size
+        self._bulk: tuple[Numbers, Numbers] | None = None  # starts and ends of the allocations, for repeat
 
     def close(self) -> None:
         self.closed = True
@@ -75,6 +80,7 @@ class NullContext(Context):
         self._used = 0
         self._default_streams.clear()
         self._variables.clear()
+        self._bulk = None
 
     @property
     def allocations(self) -> int:
@@ -99,6 +105,7 @@ class NullContext(Context):
         self._starts.insert(index, address)
         self._sizes[address] = size
         self._used += size
+        self._bulk = None
 
     def free(self, address: int) -> None:
         size = self._sizes.pop(address, None)
@@ -106,6 +113,7 @@ class NullContext(Context):
             raise CudaError(_INVALID_VALUE, f"no allocation starts at {address:#x}")
         del self._starts[bisect.bisect_left(self._starts, address)]
         self._used -= size
+        self._bulk = None
 
     def _check(self, rows: Rows) -> None:
         extent = (rows.height - 1) * rows.pitch + rows.width
@@ -166,6 +174,37 @@ class NullContext(Context):
         self, function: Any, shape: LaunchShape, message: memoryview, begin: int, end: int, stream: Any
     ) -> None:
         self.launches += 1
+
+    def repeat(self, body: Body, columns: Columns, results: Results) -> Stop:
+        if self._bulk is None:
+            starts = np.array(self._starts, np.uint64)
+            self._bulk = starts, np.array([start + self._sizes[start] for start in self._starts], np.uint64)
+        stop = first_stop(body, columns, self._inside)
+        self._record(body, stop)
+        return stop
+
+    def _inside(self, address: Numbers, span: Numbers) -> npt.NDArray[np.bool_]:
+        assert self._bulk is not None
+        starts, ends = self._bulk
+        good = np.zeros(len(address), np.bool_)
+        if len(starts):
+            index = np.searchsorted(starts, address, "right")
+            at = np.maximum(index, 1) - 1
+            good = (index > 0) & (address < ends[at]) & (span <= ends[at] - address)
+        for start, size in self._variables.items():
+            low, end = np.uint64(start), np.uint64(start + size)
+            good |= (address >= low) & (address < end) & (span <= end - address)
+        return good
+
+    def _record(self, body: Body, stop: Stop) -> None:
+        """Counts the launches that were done, and records the events."""
+        now = time.monotonic_ns()
+        for index, step in enumerate(body.steps):
+            times = stop.iterations + (index < stop.step)
+            if step.kind is Kind.LAUNCH:
+                self.launches += times
+            elif step.kind is Kind.RECORD and times:
+                step.event.recorded_ns = now
 
     # Streams and events -----------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.errors import INVALID_PITCH_VALUE, ProtocolError
+from farlane.backend.device.base import CudaError
+from farlane.backend.errors import ProtocolError
 from farlane.backend.payloads import expand
 from farlane.backend.resources import Resources
 
@@ -20,13 +20,6 @@ class Reading(NamedTuple):
 
     total: int
     pieces: Iterable[memoryview | bytes]
-
-
-def _rows(resources: Resources, address: int, pitch: int, width: int, height: int) -> Rows:
-    if height > 1 and pitch < width:
-        raise CudaError(INVALID_PITCH_VALUE, f"rows of {width} bytes with a pitch of {pitch}")
-    extent = (height - 1) * pitch + width if width and height else 0
-    return Rows(resources.address(address, extent), pitch, width, height)
 
 
 def allocate(resources: Resources, address: int, size: int) -> None:
@@ -49,7 +42,7 @@ def memset(
     if element not in (1, 2, 4) or width % element:
         raise ProtocolError(f"MEMSET of {width} bytes in elements of {element}")
     stream_object = resources.streams.get(stream)
-    rows = _rows(resources, address, pitch, width, height)
+    rows = resources.rows(address, pitch, width, height)
     if width and height:
         resources.context.set(rows, value & ((1 << 8 * element) - 1), element, stream_object)
 
@@ -59,14 +52,14 @@ def write(
 ) -> None:
     data = expand(data, flags, width * height)
     stream_object = resources.streams.get(stream)
-    rows = _rows(resources, address, pitch, width, height)
+    rows = resources.rows(address, pitch, width, height)
     if data:
         resources.context.write(rows, data, stream_object)
 
 
 def read(resources: Resources, address: int, pitch: int, width: int, height: int, stream: int) -> Reading:
     stream_object = resources.streams.get(stream)
-    rows = _rows(resources, address, pitch, width, height)
+    rows = resources.rows(address, pitch, width, height)
     if not (width and height):
         return Reading(0, (b"",))
     return Reading(width * height, resources.context.read(rows, stream_object))
@@ -83,7 +76,7 @@ def copy(
     stream: int,
 ) -> None:
     stream_object = resources.streams.get(stream)
-    destination_rows = _rows(resources, destination, destination_pitch, width, height)
-    source_rows = _rows(resources, source, source_pitch, width, height)
+    destination_rows = resources.rows(destination, destination_pitch, width, height)
+    source_rows = resources.rows(source, source_pitch, width, height)
     if width and height:
         resources.context.copy(destination_rows, source_rows, stream_object)

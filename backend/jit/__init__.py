@@ -31,6 +31,7 @@ from farlane.backend.jit.abi import (
     Relocation,
     UnsupportedError,
     Variable,
+    WorkerState,
 )
 from farlane.backend.jit.arenas import Worker
 from farlane.backend.jit.kernel import KernelContext
@@ -47,7 +48,8 @@ class CompiledKernel:
         self.info = info
         self.ir = ir
         self._code = native.Code(image)
-        self._run = _RUN(self._code.address)
+        self.address = self._code.address  # as a C function: (Launch *, WorkerState *) -> STATUS_*
+        self._run = _RUN(self.address)
 
     def run(self, launch: Launch, worker: Worker) -> int:
         """Runs blocks of the launch on this thread until none is left. Releases the GIL. Returns a STATUS_*."""
@@ -115,6 +117,7 @@ __all__ = [
     "UnsupportedError",
     "Variable",
     "Worker",
+    "WorkerState",
     "compile_kernel",
     "parse_module",
 ]

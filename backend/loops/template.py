@@ -211,4 +211,3 @@ def check_repetitions(headers: Sequence[Header], count: int) -> None:
     if not 0 < count <= MAX_COUNT:
         raise ProtocolError(f"a REPEAT of {count} iterations")
     check_count(headers, count)
-

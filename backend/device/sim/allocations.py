@@ -41,6 +41,7 @@ class Allocations:
         self._by_start: dict[int, Allocation] = {}
         self._ended: deque[Allocation] = deque(maxlen=REMEMBERED)
         self.bytes = 0
+        self.version = 0  # counts changes
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -61,6 +62,7 @@ class Allocations:
             insort(self._starts, allocation.start)
         self._by_start[allocation.start] = allocation
         self.bytes += allocation.size
+        self.version += 1
 
     def remove(self, start: int) -> Allocation | None:
         """Removes and returns the allocation that starts there."""
@@ -69,6 +71,7 @@ class Allocations:
             del self._starts[bisect_right(self._starts, start) - 1]
             self.bytes -= allocation.size
             self._ended.append(allocation)
+            self.version += 1
         return allocation
 
     def holding(self, address: int) -> Allocation | None:

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from farlane.backend.device.base import Context, CudaError, LaunchShape, Rows, Window
+from farlane.backend.device.plan import Body, Columns, Results, Stop
 from farlane.backend.device.sim.launches import Launcher, Limits
 from farlane.backend.device.sim.memory import Budget, Memory
 from farlane.backend.device.sim.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.pool import Pool
+from farlane.backend.device.sim.repeats import Repeater
 from farlane.backend.device.sim.timeline import Timeline
 from farlane.backend.jit import Options
 
@@ -58,6 +60,7 @@ class SimContext(Context):
     def _begin(self) -> None:
         self._timeline = Timeline()
         self._launcher = Launcher(self._memory, self._pool, self._limits)
+        self._repeater = Repeater(self._launcher, self._memory.allocations)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
         self._modules: set[SimModule] = set()
@@ -163,6 +166,12 @@ class SimContext(Context):
         self._timeline.check_stream(stream)
         with self._working:
             self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
+
+    def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
+        with self._working:
+            stop, nanoseconds = self._repeater.repeat(body, columns, results)
+            self.device_nanoseconds += nanoseconds
+        return stop
 
     # Streams and events -----------------------------------------------------------------------------------------
     def default_stream(self, number: int) -> Any:

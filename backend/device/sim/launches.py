@@ -11,10 +11,12 @@ Source: CUDA programming guide, "Technical specifications per compute capability
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from farlane.backend import jit
@@ -61,6 +63,11 @@ class Prepared(NamedTuple):
     launch: jit.Launch
     helpers: int
 
+    @property
+    def arenas(self) -> tuple[int, int]:
+        """Launches for which this is the same need the same arenas."""
+        return id(self.kernel), self.shape.shared_bytes
+
 
 class Launcher:
     """Runs the kernels of one session."""
@@ -76,16 +83,19 @@ class Launcher:
         self._parameters_address = ctypes.addressof(buffer) + lead
         self._fault = jit.Fault()
         self._running: jit.Launch | None = None
-        self._interrupted = False
-        self._launches = 0
+        self._repeating: Sequence[jit.Launch] = ()
+        self._interrupted = ctypes.c_uint32(0)
+        self.launches = 0  # so far
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
         self.options = jit.Options()
 
     def interrupt(self) -> None:
         """Ends the launch that runs now, and refuses all later ones. Thread-safe."""
-        self._interrupted = True
+        self._interrupted.value = 1
         if (running := self._running) is not None:
             running.abort = 1
+        for repeated in self._repeating:
+            repeated.abort = 1
 
     def launch(self, function: SimFunction, shape: LaunchShape, parameters: memoryview) -> int:
         """Runs a kernel to its end and returns how many nanoseconds that took, compiling it apart.
@@ -104,19 +114,63 @@ class Launcher:
             prepared = function.prepared = self._prepare(function, shape)
         self._parameters[:size] = parameters
         launch = prepared.launch
-        self._launches += 1
-        launch.grid_id = self._launches
+        self.launches += 1
+        launch.grid_id = self.launches
         launch.next_block = 0
         self._running = launch
-        if self._interrupted:  # read behind the store, so that an interrupt is seen here or sees the launch
-            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+        self._check_interrupted()  # behind the store, so that an interrupt is seen here or sees the launch
         started = time.monotonic_ns()
         done = self._run_spread(prepared) if prepared.helpers else self._run_inline(prepared)
         ended = time.monotonic_ns()
         self._running = None
         if not done:
-            self._failed(function, prepared)
+            raise self.error(function, prepared)
         return ended - started
+
+    # Repetitions (repeats.py) -----------------------------------------------------------------------------------
+
+    @property
+    def interrupted_address(self) -> int:
+        """A u32 that is not 0 once the session has been interrupted."""
+        return ctypes.addressof(self._interrupted)
+
+    @contextlib.contextmanager
+    def repeating(self, launches: Sequence[jit.Launch]) -> Iterator[None]:
+        """While these launches may run, again and again: an interrupt ends whichever does."""
+        self._repeating = launches
+        try:
+            self._check_interrupted()
+            yield
+        finally:
+            self._repeating = ()
+            self._reserved = None
+
+    def prepare(self, function: SimFunction, shape: LaunchShape, size: int) -> Prepared:
+        """A launch of its own, checked, for `size` bytes of parameters that the caller keeps. Raises CudaError."""
+        if size != function.entry.parameter_bytes or size > MAX_PARAMETER_BYTES:
+            raise CudaError(INVALID_VALUE, f"kernel {function.name}: {size} bytes of parameters")
+        return self._prepare(function, shape)
+
+    def worker_states(self, launches: Sequence[Prepared]) -> dict[tuple[int, int], jit.WorkerState]:
+        """For each `arenas` of the launches, the state of this session's worker. Valid until the worker grows."""
+        different = {prepared.arenas: prepared for prepared in launches}
+        for prepared in different.values():  # first all of them, so that nothing moves afterwards
+            self._worker.reserve(prepared.kernel, prepared.launch)
+        states = {}
+        for key, prepared in different.items():
+            self._worker.reserve(prepared.kernel, prepared.launch)
+            states[key] = jit.WorkerState.from_buffer_copy(self._worker.state)
+        return states
+
+    def run_spread(self, prepared: Prepared, number: int) -> bool:
+        """Runs a launch, the session's `number`th, on this thread and helpers. Returns whether it got to its end."""
+        prepared.launch.grid_id = number
+        prepared.launch.next_block = 0
+        return self._run_spread(prepared)
+
+    def _check_interrupted(self) -> None:
+        if self._interrupted.value:
+            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
 
     def _run_inline(self, prepared: Prepared) -> bool:
         """Runs a launch on this thread alone. Returns whether it got to its end."""
@@ -226,8 +280,8 @@ class Launcher:
         function.compiled[block] = kernel
         return kernel
 
-    def _failed(self, function: SimFunction, prepared: Prepared) -> None:
-        """Raises what ended the launch, and makes ready for the next one."""
+    def error(self, function: SimFunction, prepared: Prepared) -> CudaError:
+        """What ended the launch; makes ready for the next one."""
         fault = self._fault
         if fault.claimed:
             shared_bytes = prepared.kernel.info.static_shared + prepared.shape.shared_bytes
@@ -236,4 +290,4 @@ class Launcher:
         else:
             error = CudaError(LAUNCH_FAILURE, f"kernel {function.name}: interrupted", sticky=True)
         prepared.launch.abort = 0
-        raise error
+        return error

@@ -1,0 +1,168 @@
+"""Repeating a loop's body on the simulated device: one compiled dispatch loop, no Python for each iteration.
+
+Owns the table that the loop reads (jit/repeats.py): operand buffers, launches laid out and checked once, the arenas' state for each kernel.
+What a launch must pass is the launcher's, what a copy may touch the allocation map's. A kernel that is worth helpers is launched
+by a call back to the launcher, every other one by the loop on this thread; so which thread runs what, and the order of blocks, are the
+same as without the loop, and so are all bits of the results.
+
+The loop stops in front of whatever it finds wrong with a copy. A kernel's fault ends it with the launcher's error.
+
+One thread at a time; `interrupt` from any.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from typing import Any
+
+import numpy as np
+from farlane.backend import jit
+from farlane.backend.device.base import CudaError
+from farlane.backend.device.plan import Body, Columns, Kind, Results, Step, Stop
+from farlane.backend.device.sim.allocations import Allocations
+from farlane.backend.device.sim.faults import LAUNCH_FAILURE
+from farlane.backend.device.sim.launches import Launcher, Prepared
+from farlane.backend.jit import repeats
+
+_ALIGNMENT = 64
+
+
+class _Table:
+    """A body as the loop reads it."""
+
+    def __init__(self, body: Body, launcher: Launcher) -> None:
+        """Raises CudaError: a launch in it is refused."""
+        steps = body.steps
+        offsets, size = [], 0
+        for step in steps:
+            offsets.append(size)
+            size += -(-len(step.operands) // _ALIGNMENT) * _ALIGNMENT
+        self._buffer = (ctypes.c_uint8 * (size + _ALIGNMENT))()
+        begin = ctypes.addressof(self._buffer)
+        begin += -begin % _ALIGNMENT
+        self.operations = (repeats.Operation * len(steps))()
+        self.prepared: list[Prepared | None] = []
+        self.workers: list[jit.WorkerState] = []
+        self.times = (ctypes.c_uint64 * len(steps))()
+        self._holes = []
+        for index, (step, offset) in enumerate(zip(steps, offsets, strict=True)):
+            operation = self.operations[index]
+            operands = begin + offset
+            ctypes.memmove(operands, step.operands, len(step.operands))
+            holes = (repeats.Hole * len(step.holes))(*(repeats.Hole(*hole) for hole in step.holes))
+            self._holes.append(holes)
+            operation.kind = step.kind
+            operation.operands = operands
+            operation.holes, operation.hole_count = ctypes.addressof(holes), len(holes)
+            operation.result_at = step.result_at
+            if step.kind is Kind.WRITE:
+                operation.size = len(step.operands) - 32
+            elif step.kind is Kind.READ:
+                operation.size = int.from_bytes(step.operands[16:24], "little") * int.from_bytes(
+                    step.operands[24:32], "little"
+                )
+            elif step.kind is Kind.RECORD:
+                operation.run = ctypes.addressof(self.times) + 8 * index
+            self.prepared.append(self._launch(operation, step, launcher) if step.kind is Kind.LAUNCH else None)
+
+    def _launch(self, operation: Any, step: Step, launcher: Launcher) -> Prepared:
+        assert step.shape is not None
+        prepared = launcher.prepare(step.function, step.shape, len(step.operands))
+        prepared.launch.parameters = operation.operands
+        operation.launch = ctypes.addressof(prepared.launch)
+        operation.run = prepared.kernel.address
+        if prepared.helpers:
+            operation.kind = repeats.KIND_SPREAD
+        return prepared
+
+    def launch(self, step: int) -> Prepared:
+        prepared = self.prepared[step]
+        assert prepared is not None
+        return prepared
+
+    @property
+    def launches(self) -> list[jit.Launch]:
+        return [prepared.launch for prepared in self.prepared if prepared is not None]
+
+
+class Repeater:
+    """Runs the loops of one session."""
+
+    def __init__(self, launcher: Launcher, allocations: Allocations) -> None:
+        self._launcher = launcher
+        self._allocations = allocations
+        self._state = repeats.Repeat()
+        self._version = -1
+        self._starts = self._ends = np.empty(0, np.uint64)
+
+    def repeat(self, body: Body, columns: Columns, results: Results) -> tuple[Stop | None, int]:
+        """See `Context.repeat`; gives the nanoseconds that the loop ran, too."""
+        table = body.prepared
+        if table is None:
+            try:
+                table = _Table(body, self._launcher)
+            except CudaError:
+                return None, 0  # the launch itself will say why
+            body.prepared = table
+        repeats.load()
+        launcher, state = self._launcher, self._state
+        matrix = np.ascontiguousarray(columns)
+        self._refresh()
+        state.operations = ctypes.addressof(table.operations)
+        state.operation_count = len(table.operations)
+        state.matrix = matrix.ctypes.data
+        state.iterations = matrix.shape[1]
+        state.results, state.result_stride = results.ctypes.data, results.shape[1]
+        state.starts, state.ends = self._starts.ctypes.data, self._ends.ctypes.data
+        state.allocations = len(self._starts)
+        state.interrupted = launcher.interrupted_address
+        state.launches = launcher.launches
+        self._point(table)
+        raised: list[BaseException] = []
+
+        def spread(step: int) -> int:
+            state.launches += 1
+            try:
+                return 0 if launcher.run_spread(table.launch(step), state.launches) else 1
+            except BaseException as error:  # no exception may pass through the loop
+                raised.append(error)
+                return 1
+
+        state.callback = repeats.Callback(spread)
+        with launcher.repeating(table.launches):
+            started = time.monotonic_ns()
+            code = repeats.run(state)
+            nanoseconds = time.monotonic_ns() - started
+        launcher.launches = state.launches
+        done, step = int(state.done), int(state.step)
+        for index, operation in enumerate(body.steps):
+            if operation.kind is Kind.RECORD and (done or index < step):
+                operation.event.recorded = table.times[index]
+        if raised:
+            raise raised[0]
+        if code == repeats.DONE:
+            return Stop(done), nanoseconds
+        if code == repeats.STOPPED:
+            return Stop(done, step), nanoseconds
+        if code == repeats.INTERRUPTED:
+            error = CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+        else:
+            error = launcher.error(body.steps[step].function, table.launch(step))
+        return Stop(done, step, error), nanoseconds
+
+    def _refresh(self) -> None:
+        """The allocation map as the loop searches it."""
+        if self._version != self._allocations.version:
+            self._version = self._allocations.version
+            spans = [(allocation.start, allocation.end) for allocation in self._allocations]
+            self._starts = np.array([start for start, _ in spans], np.uint64)
+            self._ends = np.array([end for _, end in spans], np.uint64)
+
+    def _point(self, table: _Table) -> None:
+        """Gives each kernel the state of this session's arenas, laid out for it."""
+        states = self._launcher.worker_states([prepared for prepared in table.prepared if prepared is not None])
+        table.workers = list(states.values())
+        for operation, prepared in zip(table.operations, table.prepared, strict=True):
+            if prepared is not None:
+                operation.worker = ctypes.addressof(states[prepared.arenas])

@@ -1,0 +1,363 @@
+"""A template as work for a device: `device.plan.Body`, and the matrix of what its holes hold.
+
+Owns the resolving of handles for all iterations at once, and the unrolling of inner loops whose count is fixed and small: a hole of an
+inner loop is then a sum of the outer one's columns. Declines (None) what a device cannot be asked to repeat: allocations, values,
+handles or shapes that change, large reads, handles that are not there. Whoever replays such a template record by record finds
+the errors where they belong.
+
+A plan holds the objects behind handles: it is to be dropped when one of them may have ended (Resources.plans).
+
+Source: protos/tape.md, "Loops"; mission.md S1 points 4 to 6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from farlane.backend.device.base import CudaError
+from farlane.backend.device.plan import Body, Columns, Hole, Kind, Results, Step
+from farlane.backend.errors import ProtocolError
+from farlane.backend.handlers import launch as launching
+from farlane.backend.loops.columns import AFFINE, SAME, Column
+from farlane.backend.loops.template import Record, Template, check_repetitions
+from farlane.backend.payloads import expand
+from farlane.backend.resources import RELATIVE, Resources
+
+MAX_STEPS = 256
+MAX_ROWS = 1024
+MAX_READ = 64 << 10  # bytes of a READ inside of a body
+MAX_RESULTS = 256 << 10  # of an iteration's results
+
+_MASK = (1 << 64) - 1
+_U64 = struct.Struct("<Q")
+_STATUS = struct.Struct("<IHHIi")
+_DATA = struct.Struct("<IHHIiQII")
+_HEADER_BYTES = 8
+
+
+class Declined(Exception):
+    """The template cannot be repeated by a device."""
+
+
+class Derived(NamedTuple):
+    """A row that is computed from others: constant + sum of row * factor, modulo 2^(8 width)."""
+
+    constant: int
+    terms: tuple[tuple[int, int], ...]
+    width: int
+
+
+class Row(NamedTuple):
+    """What a hole holds: a row of the matrix."""
+
+    number: int
+
+
+Bound = int | Row  # a constant, or a row
+Path = tuple[int, ...]  # a record of the body; or a loop in it, its iteration, and a path in that loop's body
+
+
+class Plan:
+    """A body, with how to compute its columns and results."""
+
+    def __init__(self, template: Template, builder: _Builder) -> None:
+        self.body = Body(tuple(builder.steps))
+        self.paths = tuple(builder.paths)
+        self.names = tuple(builder.names)
+        self._given = len(template.holes)
+        self._derived = tuple(builder.derived)
+        self._result_row = np.frombuffer(bytes(builder.results), np.uint8)
+        self._slots = tuple(builder.slots)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of columns and results that an iteration takes."""
+        return 8 * (self._given + len(self._derived)) + len(self._result_row)
+
+    @property
+    def answers(self) -> bool:
+        return len(self._result_row) > 0
+
+    def columns(self, columns: Sequence[Column], first: int, count: int) -> Columns:
+        """The matrix of iterations [first, first + count)."""
+        matrix = np.empty((self._given + len(self._derived), count), np.uint64)
+        for index, column in enumerate(columns):
+            matrix[index] = column.values(first, count)
+        for index, row in enumerate(self._derived, self._given):
+            total = np.full(count, row.constant, np.uint64)
+            for source, factor in row.terms:
+                total += matrix[source] * np.uint64(factor)
+            matrix[index] = total if row.width == 8 else total & np.uint64((1 << 8 * row.width) - 1)
+        return matrix
+
+    def results(self, matrix: Columns) -> Results:
+        """Result records of the iterations, complete but for the bytes of READs."""
+        count = matrix.shape[1]
+        results = np.empty((count, len(self._result_row)), np.uint8)
+        results[:] = self._result_row
+        for at, row in self._slots:
+            results[:, at : at + 4] = matrix[row].astype("<u4").view(np.uint8).reshape(count, 4)
+        return results
+
+
+def plan(template: Template, resources: Resources) -> Plan | None:
+    """How a device could repeat the template; None: it cannot."""
+    if resources.poisoned:
+        return None
+    builder = _Builder(resources, len(template.holes), template.widths)
+    try:
+        builder.add(template, [Row(index) for index in range(len(template.holes))], ())
+    except (Declined, CudaError, ProtocolError):
+        return None
+    return Plan(template, builder)
+
+
+class _Builder:
+    def __init__(self, resources: Resources, given: int, widths: Sequence[int]) -> None:
+        self._resources = resources
+        self._given = given
+        self._widths = list(widths)
+        self._known: dict[Derived, Row] = {}
+        self.derived: list[Derived] = []
+        self.steps: list[Step] = []
+        self.paths: list[Path] = []
+        self.names: list[str] = []
+        self.results = bytearray()
+        self.slots: list[tuple[int, int]] = []  # where in the results, and the row it is in
+
+    def add(self, template: Template, bound: Sequence[Bound], path: Path) -> None:
+        """The template's records, its holes bound."""
+        holes: dict[int, list[tuple[int, int, Bound]]] = {}
+        for hole, value in zip(template.holes, bound, strict=True):
+            record = template.records[hole.record]
+            holes.setdefault(hole.record, []).append((hole.offset - record.offset, hole.width, value))
+        for number, record in enumerate(template.records):
+            data = template.body[record.offset : record.offset + record.length]
+            here = _Bytes(data, holes.get(number, ()))
+            if record.inner is not None:
+                self._unroll(record, here, (*path, number))
+                continue
+            if len(self.steps) >= MAX_STEPS:
+                raise Declined
+            self.steps.append(self._step(record, here))
+            self.paths.append((*path, number))
+            self.names.append(record.row.name)
+
+    # Inner loops ------------------------------------------------------------------------------------------------
+
+    def _unroll(self, record: Record, data: _Bytes, path: Path) -> None:
+        inner = record.inner
+        assert inner is not None
+        count = data.constant(16, 8)
+        check_repetitions(record.headers, count)
+        if count * len(inner.records) > MAX_STEPS - len(self.steps):
+            raise Declined
+        values = record.row.fixed  # where the columns begin
+        for iteration in range(count):
+            bound: list[Bound] = []
+            for index in range(len(inner.holes)):
+                header, at = record.headers[index], iteration
+                while header.kind == SAME and at >= header.lag:
+                    at -= header.lag
+                    header = record.headers[header.number]
+                begin = values + header.begin
+                if header.kind == AFFINE:
+                    start, terms = data.sum(begin, 8)
+                    step, more = data.sum(begin + 8, 8)
+                    merged = dict(terms)
+                    for row, factor in more:
+                        merged[row] = merged.get(row, 0) + at * factor & _MASK
+                    bound.append(self._row(start + at * step, merged, header.width))
+                else:
+                    if header.kind != SAME:
+                        at %= header.number
+                    constant, terms = data.sum(begin + at * header.width, header.width)
+                    bound.append(self._row(constant, dict(terms), header.width))
+            self.add(inner, bound, (*path, iteration))
+
+    def _row(self, constant: int, terms: dict[int, int], width: int) -> Bound:
+        mask = (1 << 8 * width) - 1
+        terms = {row: factor for row, factor in terms.items() if factor}
+        if not terms:
+            return constant & mask
+        if not constant and len(terms) == 1:
+            ((row, factor),) = terms.items()
+            if factor == 1 and self._widths[row] <= width:
+                return Row(row)
+        derived = Derived(constant & _MASK, tuple(sorted(terms.items())), width)
+        known = self._known.get(derived)
+        if known is None:
+            if len(self._widths) >= MAX_ROWS:
+                raise Declined
+            known = self._known[derived] = Row(len(self._widths))
+            self.derived.append(derived)
+            self._widths.append(width)
+        return known
+
+    # Steps ------------------------------------------------------------------------------------------------------
+
+    def _step(self, record: Record, data: _Bytes) -> Step:
+        name = record.row.name
+        resources = self._resources
+        if name == "LAUNCH":
+            fixed = data.fixed(_HEADER_BYTES, record.row.fixed)
+            *fields, size = struct.unpack("<10I", fixed)
+            prepared = launching.launch(resources, record.flags, *fields)
+            operands, holes = data.part(record.row.fixed, record.row.fixed + size)
+            return self._made(Kind.LAUNCH, operands, holes, stream=prepared.stream, function=prepared.function,
+                              shape=prepared.shape)  # fmt: skip
+        if name == "MEMSET":
+            stream = resources.streams.get(data.constant(48, 4))
+            data.zero(52)
+            return self._made(Kind.SET, *self._address(data, 8, 48, 0), stream=stream)
+        if name == "COPY":
+            stream = resources.streams.get(data.constant(56, 4))
+            data.zero(60)
+            operands, holes = self._address(data, 8, 56, 0)
+            return self._made(Kind.COPY, *self._resolve(operands, holes, 16, 24, 32), stream=stream)
+        if name in ("WRITE", "WRITE_KEPT"):
+            return self._write(record, data)
+        if name == "READ":
+            return self._read(data)
+        if name in ("FENCE", "DEVICE_SYNCHRONIZE"):
+            data.zero(12)
+            return self._answered(data, 8, Step(Kind.NOTHING))
+        if name == "STREAM_SYNCHRONIZE":
+            return self._answered(data, 12, Step(Kind.NOTHING, stream=resources.streams.get(data.constant(8, 4))))
+        if name == "EVENT_SYNCHRONIZE":
+            return self._answered(data, 12, Step(Kind.NOTHING, event=resources.events.get(data.constant(8, 4))))
+        if name == "EVENT_RECORD":
+            data.fixed(16, 20)
+            data.zero(20)
+            event, stream = resources.events.get(data.constant(8, 4)), resources.streams.get(data.constant(12, 4))
+            return self._made(Kind.RECORD, b"", (), stream=stream, event=event)
+        if name == "STREAM_WAIT_EVENT":
+            stream, event = resources.streams.get(data.constant(8, 4)), resources.events.get(data.constant(12, 4))
+            return self._made(Kind.NOTHING, b"", (), stream=stream, event=event)
+        raise Declined
+
+    def _made(self, kind: Kind, operands: bytes, holes: tuple[Hole, ...], **objects: object) -> Step:
+        end = len(self.results)
+        return dataclasses.replace(Step(kind, operands, holes, result_at=end, result_end=end), **objects)  # type: ignore[arg-type]
+
+    def _write(self, record: Record, data: _Bytes) -> Step:
+        stream = self._resources.streams.get(data.constant(40, 4))
+        operands, holes = self._address(data, 8, 40, 0)
+        if record.row.name == "WRITE_KEPT":
+            raw: bytes = bytes(self._resources.payloads.get(data.constant(44, 4)))
+        else:
+            packed, changing = data.part(48, 48 + data.constant(44, 4))
+            if record.flags:
+                if changing:
+                    raise Declined
+                raw = bytes(expand(memoryview(packed), record.flags, data.constant(24, 8) * data.constant(32, 8)))
+            else:
+                raw = packed
+                holes += tuple(Hole(hole.at + 32, hole.width, hole.row) for hole in changing)
+        return self._made(Kind.WRITE, operands + raw, holes, stream=stream)
+
+    def _read(self, data: _Bytes) -> Step:
+        stream = self._resources.streams.get(data.constant(40, 4))
+        width, height = data.constant(24, 8), data.constant(32, 8)
+        size = width * height
+        if not 0 < size <= MAX_READ:
+            raise Declined
+        operands, holes = self._address(data, 8, 40, 0)
+        slot, row = data.whole(44, 4)
+        at = len(self.results)
+        if row is not None:
+            self.slots.append((at + 8, row))
+        padding = -size % 8
+        self._add_results(_DATA.pack(_DATA.size + size + padding, 3, 0, slot, 0, 0, size, 0) + bytes(size + padding))
+        return Step(Kind.READ, operands, holes, stream=stream, result_at=at + _DATA.size, result_end=len(self.results))
+
+    def _answered(self, data: _Bytes, slot_at: int, step: Step) -> Step:
+        """A step with a STATUS of 0."""
+        slot, row = data.whole(slot_at, 4)
+        at = len(self.results)
+        if row is not None:
+            self.slots.append((at + 8, row))
+        self._add_results(_STATUS.pack(_STATUS.size, 1, 0, slot, 0))
+        return dataclasses.replace(step, result_at=at, result_end=len(self.results))
+
+    def _add_results(self, record: bytes) -> None:
+        self.results += record
+        if len(self.results) > MAX_RESULTS:
+            raise Declined
+
+    def _address(self, data: _Bytes, begin: int, end: int, at: int) -> tuple[bytes, tuple[Hole, ...]]:
+        """Operands of a record, the address at `at` followed by pitch, width and height."""
+        operands, holes = data.part(begin, end)
+        width_at = 32 if end == 56 else 16  # COPY's two addresses share their extent
+        return self._resolve(operands, holes, at, at + 8, width_at)
+
+    def _resolve(
+        self, operands: bytes, holes: tuple[Hole, ...], address_at: int, pitch_at: int, width_at: int
+    ) -> tuple[bytes, tuple[Hole, ...]]:
+        """A variable-relative address becomes an absolute one, for all iterations."""
+        if any(hole.at < address_at + 8 and hole.at + hole.width > address_at for hole in holes):
+            return operands, holes  # a device finds one that is relative in no allocation
+        (address,) = _U64.unpack_from(operands, address_at)
+        if not address & RELATIVE:
+            return operands, holes
+        spans = [(pitch_at, 8), (width_at, 16)]
+        if any(hole.at < at + size and hole.at + hole.width > at for hole in holes for at, size in spans):
+            raise Declined
+        (pitch,), (width, height) = _U64.unpack_from(operands, pitch_at), struct.unpack_from("<QQ", operands, width_at)
+        resolved = self._resources.rows(address, pitch, width, height).address
+        return operands[:address_at] + _U64.pack(resolved) + operands[address_at + 8 :], holes
+
+
+class _Bytes:
+    """A record's bytes: constants filled in, and the holes that are left."""
+
+    def __init__(self, data: bytes, holes: Sequence[tuple[int, int, Bound]]) -> None:
+        filled = bytearray(data)
+        left: list[Hole] = []
+        for at, width, value in holes:
+            if isinstance(value, Row):
+                left.append(Hole(at, width, value.number))
+            else:
+                filled[at : at + width] = value.to_bytes(width, "little")
+        self._data = bytes(filled)
+        self._holes = left
+
+    def fixed(self, begin: int, end: int) -> bytes:
+        """Bytes without holes."""
+        if any(hole.at < end and hole.at + hole.width > begin for hole in self._holes):
+            raise Declined
+        return self._data[begin:end]
+
+    def constant(self, at: int, size: int) -> int:
+        return int.from_bytes(self.fixed(at, at + size), "little")
+
+    def zero(self, at: int) -> None:
+        """A reserved field: what is not 0 is refused where it comes."""
+        if self.constant(at, 4):
+            raise Declined
+
+    def whole(self, at: int, size: int) -> tuple[int, int | None]:
+        """A field that is constant, or one hole: its row."""
+        for hole in self._holes:
+            if hole.at == at and hole.width == size:
+                return 0, hole.row
+        return self.constant(at, size), None
+
+    def part(self, begin: int, end: int) -> tuple[bytes, tuple[Hole, ...]]:
+        """Bytes with their holes, counted from `begin`."""
+        holes = []
+        for hole in self._holes:
+            if hole.at < end and hole.at + hole.width > begin:
+                if hole.at < begin or hole.at + hole.width > end:
+                    raise Declined
+                holes.append(Hole(hole.at - begin, hole.width, hole.row))
+        return self._data[begin:end], tuple(holes)
+
+    def sum(self, at: int, size: int) -> tuple[int, list[tuple[int, int]]]:
+        """A little-endian field as a constant and (row, factor) terms."""
+        data, holes = self.part(at, at + size)
+        return int.from_bytes(data, "little"), [(hole.row, 1 << 8 * hole.at) for hole in holes]
