@@ -51,6 +51,8 @@ def load_bytes(content: bytes, name: str) -> Image:
         return _load(content, name)
     except AnalysisError as error:
         raise AnalysisError(f"{name}: {error}") from error
+    except MemoryError:
+        raise
     except Exception as error:  # pyelftools checks little, and raises what its parsing happens to hit
         raise AnalysisError(f"{name}: not an intact ELF file ({type(error).__name__}: {error})") from error
 
