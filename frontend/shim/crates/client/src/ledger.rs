@@ -9,8 +9,11 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tape::{ResultError, Results};
+
+/// Fewer calls are not measured: the time would be the connection's.
+const MEASURED_WORK: u64 = 64;
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -31,12 +34,18 @@ struct State {
     /// The first error of a result that nobody waits for.
     unwatched: i32,
     closed: bool,
+    /// The shortest time in which a group was acknowledged: the way there and back.
+    shortest: Option<Duration>,
+    pace: Duration,
 }
 
 #[derive(Debug)]
 struct Sent {
     group: u64,
     bytes: u64,
+    /// Calls in it that a loop had held, and when it was sent.
+    work: u64,
+    sent: Instant,
 }
 
 #[derive(Debug)]
@@ -122,6 +131,16 @@ impl From<ResultError> for Violation {
 }
 
 impl State {
+    /// How long the host takes for a call of a loop, from the groups that hold many.
+    fn measure(&mut self, work: u64, took: Duration) {
+        let shortest = self.shortest.map_or(took, |shortest| shortest.min(took));
+        self.shortest = Some(shortest);
+        if work >= MEASURED_WORK {
+            let nanoseconds = (took - shortest).as_nanos() / u128::from(work);
+            self.pace = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
+        }
+    }
+
     /// The index of what a result is awaited by. Results come in the order of their operations, nearly that of the entries.
     fn find(&self, group: u64, slot: u32) -> Option<usize> {
         let wanted = |index: &usize| {
@@ -143,7 +162,14 @@ impl Ledger {
     }
 
     /// Enters a group that is about to be sent, once there is credit for it, and what is awaited from it.
-    pub(crate) fn enter(&self, group: u64, bytes: u64, awaited: Option<Awaited>, patience: Patience) -> Entry {
+    pub(crate) fn enter(
+        &self,
+        group: u64,
+        bytes: u64,
+        work: u64,
+        awaited: Option<Awaited>,
+        patience: Patience,
+    ) -> Entry {
         let mut state = self.state.lock();
         let mut waited = false;
         while !state.closed && !state.in_flight.is_empty() && state.in_flight_bytes + bytes > self.credit_bytes {
@@ -161,7 +187,7 @@ impl Ledger {
         if state.closed {
             return Entry::Closed;
         }
-        state.in_flight.push_back(Sent { group, bytes });
+        state.in_flight.push_back(Sent { group, bytes, work, sent: Instant::now() });
         state.in_flight_bytes += bytes;
         if let Some(awaited) = awaited {
             state.awaited.push_back(Awaited { first_group: group, group, ..awaited });
@@ -175,6 +201,11 @@ impl Ledger {
         if !state.closed {
             state.awaited.extend(reads.map(|read| Awaited { first_group, group, ..read }));
         }
+    }
+
+    /// What a call of a loop took the host, as far as that is known; else zero.
+    pub(crate) fn pace(&self) -> Duration {
+        self.state.lock().pace
     }
 
     /// Groups and bytes sent and not acknowledged.
@@ -232,7 +263,11 @@ impl Ledger {
     pub(crate) fn acknowledge(&self, group: u64) -> Result<(), Violation> {
         let mut state = self.state.lock();
         match state.in_flight.front() {
-            Some(sent) if sent.group == group => state.in_flight_bytes -= sent.bytes,
+            Some(sent) if sent.group == group => {
+                let (bytes, work, took) = (sent.bytes, sent.work, sent.sent.elapsed());
+                state.in_flight_bytes -= bytes;
+                state.measure(work, took);
+            }
             other => {
                 let expected = other.map(|sent| sent.group);
                 return Err(Violation::Group { got: group, expected });
@@ -271,7 +306,7 @@ impl Ledger {
 
     /// Waits until every group is acknowledged; false when `stall` passes without an acknowledgement, or the ledger is
     /// closed first.
-    pub(crate) fn drain(&self, stall: std::time::Duration) -> bool {
+    pub(crate) fn drain(&self, stall: Duration) -> bool {
         let mut state = self.state.lock();
         while !state.closed && !state.in_flight.is_empty() {
             if self.changed.wait_for(&mut state, stall).timed_out() {
@@ -297,7 +332,6 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn value(slot: u32, error: i32, value: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -320,8 +354,8 @@ mod tests {
         let ledger = Ledger::new(100);
         let (first, first_waiter) = awaited(1);
         let (second, second_waiter) = awaited(2);
-        assert_eq!(ledger.enter(1, 50, Some(first), Patience::None), ENTERED);
-        assert_eq!(ledger.enter(2, 50, Some(second), Patience::None), ENTERED);
+        assert_eq!(ledger.enter(1, 50, 0, Some(first), Patience::None), ENTERED);
+        assert_eq!(ledger.enter(2, 50, 0, Some(second), Patience::None), ENTERED);
         assert_eq!(ledger.deliver(1, &value(1, 700, 10)), Ok(()));
         assert_eq!(ledger.delivered_error(), 700);
         assert_eq!(ledger.acknowledge(1), Ok(()));
@@ -336,14 +370,14 @@ mod tests {
     #[test]
     fn credit_bounds_the_bytes_in_flight() {
         let ledger = Arc::new(Ledger::new(100));
-        assert_eq!(ledger.enter(1, 60, None, Patience::None), ENTERED);
-        assert_eq!(ledger.enter(2, 41, None, Patience::None), Entry::NoCredit);
-        assert_eq!(ledger.enter(2, 40, None, Patience::None), ENTERED);
+        assert_eq!(ledger.enter(1, 60, 0, None, Patience::None), ENTERED);
+        assert_eq!(ledger.enter(2, 41, 0, None, Patience::None), Entry::NoCredit);
+        assert_eq!(ledger.enter(2, 40, 0, None, Patience::None), ENTERED);
         let deadline = Instant::now() + Duration::from_millis(10);
-        assert_eq!(ledger.enter(3, 1, None, Patience::Until(deadline)), Entry::NoCredit);
+        assert_eq!(ledger.enter(3, 1, 0, None, Patience::Until(deadline)), Entry::NoCredit);
         let thread = std::thread::spawn({
             let ledger = ledger.clone();
-            move || ledger.enter(3, 60, None, Patience::Unlimited)
+            move || ledger.enter(3, 60, 0, None, Patience::Unlimited)
         });
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(ledger.acknowledge(1), Ok(()));
@@ -356,8 +390,8 @@ mod tests {
         let ledger = Ledger::new(100);
         assert_eq!(ledger.deliver(1, &[]), Err(Violation::Group { got: 1, expected: None }));
         let (entry, waiter) = awaited(5);
-        assert_eq!(ledger.enter(1, 8, None, Patience::None), ENTERED);
-        assert_eq!(ledger.enter(2, 8, Some(entry), Patience::None), ENTERED);
+        assert_eq!(ledger.enter(1, 8, 0, None, Patience::None), ENTERED);
+        assert_eq!(ledger.enter(2, 8, 0, Some(entry), Patience::None), ENTERED);
         assert_eq!(ledger.acknowledge(2), Err(Violation::Group { got: 2, expected: Some(1) }));
         assert_eq!(ledger.deliver(1, &value(5, 0, 0)), Err(Violation::Slot(5)), "before its operation was replayed");
         assert_eq!(ledger.acknowledge(1), Ok(()));
@@ -371,10 +405,10 @@ mod tests {
     fn closing_releases_everybody() {
         let ledger = Arc::new(Ledger::new(8));
         let (entry, waiter) = awaited(1);
-        assert_eq!(ledger.enter(1, 8, Some(entry), Patience::None), ENTERED);
+        assert_eq!(ledger.enter(1, 8, 0, Some(entry), Patience::None), ENTERED);
         let sender = std::thread::spawn({
             let ledger = ledger.clone();
-            move || ledger.enter(2, 8, None, Patience::Unlimited)
+            move || ledger.enter(2, 8, 0, None, Patience::Unlimited)
         });
         let drainer = std::thread::spawn({
             let ledger = ledger.clone();
@@ -385,7 +419,7 @@ mod tests {
         assert_eq!(sender.join().expect("no panic"), Entry::Closed);
         assert!(!drainer.join().expect("no panic"));
         assert_eq!(waiter.wait(), None);
-        assert_eq!(ledger.enter(3, 1, None, Patience::Unlimited), Entry::Closed);
+        assert_eq!(ledger.enter(3, 1, 0, None, Patience::Unlimited), Entry::Closed);
         assert!(ledger.wait_closed(Duration::ZERO));
     }
 
@@ -393,7 +427,7 @@ mod tests {
     fn drain_gives_up_only_when_nothing_moves() {
         let ledger = Ledger::new(8);
         assert!(ledger.drain(Duration::ZERO));
-        assert_eq!(ledger.enter(1, 8, None, Patience::None), ENTERED);
+        assert_eq!(ledger.enter(1, 8, 0, None, Patience::None), ENTERED);
         assert!(!ledger.drain(Duration::from_millis(5)));
     }
 }

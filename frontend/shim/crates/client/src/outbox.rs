@@ -8,7 +8,9 @@ use crate::age::AgeTimer;
 use crate::counters::Counters;
 use crate::generated_farlane_v1::{guest_message::Kind, Goodbye, GuestMessage, Tape};
 use crate::ledger::{Awaited, Entry, Ledger, Patience};
+use crate::loops::Loops;
 use crate::reads::Reads;
+use fold::{Origin, Reason};
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use prost::Message;
@@ -29,11 +31,15 @@ pub(crate) struct Limits {
     pub(crate) message_bytes: usize,
     /// Zero: no age timer.
     pub(crate) age: Duration,
+    /// Loops become templates.
+    pub(crate) fold: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) writer: Writer,
+    /// What holds the records of loops; `None` where loops are not folded.
+    pub(crate) loops: Option<Loops>,
     limits: Limits,
     next_group: u64,
     last_slot: u32,
@@ -67,6 +73,7 @@ impl Outbox {
         let capacity = limits.group_bytes + 4096;
         Self {
             writer: Writer::with_capacity(capacity),
+            loops: limits.fold.then(Loops::default),
             spares: Arc::new(Spares::new(capacity)),
             limits,
             next_group: 1,
@@ -87,6 +94,29 @@ impl Outbox {
         self.writer.len() >= self.limits.group_bytes || self.reads.is_full()
     }
 
+    /// Nothing waits to be sent.
+    fn is_idle(&self) -> bool {
+        self.writer.is_empty() && !self.loops.as_ref().is_some_and(Loops::holds)
+    }
+
+    /// The records behind `mark` were appended.
+    #[inline]
+    pub(crate) fn appended(&mut self, mark: usize, timer: &AgeTimer, origin: fn() -> Origin) {
+        match &mut self.loops {
+            Some(loops) => loops.folder.appended(&mut self.writer, mark, origin()),
+            None if mark > 0 => return,
+            None => {}
+        }
+        self.begin_aging(timer);
+    }
+
+    /// Takes what loops hold onto the tape: nothing is behind the calls made so far.
+    pub(crate) fn close_loops(&mut self, reason: Reason) {
+        if let Some(loops) = &mut self.loops {
+            loops.close(&mut self.writer, reason);
+        }
+    }
+
     /// After an append to a tape that was empty: the tape has begun to age.
     #[inline]
     pub(crate) fn begin_aging(&mut self, timer: &AgeTimer) {
@@ -99,11 +129,18 @@ impl Outbox {
     /// The timer ran out. Sends the tape when it is as old as the timer and the host has nothing else to do.
     pub(crate) fn expire(&mut self, timer: &AgeTimer, ledger: &Ledger, counters: &Counters) -> Aged {
         let armed_for = self.timer.take();
-        if self.writer.is_empty() {
+        if self.is_idle() {
             return Aged::No;
         }
-        if armed_for != Some(self.next_group) {
-            self.begin_aging(timer); // its first record is younger than the timer
+        let young = armed_for != Some(self.next_group); // its first record is younger than the timer
+        if let Some(loops) = self.loops.as_mut().filter(|loops| loops.holds()) {
+            loops.tick();
+            self.begin_aging(timer); // a loop may go on without ever appending to the tape
+            if young && !self.writer.is_empty() {
+                return Aged::No;
+            }
+        } else if young {
+            self.begin_aging(timer);
             return Aged::No;
         }
         self.send_aged(ledger, counters)
@@ -111,12 +148,19 @@ impl Outbox {
 
     /// Sends a tape that is old enough, unless the host is busy or there is no credit.
     pub(crate) fn send_aged(&mut self, ledger: &Ledger, counters: &Counters) -> Aged {
-        if self.writer.is_empty() {
+        if self.is_idle() {
             return Aged::No;
         }
         let (groups, bytes) = ledger.in_flight();
         if groups >= BUSY_GROUPS || bytes + self.writer.len() as u64 > ledger.credit_bytes() {
             return Aged::Later;
+        }
+        if let Some(loops) = self.loops.as_mut().filter(|loops| loops.holds()) {
+            if groups > 0 {
+                return Aged::Later; // the host has work: what a loop holds only grows cheaper
+            }
+            let reads = !self.reads.is_empty();
+            loops.age(&mut self.writer, reads, ledger.pace());
         }
         self.send(None, Patience::None, ledger, counters);
         Aged::No
@@ -131,9 +175,13 @@ impl Outbox {
         ledger: &Ledger,
         counters: &Counters,
     ) -> Sent {
+        if !self.reads.is_empty() {
+            self.close_loops(Reason::Size); // what is awaited is in what is sent
+        }
         if self.writer.is_empty() {
             return Sent::Yes;
         }
+        let work = self.loops.as_mut().map_or(0, Loops::take_work);
         let Some(sender) = &self.sender else {
             self.writer.truncate(0);
             return Sent::Closed;
@@ -148,7 +196,7 @@ impl Outbox {
             let mut records = rest.split_to(whole_records(&rest, largest_group));
             let group = self.next_group;
             let awaited = if rest.is_empty() { awaited.take() } else { None };
-            match ledger.enter(group, records.len() as u64, awaited, patience) {
+            match ledger.enter(group, records.len() as u64, if rest.is_empty() { work } else { 0 }, awaited, patience) {
                 Entry::Entered { waited } => counters.flow_waits.add(u64::from(waited)),
                 Entry::NoCredit => return Sent::NoCredit,
                 Entry::Closed => return Sent::Closed,

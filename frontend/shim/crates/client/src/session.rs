@@ -12,6 +12,7 @@ use crate::report::{self, CallSummary};
 use crate::shared::Shared;
 use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, transport, Config, Failure, Mode, OpenError, Welcome};
+use fold::Origin;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -67,6 +68,11 @@ impl Session {
             opened,
             upload: Arc::default(),
         })
+    }
+
+    /// How to tell where in the program the call under way comes from; asked at every append in mode loops. Once.
+    pub fn set_origin(&self, origin: fn() -> Origin) {
+        let _ = self.shared.origin.set(origin);
     }
 
     /// What the host said about itself, the window, the quota and the devices.
@@ -215,7 +221,9 @@ impl Session {
             return; // finished before, or not ours to finish
         }
         if let Some(path) = &self.report {
-            let text = report::render(self.mode, self.counters(), calls, self.opened.elapsed());
+            let mut calls = calls.clone();
+            calls.sections.extend(self.shared.loops());
+            let text = report::render(self.mode, self.counters(), &calls, self.opened.elapsed());
             if let Err(error) = report::write(path, &text) {
                 log::error(format_args!("cannot write the report to {}: {error}", path.display()));
             }

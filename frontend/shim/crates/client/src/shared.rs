@@ -8,12 +8,14 @@ use crate::age::AgeTimer;
 use crate::counters::Counters;
 use crate::ledger::{Awaited, Ledger, Patience};
 use crate::outbox::{Outbox, Sent};
+use crate::report::Section;
 use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, Failure};
+use fold::{Origin, Reason};
 use parking_lot::{Mutex, MutexGuard};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tape::Writer;
 
@@ -37,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) errors: Errors,
     pub(crate) counters: Counters,
     pub(crate) timer: AgeTimer,
+    /// Tells where in the program the call under way comes from.
+    pub(crate) origin: OnceLock<fn() -> Origin>,
     /// The connection, for the child of a fork only.
     pub(crate) socket: RawFd,
 }
@@ -135,7 +139,7 @@ impl Shared {
     #[inline]
     pub(crate) fn append(&self, write: impl FnOnce(&mut Writer)) -> Result<(), Failure> {
         let mut outbox = self.lock_running()?;
-        append(&mut outbox, &self.timer, write)?;
+        self.write(&mut outbox, write)?;
         if outbox.is_full() {
             self.send(&mut outbox, None)?;
         }
@@ -154,9 +158,7 @@ impl Shared {
         let record = || {
             let mut outbox = self.lock_running()?;
             let slot = outbox.mint_slot();
-            let mark = outbox.writer.len();
-            append(&mut outbox, &self.timer, |writer| write(writer, slot))?;
-            if outbox.writer.len() == mark {
+            if !self.write(&mut outbox, |writer| write(writer, slot))? {
                 return Err(UNKNOWN); // nothing was asked
             }
             outbox.reads.add(slot, destination, waiter, from);
@@ -168,8 +170,31 @@ impl Shared {
         Some(record())
     }
 
+    /// Runs `write` on the tape; what it leaves is whole records or, when something is wrong with one of them, nothing. False when it
+    /// wrote nothing.
+    #[inline]
+    fn write(&self, outbox: &mut Outbox, write: impl FnOnce(&mut Writer)) -> Result<bool, Failure> {
+        let mark = outbox.writer.len();
+        {
+            let guard = Whole { writer: &mut outbox.writer, mark };
+            write(guard.writer);
+        }
+        if let Some(oversized) = outbox.writer.take_oversized() {
+            outbox.writer.truncate(mark);
+            log::error(format_args!("{oversized}"));
+            return Err(UNKNOWN);
+        }
+        let written = outbox.writer.len() > mark;
+        if written {
+            outbox.appended(mark, &self.timer, self.origin.get().copied().unwrap_or(anywhere));
+        }
+        Ok(written)
+    }
+
     pub(crate) fn flush(&self) -> Result<(), Failure> {
-        self.send(&mut *self.lock_running()?, None)
+        let mut outbox = self.lock_running()?;
+        outbox.close_loops(Reason::Hint);
+        self.send(&mut outbox, None)
     }
 
     fn send(&self, outbox: &mut Outbox, awaited: Option<Awaited>) -> Result<(), Failure> {
@@ -195,11 +220,10 @@ impl Shared {
     ) -> Result<(), Failure> {
         let mut outbox = self.lock_running()?;
         let slot = outbox.mint_slot();
-        let mark = outbox.writer.len();
-        append(&mut outbox, &self.timer, |writer| write(writer, slot))?;
-        if outbox.writer.len() == mark {
+        if !self.write(&mut outbox, |writer| write(writer, slot))? {
             return Err(UNKNOWN); // nothing was asked
         }
+        outbox.close_loops(Reason::Sync);
         self.send(&mut outbox, Some(awaited(slot)))
     }
 
@@ -220,6 +244,7 @@ impl Shared {
         let deadline = Instant::now() + FINISH_STALL;
         // The lock may be held by a thread that waits for credit, or by this one, interrupted by a signal whose handler exits.
         let sent = self.outbox.try_lock_until(deadline).is_some_and(|mut outbox| {
+            outbox.close_loops(Reason::Exit);
             outbox.send(None, Patience::Until(deadline), &self.ledger, &self.counters) == Sent::Yes
         });
         let done = sent && self.ledger.drain(FINISH_STALL);
@@ -257,6 +282,12 @@ impl Shared {
         }
     }
 
+    /// What folding has counted, for the report.
+    pub(crate) fn loops(&self) -> Option<Section> {
+        let outbox = self.outbox.try_lock()?;
+        outbox.loops.as_ref().map(|loops| loops.section())
+    }
+
     /// Ends the connection without waiting for anything.
     pub(crate) fn leave(&self) {
         if self.status.step(Phase::Running, Phase::Finished) {
@@ -275,23 +306,9 @@ impl Shared {
     }
 }
 
-/// Runs `write` on the tape; what it leaves is whole records or, when something is wrong with one of them, nothing.
-#[inline]
-fn append(outbox: &mut Outbox, timer: &AgeTimer, write: impl FnOnce(&mut Writer)) -> Result<(), Failure> {
-    let mark = outbox.writer.len();
-    {
-        let guard = Whole { writer: &mut outbox.writer, mark };
-        write(guard.writer);
-    }
-    if let Some(oversized) = outbox.writer.take_oversized() {
-        outbox.writer.truncate(mark);
-        log::error(format_args!("{oversized}"));
-        return Err(UNKNOWN);
-    }
-    if mark == 0 {
-        outbox.begin_aging(timer);
-    }
-    Ok(())
+/// Who appends, where nobody has said how to tell.
+fn anywhere() -> Origin {
+    Origin::default()
 }
 
 /// Takes back what a panic (or an encoder that forgot its `end`) left unfinished.

@@ -14,13 +14,13 @@ use crate::ledger::Ledger;
 use crate::outbox::{post, Limits, Outbox};
 use crate::session::HelloInfo;
 use crate::shared::{self, Errors, Shared};
-use crate::{log, Config, Endpoint, Welcome};
+use crate::{log, Config, Endpoint, Mode, Welcome};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use prost::Message;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::{mpsc, Arc};
+use std::sync::{mpsc, Arc, OnceLock};
 use std::time::Instant;
 use std::{fmt, io, thread};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -37,6 +37,11 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_BYTES: u32 = 256 << 10;
 /// The largest message taken from a host.
 const MAX_REPLY_BYTES: usize = 16 << 20;
+
+/// With it loops are not folded: it has no templates.
+const OLDEST_TAPE: u32 = 1;
+/// The first version with templates.
+const TEMPLATES: u32 = 2;
 
 type Opened = (Arc<Shared>, Welcome);
 
@@ -137,6 +142,7 @@ impl Task {
             group_bytes: self.config.group_bytes.clamp(1, usize::try_from(welcome.credit_bytes).unwrap_or(usize::MAX)),
             message_bytes: welcome.message_bytes as usize,
             age: self.config.age,
+            fold: self.hello.mode == Mode::Loops && welcome.tape_version >= TEMPLATES,
         };
         Shared {
             endpoint: self.config.endpoint.to_string(),
@@ -146,6 +152,7 @@ impl Task {
             errors: Errors::default(),
             counters,
             timer,
+            origin: OnceLock::new(),
             socket,
         }
     }
@@ -211,7 +218,7 @@ fn local(error: &io::Error) -> OpenError {
 
 fn hello(info: &HelloInfo) -> Hello {
     Hello {
-        tape_version_min: tape::VERSION,
+        tape_version_min: OLDEST_TAPE,
         tape_version_max: tape::VERSION,
         client_version: env!("CARGO_PKG_VERSION").to_owned(),
         objects: info.objects.clone(),
@@ -224,9 +231,9 @@ fn hello(info: &HelloInfo) -> Hello {
 
 /// What a session cannot do without.
 fn check(endpoint: &Endpoint, welcome: &Welcome) -> Result<(), OpenError> {
-    if welcome.tape_version != tape::VERSION {
+    if !(OLDEST_TAPE..=tape::VERSION).contains(&welcome.tape_version) {
         let message = format!(
-            "the host at {endpoint} (version {}) wants tape version {}, this shim writes version {}: install the same version \
+            "the host at {endpoint} (version {}) wants tape version {}, this shim writes versions {OLDEST_TAPE} to {}: install the same version \
              of Farlane on both sides",
             welcome.host_version,
             welcome.tape_version,

@@ -167,6 +167,7 @@ fn open() -> Result<Opened, CudaError> {
         log::error(format_args!("{error}"));
         CudaError::DEVICES_UNAVAILABLE
     })?;
+    session.set_origin(crate::work::origin);
     registration::host_knows(&session.welcome().known_modules);
     manifests::opened(&session);
     let devices: Vec<Device> = session.welcome().devices.iter().map(describe).collect();

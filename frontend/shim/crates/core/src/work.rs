@@ -21,7 +21,7 @@ use crate::event::Events;
 use crate::memory::Addresses;
 use crate::{frame, permission, runtime};
 use abi::CudaError;
-use client::{Answer, Destination, Mode, Session};
+use client::{Answer, Destination, Mode, Origin, Session};
 use order::{Order, Point, Stream};
 use reads::Reads;
 use std::sync::{Arc, OnceLock};
@@ -48,6 +48,13 @@ fn session_and_tracking() -> CudaResult<(&'static Session, &'static Tracking)> {
         reads: Reads::default(),
     });
     Ok((session, tracking))
+}
+
+/// Where in the program the call under way comes from: the folding of loops tells call sites and threads apart by it.
+pub fn origin() -> Origin {
+    // SAFETY: it has no preconditions.
+    let thread = unsafe { libc::pthread_self() };
+    Origin { thread, site: frame::site() as u64, hint: 0 }
 }
 
 /// What is tracked for the session; opens the session if that has not happened.

@@ -3,6 +3,7 @@
 //! It runs on a thread of its own and serves one or more sessions; what it does is set by `Behaviour`, what it saw is in
 //! `Seen`. It answers like a good host unless told otherwise: bytes of a READ are `pattern` of their offset.
 
+use super::expander::Expander;
 use crate::generated_farlane_v1::session_service_server::{SessionService, SessionServiceServer};
 use crate::generated_farlane_v1::{
     guest_message, host_message, refusal, GuestMessage, Hello, HostMessage, Refusal, Reply, Tape, Welcome,
@@ -226,12 +227,16 @@ async fn serve(
         let (behaviour, seen, answers) = (behaviour.clone(), seen.clone(), answers.clone());
         let unacknowledged = unacknowledged.clone();
         async move {
+            let mut expander = Expander::default();
             while let Some((group, records)) = work.recv().await {
                 let mut gate = behaviour.gate.subscribe();
                 if gate.wait_for(|open| *open).await.is_err() {
                     break;
                 }
                 unacknowledged.fetch_sub(records.len() as u64, std::sync::atomic::Ordering::Relaxed);
+                // What a loop stands for is replayed record by record.
+                expander.tape(&records);
+                let records = std::mem::take(&mut expander.records);
                 if let Err(status) = replay(&behaviour, &seen, &answers, group, &records) {
                     let _ = answers.send(Err(status));
                     break;

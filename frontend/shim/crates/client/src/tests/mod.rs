@@ -2,6 +2,8 @@
 
 mod bench;
 mod deferred_reads;
+#[path = "../../../fold/tests/support/expander.rs"]
+mod expander;
 mod failures;
 mod fake_host;
 mod flow;

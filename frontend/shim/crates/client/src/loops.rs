@@ -1,0 +1,105 @@
+//! When what a loop holds is sent: the folder of a session, and what its age asks for.
+//!
+//! A flush (a call that waits, the end of a loop that the manifest knows, exit) sends everything. Otherwise a loop's iterations cost
+//! nothing while they are held, and a part of them costs some 40 bytes however many they are. So the timer sends a part only where the host has
+//! nothing to do, and one of these holds:
+//!
+//! - the program has made no call since the last expiry: nothing more may come, so everything goes, an unfinished iteration too;
+//! - the tape holds other work, or nothing of this loop was sent yet (it is 200 us old);
+//! - the host would need more than 50 us, and more than 1/64 of the loop's age, for what is held. Then holding it back could cost that
+//!   share of the time, and no more; and the parts of a loop are so few that its bytes do not depend on its trip count (they
+//!   grow with the logarithm of its time).
+//!
+//! The host's time for a call is measured: what the last part's acknowledgement took, less the way there and back (`ledger`).
+//! Reads that were recorded, and that nobody waits for, go with everything.
+
+use crate::report::Section;
+use fold::{Folder, Reason};
+use std::time::{Duration, Instant};
+use tape::Writer;
+
+const LEAST_WORK: Duration = Duration::from_micros(50);
+const SHARE: u32 = 64;
+/// However fast the host is: a REPEAT counts to 2^40.
+const MOST_CALLS: u64 = 1 << 32;
+
+#[derive(Debug, Default)]
+pub(crate) struct Loops {
+    pub(crate) folder: Folder,
+    /// When a loop was first found to be held, while parts of it are sent.
+    since: Option<Instant>,
+    /// The folder's progress at the last expiry of the timer, and at the one before.
+    progress: u64,
+    still: bool,
+    /// Nothing of the loop has been sent.
+    first: bool,
+    /// Calls in the parts that the next group holds.
+    work: u64,
+}
+
+impl Loops {
+    pub(crate) fn holds(&self) -> bool {
+        self.folder.holds()
+    }
+
+    /// The counts, for the report.
+    pub(crate) fn section(&self) -> Section {
+        let counts = self.folder.counts();
+        let closed = |reason: Reason| counts.closed[reason as usize];
+        Section {
+            name: "loops",
+            counts: vec![
+                ("templates", counts.templates),
+                ("repeats", counts.repeats),
+                ("iterations", counts.iterations),
+                ("folded_calls", counts.folded()),
+                ("left", closed(Reason::Deviation)),
+                ("flushed_sync", closed(Reason::Sync)),
+                ("flushed_size", closed(Reason::Size)),
+                ("flushed_age", closed(Reason::Age)),
+                ("flushed_thread", closed(Reason::Thread)),
+                ("flushed_hint", closed(Reason::Hint)),
+                ("flushed_exit", closed(Reason::Exit)),
+            ],
+        }
+    }
+
+    /// Everything goes to the tape.
+    pub(crate) fn close(&mut self, tape: &mut Writer, reason: Reason) {
+        self.work += self.folder.pending();
+        self.folder.flush(tape, reason);
+        self.since = None;
+    }
+
+    /// The timer expired.
+    pub(crate) fn tick(&mut self) {
+        let progress = self.folder.progress();
+        self.still = progress == self.progress;
+        self.progress = progress;
+        if self.since.is_none() {
+            (self.since, self.first) = (Some(Instant::now()), true);
+        }
+    }
+
+    /// The host has nothing to do: sends what is worth it. `all`: nothing may be left behind.
+    pub(crate) fn age(&mut self, tape: &mut Writer, all: bool, pace: Duration) {
+        if all || self.still {
+            self.close(tape, Reason::Age);
+            return;
+        }
+        let pending = self.folder.pending();
+        let age = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        let held = pace.saturating_mul(u32::try_from(pending).unwrap_or(u32::MAX));
+        let worth = held > LEAST_WORK.max(age / SHARE) || pending > MOST_CALLS;
+        if self.first || worth || !tape.is_empty() {
+            self.first = false;
+            if self.folder.part(tape) {
+                self.work += pending;
+            }
+        }
+    }
+
+    pub(crate) fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
+    }
+}
