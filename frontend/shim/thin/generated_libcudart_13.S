@@ -20,12 +20,17 @@ frame:
 offer_frame:
     endbr64
     movq farlane_frame_offset@GOTPCREL(%rip), %rcx
+    movq (%rcx), %rax
+    testq %rax, %rax
+    js 1f // the other library's is used
     movq frame@GOTTPOFF(%rip), %rdx
-    xorl %eax, %eax
+    orq %rax, %rdx
     lock cmpxchgq %rdx, (%rcx)
+1:
     ret
 
-// rax is free: no function of the API takes a variable number of arguments. Offset 0: not initialized yet.
+// rax is free: no function of the API takes a variable number of arguments. An offset is negative; before it is known nothing is saved. Bit 0:
+// a trace is written, which wants the arguments as well.
 .macro entry symbol
     .globl \symbol
     .type \symbol, @function
@@ -35,14 +40,10 @@ offer_frame:
     movq farlane_frame_offset@GOTPCREL(%rip), %rax
     movq (%rax), %rax
     testq %rax, %rax
+    jns 2f
+    testb $1, %al
     jz 1f
-    movq %rsp, %fs:(%rax)
-    movq %rbx, %fs:8(%rax)
-    movq %rbp, %fs:16(%rax)
-    movq %r12, %fs:24(%rax)
-    movq %r13, %fs:32(%rax)
-    movq %r14, %fs:40(%rax)
-    movq %r15, %fs:48(%rax)
+    decq %rax
     movq %rdi, %fs:56(%rax)
     movq %rsi, %fs:64(%rax)
     movq %rdx, %fs:72(%rax)
@@ -50,6 +51,14 @@ offer_frame:
     movq %r8, %fs:88(%rax)
     movq %r9, %fs:96(%rax)
 1:
+    movq %rsp, %fs:(%rax)
+    movq %rbx, %fs:8(%rax)
+    movq %rbp, %fs:16(%rax)
+    movq %r12, %fs:24(%rax)
+    movq %r13, %fs:32(%rax)
+    movq %r14, %fs:40(%rax)
+    movq %r15, %fs:48(%rax)
+2:
 .endm
 
 .macro forward symbol

@@ -39,7 +39,7 @@ pub struct Registers {
     pub r13: u64,
     pub r14: u64,
     pub r15: u64,
-    /// rdi, rsi, rdx, rcx, r8, r9.
+    /// rdi, rsi, rdx, rcx, r8, r9; saved only when a trace is written.
     pub arguments: [u64; 6],
 }
 
@@ -82,15 +82,27 @@ impl Registers {
     }
 }
 
-/// Offset of the block from the thread pointer; 0: there is none. The thin libraries set it when they are initialized.
+/// Offset of the block from the thread pointer; it is negative, and a multiple of 64. The thin libraries set it when they are initialized,
+/// which is after this library was. Bit 0: a trace is written.
 #[no_mangle]
 #[allow(non_upper_case_globals)] // a name of the C ABI
 pub static farlane_frame_offset: AtomicIsize = AtomicIsize::new(0);
 
+/// The library's constructor: the first call's arguments are to be in the trace as well.
+extern "C" fn prepare() {
+    if std::env::var_os("FARLANE_TRACE").is_some_and(|name| !name.is_empty()) {
+        farlane_frame_offset.store(1, Relaxed);
+    }
+}
+
+#[used]
+#[link_section = ".init_array"]
+static PREPARE: extern "C" fn() = prepare;
+
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn block() -> Option<*const Block> {
-    let offset = farlane_frame_offset.load(Relaxed);
+    let offset = farlane_frame_offset.load(Relaxed) & !1;
     if offset == 0 {
         return None;
     }
