@@ -53,8 +53,7 @@ def cuda_objects(program: Path, environment: Mapping[str, str]) -> list[CudaObje
     preset = tuple(filter(None, environment.get("LD_LIBRARY_PATH", "").split(":")))
     found: list[CudaObject] = []
     seen: set[Path] = set()
-    work = [(program.resolve(), ())]
-    inherited: tuple[str, ...]
+    work: list[tuple[Path, tuple[str, ...]]] = [(program.resolve(), ())]
     while work and len(seen) < MAXIMUM_OBJECTS:
         path, inherited = work.pop(0)
         if path in seen:

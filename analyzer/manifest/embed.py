@@ -175,7 +175,7 @@ def _segments_end(content: bytes) -> int:
     size, count = struct.unpack_from("<HH", content, 54)
     if count and size != _SEGMENT_BYTES:
         raise AnalysisError("an unusual table of segments")
-    ends = [start + size * count]
+    ends: list[int] = [start + size * count]
     if ends[0] > len(content):
         raise AnalysisError("the table of segments lies outside the file")
     for at in range(start, start + size * count, _SEGMENT_BYTES):
