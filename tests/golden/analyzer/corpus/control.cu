@@ -143,6 +143,32 @@ PROGRAM until_time_is_up(float *data) {
     } while (now.tv_sec == start.tv_sec && now.tv_nsec - start.tv_nsec < 2000000);
 }
 
+// When the loop ends is the clock's to say, and then the buffer is read.
+PROGRAM copied_until_time_is_up(float *data) {
+    float *host = (float *)malloc(BYTES);
+    timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        touch<<<4, 256>>>(data, 1, COUNT);
+        cudaMemcpy(host, data, BYTES, cudaMemcpyDeviceToHost);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec == start.tv_sec && now.tv_nsec - start.tv_nsec < 2000000);
+    sink = host[0];
+    free(host);
+}
+
+// The bound is read anew from what the C library fills in.
+PROGRAM copied_until_told(float *data, const char *limits) {
+    float *host = (float *)malloc(BYTES);
+    char *rest = const_cast<char *>(limits);
+    do {
+        touch<<<4, 256>>>(data, 1, COUNT);
+        cudaMemcpy(host, data, BYTES, cudaMemcpyDeviceToHost);
+    } while (strtol(rest, &rest, 10));
+    sink = host[0];
+    free(host);
+}
+
 PROGRAM spinning(float *data, cudaStream_t stream, int rounds) {
     for (int i = 0; i < rounds; ++i) {
         touch<<<4, 256, 0, stream>>>(data, i, COUNT);
@@ -169,11 +195,11 @@ int main(int argc, char **argv) {
     cudaStream_t streams[2];
     cudaEvent_t events[2];
     for (int i : {0, 1}) cudaStreamCreate(&streams[i]), cudaEventCreate(&events[i]);
-    for (int which : {0, 3, 9}) jump_table(data, rounds, which);
+    jump_table(data, rounds, 0), jump_table(data, rounds, 3), jump_table(data, rounds, 9);
     jump_table_by_round(data, 2 * rounds), two_entries(data, rounds, false), two_entries(data, rounds, true);
     left_by_longjmp(data, rounds, rounds / 2), longjmp_then_read(data, rounds, rounds / 2), watched(data, rounds);
     timed(data, rounds), timed_by_time_of_day(data, rounds), timed_by_events(data, rounds, events[0], events[1]);
-    until_time_is_up(data), spinning(data, streams[0], rounds);
+    until_time_is_up(data), copied_until_time_is_up(data), copied_until_told(data, "5 4 3 0"), spinning(data, streams[0], rounds);
     synchronized_streams(data, streams[0], streams[1], events[0], rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
 }

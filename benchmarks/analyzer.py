@@ -1,0 +1,141 @@
+"""How long the analyzer takes, per program and per MB of code; and beside angr's CFGFast and LoopFinder on the same files.
+
+The whole analysis (graphs, loops, values, classes, trip counts, permissions) is compared with angr's graphs and loops alone. Every
+analysis runs in a process of its own, as `farlane analyze` does, and times itself without the start of Python and
+imports; so does angr. The two alternate. Headers are compared in the functions that reach CUDA; a goal is printed with the
+ratio. `--quick` takes a few programs only.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from farlane.frontend.devtools import registry
+from farlane.frontend.devtools.programs import Build, compile_program
+from farlane.frontend.devtools.toolchain import cache_folder, install
+
+ROOT = Path(__file__).resolve().parents[1]
+ANGR = cache_folder() / "angr" / "venv" / "bin" / "python"
+COMPARED = ("induction", "reads", "callees", "cg", "streams_events", "templates_and_structs")
+RUNS = 3
+TYPICAL, PER_MEGABYTE, FASTER = 0.3, 5.0, 10.0  # the goals: seconds, seconds, times
+
+OURS = """
+import json, sys, time
+from pathlib import Path
+from farlane.analyzer.loops.analysis import analyze
+from farlane.analyzer.graph import control_flow
+from farlane.analyzer.graph.program import Program
+from farlane.analyzer.graph.structure import Structure
+from farlane.analyzer.loader import elf
+from farlane.analyzer.machine.decoder import Decoder
+path = Path(sys.argv[1])
+started = time.perf_counter()
+report = analyze(path)
+seconds = time.perf_counter() - started
+image = elf.load(path)
+program = Program(image, Decoder())
+loops = {start: sorted(Structure(control_flow.build(program, start)).loops) for start in program.reaching_cuda()}
+parts = {part.start: start for start in loops for part in program.parts(start)}
+text = sum(len(segment.data) for segment in image.segments if segment.name == ".text")
+found = {"seconds": seconds, "loops": loops, "parts": parts, "text": text, "described": len(report.loops), "skipped": len(report.skipped)}
+print(json.dumps(found))
+"""
+
+
+def programs() -> dict[str, Path]:
+    """Name -> executable: tests/native at -O3, the corpus at -O2, both by nvcc."""
+    toolchain = install("13.0")
+    found = {}
+    for entry in registry.load(ROOT / "tests" / "native" / "registry.toml"):
+        if not entry.helper and not entry.variant and "nvcc" in entry.compilers:
+            found[entry.name] = Path(entry.compiled(toolchain, Build(3, "sm_75"))[0])
+    for source in sorted((ROOT / "tests" / "golden" / "analyzer" / "corpus").glob("*.cu")):
+        build = Build(2, "compute_75", flags=("-g",))
+        found[source.stem] = compile_program(toolchain, [source], source.stem, build)
+    return found
+
+
+def run(command: Sequence[str]) -> dict[str, Any]:
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def ours(path: Path) -> dict[str, Any]:
+    return run([sys.executable, "-c", OURS, str(path)])
+
+
+def theirs(path: Path) -> dict[str, Any]:
+    return run([str(ANGR), str(ROOT / "benchmarks" / "analyzer" / "angr_loops.py"), str(path)])
+
+
+def quantile(values: Iterable[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def times(all_: dict[str, Path]) -> None:
+    found = {name: [ours(path) for _ in range(RUNS)] for name, path in all_.items()}
+    seconds = {name: statistics.median(run["seconds"] for run in runs) for name, runs in found.items()}
+    text = {name: runs[0]["text"] for name, runs in found.items()}
+    slowest = max(seconds, key=lambda name: seconds[name])
+    typical, total = statistics.median(seconds.values()), sum(seconds.values()) / (sum(text.values()) / 1e6)
+    print(
+        f"{len(found)} programs, {sum(text.values()) / 1e3:.0f} KB of .text, {sum(runs[0]['described'] for runs in found.values())} loops"
+    )
+    print(
+        f"  median {typical:.2f} s   p90 {quantile(seconds.values(), 0.9):.2f} s   worst {seconds[slowest]:.2f} s ({slowest})   goal {TYPICAL} s: {verdict(typical <= TYPICAL)}"
+    )
+    print(f"  {total:.1f} s per MB of .text   goal {PER_MEGABYTE} s: {verdict(total <= PER_MEGABYTE)}")
+    print(f"  skipped functions: {sum(runs[0]['skipped'] for runs in found.values())}")
+
+
+def verdict(reached: bool) -> str:
+    return "reached" if reached else "missed"
+
+
+def beside_angr(all_: dict[str, Path]) -> None:
+    if not ANGR.exists():
+        print(f"angr is not installed ({ANGR}): no comparison; benchmarks/analyzer/README.md says how to install it")
+        return
+    print(f"  {'program':24} {'headers: ours':>14} {'angr':>6} {'common':>7} {'ours s':>8} {'angr s':>8} {'ratio':>7}")
+    ratios = []
+    for name in COMPARED:
+        mine, other = [], []
+        for _ in range(RUNS):
+            mine.append(ours(all_[name]))
+            other.append(theirs(all_[name]))
+        parts = {int(part): int(start) for part, start in mine[0]["parts"].items()}
+        here = {header for headers in mine[0]["loops"].values() for header in headers}
+        there = {h for function, headers in other[0]["loops"].items() if int(function) in parts for h in headers}
+        first, second = (statistics.median(run["seconds"] for run in runs) for runs in (mine, other))
+        ratios.append(second / first)
+        print(
+            f"  {name:24} {len(here):14} {len(there):6} {len(here & there):7} {first:8.3f} {second:8.2f} {second / first:7.1f}"
+        )
+        for what, only in (("ours", here - there), ("angr", there - here)):
+            if only:
+                print(f"    only {what}: {', '.join(f'{header:#x}' for header in sorted(only))}")
+    typical = statistics.median(ratios)
+    print(
+        f"  the whole analysis is {typical:.1f} times as fast as angr's graphs and loops (median)   goal {FASTER}: {verdict(typical >= FASTER)}"
+    )
+
+
+def main() -> None:
+    all_ = programs()
+    if "--quick" in sys.argv:
+        all_ = {name: all_[name] for name in COMPARED}
+    times(all_)
+    beside_angr(all_)
+
+
+if __name__ == "__main__":
+    main()
