@@ -184,6 +184,25 @@ class Client:
             raise self._connection.violation(f"{received} bytes of data instead of {total}")
         return b"".join(pieces)
 
+    def repeat(self, slots: int, record: Callable[[int], bytes]) -> list[list[Result]]:
+        """Appends the REPEAT that `record` makes for the first of so many fresh slots, sends everything and waits: one round trip.
+
+        Returns:
+            The results for each slot, as many as the loop yields; a failed one has its error in it.
+        """
+        first = self._slot + 1
+        self._slot += slots
+        self._append(record(first))
+        waiting: dict[int, list[Result]] = {slot: [] for slot in range(first, first + slots)}
+        self._awaited.update(waiting)
+        self.flush()
+        self._counters.round_trips += 1
+        while self._in_flight:
+            self._receive()
+        for slot in waiting:
+            del self._awaited[slot]
+        return list(waiting.values())
+
     def flush(self) -> None:
         """Sends what is recorded as one group; waits for credit where the host's bound asks for it."""
         if not self._tape:
@@ -229,6 +248,10 @@ class Client:
         for start in range(0, len(view), MAX_DATA_BYTES):
             piece = view[start : start + MAX_DATA_BYTES]
             self.defer(operations.write(address + start, len(piece), len(piece), 1, stream, piece))
+
+    def keep(self, payload: int, raw_bytes: int, data: bytes, *, lz4: bool = False, zstd: bool = False) -> None:
+        """Has the host keep these bytes. What is kept, and under which free number, is the caller's to know."""
+        self.defer(operations.payload_keep(payload, raw_bytes, data, lz4=lz4, zstd=zstd))
 
     def open_module(self, image: bytes) -> int:
         """Uploads the image unless the host held it when the session opened; gives the module's handle."""
