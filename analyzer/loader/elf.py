@@ -129,7 +129,9 @@ def _relocations(elf: Any, sections: list[Any]) -> tuple[dict[int, str], dict[in
                 pointers[offset] = relocation["r_addend"]
             elif kind in (_GLOB_DAT, _JUMP_SLOT, _ABSOLUTE) and isinstance(symbols, SymbolTableSection):
                 symbol = symbols.get_symbol(relocation["r_info_sym"])
-                if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_value"]:
+                # What an indirect function's symbol points to is the function that chooses, not the chosen one.
+                chooser = symbol["st_info"]["type"] in ("STT_GNU_IFUNC", "STT_LOOS")
+                if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_value"] and not chooser:
                     pointers[offset] = symbol["st_value"] + relocation["r_addend"]
                 if symbol.name and not relocation["r_addend"]:
                     slots[offset] = symbol.name.split("@")[0]
