@@ -34,7 +34,7 @@ class Kind(IntEnum):
 
 
 class Hole(NamedTuple):
-    """operands[at : at + width] holds the low bytes of a row of the columns."""
+    """operands[at : at + width], which are 0, hold the low bytes of a row of the columns."""
 
     at: int
     width: int

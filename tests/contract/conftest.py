@@ -32,6 +32,7 @@ CONTENT = "content"  # memory holds what was written to it
 KERNELS = "kernels"  # kernels run, and their faults are told
 IMAGES = "images"  # images are looked into: unknown names and images that cannot run are refused
 SIZES = "sizes"  # variables' sizes are known
+REPEAT = "repeat"  # a loop's body is repeated without a call for each operation
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class Row:
 
 SUPPORT = {
     "null": Row("null", declines=frozenset({CONTENT, KERNELS, IMAGES, SIZES})),
-    "null-grpc": Row("null", remote=True, declines=frozenset({CONTENT, KERNELS, IMAGES, SIZES})),
+    "null-grpc": Row("null", remote=True, declines=frozenset({CONTENT, KERNELS, IMAGES, SIZES, REPEAT})),
     "sim": Row("sim"),
-    # The tape's VARIABLE_OPEN says a variable's size, it does not ask for it.
-    "sim-grpc": Row("sim", remote=True, declines=frozenset({SIZES})),
+    # The tape's VARIABLE_OPEN says a variable's size, it does not ask for it. A loop is a REPEAT of the tape, not a call.
+    "sim-grpc": Row("sim", remote=True, declines=frozenset({SIZES, REPEAT})),
     "cupy": Row("cupy", absent="not in this version"),
 }
 
