@@ -14,6 +14,7 @@ from farlane.analyzer.permissions.domain import (
     EXACT,
     FRAME,
     IN_ANYTHING,
+    IN_GLOBAL,
     IN_OUTSIDE,
     NONE,
     NUMBER,
@@ -95,9 +96,10 @@ class Call:
 
     # Unknown functions
 
-    def unknown(self) -> None:
-        """It may keep what it is given, change what it can reach, and never come back."""
+    def unknown(self, own: bool = False) -> None:
+        """It may keep what it is given, change what it can reach, and never come back; `own`: it is of this file."""
         state = self.state
+        stack = state.registers[RSP]
         given: Objects = NONE
         for value in (*self.inputs, state.registers[RAX], state.registers[10], *state.registers[XMM0 : XMM0 + 16]):
             given |= value.objects
@@ -106,7 +108,12 @@ class Call:
         state.escape(given)
         self.havoc()
         self.leaves(IN_OUTSIDE | state.escaped)
+        # A function of this file may be known, to who calls it, to leave registers alone.
+        held = [(number, state.registers[number].objects) for number in range(REGISTERS)]
         self.finish(UNKNOWN)
+        if own:
+            for number, objects in held:
+                state.registers[number] = blurred(state.registers[number], objects) if number != RSP else stack
 
     def havoc(self) -> None:
         """Everything that can be reached from elsewhere may have changed."""
@@ -118,12 +125,12 @@ class Call:
         """Cells that may be arguments on the stack; everything when that is not known."""
         state = self.state
         stack = state.registers[RSP]
+        yield based_on(state.loose)
         if stack.kind != EXACT:
             yield based_on(state.held())
             return
         if self.pushed:
             end = self._bound(stack.number)
-            yield based_on(state.loose)
         else:
             end = stack.number
             while end in state.recent:
@@ -181,6 +188,8 @@ class Call:
         target: tuple[Value, int | None] | None = None
         for letter, value in row:
             kind, size = letter[0], self._size(letter)
+            if kind == "v" and value.objects - IN_OUTSIDE - IN_GLOBAL:
+                self.touch(WRITE, value, None)  # host memory where the device's is expected
             if kind in "rbcd":
                 self.touch(READ, value, size)
             if kind == "d":
@@ -243,7 +252,11 @@ class Call:
             flavour = self.state.read(add(stack, constant(8 * (kind - len(self.inputs)))), 4)
         direction = flavour.number if flavour.kind == CONSTANT else None
         count = f"@{size}" if size is not None else ""
-        row = []
+        row = [("v", self.inputs[target]), ("v", self.inputs[source])] if direction != interface.HOST_TO_HOST else []
+        if direction == interface.DEVICE_TO_HOST:
+            del row[0]
+        if direction == interface.HOST_TO_DEVICE:
+            del row[1]
         if direction not in (interface.DEVICE_TO_HOST, interface.DEVICE_TO_DEVICE):
             row.append((f"d{count}", self.inputs[source]))
         if direction not in (interface.HOST_TO_DEVICE, interface.DEVICE_TO_DEVICE):
@@ -292,5 +305,5 @@ class Call:
 
 def _letters(roles: str) -> str:
     """`interface.ROLES` in the letters of the table."""
-    translated = {"v": ".", "w": ".", "d": "r", "s": "d", "h": "w", "-": ".", "O": "w"}
+    translated = {"v": "v", "w": ".", "d": "r", "s": "d", "h": "w", "-": ".", "O": "w"}
     return " ".join(translated.get(role) or f"w{role[1:]}" for role in roles.split())

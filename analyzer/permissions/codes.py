@@ -19,6 +19,7 @@ from farlane.analyzer.machine.instruction import (
     RAX,
     RCX,
     RDX,
+    RSP,
     XMM0,
     Immediate,
     Instruction,
@@ -310,6 +311,21 @@ class Codes:
 
     # Calls and returns
 
+    def _stack_arguments(self, regions: Regions, instruction: Instruction, held: set[tuple[object, str]]) -> None:
+        """Refuses where a cell that holds the code may be an argument on the stack."""
+        state = regions.sites.get(instruction.address)
+        cells = [place for place, _ in held if isinstance(place, tuple)]
+        if not cells:
+            return
+        if state is None:
+            raise Refused(f"the code may be given away at {instruction.address:#x}")
+        end = stack = state.registers[RSP].number
+        while end in state.recent:
+            end += 8
+        end = max(end, self._walker.top(regions.structure.flow.entry) or end)
+        if any(low < end and low + size > stack for low, size in cells):
+            raise Refused(f"the code may be an argument at {instruction.address:#x}")
+
     def _call(
         self, regions: Regions, block: Block, instruction: Instruction, held: set[tuple[object, str]], depth: int
     ) -> None:
@@ -331,7 +347,8 @@ class Codes:
                 raise Refused(f"the code is used at {instruction.address:#x}")
             self._parameters(self._program.owner.get(callee.address, callee.address), frozenset(given), depth)
         self._memory(regions, block, instruction, held)
-        for number in CALLER_SAVED:
+        self._stack_arguments(regions, instruction, held)
+        for number in CALLER_SAVED if callee is None else self._endings.clobbered(callee):
             self._forget(held, number)
         if given:
             held.clear()  # the callee has compared it: behind it, it is success
@@ -408,7 +425,8 @@ class Codes:
                     else (getattr(operand, "number", NONE),)
                 ):
                     raise Refused(f"the returned code is used at {instruction.address:#x}")
-            return False
+            callee = flow.calls.get(instruction.address)
+            return False if callee is None or RAX in self._endings.clobbered(callee) else None
         if RAX in _reads(instruction):
             raise Refused(f"the returned code is used at {instruction.address:#x}")
         target = instruction.operands[0] if instruction.operands else None

@@ -9,9 +9,18 @@ from __future__ import annotations
 
 from farlane.analyzer.graph.control_flow import EXCEPTION, RETURN, STOP, TAIL, Block, ControlFlow
 from farlane.analyzer.graph.names import is_cuda
+from farlane.analyzer.graph.program import Callee
+from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RCX, RDI, RDX, RSI, Memory, Register
 from farlane.analyzer.permissions import library
 from farlane.analyzer.permissions.instructions import Refused
 from farlane.analyzer.permissions.walk import Walker
+
+# What the decoder does not list, because the operands or the analysis of values know it.
+IMPLICIT = {
+    **dict.fromkeys(("cdq", "cqo", "cwd", "mul", "imul", "div", "idiv"), frozenset({RAX, RDX})),
+    **dict.fromkeys(("cdqe", "cwde", "cbw"), frozenset({RAX})),
+    **{f"rep {name}{width}": frozenset({RCX, RSI, RDI}) for name in ("movs", "stos") for width in "bwdq"},
+}
 
 
 class Endings:
@@ -20,7 +29,38 @@ class Endings:
     def __init__(self, walker: Walker) -> None:
         self._walker, self._program = walker, walker.program
         self._stay: dict[int, bool] = {}
+        self._changed: dict[int, frozenset[int]] = {}
         self._functions: dict[int, bool] = {}
+
+    def clobbered(self, callee: Callee) -> frozenset[int]:
+        """The registers that a call changes, of those that calls may change; callers of functions of this file know them."""
+        if callee.address is None:
+            return frozenset(CALLER_SAVED)
+        start = self._program.owner.get(callee.address, callee.address)
+        known = self._changed.get(start)
+        if known is None:
+            self._changed[start] = frozenset(CALLER_SAVED)  # of one that calls itself, nothing is known
+            try:
+                known = self._written(self._walker.structure(start).flow)
+            except Refused:
+                known = frozenset(CALLER_SAVED)
+            self._changed[start] = known
+        return known
+
+    def _written(self, flow: ControlFlow) -> frozenset[int]:
+        found: set[int] = set()
+        for block in flow.blocks.values():
+            for instruction in block.instructions:
+                callee = flow.calls.get(instruction.address)
+                if callee is not None or instruction.mnemonic == "call":
+                    found |= self.clobbered(callee) if callee is not None else frozenset(CALLER_SAVED)
+                    continue
+                if instruction.mnemonic in ("cmp", "test", "push"):
+                    continue
+                written = instruction.operands if instruction.mnemonic in ("xchg", "xadd") else instruction.operands[:1]
+                found |= {operand.number for operand in written if isinstance(operand, Register)}
+                found |= set(instruction.writes) | IMPLICIT.get(instruction.mnemonic, frozenset())
+        return frozenset(found & set(CALLER_SAVED))
 
     def ends(self, flow: ControlFlow, start: int) -> bool:
         """Whether from a block on, the program ends: no return, no way back, nothing that catches or jumps out."""
@@ -62,6 +102,8 @@ class Endings:
             if callee is None and instruction.mnemonic != "call":
                 continue
             if callee is None or not (callee.address or callee.name):
+                if self._widens(flow, block):
+                    continue
                 return False
             if callee.address is not None:
                 if not self._stays(self._program.owner.get(callee.address, callee.address)):
@@ -69,6 +111,17 @@ class Endings:
             elif not (is_cuda(callee.name) or callee.name in library.KNOWN or not self._program.returns(callee)):
                 return False
         return True
+
+    def _widens(self, flow: ControlFlow, block: Block) -> bool:
+        """Whether a computed call is the one of std::endl, of a character type's do_widen, which was compared just before."""
+        before = [b for b in flow.blocks.values() if any(edge.target == block.start for edge in b.edges)]
+        slots = self._walker.image.slots
+
+        def compares(other: Block) -> bool:
+            places = [o.displacement for i in other.instructions for o in i.operands if isinstance(o, Memory)]
+            return any(slots.get(place) == "_ZNKSt5ctypeIcE8do_widenEc" for place in places)
+
+        return bool(before) and all(compares(other) for other in before)
 
     def _stays(self, start: int) -> bool:
         """Whether a function called on the way to the end calls only what is known."""

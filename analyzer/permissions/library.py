@@ -122,6 +122,7 @@ KNOWN: dict[str, tuple[str, str]] = {
     "_ZNSo9_M_insertImEERSoT_": ("b .", "0"),
     "_ZNSo9_M_insertIbEERSoT_": ("b .", "0"),
     "_ZNSo3putEc": ("b .", "0"),
+    "_ZNKSt5ctypeIcE13_M_widen_initEv": ("b", "n"),
     "_ZNSo5flushEv": ("b", "0"),
     "_ZSt4endlIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_": ("b", "0"),
     "_ZSt5flushIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_": ("b", "0"),
@@ -141,9 +142,16 @@ KNOWN: dict[str, tuple[str, str]] = {
 _THROWING = frozenset({"_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"})
 
 
-def may_throw(name: str) -> bool:
-    """Whether a known function may throw: allocation, and output through streams."""
-    return name in _THROWING or name.startswith(("_ZNSo", "_ZSt4endl", "_ZSt5flush", "_ZStls", "_ZSt16__ostream"))
+def may_throw(name: str, streams: bool) -> bool:
+    """Whether a known function may throw: allocation, and, where `streams` do, output through them."""
+    stream = name.startswith(("_ZNSo", "_ZSt4endl", "_ZSt5flush", "_ZStls", "_ZSt16__ostream"))
+    return name in _THROWING or (streams and stream)
+
+
+# A stream throws only after basic_ios::exceptions has asked for it, which is inlined and calls this.
+CLEAR = "_ZNSt9basic_iosIcSt11char_traitsIcEE5clearESt12_Ios_Iostate"
+# Imported wherever there are landing pads, unless the C++ library is a part of the file.
+UNWINDS = frozenset({"_Unwind_Resume", "__gxx_personality_v0"})
 
 
 # Functions that end the process and come back nowhere. `exit` runs the program's own handlers first.

@@ -170,9 +170,8 @@ class State:
 
     def touched(self, address: Value) -> Objects:
         """The objects that an access at an address may be to."""
-        objects = address.objects
-        if not objects:
-            return IN_ANYTHING
+        # An address of an object that nobody else knows is always based on it; a number may be any other.
+        objects = address.objects or IN_OUTSIDE
         if OUTSIDE in objects:
             objects |= self.escaped
         return objects
@@ -192,7 +191,7 @@ class State:
                 return None
         objects = self.touched(address)
         low, high = self.span(address, size)
-        if OUTSIDE in address.objects and FRAME in objects:
+        if (OUTSIDE in address.objects or not address.objects) and FRAME in objects:
             low, high = LOWEST, HIGHEST
         return Access(at, kind, objects, low, high, name, source)
 
@@ -209,7 +208,7 @@ class State:
                 inside = held >= _LOW_PAGES and self.image.segment(held) is not None
                 return constant(number, IN_GLOBAL if inside else NONE)
         objects: Objects = IN_OUTSIDE
-        for each in address.objects or IN_ANYTHING:
+        for each in address.objects:
             if each == FRAME:
                 objects |= self.held()
             elif each == ANYTHING:
@@ -256,8 +255,9 @@ class State:
         if ANYTHING in targets or targets & (IN_OUTSIDE | IN_GLOBAL) or targets & self.escaped:
             self.escape(objects)
         if FRAME in targets or ANYTHING in targets:
-            more = objects if OUTSIDE not in address.objects and ANYTHING not in targets else objects | IN_OUTSIDE
-            low = address.number if address.framed and OUTSIDE not in address.objects else LOWEST
+            own = address.objects and OUTSIDE not in address.objects and ANYTHING not in targets
+            more = objects if own else objects | IN_OUTSIDE
+            low = address.number if address.framed and own else LOWEST
             for offset, (size, value) in list(self.cells.items()):
                 if offset + size > low:
                     self.cells[offset] = (size, blurred(value, more))

@@ -203,6 +203,9 @@ class Prover:
                 callee = flow.calls.get(instruction.address)
                 imported = each not in loop.blocks and callee is not None and callee.address is None
                 if imported and callee is not None and interface.plain(callee.name) in library.SETTLES:
+                    state = regions.sites.get(instruction.address)  # none for a jump: then the frame is gone
+                    if state is None or (FRAME in target.objects and state.registers[RSP].number > target.low):
+                        return False
                     settled = True
                     break
                 if any(access.at == instruction.address and target.touched(access) for access in accesses):

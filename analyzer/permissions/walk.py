@@ -19,7 +19,7 @@ from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, STOP, T
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
 from farlane.analyzer.graph.structure import Structure
-from farlane.analyzer.machine.instruction import CALLER_SAVED, RSP, XMM0, Immediate, Instruction, Memory, Register
+from farlane.analyzer.machine.instruction import CALLEE_SAVED, CALLER_SAVED, RSP, XMM0, Immediate, Instruction, Memory, Register
 from farlane.analyzer.permissions import library
 from farlane.analyzer.permissions.calls import Call
 from farlane.analyzer.permissions.domain import CONSTANT, EXACT, IN_OUTSIDE, NUMBER, WILD, Objects, add, constant, frame
@@ -71,7 +71,10 @@ class Walker:
     def __init__(self, program: Program) -> None:
         self.program, self.image = program, program.image
         self.imports = frozenset(self.image.slots.values()) | frozenset(self.image.stubs.values())
-        self.catches = library.CATCHES in self.imports
+        # With a C++ library linked into the file, what it imports says nothing.
+        pads = any(function.landing_pads for function in self.image.functions)
+        self.catches = library.CATCHES in self.imports or (pads and not self.imports & library.UNWINDS)
+        self.streams_throw = library.CLEAR in self.imports or not self.imports & library.UNWINDS
         self._structures: dict[int, Structure | str] = {}
         self._tops: dict[int, int | None] = {}
         self._left, self._all = 0, PROGRAM
@@ -237,6 +240,8 @@ class _Run:
     def _leave(self, block: Block, state: State) -> list[tuple[int, State]]:
         if block.end == UNRESOLVED:
             raise Refused(f"a computed jump in {self._flow.name}")
+        if block.end == RETURN and block.instructions[-1].operands:
+            raise Refused(f"{self._flow.name}: a return that takes arguments away")
         if block.end in (RETURN, TAIL):
             stack = state.registers[RSP]
             if stack.kind != EXACT or stack.number != self._frame.entry:
@@ -264,6 +269,7 @@ class _Run:
         stack = state.registers[RSP]
         if stack.kind != EXACT:
             raise Refused(f"the stack pointer is not known at {instruction.address:#x}")
+        state.drop_below(stack.number)  # the call overwrites what lies there
         if self._place is None and not tail:
             self._regions.sites[instruction.address] = state.copy()
         if tail:
@@ -287,7 +293,7 @@ class _Run:
             self._ending(call, callee.name)
             throws = True
         elif call.library():
-            throws = library.may_throw(callee.name)
+            throws = library.may_throw(callee.name, walker.streams_throw)
             if throws and walker.catches:
                 call.leaves()
         else:
@@ -300,17 +306,22 @@ class _Run:
 
     def _ending(self, call: Call, name: str) -> None:
         """A function that does not return: the process ends, through handlers of the program's, or something else happens."""
-        throwing = name not in library.ENDS_WITH_HANDLERS | library.TERMINATES
-        jumps = name in library.JUMPS or name == "pthread_exit"
-        if (throwing and self._walker.catches) or jumps:
-            call.leaves()
+        if name not in library.ENDS_WITH_HANDLERS | library.TERMINATES:
+            call.leaves()  # an exception, which somebody may catch, a jump, the end of a thread
             return
         call.touch(READ, WILD._replace(objects=IN_OUTSIDE), None)
 
     def _inside(self, call: Call, start: int, bounds: tuple[int, ...]) -> bool:
         """A function of the program's: executed in place, or unknown."""
         state = call.state
-        site = call.chain[-1]
+        kept = [(number, state.registers[number]) for number in CALLEE_SAVED]
+        throws = self._executed(call, start, bounds)
+        for number, value in kept:
+            state.registers[number] = value  # by the calling convention, whatever may have happened to the frame
+        return throws
+
+    def _executed(self, call: Call, start: int, bounds: tuple[int, ...]) -> bool:
+        state, site = call.state, call.chain[-1]
         known = self._memo.get(site)
         if known is not None and known[0].same(state):
             before, after, records = known
@@ -325,7 +336,7 @@ class _Run:
         except Refused as refusal:
             _assign(state, before)
             unknown = Call(state, records := [], call.at, call.chain, bounds, call.pushed, f"a function ({refusal})")
-            unknown.unknown()
+            unknown.unknown(own=True)
             after = state.copy()
         self._memo[site] = (before, after.copy() if after is not None else None, records)
         call.records += records
