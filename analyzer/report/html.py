@@ -40,13 +40,17 @@ class Permitted(Protocol):
     def refused(self) -> str: ...
 
 
-def page(path: Path, report: ProgramReport, permissions: Iterable[Permitted] = ()) -> str:
+def page(path: Path, report: ProgramReport, permissions: Iterable[Permitted] | None = None) -> str:
     """The page of an executable.
+
+    Args:
+        permissions: what is shown as permitted; None: what the report says.
 
     Raises:
         AnalysisError: the executable cannot be read.
     """
-    by_site = {permission.site: permission for permission in permissions}
+    shown_permissions: Iterable[Permitted] = report.permissions if permissions is None else permissions
+    by_site = {permission.site: permission for permission in shown_permissions}
     shown = listing.read(path, report)
     body = [_head(path, report), _summary(report, by_site), _table(report, by_site)]
     body += [_function(function, by_site) for function in shown.functions]
@@ -72,7 +76,7 @@ def _head(path: Path, report: ProgramReport) -> str:
 def _summary(report: ProgramReport, permissions: Mapping[int, Permitted]) -> str:
     classes = Counter(loop.class_ for loop in report.loops)
     counted = sum(loop.trip_count is not None for loop in report.loops)
-    given = sum(permission.local_sync or permission.defer_read for permission in permissions.values())
+    given = sum(bool(_granted(permission)) for permission in permissions.values())
     tiles = [(str(len(report.loops)), "loops with CUDA calls", "")]
     for class_ in Class:
         name = "without a class" if class_ is Class.NONE else f"class {class_}"

@@ -137,7 +137,7 @@ def test_the_page_is_complete_and_deterministic(program: Path) -> None:
 def test_permissions_are_shown(program: Path) -> None:
     report = analyze(program)
     site = next(call.site for loop in report.loops for call in loop.calls if call.name == "cudaDeviceSynchronize")
-    without, given = html.page(program, report), html.page(program, report, [Permission(site)])
+    without, given = html.page(program, report, []), html.page(program, report, [Permission(site)])
     assert "LOCAL_SYNC" not in without
     assert "LOCAL_SYNC" in given
     assert 'data-permitted="1"' in given
