@@ -66,28 +66,48 @@ def key(module: bytes, name: str, block: tuple[int, int, int], options: Options,
     return hashlib.sha256(_sources() + module + repr(relevant).encode()).hexdigest()
 
 
+def fixed_key(text: str, host: str) -> str:
+    """The name of code that is not a module's: the object of some IR."""
+    return hashlib.sha256(f"{ABI_VERSION} {host}\n{text}".encode()).hexdigest()
+
+
 def load(name: str) -> tuple[KernelInfo, bytes] | None:
-    """The facts and object of an entry, or None."""
+    """The facts and object of a kernel's entry, or None."""
+    entry = load_object(name)
+    if entry is None:
+        return None
+    try:
+        facts = json.loads(entry[0])
+        facts["block"] = tuple(facts["block"])
+        facts["variables"] = tuple(facts["variables"])
+        return KernelInfo(**facts), entry[1]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def load_object(name: str) -> tuple[bytes, bytes] | None:
+    """The facts, as they were saved, and the object of an entry, or None."""
     path = directory() / name
     try:
         data = path.read_bytes()
         magic, checksum, facts_size, object_size = _HEADER.unpack_from(data)
-        body = data[_HEADER.size :]
-        if magic != _MAGIC or len(body) != facts_size + object_size or hashlib.sha256(body).digest() != checksum:
-            return None
-        facts = json.loads(body[:facts_size])
-        facts["block"] = tuple(facts["block"])
-        facts["variables"] = tuple(facts["variables"])
-        with contextlib.suppress(OSError):
-            os.utime(path)
-        return KernelInfo(**facts), body[facts_size:]
-    except (OSError, ValueError, KeyError, TypeError, struct.error):
+    except (OSError, struct.error):
         return None
+    body = data[_HEADER.size :]
+    if magic != _MAGIC or len(body) != facts_size + object_size or hashlib.sha256(body).digest() != checksum:
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    return body[:facts_size], body[facts_size:]
 
 
 def save(name: str, info: KernelInfo, image: bytes) -> None:
     """Adds an entry; a cache that cannot be written is no error."""
-    facts = json.dumps(dataclasses.asdict(info)).encode()
+    save_object(name, json.dumps(dataclasses.asdict(info)).encode(), image)
+
+
+def save_object(name: str, facts: bytes, image: bytes) -> None:
+    """Adds an entry; a cache that cannot be written is no error."""
     body = facts + image
     data = _HEADER.pack(_MAGIC, hashlib.sha256(body).digest(), len(facts), len(image)) + body
     folder = directory()

@@ -1,6 +1,6 @@
 """The compiled dispatch loop: kernels and copies again and again, without Python in between.
 
-Owns the structures that repeat.ll reads (mirrored there) and the loop's compilation, once for each process. One loop serves every list of
+Owns the structures that repeat.ll reads (mirrored there) and the loop's compilation, kept on disk like a kernel's. One loop serves every list of
 operations: a list costs no compile time, and beside a kernel's start the reading of its entry is nothing. Knows nothing of
 sessions: the caller says which ranges copies may touch, and where the flag is that interrupts.
 
@@ -13,7 +13,7 @@ import ctypes
 import functools
 from importlib import resources
 
-from farlane.backend.jit import native
+from farlane.backend.jit import cache, native
 from farlane.backend.jit.abi import Options
 
 KIND_SPREAD = 7  # a launch that is shared with other threads: done by the call back
@@ -70,7 +70,12 @@ class Repeat(ctypes.Structure):
 class _Loop:
     def __init__(self) -> None:
         text = resources.files(__package__).joinpath("repeat.ll").read_text(encoding="utf-8")
-        self._code = native.Code(native.compile_ir(text, Options()))
+        key = cache.fixed_key(text, native.version())
+        stored = cache.load_object(key)
+        image = stored[1] if stored is not None else native.compile_ir(text, Options())
+        if stored is None:
+            cache.save_object(key, b"", image)
+        self._code = native.Code(image)
         self.run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(self._code.address)
 
 
