@@ -19,7 +19,16 @@ from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, STOP, T
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
 from farlane.analyzer.graph.structure import Structure
-from farlane.analyzer.machine.instruction import CALLEE_SAVED, CALLER_SAVED, RSP, XMM0, Immediate, Instruction, Memory, Register
+from farlane.analyzer.machine.instruction import (
+    CALLEE_SAVED,
+    CALLER_SAVED,
+    RSP,
+    XMM0,
+    Immediate,
+    Instruction,
+    Memory,
+    Register,
+)
 from farlane.analyzer.permissions import library
 from farlane.analyzer.permissions.calls import Call
 from farlane.analyzer.permissions.domain import CONSTANT, EXACT, IN_OUTSIDE, NUMBER, WILD, Objects, add, constant, frame
