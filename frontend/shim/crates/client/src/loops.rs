@@ -6,9 +6,9 @@
 //!
 //! - the program has made no call since the last expiry: nothing more may come, so everything goes, an unfinished iteration too;
 //! - the tape holds other work, or nothing of this loop was sent yet (it is 200 us old);
-//! - the host would need more than 50 us, and more than 1/64 of the loop's age, for what is held. Then holding it back could cost that
-//!   share of the time, and no more; and the parts of a loop are so few that its bytes do not depend on its trip count (they
-//!   grow with the logarithm of its time).
+//! - the host would need more than 50 us, and more than 1/64 of the loop's age (1/8 after eight parts), for what is held. Holding it back
+//!   can cost that share of the time, and no more. Each part multiplies the age, so their number grows with the logarithm of the loop's time
+//!   only, and is largest (some 60 parts, 2 KB, for a loop of a second) where the host is just as fast as the program.
 //!
 //! The host's time for a call is measured: what the last part's acknowledgement took, less the way there and back (`ledger`).
 //! Reads that were recorded, and that nobody waits for, go with everything.
@@ -20,6 +20,9 @@ use tape::Writer;
 
 const LEAST_WORK: Duration = Duration::from_micros(50);
 const SHARE: u32 = 64;
+/// After this many parts a larger share is risked: a loop that lasts is sent in few.
+const PROMPT_PARTS: u32 = 8;
+const LATER_SHARE: u32 = 8;
 /// However fast the host is: a REPEAT counts to 2^40.
 const MOST_CALLS: u64 = 1 << 32;
 
@@ -31,8 +34,8 @@ pub(crate) struct Loops {
     /// The folder's progress at the last expiry of the timer, and at the one before.
     progress: u64,
     still: bool,
-    /// Nothing of the loop has been sent.
-    first: bool,
+    /// Parts of the loop that were sent.
+    parts: u32,
     /// Calls in the parts that the next group holds.
     work: u64,
 }
@@ -77,7 +80,7 @@ impl Loops {
         self.still = progress == self.progress;
         self.progress = progress;
         if self.since.is_none() {
-            (self.since, self.first) = (Some(Instant::now()), true);
+            (self.since, self.parts) = (Some(Instant::now()), 0);
         }
     }
 
@@ -90,9 +93,10 @@ impl Loops {
         let pending = self.folder.pending();
         let age = self.since.map_or(Duration::ZERO, |since| since.elapsed());
         let held = pace.saturating_mul(u32::try_from(pending).unwrap_or(u32::MAX));
-        let worth = held > LEAST_WORK.max(age / SHARE) || pending > MOST_CALLS;
-        if self.first || worth || !tape.is_empty() {
-            self.first = false;
+        let share = if self.parts < PROMPT_PARTS { SHARE } else { LATER_SHARE };
+        let worth = held > LEAST_WORK.max(age / share) || pending > MOST_CALLS;
+        if self.parts == 0 || worth || !tape.is_empty() {
+            self.parts += 1;
             if self.folder.part(tape) {
                 self.work += pending;
             }

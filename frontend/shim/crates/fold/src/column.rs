@@ -104,7 +104,7 @@ pub(crate) fn take(columns: &mut [Column], index: usize, k: u64, found: u64) -> 
         Form::Values => {
             column.values.push(found);
             let seen = column.values.len();
-            if matches!(seen, 4 | 8) || seen % REVIEW == 0 && seen <= 16 * REVIEW {
+            if matches!(seen, 4 | 8) || seen.is_multiple_of(REVIEW) && seen <= 16 * REVIEW {
                 return review(columns, index);
             }
         }
@@ -197,7 +197,7 @@ fn leader(columns: &[Column], index: usize) -> Option<Form> {
 /// Whether a column of values has become affine, so that a new run would be shorter.
 pub(crate) fn settled(column: &Column) -> bool {
     let values = &column.values;
-    if column.form != Form::Values || values.len() < 2 * REVIEW || values.len() % REVIEW != 0 {
+    if column.form != Form::Values || values.len() < 2 * REVIEW || !values.len().is_multiple_of(REVIEW) {
         return false;
     }
     let last = &values[values.len() - SETTLED..];

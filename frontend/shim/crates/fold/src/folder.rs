@@ -44,6 +44,7 @@ struct Offer<'a> {
 #[derive(Debug)]
 pub struct Folder {
     templates: Templates,
+    #[allow(clippy::vec_box)] // a run moves on and off the stack, and is large
     stack: Vec<Box<Run>>,
     recorders: Vec<Recorder>,
     /// The recorder of the thread that appended last.

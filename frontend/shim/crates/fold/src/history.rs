@@ -90,7 +90,7 @@ impl History {
             return None;
         }
         let needed = if self.period < 4 { 2 * self.period } else { self.period };
-        (self.matched >= needed && self.matched % self.period == 0).then_some(self.period)
+        (self.matched >= needed && self.matched.is_multiple_of(self.period)).then_some(self.period)
     }
 
     /// How many records before `place` match those `distance` before them.

@@ -141,6 +141,7 @@ pub(crate) fn repeat_zones(record: &[u8], widths: impl Iterator<Item = usize>, z
 mod tests {
     use super::*;
 
+    #[allow(clippy::type_complexity)]
     /// `(code, fields, tail)` of every operation, as tape.toml has them.
     fn operations() -> Vec<(u16, Vec<(String, String)>, bool)> {
         let text = include_str!("../../../../../protos/tape.toml");

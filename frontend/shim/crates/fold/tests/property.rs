@@ -186,7 +186,7 @@ impl Machine {
                 self.variables[variable] = before;
             }
             Node::When { every, body } => {
-                if self.variables[0] % every == 0 {
+                if self.variables[0].is_multiple_of(*every) {
                     self.run(body, depth + 1);
                 }
             }

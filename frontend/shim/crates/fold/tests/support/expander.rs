@@ -49,7 +49,7 @@ fn records(bytes: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
     while !rest.is_empty() {
         let length = u32_at(rest, 0) as usize;
-        assert!(length >= 8 && length % 8 == 0 && length <= rest.len(), "a record of {length} bytes");
+        assert!(length >= 8 && length.is_multiple_of(8) && length <= rest.len(), "a record of {length} bytes");
         assert!(length <= (1 << 20) + 4096);
         found.push(&rest[..length]);
         rest = &rest[length..];
