@@ -26,7 +26,8 @@ from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.machine.instruction import RSP, Instruction
 
-VISITS = 400
+VISITS = 400  # of one block
+TOTAL = 60, 2000  # of all blocks of a function: for each of them, and in addition
 END = -1  # the pseudo block in which all returns meet
 
 PhiInputs = dict[Value, dict[int, Value]]
@@ -121,6 +122,7 @@ class Engine:
         work = [self._position[entry]]
         queued = {entry}
         visits: dict[int, int] = {}
+        total = 0
         while work:
             start = self._structure.order[heapq.heappop(work)]
             queued.discard(start)
@@ -131,6 +133,9 @@ class Engine:
             if start in self._before and state.same(self._before[start]):
                 continue
             visits[start] = visits.get(start, 0) + 1
+            total += 1
+            if total > TOTAL[0] * len(self._flow.blocks) + TOTAL[1]:
+                raise AnalysisError(f"{self._flow.name}: over the budget for a function")
             self._memory.check_time()
             if visits[start] > VISITS:
                 raise AnalysisError(f"{self._flow.name}: values do not settle")

@@ -108,10 +108,13 @@ class _Describer:
             self._reasons.add(Reason.IRREDUCIBLE)
         calls: list[Call] = []
         continuations: list[Continuation] = []
+        reading: set[int] = set()
         kinds: set[Kind] = set()
         for block in self._places:
             for call in self._result.calls[block]:
                 described, found = self._call(call, block)
+                if self._wants_answer(call):
+                    reading.add(len(calls))
                 calls.append(described)
                 kinds |= found
                 continuation = self._continuations.of(call, block)
@@ -135,6 +138,7 @@ class _Describer:
             trip_count=trips,
             reasons=tuple(reason for reason in Reason if reason in self._reasons),
             continuations=tuple(continuations),
+            runs=_runs(calls, reading),
             assumes_success=not self._loop.blocks.isdisjoint(self._result.assumed),
         )
 
@@ -181,6 +185,13 @@ class _Describer:
         function = self._functions.program.ranges.get(host_function)
         return function.name if function else f"{host_function:#x}"
 
+    def _wants_answer(self, call: CudaCall) -> bool:
+        """Whether the host gets something that only the device knows: unless it is proven unread, a point of waiting."""
+        if call.name in interface.COPIES:
+            return call.kind not in (interface.HOST_TO_HOST, interface.HOST_TO_DEVICE, interface.DEVICE_TO_DEVICE)
+        known = call.name in interface.ROLES or call.name == interface.LAUNCH
+        return call.name in interface.FROM_SYMBOL or call.name in interface.QUERIES or not known
+
     def _obstacles(self, call: CudaCall) -> None:
         name = call.name
         if name in interface.COPIES:
@@ -204,6 +215,17 @@ class _Describer:
             initial = show(variable.initial, {})
             found.append(Induction(self._names[phi], (place(key),), initial, str(variable.step)))
         return tuple(found)
+
+
+def _runs(calls: list[Call], reading: set[int]) -> tuple[tuple[int, ...], ...]:
+    """The longest stretches of calls, in program order, without one that wants an answer."""
+    found: list[list[int]] = [[]]
+    for index in range(len(calls)):
+        if index in reading:
+            found.append([])
+        else:
+            found[-1].append(index)
+    return tuple(tuple(run) for run in found if run)
 
 
 def _class(kinds: Iterable[Kind]) -> Class:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.condition import NEGATED, number
 from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import CALL, INSIDE, LOAD, OPAQUE, OPERATION, OUT, PHI, VERSION, Value, Values
@@ -15,6 +16,8 @@ from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.loops.model import Kind
 from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.loops.variables import InductionVariable, iterations, progress
+
+MAXIMUM_QUESTIONS = 300_000  # about values of one loop
 
 
 class Dependence(NamedTuple):
@@ -57,6 +60,7 @@ class LoopValues:
         self._addresses = {i.address for block in loop.blocks for i in blocks[block].instructions}
         self._memo: dict[tuple[Value, int], Dependence] = {}
         self._active: set[Value] = set()
+        self._asked = 0
         self.inductions = self.induction_variables(loop)
 
     def induction_variables(self, loop: Loop) -> dict[Value, InductionVariable]:
@@ -117,6 +121,9 @@ class LoopValues:
 
     def _atom(self, atom: Value, block: int) -> Dependence:
         arguments = atom.arguments
+        self._asked += 1
+        if self._asked > MAXIMUM_QUESTIONS:
+            raise AnalysisError(f"{self._structure.flow.name}: values that depend on each other in too many ways")
         if atom.kind == PHI:
             return self._phi(atom, block)
         if atom.kind in (CALL, OUT):

@@ -181,6 +181,9 @@ class LoopReport:
     trip_count: TripCount | None
     reasons: tuple[Reason, ...]
     continuations: tuple[Continuation, ...] = ()
+    runs: tuple[
+        tuple[int, ...], ...
+    ] = ()  # calls by index, in groups between which the host wants an answer of the device
     assumes_success: bool = False  # whether the loop holds a branch that error codes decide
 
 

@@ -76,6 +76,13 @@ def test_launches_are_one_call_each(report: ProgramReport) -> None:
                 assert len(names) == 9
 
 
+def test_runs_between_points_of_waiting(report: ProgramReport) -> None:
+    runs = {loop.function: [[loop.calls[index].name for index in run] for run in loop.runs] for loop in report.loops}
+    assert runs["affine"] == [["cudaMemset", "launch"]]
+    assert runs["copied_back"] == runs["sent_back"] == [["launch"]]
+    assert runs["allocating"] == [["cudaMalloc", "launch", "cudaFree"]]
+
+
 def test_arguments(report: ProgramReport) -> None:
     loop = next(loop for loop in report.loops if loop.function == "invariant")
     (launch,) = loop.calls
