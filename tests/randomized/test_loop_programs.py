@@ -84,8 +84,8 @@ def sanitizers() -> list[str]:
     return SANITIZERS if subprocess.run(command, input=b"int main() {}", capture_output=True).returncode == 0 else []
 
 
-def expected(unit: Path, seed: int) -> str:
-    """What the CPU says the program prints."""
+def reference(unit: Path) -> str:
+    """The unit compiled against the emulation."""
     binary = unit.with_name("reference")
     with locked(unit.with_name("reference.lock")):
         if not binary.exists():
@@ -93,7 +93,12 @@ def expected(unit: Path, seed: int) -> str:
             command = ["c++", "-O1", "-std=c++17", "-DEMULATED", *sanitizers(), "-x", "c++", str(unit), "-pthread"]
             subprocess.run([*command, "-o", str(temporary)], check=True)
             temporary.rename(binary)
-    done = subprocess.run([str(binary), str(seed)], capture_output=True, text=True, timeout=60)
+    return str(binary)
+
+
+def expected(unit: Path, seed: int) -> str:
+    """What the CPU says the program prints."""
+    done = subprocess.run([reference(unit), str(seed)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, f"the program itself is wrong:\n{done.stderr}"
     return done.stdout
 
@@ -159,3 +164,23 @@ def test_the_programs_use_what_they_are_for() -> None:
         "std::swap",
     ):
         assert text.count(shape) > 5
+
+
+def test_a_lost_or_repeated_launch_shows() -> None:
+    """The programs can fail: of launches lost or done twice in the emulation, most change what is printed.
+
+    The rest change nothing that anybody could see: filling twice, an invalid configuration, a result that is overwritten.
+    """
+    unit = source(0)
+    seen = tried = 0
+    for seed in range(UNIT):
+        command = [reference(unit), str(seed)]
+        wanted = subprocess.run(command, env=os.environ | {"EMULATED_COUNT": "1"}, capture_output=True, text=True)
+        launches = int(wanted.stderr)
+        for number in range(0, launches, max(1, launches // 4)):
+            for fault in ("EMULATED_LOSE", "EMULATED_REPEAT"):
+                done = subprocess.run(command, env=os.environ | {fault: str(number)}, capture_output=True, text=True)
+                tried += 1
+                seen += done.stdout != wanted.stdout
+    assert tried > 60
+    assert seen > 0.7 * tried, f"{seen} of {tried}"

@@ -33,8 +33,23 @@ static inline cudaError_t noted(cudaError_t error) {
     return error;
 }
 
+// What a shim that loses or repeats a call would do, for the test that such a thing is seen: the launch of that number, counted from
+// 0 in all threads, is left out (EMULATED_LOSE) or done twice (EMULATED_REPEAT). How many there were is printed at EMULATED_COUNT's wish.
+static std::atomic<long> launches{0};
+
+static inline long chosen(const char *name) {
+    const char *text = std::getenv(name);
+    return text ? std::atol(text) : -1;
+}
+
+static struct Counter {
+    ~Counter() {
+        if (std::getenv("EMULATED_COUNT")) std::fprintf(stderr, "%ld\n", launches.load());
+    }
+} counter;
+
 template <typename... P, typename... A>
-void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t, A... arguments) {
+void launch_once(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t, A... arguments) {
     if (u64(block.x) * block.y * block.z > 1024 || block.x == 0 || grid.x == 0 || shared > sizeof shared_memory) {
         noted(cudaErrorInvalidConfiguration);
         return;
@@ -48,6 +63,15 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStre
             kernel(arguments...);
         }
     }
+}
+
+template <typename... P, typename... A>
+void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A... arguments) {
+    static const long lost = chosen("EMULATED_LOSE"), repeated = chosen("EMULATED_REPEAT");
+    const long number = launches++;
+    if (number == lost) return;
+    launch_once(kernel, grid, block, shared, stream, arguments...);
+    if (number == repeated) launch_once(kernel, grid, block, shared, stream, arguments...);
 }
 }  // namespace emulated
 

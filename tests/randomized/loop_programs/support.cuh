@@ -4,6 +4,7 @@
 // The kernels only use unsigned integers. Each maps old contents to new ones by x -> odd * x + value, so that a lost, repeated
 // or reordered call changes everything after it. None has a race: a thread writes its own element only, or one thread writes.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -54,7 +55,7 @@ __global__ void gather(const u32 *in, u32 *out, u32 n, u32 shift) {
     EACH(n) out[i] = out[i] * 11u + in[(i + shift % n) % n];
 }
 __global__ void stencil(const u32 *in, u32 *out, u32 n) {
-    EACH(n) out[i] = in[i] * 5u + in[i == 0 ? n - 1 : i - 1] * 3u + in[i + 1 == n ? 0 : i + 1] + 1u;
+    EACH(n) out[i] = out[i] * 7u + in[i] * 5u + in[i == 0 ? n - 1 : i - 1] * 3u + in[i + 1 == n ? 0 : i + 1] + 1u;
 }
 __global__ void poke(u32 *d, u32 index, u32 v) { ONE_THREAD d[index] = d[index] * 31u + v; }
 __global__ void shape(u32 *d, u32 index) {
@@ -63,7 +64,7 @@ __global__ void shape(u32 *d, u32 index) {
 __global__ void digest(const u32 *d, u32 n, u32 *result, u32 index) {
     ONE_THREAD u32 h = 2166136261u;
     for (u32 k = 0; k < n; ++k) h = (h ^ d[k]) * 16777619u;
-    result[index] = h;
+    result[index] = result[index] * 23u + h;
 }
 __global__ void total(const u32 *d, u32 n, u32 *sum) { EACH(n) atomicAdd(sum, d[i]); }
 __global__ void widths(u32 *d, u32 n, u16 a, u8 b, u64 c, float f) {
