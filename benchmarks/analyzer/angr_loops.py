@@ -15,11 +15,11 @@ import angr  # noqa: E402
 def main() -> None:
     project = angr.Project(sys.argv[1], auto_load_libs=False)
     base = project.loader.main_object.mapped_base - project.loader.main_object.linked_base
-    started = time.perf_counter()
+    started = time.process_time()
     graph = project.analyses.CFGFast(normalize=True)
     functions = [f for f in graph.kb.functions.values() if not f.is_plt and not f.is_simprocedure]
     finder = project.analyses.LoopFinder(functions=functions, normalize=True)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     loops: dict[int, list[int]] = {}
     for loop in finder.loops:
         node = graph.model.get_any_node(loop.entry.addr)
