@@ -27,6 +27,10 @@ class Pace:
         self._poor = 0
         self._started = 0.0
 
+    def begin(self) -> None:
+        """A new REPEAT of the same body: what is known of its speed still holds."""
+        self._poor = 0
+
     def start(self, left: int) -> int:
         self._started = time.monotonic()
         return min(self._size, left)

@@ -32,7 +32,6 @@ from farlane.backend.handlers.memory import Reading
 from farlane.backend.loops.plan import Path, Plan, plan
 from farlane.backend.loops.store import Repetition
 from farlane.backend.loops.template import Template, rows_of
-from farlane.backend.repeating import Pace
 from farlane.backend.resources import Resources
 
 log = logging.getLogger("farlane.replay")
@@ -72,7 +71,7 @@ _LASTING = frozenset(
         "PAYLOAD_KEEP", "WRITE_KEPT",
     )
 )  # fmt: skip
-_PLAN_FROM = 8  # iterations that are worth a plan
+_WORTH = 16  # records: fewer are walked sooner than a device is asked
 _BLOCK = 256  # iterations whose values are at hand at once ...
 _BLOCK_VALUES = 1 << 16  # ... and values, at most
 
@@ -246,12 +245,13 @@ class Replay:
         template, columns, at, count = repetition
         end = at + count
         planned = self._plan(template, count)
-        pace = Pace(planned.row_bytes) if planned is not None else None
+        if planned is not None:
+            planned.pace.begin()
         block = max(1, min(_BLOCK, _BLOCK_VALUES // max(1, len(template.holes))))
         while at < end:
-            if planned is not None and pace is not None and self._clear_for(planned):
+            if planned is not None and self._clear_for(planned):
                 self._check_interrupted()
-                size = pace.start(end - at)
+                size = planned.pace.start(end - at)
                 matrix = planned.columns(columns, at, size)
                 results = planned.results(matrix)
                 stop = self.resources.context.repeat(planned.body, matrix, results)
@@ -265,7 +265,7 @@ class Replay:
                     body = template.fill(rows_of(columns, at, 1), 0)
                     yield from self._resume(template, body, planned.paths[stop.step], stop.error)
                     at += 1
-                if not pace.done(stop.iterations, size):
+                if not planned.pace.done(stop.iterations, size):
                     planned = None
                 if self._out_bytes >= CHUNK_BYTES:
                     yield self.take_results()
@@ -290,10 +290,11 @@ class Replay:
         """The template as the device can repeat it, when that is worth it."""
         plans = self.resources.plans
         if template.number not in plans:
-            if count < _PLAN_FROM:
+            if count * len(template.records) < _WORTH:
                 return None
             plans[template.number] = plan(template, self.resources)
-        return plans[template.number]
+        known = plans[template.number]
+        return known if known is not None and count * len(known.body.steps) >= _WORTH else None
 
     def _clear_for(self, planned: Plan) -> bool:
         """Whether nothing but the steps themselves decides what comes of them."""

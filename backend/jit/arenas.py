@@ -54,6 +54,7 @@ class Worker:
         self._shared, self._local, self._stacks = _Arena(), _Arena(), _Arena()
         self._small = _Arena()
         self._stack_layout = (0, 0)
+        self.generation = 0  # counts what moved: a copy of `state` is good as long as it stays
 
     def reserve(self, kernel: CompiledKernel, launch: Launch) -> None:
         """Makes room for a launch of `kernel`. Call before every run: it also sets the sizes that accesses are checked against."""
@@ -64,13 +65,13 @@ class Worker:
         shared = info.static_shared + launch.dynamic_shared
         if launch.dynamic_shared:
             shared = ((info.static_shared + 15) & -16) + launch.dynamic_shared
-        self._shared.reserve(max(shared, 1))
+        self.generation += self._shared.reserve(max(shared, 1))
         state.shared, state.shared_size = self._shared.address, shared
         local = (info.local_bytes + 15) & -16
-        self._local.reserve(local * warps * 32)
+        self.generation += self._local.reserve(local * warps * 32)
         state.local, state.local_size = self._local.address, local
         self._reserve_stacks(warps if info.barriers else 1, (info.stack_bytes + PAGE - 1) & -PAGE)
-        self._small.reserve(warps * WARP_BYTES + BARRIER_BYTES + info.sites * 16 + 192)
+        self.generation += self._small.reserve(warps * WARP_BYTES + BARRIER_BYTES + info.sites * 16 + 192)
         state.barriers = self._small.address
         state.warps = self._small.address + BARRIER_BYTES
         state.latches = (self._small.address + BARRIER_BYTES + warps * WARP_BYTES + 63) & -64
@@ -81,6 +82,7 @@ class Worker:
             count, size = max(count, have_count), max(size, have_size)
             self._stacks.reserve(count * size)
             self._stack_layout = (count, size)
+            self.generation += 1
             for index in range(count):
                 address = self._stacks.address + index * size
                 if _libc.mprotect(address, PAGE, mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0):

@@ -25,6 +25,7 @@ from farlane.backend.handlers import launch as launching
 from farlane.backend.loops.columns import AFFINE, SAME, Column
 from farlane.backend.loops.template import Record, Template, check_repetitions
 from farlane.backend.payloads import expand
+from farlane.backend.repeating import Pace
 from farlane.backend.resources import RELATIVE, Resources
 
 MAX_STEPS = 256
@@ -62,21 +63,17 @@ Path = tuple[int, ...]  # a record of the body; or a loop in it, its iteration, 
 
 
 class Plan:
-    """A body, with how to compute its columns and results."""
+    """A body, with how to compute its columns and results, and how much of it to hand over at once."""
 
     def __init__(self, template: Template, builder: _Builder) -> None:
         self.body = Body(tuple(builder.steps))
         self.paths = tuple(builder.paths)
         self.names = tuple(builder.names)
+        self.pace = Pace(8 * (len(template.holes) + len(builder.derived)) + len(builder.results))
         self._given = len(template.holes)
         self._derived = tuple(builder.derived)
         self._result_row = np.frombuffer(bytes(builder.results), np.uint8)
         self._slots = tuple(builder.slots)
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of columns and results that an iteration takes."""
-        return 8 * (self._given + len(self._derived)) + len(self._result_row)
 
     @property
     def answers(self) -> bool:

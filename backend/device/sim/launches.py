@@ -151,8 +151,13 @@ class Launcher:
             raise CudaError(INVALID_VALUE, f"kernel {function.name}: {size} bytes of parameters")
         return self._prepare(function, shape)
 
+    @property
+    def worker_generation(self) -> int:
+        """As long as it stays, so do the `worker_states`."""
+        return self._worker.generation
+
     def worker_states(self, launches: Sequence[Prepared]) -> dict[tuple[int, int], jit.WorkerState]:
-        """For each `arenas` of the launches, the state of this session's worker. Valid until the worker grows."""
+        """For each `arenas` of the launches, the state of this session's worker."""
         different = {prepared.arenas: prepared for prepared in launches}
         for prepared in different.values():  # first all of them, so that nothing moves afterwards
             self._worker.reserve(prepared.kernel, prepared.launch)

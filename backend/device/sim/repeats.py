@@ -17,6 +17,7 @@ import time
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Step, Stop
@@ -44,6 +45,7 @@ class _Table:
         self.operations = (repeats.Operation * len(steps))()
         self.prepared: list[Prepared | None] = []
         self.workers: list[jit.WorkerState] = []
+        self.generation = -1  # of the worker that `workers` are copies of
         self.times = (ctypes.c_uint64 * len(steps))()
         self._holes = []
         for index, (step, offset) in enumerate(zip(steps, offsets, strict=True)):
@@ -93,6 +95,9 @@ class Repeater:
         self._launcher = launcher
         self._allocations = allocations
         self._state = repeats.Repeat()
+        self._state.callback = repeats.Callback(self._spread)
+        self._table: _Table | None = None  # while the loop runs
+        self._raised: BaseException | None = None
         self._version = -1
         self._starts = self._ends = np.empty(0, np.uint64)
 
@@ -111,25 +116,13 @@ class Repeater:
         self._refresh()
         state.operations = ctypes.addressof(table.operations)
         state.operation_count = len(table.operations)
-        state.matrix = matrix.ctypes.data
+        state.matrix = _address(matrix)
         state.iterations = matrix.shape[1]
-        state.results, state.result_stride = results.ctypes.data, results.shape[1]
-        state.starts, state.ends = self._starts.ctypes.data, self._ends.ctypes.data
-        state.allocations = len(self._starts)
+        state.results, state.result_stride = _address(results), results.shape[1]
         state.interrupted = launcher.interrupted_address
         state.launches = launcher.launches
         self._point(table)
-        raised: list[BaseException] = []
-
-        def spread(step: int) -> int:
-            state.launches += 1
-            try:
-                return 0 if launcher.run_spread(table.launch(step), state.launches) else 1
-            except BaseException as error:  # no exception may pass through the loop
-                raised.append(error)
-                return 1
-
-        state.callback = repeats.Callback(spread)
+        self._table, self._raised = table, None
         with launcher.repeating(table.launches):
             started = time.monotonic_ns()
             code = repeats.run(state)
@@ -139,8 +132,9 @@ class Repeater:
         for index, operation in enumerate(body.steps):
             if operation.kind is Kind.RECORD and (done or index < step):
                 operation.event.recorded = table.times[index]
-        if raised:
-            raise raised[0]
+        self._table = None
+        if self._raised is not None:
+            raise self._raised
         if code == repeats.DONE:
             return Stop(done), nanoseconds
         if code == repeats.STOPPED:
@@ -151,6 +145,16 @@ class Repeater:
             error = launcher.error(body.steps[step].function, table.launch(step))
         return Stop(done, step, error), nanoseconds
 
+    def _spread(self, step: int) -> int:
+        """The loop's call back: a launch that is shared with other threads."""
+        try:
+            assert self._table is not None
+            self._state.launches += 1
+            return 0 if self._launcher.run_spread(self._table.launch(step), self._state.launches) else 1
+        except BaseException as error:  # no exception may pass through the loop
+            self._raised = error
+            return 1
+
     def _refresh(self) -> None:
         """The allocation map as the loop searches it."""
         if self._version != self._allocations.version:
@@ -158,11 +162,21 @@ class Repeater:
             spans = [(allocation.start, allocation.end) for allocation in self._allocations]
             self._starts = np.array([start for start, _ in spans], np.uint64)
             self._ends = np.array([end for _, end in spans], np.uint64)
+            self._state.starts, self._state.ends = _address(self._starts), _address(self._ends)
+            self._state.allocations = len(spans)
 
     def _point(self, table: _Table) -> None:
         """Gives each kernel the state of this session's arenas, laid out for it."""
+        if table.generation == self._launcher.worker_generation:
+            return
         states = self._launcher.worker_states([prepared for prepared in table.prepared if prepared is not None])
         table.workers = list(states.values())
         for operation, prepared in zip(table.operations, table.prepared, strict=True):
             if prepared is not None:
                 operation.worker = ctypes.addressof(states[prepared.arenas])
+        table.generation = self._launcher.worker_generation
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
