@@ -126,7 +126,11 @@ extern "C" fn finish() {
     if let Some(session) = runtime::any_session() {
         EXITING.store(true, Release);
         // A panic here has nobody left to see it.
-        let _ = catch_unwind(AssertUnwindSafe(|| session.finish(&call::summary())));
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            let summary = call::summary();
+            manifests::abandon(); // everything owed is settled by the session's end
+            session.finish(&summary);
+        }));
     }
     FINISHED.store(true, Release);
     trace::finish();

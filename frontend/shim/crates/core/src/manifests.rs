@@ -91,7 +91,7 @@ pub fn active() -> bool {
     ACTIVE.load(Relaxed)
 }
 
-/// In the child of a fork, which has no session.
+/// In the child of a fork, which has no session, and when the session ends.
 pub fn abandon() {
     ACTIVE.store(false, Release);
 }

@@ -59,8 +59,8 @@ struct Thread {
     more: Cell<bool>,
     /// How often; when that is known.
     remaining: Cell<Option<u64>>,
-    /// A call is under way: the clock is read by the shim, not by the program.
-    inside: Cell<bool>,
+    /// Calls under way (a callback's within another): the clock is read by the shim, which may hold a lock, and not by the program.
+    inside: Cell<u32>,
     /// Copies whose data has not arrived, and the site in whose loop they were made.
     reads: Cell<u64>,
     reads_of: Cell<Option<&'static Site>>,
@@ -82,7 +82,7 @@ thread_local! {
             pushed: Cell::new(0),
             more: Cell::new(false),
             remaining: Cell::new(None),
-            inside: Cell::new(false),
+            inside: Cell::new(0),
             reads: Cell::new(0),
             reads_of: Cell::new(None),
             settle_after: Cell::new(false),
@@ -96,6 +96,7 @@ thread_local! {
 impl Drop for Thread {
     /// The thread ends, and with it the storage that its copies may go to.
     fn drop(&mut self) {
+        self.inside.set(1);
         self.settle();
     }
 }
@@ -112,7 +113,11 @@ pub fn arrive(function: Function) {
 #[inline]
 pub fn leave(function: Function) {
     if manifests::active() {
-        let _ = THREAD.try_with(|thread| thread.leave(Part::of(function)));
+        let _ = THREAD.try_with(|thread| {
+            thread.leave(Part::of(function));
+            // Last: sending reads the clock, under a lock. The call that opened the session has not arrived.
+            thread.inside.set(thread.inside.get().saturating_sub(1));
+        });
     }
 }
 
@@ -198,11 +203,11 @@ pub fn synchronization_owed() -> bool {
 #[cfg(not(test))]
 pub fn before_clock() {
     let _ = THREAD.try_with(|thread| {
-        if !thread.inside.get() && thread.unsynchronized.replace(false) {
+        if manifests::active() && thread.inside.get() == 0 && thread.unsynchronized.replace(false) {
             UNSYNCHRONIZED.store(false, Relaxed); // everybody's work is waited for
-            thread.inside.set(true);
+            thread.inside.set(1);
             work::finish_work();
-            thread.inside.set(false);
+            thread.inside.set(0);
         }
     });
 }
@@ -251,7 +256,7 @@ fn asks_for_completion(function: Function) -> bool {
 
 impl Thread {
     fn arrive(&self, function: Function) {
-        self.inside.set(true);
+        self.inside.set(self.inside.get() + 1);
         let part = Part::of(function);
         if matches!(part, Part::Stub | Part::Registration) {
             return;
@@ -289,7 +294,6 @@ impl Thread {
     }
 
     fn leave(&self, part: Part) {
-        self.inside.set(false);
         if matches!(part, Part::Stub | Part::Registration | Part::Push) {
             return;
         }
