@@ -10,7 +10,7 @@ from __future__ import annotations
 from farlane.analyzer.graph.control_flow import EXCEPTION, RETURN, STOP, TAIL, Block, ControlFlow
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import Callee
-from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RCX, RDI, RDX, RSI, Memory, Register
+from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RCX, RDI, RDX, RSI, Register
 from farlane.analyzer.permissions import library
 from farlane.analyzer.permissions.instructions import Refused
 from farlane.analyzer.permissions.walk import Walker
@@ -102,26 +102,15 @@ class Endings:
             if callee is None and instruction.mnemonic != "call":
                 continue
             if callee is None or not (callee.address or callee.name):
-                if self._widens(flow, block):
-                    continue
-                return False
+                if not self._walker.widens(flow, block):
+                    return False
+                continue
             if callee.address is not None:
                 if not self._stays(self._program.owner.get(callee.address, callee.address)):
                     return False
             elif not (is_cuda(callee.name) or callee.name in library.KNOWN or not self._program.returns(callee)):
                 return False
         return True
-
-    def _widens(self, flow: ControlFlow, block: Block) -> bool:
-        """Whether a computed call is the one of std::endl, of a character type's do_widen, which was compared just before."""
-        before = [b for b in flow.blocks.values() if any(edge.target == block.start for edge in b.edges)]
-        slots = self._walker.image.slots
-
-        def compares(other: Block) -> bool:
-            places = [o.displacement for i in other.instructions for o in i.operands if isinstance(o, Memory)]
-            return any(slots.get(place) == "_ZNKSt5ctypeIcE8do_widenEc" for place in places)
-
-        return bool(before) and all(compares(other) for other in before)
 
     def _stays(self, start: int) -> bool:
         """Whether a function called on the way to the end calls only what is known."""
@@ -156,7 +145,7 @@ class Endings:
                 self._functions[start] = self.ends(inner, inner.entry)
             return self._functions[start]
         name = callee.name
-        if name in library.ENDS | library.ENDS_WITH_HANDLERS | library.TERMINATES:
+        if name in library.ENDS | library.ENDS_WITH_HANDLERS | library.TERMINATES | {library.BAD_CAST}:
             return True
         thrown = not self._program.returns(callee) and name not in library.JUMPS and name != "pthread_exit"
         return thrown and not self._walker.catches

@@ -123,6 +123,7 @@ KNOWN: dict[str, tuple[str, str]] = {
     "_ZNSo9_M_insertIbEERSoT_": ("b .", "0"),
     "_ZNSo3putEc": ("b .", "0"),
     "_ZNKSt5ctypeIcE13_M_widen_initEv": ("b", "n"),
+    "_ZNKSt5ctypeIcE8do_widenEc": ("r .", "n"),
     "_ZNSo5flushEv": ("b", "0"),
     "_ZSt4endlIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_": ("b", "0"),
     "_ZSt5flushIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_": ("b", "0"),
@@ -148,6 +149,8 @@ def may_throw(name: str, streams: bool) -> bool:
     return name in _THROWING or (streams and stream)
 
 
+# std::endl, where it is inlined, asks the stream's character type, which is the standard one (docs/analyzer.md).
+WIDEN, BAD_CAST = "_ZNKSt5ctypeIcE8do_widenEc", "_ZSt16__throw_bad_castv"
 # A stream throws only after basic_ios::exceptions has asked for it, which is inlined and calls this.
 CLEAR = "_ZNSt9basic_iosIcSt11char_traitsIcEE5clearESt12_Ios_Iostate"
 # Imported wherever there are landing pads, unless the C++ library is a part of the file.

@@ -15,13 +15,24 @@ from dataclasses import dataclass, field
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.condition import compare
 from farlane.analyzer.graph import control_flow
-from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, STOP, TAIL, TAKEN, UNRESOLVED, Block
+from farlane.analyzer.graph.control_flow import (
+    EXCEPTION,
+    FALL,
+    RETURN,
+    STOP,
+    TAIL,
+    TAKEN,
+    UNRESOLVED,
+    Block,
+    ControlFlow,
+)
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.machine.instruction import (
     CALLEE_SAVED,
     CALLER_SAVED,
+    NONE,
     RSP,
     XMM0,
     Immediate,
@@ -116,6 +127,21 @@ class Walker:
             raise Refused(known)
         return known
 
+    def widens(self, flow: ControlFlow, block: Block) -> bool:
+        """Whether a computed call is std::endl's of a character type's do_widen, whose address was looked at just before."""
+        before = [other for other in flow.blocks.values() if any(edge.target == block.start for edge in other.edges)]
+        return bool(before) and all(self._names_widen(other) for other in before)
+
+    def _names_widen(self, block: Block) -> bool:
+        for instruction in block.instructions:
+            for operand in instruction.operands:
+                if isinstance(operand, Memory) and operand.base == NONE and operand.indexed == NONE:
+                    function = self.program.ranges.get(operand.displacement)
+                    named = function.name if function else self.image.slots.get(operand.displacement)
+                    if named == library.WIDEN:
+                        return True
+        return False
+
     def spend(self, count: int) -> int:
         self._left -= count
         return self._left
@@ -162,6 +188,10 @@ class _Run:
         self._walker, self._start, self._frame, self._regions, self._place = walker, start, frame_, regions, place
         self._structure = regions.structure
         self._flow = self._structure.flow
+        called = ("call", "jmp")
+        self._block_of = {
+            i.address: b for b in self._flow.blocks.values() for i in b.instructions if i.mnemonic in called
+        }
         self._position = {block: index for index, block in enumerate(self._structure.order)}
         self._incoming: dict[int, dict[int, State]] = {block: {} for block in self._flow.blocks}
         self._ends: dict[int, State] = {}
@@ -286,6 +316,8 @@ class _Run:
         program, walker = self._walker.program, self._walker
         bounds = tuple(sorted({*self._frame.bounds, *(() if self._top is None else (self._top,))}))
         pushed = self._top is not None and stack.number < self._top
+        if callee == UNKNOWN and walker.widens(self._flow, self._block_of[instruction.address]):
+            callee = Callee(library.WIDEN, None)
         call = Call(state, records, at, chain, bounds, pushed, callee.name)
         throws = False
         if callee.name in library.RETURNS_TWICE:
@@ -315,6 +347,8 @@ class _Run:
 
     def _ending(self, call: Call, name: str) -> None:
         """A function that does not return: the process ends, through handlers of the program's, or something else happens."""
+        if name == library.BAD_CAST:
+            return
         if name not in library.ENDS_WITH_HANDLERS | library.TERMINATES:
             call.leaves()  # an exception, which somebody may catch, a jump, the end of a thread
             return

@@ -11,6 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -193,6 +196,71 @@ PROGRAM defer_until_settled(float *data) {
     free(host);
 }
 
+PROGRAM defer_stream_output(float *data, int rounds) {
+    std::vector<float> host(COUNT);
+    for (int i = 0; i < rounds; ++i) {
+        STEP;
+        COPY(host.data());
+        std::cout << "round " << i << "\n";
+    }
+    sink = host[3];
+}
+
+PROGRAM defer_unique_pointer(float *data, int rounds) {
+    auto host = std::make_unique<float[]>(COUNT);
+    for (int i = 0; i < rounds; ++i) {
+        STEP;
+        COPY(host.get());
+    }
+    sink = host[3];
+}
+
+struct Big {
+    float *first, *second;
+    int numbers[20];
+};
+
+static __global__ void wide(Big big, float *data, int i, int j, int k, int l, int m, int n) {
+    data[i] = big.numbers[j] + k + l + m + n;
+}
+
+PROGRAM defer_many_parameters(float *data, int rounds) {
+    float *host = (float *)malloc(BYTES);
+    Big big = {data, data, {1, 2, 3}};
+    for (int i = 0; i < rounds; ++i) {
+        wide<<<1, 1>>>(big, data, i, 1, 2, 3, 4, 5);
+        COPY(host);
+    }
+    sink = host[3];
+    free(host);
+}
+
+PROGRAM defer_elements(float *data, int rounds) {
+    float errors[10];
+    for (int i = 0; i < 10; ++i) {
+        STEP;
+        cudaMemcpy(&errors[i], data, sizeof(float), cudaMemcpyDeviceToHost);
+    }
+    for (int i = 0; i < 10; ++i) printf("%g %d\n", errors[i], rounds);
+}
+
+PROGRAM defer_timed(float *data, int rounds) {
+    float *host = (float *)malloc(BYTES), milliseconds;
+    cudaEvent_t start, stop;
+    cudaEventCreate(&start), cudaEventCreate(&stop);
+    for (int i = 0; i < rounds; ++i) {
+        cudaEventRecord(start);
+        STEP;
+        cudaEventRecord(stop);
+        cudaEventSynchronize(stop);
+        cudaEventElapsedTime(&milliseconds, start, stop);
+        COPY(host);
+        printf("%f\n", milliseconds);
+    }
+    sink = host[1];
+    free(host);
+}
+
 // ---- kept: aliases ---------------------------------------------------------------------------------------------------
 
 PROGRAM keep_stored_pointer(float *data, int rounds) {
@@ -364,6 +432,51 @@ PROGRAM keep_into_kernel(float *data, int rounds) {
         COPY(host);
     }
     sink = host[0];
+    cudaFreeHost(host);
+}
+
+// The kernel is given the buffer's address inside a structure.
+PROGRAM keep_in_structure_to_kernel(float *data, int rounds) {
+    float *host;
+    cudaMallocHost(&host, BYTES);
+    Big big = {data, data, {1, 2, 3}};
+    big.second = host;
+    for (int i = 0; i < rounds; ++i) {
+        wide<<<1, 1>>>(big, data, i, 1, 2, 3, 4, 5);
+        COPY(host);
+    }
+    sink = host[3];
+    cudaFreeHost(host);
+}
+
+PROGRAM keep_string(float *data, int rounds) {
+    std::string text(COUNT, 'x');
+    for (int i = 0; i < rounds; ++i) {
+        STEP;
+        cudaMemcpy(&text[0], data, COUNT, cudaMemcpyDeviceToHost);
+        std::cout << text;
+    }
+}
+
+PROGRAM keep_stream_output(float *data, int rounds) {
+    float value;
+    for (int i = 0; i < rounds; ++i) {
+        STEP;
+        cudaMemcpy(&value, data, sizeof value, cudaMemcpyDeviceToHost);
+        std::cout << value << std::endl;
+    }
+}
+
+// Host memory where the device's is expected: pinned memory is both.
+PROGRAM keep_pinned_as_device(float *data, int rounds) {
+    float *host;
+    cudaMallocHost(&host, BYTES);
+    for (int i = 0; i < rounds; ++i) {
+        STEP;
+        COPY(host);
+        cudaMemsetAsync(host, 0, BYTES);
+    }
+    sink = host[3];
     cudaFreeHost(host);
 }
 
@@ -717,6 +830,9 @@ int main(int argc, char **) {
         defer_classic(data, n), defer_checked(data, n), defer_nested(data, n), defer_vector(data, n), defer_own_array(data, n);
         defer_device_allocation(n), defer_pinned_async(data, n, 0), defer_print_of_others(data, n), defer_every_tenth_read(data, n);
         defer_two_buffers(data, n), defer_filled_before(data, n), defer_unsigned_and_down(data, n), defer_until_settled(data);
+        defer_stream_output(data, n), defer_unique_pointer(data, n), defer_many_parameters(data, n), defer_elements(data, n);
+        defer_timed(data, n), keep_in_structure_to_kernel(data, n), keep_string(data, n), keep_stream_output(data, n);
+        keep_pinned_as_device(data, n);
         keep_stored_pointer(data, n), keep_pointer_in_own_struct(data, n), keep_union(data, n), keep_laundered(data, n);
         keep_laundered_number(data, n), keep_halves(data, n), keep_negative_index(data, n), keep_swapped(data, n);
         keep_last_round_read(data, n), keep_realloc(data, n), keep_push_back(data, n), keep_scope_ends(data, n), keep_alloca(data, n);
