@@ -8,6 +8,7 @@ mod failures;
 mod fake_host;
 mod flow;
 mod hostile;
+mod loops;
 mod opening;
 mod recorded_reads;
 mod round_trips;

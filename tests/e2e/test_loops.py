@@ -1,0 +1,101 @@
+"""Loops in mode loops: one round trip and a bounded number of bytes, whatever the trip count, and the same results.
+
+Counts are exact. What a run's start costs is measured by the same program with one iteration. Bytes may differ by the parts in which a
+long loop is sent (some 40 bytes each, protos/tape.md), hence the 1 KiB. No manifest is used: this is the recorder alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from farlane.frontend.devtools.guest import Guest, Outcome
+from farlane.frontend.devtools.programs import Build, compile_program
+from farlane.frontend.devtools.toolchain import Toolchain
+from farlane.frontend.embedded import EmbeddedHost
+
+pytestmark = pytest.mark.native
+
+SOURCE = Path(__file__).parent / "programs" / "loops.cu"
+# Handshake and the copy of the result.
+ROUND_TRIPS = 2
+AFFINE = ["affine", "constant", "several", "ping_pong", "alternating", "nested", "allocating", "events"]
+OTHERS = ["random", "left_early", "threads", "triangular"]
+
+
+@pytest.fixture(scope="module")
+def program(toolchain: Callable[[str], Toolchain]) -> str:
+    return str(compile_program(toolchain("13.0"), [SOURCE], "loops", Build()))
+
+
+@pytest.fixture(scope="module")
+def null_guest() -> Iterator[Guest]:
+    with EmbeddedHost("null") as host:
+        yield Guest(host.url)
+
+
+def run(guest: Guest, program: str, scenario: str, count: int, mode: str) -> Outcome:
+    outcome = guest.run([program, scenario, str(count)], mode, extra={"FARLANE_MANIFESTS": "off"})
+    assert (outcome.status, outcome.stderr) == (0, ""), outcome.stdout + outcome.stderr
+    return outcome
+
+
+@pytest.mark.parametrize("scenario", AFFINE)
+def test_bytes_and_round_trips_do_not_depend_on_the_trip_count(scenario: str, program: str, guest: Guest) -> None:
+    run(guest, program, scenario, 1, "loops")  # the host has the image from here on
+    bytes_up = {}
+    for count in (1, 100, 10_000):
+        outcome = run(guest, program, scenario, count, "loops")
+        assert outcome.report.round_trips == ROUND_TRIPS
+        bytes_up[count] = outcome.report.bytes_up
+    assert bytes_up[10_000] - bytes_up[100] <= 1024
+    assert bytes_up[10_000] - bytes_up[1] <= 2048  # iterations seen before the loop was known, and its template
+
+
+@pytest.mark.parametrize("scenario", ["affine", "several"])
+def test_a_million_iterations(scenario: str, program: str, null_guest: Guest) -> None:
+    run(null_guest, program, scenario, 1, "loops")
+    few = run(null_guest, program, scenario, 100, "loops").report
+    many = run(null_guest, program, scenario, 1_000_000, "loops").report
+    assert (few.round_trips, many.round_trips) == (ROUND_TRIPS, ROUND_TRIPS)
+    # The null device takes as long as the program, which is when a loop is sent in the most parts.
+    assert many.bytes_up - few.bytes_up <= 4096
+    assert many.sections["loops"]["folded_calls"] >= 999_000
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 40, 300])
+@pytest.mark.parametrize("scenario", AFFINE + OTHERS)
+def test_results_are_those_of_mode_calls(scenario: str, count: int, program: str, guest: Guest) -> None:
+    assert run(guest, program, scenario, count, "loops").stdout == run(guest, program, scenario, count, "calls").stdout
+
+
+@pytest.mark.parametrize("scenario", ["affine", "nested", "left_early"])
+def test_results_are_those_of_mode_none(scenario: str, program: str, guest: Guest) -> None:
+    assert run(guest, program, scenario, 50, "loops").stdout == run(guest, program, scenario, 50, "none").stdout
+
+
+@pytest.mark.parametrize("count", [10, 1000])
+def test_an_error_in_an_iteration_is_told_as_without_folding(count: int, program: str, guest: Guest) -> None:
+    told = {}
+    for mode in ("calls", "loops"):
+        outcome = guest.run([program, "failing", str(count)], mode, extra={"FARLANE_MANIFESTS": "off"})
+        assert outcome.status == 0
+        told[mode] = (outcome.stdout, outcome.stderr)  # the message names the kernel and where it trapped
+    assert told["loops"] == told["calls"]
+    assert told["calls"][0].startswith("cudaError")
+
+
+def test_triangular_loops_are_one_template_with_a_nested_one(program: str, guest: Guest) -> None:
+    counts = run(guest, program, "triangular", 60, "loops").report.sections["loops"]
+    assert counts["folded_calls"] > 60 * 61 // 2 - 60
+    assert counts["templates"] <= 6
+    few, many = (run(guest, program, "triangular", count, "loops").report.bytes_up for count in (40, 120))
+    assert many - few <= 256
+
+
+def test_arguments_that_follow_no_rule_cost_their_bytes_only(program: str, guest: Guest) -> None:
+    run(guest, program, "random", 1, "loops")
+    report = run(guest, program, "random", 10_000, "loops").report
+    assert report.round_trips == ROUND_TRIPS
+    assert report.bytes_up < 10_000 * 5 + 8192
