@@ -32,4 +32,10 @@ def test_program(name: str, level: int, toolchain: Callable[[str], Toolchain]) -
         # What is counted at the entry is also told at the calls, where the test is one of integers.
         if loop.trip_count is not None and not loop.trip_count.text.startswith("while"):
             assert counted or not loop.continuations, loop.function
-    assert {f: sorted(rows) for f, rows in found.items()} == {f: sorted(rows) for f, rows in EXPECTED[name].items()}
+    for function, expected in EXPECTED[name].items():
+        rest = sorted(found[function])
+        for row in expected:
+            assert row in rest, (function, row)
+            rest.remove(row)
+        # Only -O3 puts copies of other functions' loops into a function.
+        assert level == 3 or not rest, function
