@@ -12,6 +12,11 @@ logging.disable(logging.CRITICAL)
 import angr  # noqa: E402
 
 
+def repeats(project: "angr.Project", address: int) -> bool:
+    instructions = project.factory.block(address).capstone.insns
+    return bool(instructions) and instructions[0].mnemonic.startswith("rep")
+
+
 def main() -> None:
     project = angr.Project(sys.argv[1], auto_load_libs=False)
     base = project.loader.main_object.mapped_base - project.loader.main_object.linked_base
@@ -23,7 +28,8 @@ def main() -> None:
     loops: dict[int, list[int]] = {}
     for loop in finder.loops:
         node = graph.model.get_any_node(loop.entry.addr)
-        if node is not None:
+        # A repeated string instruction is a loop to angr, and one instruction to us.
+        if node is not None and not repeats(project, loop.entry.addr):
             loops.setdefault(node.function_address - base, []).append(loop.entry.addr - base)
     print(json.dumps({"seconds": seconds, "loops": {str(k): sorted(set(v)) for k, v in loops.items()}}))
 

@@ -144,7 +144,7 @@ def _points(guest: Guest, words: list[str], known: Path | None, away: float, tur
     ]
 
 
-def measure(distances: Sequence[float], turns: int, names: Sequence[str], progress: Callable[[str], object]) -> Record:
+def measure(distances: Sequence[float], turns: int, names: Sequence[str], progress: Callable[[str], None]) -> Record:
     """Runs everything.
 
     Args:
