@@ -17,8 +17,14 @@ from farlane.analyzer.permissions.prove import Prover
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
 
-SOURCE = Path(__file__).parent / "programs" / "permissions.cu"
-NAMES = re.findall(r'^(?:PROGRAM|extern "C" .* int) ((?:defer|keep|sync|wait)_\w+)\(', SOURCE.read_text(), re.MULTILINE)
+SOURCES = [Path(__file__).parent / "programs" / f"{name}.cu" for name in ("permissions", "permissions_by_detours")]
+NAMES = [
+    name
+    for source in SOURCES
+    for name in re.findall(
+        r'^(?:PROGRAM|extern "C" .* int) ((?:defer|keep|sync|wait)_\w+)\(', source.read_text(), re.MULTILINE
+    )
+]
 # Where the compiler made something of a case that cannot be proven, which is no error: (level, case).
 UNPROVEN = {
     (0, "defer_elements"),  # the index is signed: the element may be anywhere in the frame
@@ -50,11 +56,15 @@ def level(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="module")
 def given(level: int, toolchain: Callable[[str], Toolchain]) -> Permissions:
-    return permissions(compile_program(toolchain("13.0"), [SOURCE], "permissions", Build(level, "compute_75")))
+    found: Permissions = {}
+    for source in SOURCES:
+        program = compile_program(toolchain("13.0"), [source], source.stem, Build(level, "compute_75"))
+        found |= permissions(program)
+    return found
 
 
 def test_the_cases_are_found() -> None:
-    assert len(NAMES) > 55
+    assert len(NAMES) > 90
     assert len(NAMES) == len(set(NAMES))
 
 
@@ -82,6 +92,8 @@ def test_kept(given: Permissions, name: str) -> None:
 def test_synchronizations(given: Permissions, name: str) -> None:
     reached = [each for each in given[name] if "is not reached" not in each.refused]
     local = {each.local_sync for each in reached}
+    if name == "wait_in_struct":
+        local = {each.local_sync for each in given["_ZL7wrappedi"]}  # the call is in the callee
     assert local == {name.startswith("sync_")}, [each.refused for each in reached]
 
 

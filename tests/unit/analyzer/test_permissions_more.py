@@ -5,6 +5,7 @@ Where `more` is 1, the same call instruction is the next one of its loop: in the
 
 from __future__ import annotations
 
+import itertools
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
@@ -149,7 +150,9 @@ def value(code: bytes, note: Note) -> int:
     return result
 
 
-@pytest.mark.parametrize("options", [("-O0",), ("-O1",), ("-O2",), ("-O3",), ("-Os",), ("-O2", "-no-pie"), ("-O3", "-mavx2")], ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [("-O0",), ("-O1",), ("-O2",), ("-O3",), ("-Os",), ("-O2", "-no-pie"), ("-O3", "-mavx2")], ids=" ".join
+)
 def test_where_more_is_one_the_site_comes_next(
     build: Callable[..., Path], tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -163,13 +166,13 @@ def test_where_more_is_one_the_site_comes_next(
     proven = {each.return_address + bias: each for each in given.values() if each.more}
     assert len(proven) >= 0.75 * CASES, {each.refused for each in given.values()}
     ones = 0
-    for call, following in zip(calls, calls[1:], strict=False):
+    for call, following in itertools.pairwise(calls):
         permission = proven.get(call.returns)
         if permission is not None and value(permission.more, call):
             assert following.returns == call.returns, permission.more_text
             ones += 1
     # And it is 1 nearly as often as that is so.
-    again = sum(a.returns == b.returns and a.returns in proven for a, b in zip(calls, calls[1:], strict=False))
+    again = sum(a.returns == b.returns and a.returns in proven for a, b in itertools.pairwise(calls))
     assert ones > 0.6 * again
 
 
