@@ -13,7 +13,7 @@ from farlane.analyzer.flow.memory import Memory
 from farlane.analyzer.flow.state import State
 from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.analysis import analyze
-from farlane.analyzer.loops.trips import iterations
+from farlane.analyzer.loops.variables import iterations
 from farlane.analyzer.machine.instruction import RDI, RSI
 from hypothesis import given
 from hypothesis import strategies as st
