@@ -86,11 +86,13 @@ impl Loops {
 
     /// The host has nothing to do: sends what is worth it. `all`: nothing may be left behind.
     pub(crate) fn age(&mut self, tape: &mut Writer, all: bool, pace: Duration) {
+        let pending = self.folder.pending();
         if all || self.still {
-            self.close(tape, Reason::Age);
+            // The loop may go on (the program may only have been descheduled): its age and its parts count on.
+            self.work += pending;
+            self.folder.flush(tape, Reason::Age);
             return;
         }
-        let pending = self.folder.pending();
         let age = self.since.map_or(Duration::ZERO, |since| since.elapsed());
         let held = pace.saturating_mul(u32::try_from(pending).unwrap_or(u32::MAX));
         let share = if self.parts < PROMPT_PARTS { SHARE } else { LATER_SHARE };

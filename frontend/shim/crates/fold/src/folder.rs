@@ -245,13 +245,14 @@ impl Folder {
     fn retire(&mut self, run: &Run, failed: bool) {
         let Some(template) = self.templates.get_mut(run.place) else { return };
         template.open = false;
-        if run.k > 0 || run.sealed && !failed {
+        let worthwhile = run.repeated || template.uses == 0;
+        if run.k > 0 && worthwhile || run.sealed && !failed {
             template.steps = run.steps();
             self.templates.succeeded(run.place);
             self.templates.register(run.place);
         } else if run.pos == 0 && self.templates.register_first(run.place) {
             return; // it has repeated, and ended there: perhaps it comes again
-        } else if failed {
+        } else if failed || run.k > 0 {
             self.templates.missed(run.place);
         }
         if self.templates.get(run.place).is_some_and(|t| t.uses == 0) {
@@ -410,6 +411,7 @@ impl Folder {
             return false;
         };
         self.counts.iterations += count;
+        run.repeated |= count > 0;
         let token = mix(mix(birth, run.shape()), code::REPEAT.into()).max(1);
         let nested = Some(Nested { place: run.place, birth, levels: run.body.levels });
         let at_bottom = self.stack.is_empty();
@@ -461,7 +463,7 @@ impl Folder {
         let repeat = run.repeat_bytes();
         let seen = self.templates.get(run.place).is_some_and(|t| t.uses > 0);
         let template = if run.sealed || seen { 0 } else { 24 + run.body.content_bytes() };
-        repeat + template < records
+        2 * repeat + template <= records
     }
 
     /// The number of the run's template, which the host is told now if it does not know it.

@@ -44,6 +44,8 @@ pub(crate) struct Run {
     pub(crate) k: u64,
     pub(crate) base: u64,
     pub(crate) pos: usize,
+    /// It was worth a REPEAT.
+    pub(crate) repeated: bool,
     columns: Vec<Column>,
     expected: Vec<u8>,
     plan: Vec<Step>,
@@ -74,6 +76,7 @@ impl Run {
             k: 0,
             base: 0,
             pos: 0,
+            repeated: false,
             columns: body.holes.iter().enumerate().map(column).collect(),
             expected: body.bytes.clone(),
             plan: Vec::new(),
