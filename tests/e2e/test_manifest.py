@@ -8,13 +8,18 @@ needed and none is tested.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from farlane.analyzer.manifest.code import BINARY, CONSTANT, END, GLOBAL, instruction
+from farlane.analyzer.manifest.embed import embed
 from farlane.analyzer.manifest.model import Flag, IdentityKind, Loop, Manifest, Permission, Site
 from farlane.analyzer.manifest.writer import write
 from farlane.frontend.devtools.guest import Guest, Outcome
@@ -342,3 +347,62 @@ def test_a_damaged_manifest_is_an_error_that_names_the_rule(case: Callable[..., 
     assert len(lines) == 1
     assert "checksum" in lines[0]
     assert ".manifest" in lines[0]
+
+
+def test_a_manifest_in_the_program_comes_first(case: Callable[..., Case]) -> None:
+    loop = case("reads", 30)
+    manifest = write(manifest_for(loop.calls, READ, more=more(loop.program)))
+    marked = loop.folder / "marked"
+    shutil.copy(loop.program, marked)
+    marked.write_bytes(embed(Path(loop.program).read_bytes(), manifest))
+    loop.command[0] = str(marked)
+    outcome = loop.use(b"not looked at")
+    loop.same(outcome)
+    assert outcome.stderr == ""
+    assert outcome.report.round_trips == START + 1
+
+
+def test_an_unknown_timing_is_refused(case: Callable[..., Case]) -> None:
+    outcome = case("reads", 8).use(b"", FARLANE_TIMING="sometimes")
+    assert "FARLANE_TIMING" in outcome.stderr
+    assert outcome.status == 1
+
+
+@pytest.fixture
+def analyzing(tmp_path: Path) -> Iterator[Guest]:
+    """A guest of a host that analyzes its guests' programs."""
+    socket = tmp_path / "host.sock"
+    command = [
+        sys.executable,
+        "-m",
+        "farlane.backend.commands.serve",
+        "--device",
+        "sim",
+        "--listen",
+        f"unix://{socket}",
+    ]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with subprocess.Popen([*command, "--log-level", "error"], env=environment) as host:
+        try:
+            deadline = time.monotonic() + 60
+            while not socket.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            yield Guest(f"unix://{socket}")
+        finally:
+            host.terminate()
+
+
+def test_the_host_analyzes_the_program_for_later_sessions(program: str, analyzing: Guest) -> None:
+    """The first run sends the program; a later one is given its manifest."""
+    first = analyzing.run([program, "launches", "50"], "loops")
+    assert counts(first)["objects"] == 0
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        later = analyzing.run([program, "launches", "50"], "loops")
+        assert (later.status, later.stdout, later.stderr) == (0, first.stdout, "")
+        if counts(later)["objects"]:
+            assert counts(later)["sites"] > 5
+            assert counts(later)["mispredicted"] == 0
+            return
+        time.sleep(0.5)
+    pytest.fail("no manifest from the host")

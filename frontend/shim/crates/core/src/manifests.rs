@@ -64,6 +64,11 @@ impl Site {
                 || self.used.manifest.is_within(self.entry.in_loop, other.entry.in_loop))
     }
 
+    /// Whether it is the first call of every iteration of its loop.
+    pub fn begins_iteration(&self) -> bool {
+        self.entry.position == 0 && self.entry.flags & CONDITIONAL == 0
+    }
+
     /// Whether it is the last call of an iteration of its loop.
     pub fn ends_iteration(&self) -> bool {
         self.in_loop().last_position == Some(self.entry.position)

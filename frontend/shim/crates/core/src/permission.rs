@@ -59,6 +59,8 @@ struct Thread {
     more: Cell<bool>,
     /// How often; when that is known.
     remaining: Cell<Option<u64>>,
+    /// Not 0: the call's first record is the first of an iteration of this loop (its number and 1).
+    hint: Cell<u32>,
     /// Calls under way (a callback's within another): the clock is read by the shim, which may hold a lock, and not by the program.
     inside: Cell<u32>,
     /// Copies whose data has not arrived, and the site in whose loop they were made.
@@ -82,6 +84,7 @@ thread_local! {
             pushed: Cell::new(0),
             more: Cell::new(false),
             remaining: Cell::new(None),
+            hint: Cell::new(0),
             inside: Cell::new(0),
             reads: Cell::new(0),
             reads_of: Cell::new(None),
@@ -143,6 +146,15 @@ pub fn local_sync() -> bool {
         UNSYNCHRONIZED.store(true, Release);
     }
     permitted
+}
+
+/// For the recorder, once a call: the loop of which a record is the first of an iteration, 0 for none.
+#[inline]
+pub fn take_hint() -> u32 {
+    if !manifests::active() {
+        return 0;
+    }
+    THREAD.try_with(|thread| thread.hint.take()).unwrap_or(0)
 }
 
 /// What becomes of the copy to the host under way.
@@ -276,6 +288,7 @@ impl Thread {
         }
         self.site.set(site);
         self.pushed.set(if part == Part::Push { address } else { 0 });
+        self.hint.set(site.filter(|site| site.begins_iteration()).map_or(0, |site| site.in_loop().number + 1));
         self.more.set(false);
         self.remaining.set(None);
         self.settle_after.set(false);

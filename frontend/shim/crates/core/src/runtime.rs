@@ -156,6 +156,7 @@ fn open() -> Result<Opened, CudaError> {
         log::error(format_args!("{error}"));
         CudaError::NO_DEVICE
     })?;
+    clock_setting()?;
     let hello = HelloInfo {
         program: program_name(),
         pid: std::process::id(),
@@ -186,6 +187,17 @@ fn open() -> Result<Opened, CudaError> {
         welcome.known_modules.len()
     ));
     Ok(Opened { session, devices })
+}
+
+/// A wrong setting is told before anything runs.
+fn clock_setting() -> CudaResult {
+    match std::env::var("FARLANE_TIMING").as_deref() {
+        Ok("" | "faithful" | "throughput") | Err(_) => Ok(()),
+        Ok(other) => {
+            log::error(format_args!("FARLANE_TIMING is \"{other}\": it must be faithful or throughput"));
+            Err(CudaError::NO_DEVICE)
+        }
+    }
 }
 
 fn describe(description: &DeviceDescription) -> Device {

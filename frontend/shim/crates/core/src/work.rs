@@ -54,7 +54,7 @@ fn session_and_tracking() -> CudaResult<(&'static Session, &'static Tracking)> {
 pub fn origin() -> Origin {
     // SAFETY: it has no preconditions.
     let thread = unsafe { libc::pthread_self() };
-    Origin { thread, site: frame::site() as u64, hint: 0 }
+    Origin { thread, site: frame::site() as u64, hint: permission::take_hint() }
 }
 
 /// What is tracked for the session; opens the session if that has not happened.
