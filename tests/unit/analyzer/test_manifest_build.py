@@ -201,7 +201,9 @@ def test_shared_sites_are_left_out_of_loops_that_settle_at_calls(program: Path) 
     )
 
 
-@pytest.mark.parametrize("options", [("-no-pie",), ("-shared", "-fPIC", "-fvisibility=hidden"), ("-Wl,--build-id=none",), ("-s",)])
+@pytest.mark.parametrize(
+    "options", [("-no-pie",), ("-shared", "-fPIC", "-fvisibility=hidden"), ("-Wl,--build-id=none",), ("-s",)]
+)
 def test_kinds_of_objects(options: tuple[str, ...], linked: Callable[..., Path]) -> None:
     made = manifest_of(linked("-O2", *options))
     if "--build-id" in options[0]:
