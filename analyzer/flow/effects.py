@@ -36,6 +36,7 @@ class CudaCall:
         optional: whether a called function may return without having made it.
         handle, array: a launch's first argument and its array of parameters' addresses; None once they are resolved.
         arguments: (name, value) of what the device's host must know.
+        sizes: of a launch's parameters, one after another, the bytes that were stored at once; more may follow.
         kind: a copy's kind when it is a constant, else None.
     """
 
@@ -52,6 +53,7 @@ class CudaCall:
     launch: tuple[int, ...] = ()
     push: Value | None = None
     tail: bool = False
+    sizes: tuple[int, ...] = ()
 
     def seen_from(self, caller: int, push: Value | None, **changes: Any) -> CudaCall:
         """The call as its function's caller sees it, through the call instruction `caller`."""
@@ -112,6 +114,7 @@ def _launch(state: State, name: str, site: int, inputs: Sequence[Value]) -> Cuda
     launch = CudaCall(place, (), interface.LAUNCH, None, tuple(arguments), None, inputs[0], inputs[5])
     launch = dataclasses.replace(launch, launch=(site,), push=push)
     launch = resolved(state, launch)
+    state.registers[PUSHED] = values.zero  # a push is for one launch; another one may be made without
     lose_registers(state, site, values.atom(CALL, site, name))
     return launch
 
@@ -129,25 +132,25 @@ def resolved(state: State, launch: CudaCall) -> CudaCall:
         and handle.arguments[1].is_constant
     ):
         kernel = handle.arguments[1].constant
-    arguments = launch.arguments
+    arguments, sizes = launch.arguments, launch.sizes
     if array is not None and array.stack and state.cells.get(state.memory.values.base(array)[0]):
         found = _parameters(state, array)
-        arguments += tuple((f"parameter {index}", value) for index, value in enumerate(found))
+        arguments += tuple((f"parameter {index}", value) for index, (value, _) in enumerate(found))
+        sizes = tuple(size for _, size in found)
         array = None
-    return dataclasses.replace(
-        launch, kernel=kernel, arguments=arguments, handle=handle if kernel is None else None, array=array
-    )
+    handle = handle if kernel is None else None
+    return dataclasses.replace(launch, kernel=kernel, arguments=arguments, handle=handle, array=array, sizes=sizes)
 
 
-def _parameters(state: State, array: Value) -> list[Value]:
-    """The kernel's parameters: cells in the frame that hold addresses of cells in the frame, one after another.
+def _parameters(state: State, array: Value) -> list[tuple[Value, int]]:
+    """The kernel's parameters, each with its bytes that are known: cells in the frame that hold addresses of cells in the frame, one after another.
 
     The array has no length here. It ends where an element is no address of the frame: the frame's other cells with such
     addresses are rare, and a parameter too many only adds a value that was stored. Bytes of a parameter are those of the
-    cells that begin at its address; parts of a structure beyond its first cell are taken up to the next gap.
+    largest cell at its address: of a structure the first ones. 0 bytes: its memory is not followed, nor its length known.
     """
     values = state.memory.values
-    found: list[Value] = []
+    found: list[tuple[Value, int]] = []
     for index in range(MAXIMUM_PARAMETERS):
         slot = values.add(array, 8 * index)
         base, offset = values.base(slot)
@@ -156,8 +159,8 @@ def _parameters(state: State, array: Value) -> list[Value]:
             break
         start, low = values.base(address)
         cells = state.cells.get(start, {})
-        whole = [cells[low, size] for size in (8, 4, 2, 1) if (low, size) in cells]
-        found.append(whole[0] if whole else state.read(address, 8))
+        size = next((size for size in (8, 4, 2, 1) if (low, size) in cells), 0)
+        found.append((cells[low, size] if size else state.read(address, 8), size))
     return found
 
 

@@ -85,6 +85,25 @@ ROLES: dict[str, str] = {
     "cudaPointerGetAttributes": "O v",
 }
 
+# The 64-bit arguments (role v) that are numbers; the others may be addresses of the program's own objects.
+NUMBERS: dict[str, frozenset[int]] = {
+    "cudaMalloc": frozenset({1}),
+    "cudaMallocAsync": frozenset({1}),
+    "cudaMallocManaged": frozenset({1}),
+    "cudaMallocPitch": frozenset({2, 3}),
+    "cudaMemset": frozenset({2}),
+    "cudaMemsetAsync": frozenset({2}),
+    "cudaMemset2D": frozenset({1, 3, 4}),
+    "cudaMemcpy": frozenset({2}),
+    "cudaMemcpyAsync": frozenset({2}),
+    "cudaMemcpyToSymbol": frozenset({2, 3}),
+    "cudaMemcpyToSymbolAsync": frozenset({2, 3}),
+    "cudaMemcpyFromSymbol": frozenset({2, 3}),
+    "cudaMemcpyFromSymbolAsync": frozenset({2, 3}),
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessor": frozenset({3}),
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags": frozenset({3}),
+}
+
 SYNCHRONIZES = frozenset(
     [
         "cudaDeviceSynchronize",

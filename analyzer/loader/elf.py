@@ -84,6 +84,7 @@ def _load(content: bytes, name: str) -> Image:
         pointers=pointers,
         entry=int(elf.header["e_entry"]),
         stripped=not any(section.name == ".symtab" for section in sections),
+        end=max((s["sh_addr"] + s["sh_size"] for s in sections if s["sh_flags"] & _SHF_ALLOC), default=0),
     )
 
 

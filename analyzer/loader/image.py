@@ -52,6 +52,7 @@ class Image:
         pointers: address of a slot -> the address inside this file that the loader puts there.
         entry: the address at which the process starts, 0 for a shared object without one.
         stripped: whether function bounds come from the exception tables alone.
+        end: where the last section ends, those that have no bytes in the file included.
     """
 
     path: str
@@ -63,6 +64,7 @@ class Image:
     pointers: dict[int, int]
     entry: int
     stripped: bool
+    end: int = 0
     _starts: list[int] = field(default_factory=list, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -105,6 +107,10 @@ class Image:
         if index >= 0 and address < self.functions[index].end:
             return self.functions[index]
         return None
+
+    def imports(self, name: str) -> bool:
+        """Whether the loader is asked for a symbol of this name."""
+        return name in self.stubs.values() or name in self.slots.values()
 
     @property
     def code_bytes(self) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import interface
 from farlane.analyzer.flow.effects import CudaCall
+from farlane.analyzer.flow.expression import Value
 from farlane.analyzer.flow.summary import Analysis, Functions
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Loop
@@ -94,7 +95,8 @@ class _Describer:
         self._functions, self._prover, self._loop = functions, prover, loop
         self._analysis, self._structure, self._result = analysis, analysis.structure, analysis.result
         self._flow = analysis.structure.flow
-        self._values = LoopValues(self._structure, self._result, functions.values, loop)
+        managed = functions.program.image.imports("__cudaRegisterManagedVar")
+        self._values = LoopValues(self._structure, self._result, functions.values, loop, managed)
         self._names = {phi: f"i{index}" if index else "i" for index, phi in enumerate(self._values.inductions)}
         self._body = Body(analysis, loop)
         self._continuations = Continuations(functions, analysis, loop, self._values, self._body)
@@ -145,6 +147,8 @@ class _Describer:
     def _call(self, call: CudaCall, block: int) -> tuple[Call, set[Kind]]:
         arguments = []
         kinds: set[Kind] = set()
+        fixed = self._fixed(call) if call.chain else {}
+        sizes = {f"parameter {index}": size for index, size in enumerate(call.sizes)}
         for name, value in call.arguments:
             dependence = self._values.of(value, block)
             kinds |= dependence.kinds
@@ -152,8 +156,10 @@ class _Describer:
             reasons = tuple(reason for reason in Reason if reason in dependence.reasons)
             number = self._values.step(value) if dependence.kind == Kind.AFFINE else value.signed
             known = value.is_constant or dependence.kind == Kind.AFFINE
+            if call.chain:
+                known = value.is_constant and fixed.get(name) is value
             text = show(value, self._names)
-            arguments.append(Argument(name, dependence.kind, text, reasons, number if known else None))
+            arguments.append(Argument(name, dependence.kind, text, reasons, number if known else None, sizes.get(name)))
         conditional = not self._body.always(block)
         if conditional:
             nested = self._structure.innermost(block)
@@ -173,6 +179,14 @@ class _Describer:
                 kinds.add(Kind.UNKNOWN)
         permission = None if call.name == interface.LAUNCH else self._permission(call)
         return Call(call.site, call.chain, call.name, kernel, tuple(arguments), conditional, permission), kinds
+
+    def _fixed(self, call: CudaCall) -> dict[str, Value]:
+        """What a call's arguments are in its own function, whoever calls that."""
+        program = self._functions.program
+        around = program.image.function_at(call.site)
+        own = self._functions.analysis(program.owner.get(around.start, around.start)) if around else None
+        calls = (each for made in own.result.calls.values() for each in made) if own else ()
+        return next((dict(each.arguments) for each in calls if each.site == call.site and not each.chain), {})
 
     def _permission(self, call: CudaCall) -> Permission | None:
         program = self._functions.program

@@ -19,6 +19,7 @@ from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loops.body import Body, ExitTest
 from farlane.analyzer.loops.dependence import LoopValues
 from farlane.analyzer.loops.formula import comparison, extended, operation, progress, total
+from farlane.analyzer.loops.leaving import Leaving
 from farlane.analyzer.loops.location import Locator
 from farlane.analyzer.loops.model import Continuation, Formula, Test
 from farlane.analyzer.loops.variables import progress as progression
@@ -30,6 +31,7 @@ class Continuations:
     def __init__(self, functions: Functions, analysis: Analysis, loop: Loop, values: LoopValues, body: Body) -> None:
         self._functions, self._analysis, self._loop, self._loop_values = functions, analysis, loop, values
         self._body = body
+        self._jumps_out = Leaving(functions).may_leave(analysis, loop)
         self._values = functions.values
         self._next = self._following()
         self._memo: dict[Value, Value] = {}
@@ -61,7 +63,7 @@ class Continuations:
         complete = bool(found) and len(found) == len(candidates) and not others
         again = self._again(found) if complete else None
         count = self._count(found) if complete else None
-        return Continuation(call.site, call.chain, found, complete, self._may_throw, again, count)
+        return Continuation(call.site, call.chain, found, complete, self._may_throw, again, count, self._jumps_out)
 
     def _block_of(self, site: int, block: int) -> int:
         """The block with the call instruction; a launch's push may be in an earlier one than the launch."""

@@ -52,10 +52,14 @@ class LoopValues:
 
     Attributes:
         inductions: the loop's induction variables by their phis.
+
+    Args:
+        managed: whether the program has managed variables: any global variable may be one, which the device writes.
     """
 
-    def __init__(self, structure: Structure, result: Result, values: Values, loop: Loop) -> None:
+    def __init__(self, structure: Structure, result: Result, values: Values, loop: Loop, managed: bool = False) -> None:
         self._structure, self._result, self._values, self._loop = structure, result, values, loop
+        self._managed = managed
         blocks = structure.flow.blocks
         self._addresses = {i.address for block in loop.blocks for i in blocks[block].instructions}
         self._memo: dict[tuple[Value, int], Dependence] = {}
@@ -163,6 +167,8 @@ class LoopValues:
 
     def _load(self, atom: Value, block: int) -> Dependence:
         address, size, versions = atom.arguments
+        if self._managed and address.is_constant:
+            return _unknown(Reason.DEVICE_DATA)
         untouched = self._untouched_frame(address, size, block)
         # Of the frame's own versions, when no store in the loop touches what is read, only that of everything counts.
         for version in versions[:1] if untouched else versions:

@@ -37,13 +37,20 @@ class Class(StrEnum):
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a call; `number` is an invariant one's value, or by how much an affine one grows, None when not constant."""
+    """An argument of a call.
+
+    Attributes:
+        number: an invariant one's value, or by how much an affine one grows; None when that is not constant, or not the same
+            for all callers of the function with the call.
+        size: of a launch's parameter, its bytes that are known, from the first on; 0: it is not known which; None otherwise.
+    """
 
     name: str
     kind: Kind
     text: str
     reasons: tuple[Reason, ...] = ()
     number: int | None = None
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -152,6 +159,7 @@ class Continuation:
         may_throw: whether the loop may also be left by a C++ exception.
         again: 1 when all tests hold; None when they are not complete or there is none.
         count: how often the loop goes on from here, assuming that the variables do not overflow; None when not known.
+        jumps_out: whether code that may run in the loop, or in what it calls, throws an exception or calls longjmp.
     """
 
     site: int
@@ -161,6 +169,7 @@ class Continuation:
     may_throw: bool
     again: Formula | None
     count: Formula | None
+    jumps_out: bool = False
 
     @property
     def exact(self) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow.interface import LAUNCH, ROLES
+from farlane.analyzer.flow.interface import LAUNCH, NUMBERS, ROLES
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.loops.model import Argument as Described
 from farlane.analyzer.loops.model import Call, Class, Continuation, Kind, LoopReport, ProgramReport
@@ -107,7 +107,7 @@ def _flags(image: Image, report: ProgramReport) -> Flag:
     flags = Flag.SKIPPED if report.skipped else Flag.NONE
     if any(name.startswith(_THREADS) for name in imported):
         flags |= Flag.THREADS
-    if "__cudaRegisterManagedVar" in imported:
+    if image.imports("__cudaRegisterManagedVar"):
         flags |= Flag.MANAGED
     return flags
 
@@ -133,6 +133,7 @@ class _Tables:
             if not each.chain
         }
         self._proven = {each.site: each for each in proven}
+        self._reached = self._innermost()
 
     def made(self) -> tuple[tuple[Site, ...], tuple[Loop, ...]]:
         places = self._places()
@@ -148,6 +149,17 @@ class _Tables:
             del held[BODY_LIMIT:]
         loops = [self._loop(report, len(order[index])) for index, report in enumerate(self._reports)]
         return tuple(sorted(sites, key=lambda site: site.return_address)), tuple(loops)
+
+    def _innermost(self) -> dict[int, list[Call]]:
+        """Call instruction in a called function -> the call as each chain of calls makes it, seen from its innermost loop."""
+        found: dict[int, dict[tuple[int, ...], tuple[int, Call]]] = {}
+        for report in self._reports:
+            for call in report.calls:
+                if call.chain:
+                    held = found.setdefault(call.site, {})
+                    if call.chain not in held or report.depth > held[call.chain][0]:
+                        held[call.chain] = report.depth, call
+        return {site: [call for _, call in held.values()] for site, held in found.items()}
 
     def _places(self) -> dict[int, _Place]:
         """Call instruction -> the innermost loop that it is in."""
@@ -188,6 +200,17 @@ class _Tables:
             yield at
             report = self._reports[at]
             at = None if report.parent is None else self._numbers.get((report.entry, report.parent))
+
+    def _agreed(self, call: Call) -> list[Argument]:
+        """The predictions that hold whichever way the site is reached."""
+        segments = self._image.segments
+        own = range(segments[0].start if segments else 0, self._image.end)
+        found = _arguments(call, own)
+        if call.chain:
+            for other in self._reached[call.site]:
+                held = _arguments(other, own)
+                found = [each for each in found if each in held]
+        return found
 
     def _permissions(self, site: int, place: _Place) -> Permission:
         """What was proven of a call. Reads are tied to the loop that they were proven in; a synchronization is not."""
@@ -234,7 +257,7 @@ class _Tables:
         assert returns is not None
         more = remaining = None
         continuation = self._continuations.get((place.loop, call.site))
-        if continuation is not None and not call.conditional and not place.several:
+        if continuation is not None and _certain(continuation) and not call.conditional and not place.several:
             more, remaining = compiled(continuation.again), compiled(continuation.count)
         proof = None
         permissions = self._permissions(call.site, place)
@@ -254,21 +277,33 @@ class _Tables:
             more=more,
             remaining=remaining,
             proof=proof,
-            arguments=() if place.several else tuple(_arguments(call)),
+            arguments=() if place.several else tuple(self._agreed(call)),
         )
 
 
-def _arguments(call: Call) -> list[Argument]:
-    """The predictions, by rising index; what is unknown is absent."""
+def _certain(continuation: Continuation) -> bool:
+    """Whether the exit tests see what stands there at the call, and nothing else leaves the loop."""
+    return continuation.exact and not continuation.jumps_out
+
+
+def _arguments(call: Call, own: range) -> list[Argument]:
+    """The predictions, by rising index; what is unknown is absent. `own` are the object's link-time addresses."""
     found: dict[int, Argument] = {}
     roles = ROLES.get(call.name, "").split()
     for described in call.arguments:
         for index, word in _indices(described.name):
             if call.name == LAUNCH:
-                width = 4 if index < 6 else 8 if index < 8 else 0
+                width = 4 if index < 6 else 8 if index < 8 else described.size or 0
+                pointer = index >= 8 and width in (0, 8)
             else:
                 width = 8 if index < len(roles) and roles[index] == "v" else 4
+                pointer = not roles or (width == 8 and index not in NUMBERS.get(call.name, ()))
+            if not width:
+                continue  # a structure, which may be longer than what is known of it
             predicted = _argument(described, index, word, width)
+            if pointer and predicted is not None and predicted.kind == ArgumentKind.CONSTANT and predicted.value in own:
+                # Perhaps an address in the object, which is loaded elsewhere.
+                predicted = Argument(index, ArgumentKind.INVARIANT, width)
             if predicted is not None and 0 <= index < 256:
                 found.setdefault(index, predicted)
     return [found[index] for index in sorted(found)]

@@ -32,11 +32,7 @@ NATIVE = [
 # Predictions hold as long as no CUDA call fails; in these calls fail on purpose.
 FAILING = {"errors", "out_of_memory"}
 # What is wrong today, by program and level; strict.
-KNOWN = {
-    ("launch_ex", 0): "a call of cudaLaunchKernel is taken for one at the place of the last <<<>>>",
-    ("launch_ex", 3): "a call of cudaLaunchKernel is taken for one at the place of the last <<<>>>",
-    ("occupancy_query", 3): "an address is predicted as a constant, without the object's load bias",
-}
+KNOWN: dict[tuple[str, int], str] = {}
 
 
 def traced(guest: Guest, command: list[str], folder: Path) -> list[dict[str, object]]:
