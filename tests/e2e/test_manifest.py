@@ -304,7 +304,9 @@ def test_wrong_predictions_are_counted_and_change_nothing(case: Callable[..., Ca
     wrong = manifest_for(loop.calls, {}, remaining=remaining(loop.program, "always"))
     outcome = loop.use(wrong)
     loop.same(outcome)
-    assert (counts(outcome)["predicted"], counts(outcome)["mispredicted"]) == (0, MANY - 1)
+    assert counts(outcome)["predicted"] == 0
+    # A loop's count is looked at every 64 iterations; behind the last look nothing is counted.
+    assert MANY - 1 - 64 <= counts(outcome)["mispredicted"] <= MANY - 1
     assert outcome.report.round_trips == START + 1
     # "The last one", each time.
     never = instruction(CONSTANT, 0) + instruction(END)

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ord
 use std::sync::{PoisonError, RwLock};
 
 use client::{Mode, Session};
+use manifest::code::Expression;
 use manifest::{Manifest, CONDITIONAL, HAS_MANAGED_VARIABLES, MAX_BYTES};
 
 use crate::log;
@@ -48,6 +49,9 @@ pub struct Loop {
 pub struct Site {
     pub used: &'static Used,
     pub entry: manifest::Site,
+    /// The entry's expressions, decoded.
+    pub more: Option<Expression>,
+    pub remaining: Option<Expression>,
     /// Dense over all manifests.
     pub number: u32,
 }
@@ -234,7 +238,9 @@ fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
     for entry in used.manifest.sites() {
         let address = object.bias.wrapping_add(entry.return_address as usize);
         let number = NUMBERS.fetch_add(1, Relaxed);
-        sites.insert(address, Box::leak(Box::new(Site { used, entry, number })));
+        let expression = |code: Option<u32>| used.manifest.expression(code?);
+        let (more, remaining) = (expression(entry.more), expression(entry.remaining));
+        sites.insert(address, Box::leak(Box::new(Site { used, entry, more, remaining, number })));
     }
     log::info(format_args!("the manifest of {} is used ({place})", object.shown()));
     true

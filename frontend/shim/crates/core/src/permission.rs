@@ -6,8 +6,8 @@
 //! by a fence: before a call from outside the loop, before a deferred copy's memory is read by the shim, when a call fails, when the thread
 //! ends. A query or a clock read (`clock`) first makes a synchronization happen that it would belie.
 //!
-//! A *prediction* is compared with what happens and changes only when the tape is sent: at the last call of the last iteration. What is
-//! mispredicted is counted; the calls themselves are recorded and replayed the same with and without it, so nothing is lost or repeated.
+//! A *prediction* is compared with what happens and changes only when the tape is sent: at the last call of the last iteration. It is
+//! evaluated where a loop begins, where it should end, and now and then between. What is mispredicted is counted; the calls themselves are recorded and replayed the same with and without it, so nothing is lost or repeated.
 //!
 //! After the first CUDA call that has failed no permission holds any more.
 //!
@@ -70,11 +70,23 @@ struct Thread {
     settle_after: Cell<bool>,
     /// A synchronization was answered locally, and has not happened.
     unsynchronized: Cell<bool>,
-    /// By number of site: what `remaining` will be when it is next reached.
-    expected: RefCell<Vec<Option<u64>>>,
+    /// By number of site.
+    expected: RefCell<Vec<Expected>>,
     /// By number of loop: the iteration is the last one.
     last_iteration: RefCell<Vec<bool>>,
 }
+
+/// What is expected of a site.
+#[derive(Debug, Clone, Copy, Default)]
+struct Expected {
+    /// What `remaining` will be when it is next reached.
+    remaining: Option<u64>,
+    /// How often the site was reached, as expected, since `remaining` was looked at.
+    reached: u64,
+}
+
+/// In the middle of a loop, its count is looked at every so many iterations.
+const LOOK: u64 = 64;
 
 thread_local! {
     static THREAD: Thread = const {
@@ -349,15 +361,35 @@ impl Thread {
     }
 
     fn evaluate(&self, site: &'static Site) {
-        let entry = &site.entry;
-        let (Some(_), Some(registers)) = (entry.more.or(entry.remaining), frame::registers()) else { return };
+        let needs_more = site.entry.permissions & DEFER_READ != 0;
+        let look = site.remaining.is_some() && !self.goes_on(site);
+        if !(needs_more || look) {
+            return;
+        }
+        let Some(registers) = frame::registers() else { return };
         let here = Here { registers: &registers, object: site.used.object };
-        let value = |code: Option<u32>| site.used.manifest.evaluate(code?, &here);
-        self.more.set(value(entry.more) == Some(1));
-        if entry.remaining.is_some() {
-            let remaining = value(entry.remaining);
+        if needs_more {
+            self.more.set(site.more.as_ref().and_then(|more| more.evaluate(&here)) == Some(1));
+        }
+        if look {
+            let remaining = site.remaining.as_ref().and_then(|remaining| remaining.evaluate(&here));
             self.compare(site, remaining);
             self.remaining.set(remaining);
+        }
+    }
+
+    /// Whether the site is in the middle of its loop, as far as the loop's count was last known. What the count says now is of no
+    /// consequence there, so it is not asked.
+    fn goes_on(&self, site: &'static Site) -> bool {
+        let mut expected = self.expected.borrow_mut();
+        let Expected { remaining, reached } = at(&mut expected, site.number);
+        match remaining {
+            Some(left) if *left > 0 && *left % LOOK != 0 => {
+                *left -= 1;
+                *reached += 1;
+                true
+            }
+            _ => false,
         }
     }
 
@@ -365,11 +397,12 @@ impl Thread {
     fn compare(&self, site: &'static Site, remaining: Option<u64>) {
         let mut expected = self.expected.borrow_mut();
         let mut last_iteration = self.last_iteration.borrow_mut();
-        let next = remaining.and_then(|remaining| remaining.checked_sub(1));
+        let next = Expected { remaining: remaining.and_then(|remaining| remaining.checked_sub(1)), reached: 0 };
         let before = std::mem::replace(at(&mut expected, site.number), next);
-        if let Some(before) = before {
-            let counter = if remaining == Some(before) { &PREDICTED } else { &MISPREDICTED };
-            counter.fetch_add(1, Relaxed);
+        if let Some(left) = before.remaining {
+            // A wrong count makes what was expected since it was last looked at worth nothing.
+            let counter = if remaining == Some(left) { &PREDICTED } else { &MISPREDICTED };
+            counter.fetch_add(before.reached + 1, Relaxed);
         }
         *at(&mut last_iteration, site.in_loop().number) = remaining == Some(0);
     }

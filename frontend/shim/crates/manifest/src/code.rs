@@ -1,4 +1,5 @@
-//! The expressions: checked once, when the manifest is read, then evaluated without any further check of their form.
+//! The expressions: checked once, when the manifest is read, then evaluated without any further check of their form, decoded
+//! (`Expression`) where that happens often.
 //!
 //! Postfix code over 64-bit operands that wrap. What cannot be evaluated (memory that is not there, a division by 0) is not known.
 
@@ -82,33 +83,59 @@ pub(crate) fn check(code: &[u8], start: usize) -> Result<(), Broken> {
     Err(Broken::at("an expression has at most 96 operations", start))
 }
 
+/// An expression that was checked, decoded: for one that is evaluated at every call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expression(Box<[Operation]>);
+
+impl Expression {
+    /// Decodes the expression that starts at `start`; `None` when it breaks a rule.
+    #[must_use]
+    pub fn decode(code: &[u8], start: usize) -> Option<Self> {
+        check(code, start).ok()?;
+        let (mut at, mut operations) = (start, Vec::new());
+        loop {
+            let (operation, next) = decode(code, at).ok()?;
+            if operation == Operation::End {
+                return Some(Self(operations.into()));
+            }
+            operations.push(operation);
+            at = next;
+        }
+    }
+
+    /// The value; `None` when it cannot be evaluated.
+    #[inline]
+    #[must_use]
+    pub fn evaluate(&self, machine: &impl Machine) -> Option<u64> {
+        let mut stack = [0_u64; MAX_DEPTH];
+        let mut depth = 0_usize;
+        for operation in &self.0 {
+            let value = match *operation {
+                Operation::End => break,
+                Operation::Constant(value) => value,
+                Operation::Register(number) => machine.register(number)?,
+                Operation::Frame(offset, size) => machine.frame(offset, size)?,
+                Operation::Global(address, size) => machine.global(address, size)?,
+                Operation::Extend { signed, size } => {
+                    depth = depth.checked_sub(1)?;
+                    extend(*stack.get(depth)?, signed, size)
+                }
+                Operation::Binary(code) => {
+                    depth = depth.checked_sub(2)?;
+                    binary(code, *stack.get(depth)?, *stack.get(depth + 1)?)?
+                }
+            };
+            *stack.get_mut(depth)? = value;
+            depth += 1;
+        }
+        stack.get(depth.checked_sub(1)?).copied()
+    }
+}
+
 /// The value of the expression that starts at `start`; `None` when it cannot be evaluated.
 #[must_use]
 pub fn evaluate(code: &[u8], start: usize, machine: &impl Machine) -> Option<u64> {
-    let mut stack = [0_u64; MAX_DEPTH];
-    let (mut at, mut depth) = (start, 0_usize);
-    for _ in 0..MAX_OPERATIONS {
-        let (operation, next) = decode(code, at).ok()?;
-        at = next;
-        let value = match operation {
-            Operation::End => return stack.get(depth.checked_sub(1)?).copied(),
-            Operation::Constant(value) => value,
-            Operation::Register(number) => machine.register(number)?,
-            Operation::Frame(offset, size) => machine.frame(offset, size)?,
-            Operation::Global(address, size) => machine.global(address, size)?,
-            Operation::Extend { signed, size } => {
-                depth = depth.checked_sub(1)?;
-                extend(*stack.get(depth)?, signed, size)
-            }
-            Operation::Binary(code) => {
-                depth = depth.checked_sub(2)?;
-                binary(code, *stack.get(depth)?, *stack.get(depth + 1)?)?
-            }
-        };
-        *stack.get_mut(depth)? = value;
-        depth += 1;
-    }
-    None
+    Expression::decode(code, start)?.evaluate(machine)
 }
 
 /// The low `size` bytes, extended.

@@ -1,7 +1,7 @@
 //! From bytes to a manifest whose every offset and index is good.
 
 use crate::bytes::{array, u16_at, u32_at, u64_at};
-use crate::code::{self, Machine};
+use crate::code::{self, Expression};
 use crate::{Broken, MAX_BYTES, VERSION};
 use blake2::digest::consts::U32;
 use blake2::{Blake2b, Digest};
@@ -348,10 +348,10 @@ impl Manifest {
         self.text(each.name).unwrap_or_default()
     }
 
-    /// The value of a site's code; `None` when it cannot be evaluated.
+    /// A site's code, decoded.
     #[must_use]
-    pub fn evaluate(&self, code: u32, machine: &impl Machine) -> Option<u64> {
-        code::evaluate(self.code(), code as usize, machine)
+    pub fn expression(&self, code: u32) -> Option<Expression> {
+        Expression::decode(self.code(), code as usize)
     }
 
     /// Whether `inner` is `outer` or a loop inside it.

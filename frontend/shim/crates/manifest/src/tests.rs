@@ -48,8 +48,8 @@ fn a_manifest_is_read() {
     assert_eq!(manifest.name_of(&sites[1]), "cudaMemcpy");
     assert_eq!(manifest.proof_of(&sites[1]), Some("the destination is not read"));
     assert_eq!(manifest.proof_of(&sites[2]), None);
-    assert_eq!(manifest.evaluate(sites[1].remaining.unwrap(), &Numbers), Some(1199));
-    assert_eq!(manifest.evaluate(sites[1].more.unwrap(), &Numbers), Some(1));
+    assert_eq!(manifest.expression(sites[1].remaining.unwrap()).unwrap().evaluate(&Numbers), Some(1199));
+    assert_eq!(manifest.expression(sites[1].more.unwrap()).unwrap().evaluate(&Numbers), Some(1));
     let arguments: Vec<_> = manifest.arguments(&sites[1]).collect();
     assert_eq!(arguments.iter().map(|a| (a.index, a.kind, a.value)).collect::<Vec<_>>()[5], (5, 5, -5));
     assert_eq!(arguments.len(), 6);
@@ -258,7 +258,7 @@ fn use_all(manifest: &Manifest) -> usize {
         seen += manifest.name_of(&site).len() + manifest.proof_of(&site).map_or(0, str::len);
         seen += manifest.arguments(&site).count();
         for code in [site.more, site.remaining].into_iter().flatten() {
-            seen += usize::from(manifest.evaluate(code, &Numbers).is_some());
+            seen += usize::from(manifest.expression(code).unwrap().evaluate(&Numbers).is_some());
         }
         seen += usize::from(manifest.is_within(site.in_loop, 0));
     }
