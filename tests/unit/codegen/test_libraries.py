@@ -18,6 +18,8 @@ from farlane.frontend.devtools.toolchain import CLANG
 from farlane_codegen import api_table, rust_exports, tape_table
 
 ROOT = Path(__file__).resolve().parents[3]
+# The C library's clocks, which `--timing faithful` reads after the work that was answered early.
+CLOCKS = {"clock", "clock_gettime", "getrusage", "gettimeofday", "time", "times", "timespec_get"}
 MAJORS = {"12": "12.9.79", "13": "13.5.37"}
 
 
@@ -81,7 +83,7 @@ def test_core_exports_the_tables_functions_and_nothing_else(api: api_table.Api) 
     wanted = {f"farlane_unsupported_{version}" for version in api_table.VERSIONS}
     for version in api_table.VERSIONS:
         wanted |= {f"farlane_{target}" for target in api.exports(version).values() if target}
-    assert set(dynamic_symbols(core)) == wanted
+    assert set(dynamic_symbols(core)) == wanted | CLOCKS
     assert dynamic_tags(core)["soname"] == [shim_library.CORE]
 
 

@@ -4,11 +4,15 @@
 //! nothing while they are held, and a part of them costs some 40 bytes however many they are. So the timer sends a part only where the host has
 //! nothing to do, and one of these holds:
 //!
-//! - the program has made no call since the last expiry: nothing more may come, so everything goes, an unfinished iteration too;
 //! - the tape holds other work, or nothing of this loop was sent yet (it is 200 us old);
-//! - the host would need more than 50 us, and more than 1/64 of the loop's age (1/8 after eight parts), for what is held. Holding it back
-//!   can cost that share of the time, and no more. Each part multiplies the age, so their number grows with the logarithm of the loop's time
-//!   only, and is largest (some 60 parts, 2 KB, for a loop of a second) where the host is just as fast as the program.
+//! - the host would need more than 50 us, and more than the loop's *patience*, for what is held;
+//! - the program has made no call for longer than the loop's patience. If that goes on for 2 ms and half of the loop's age, an unfinished
+//!   iteration goes too, which costs more than a part: a program that was only descheduled has to be recognised again.
+//!
+//! The patience is a share of the loop's age: 1/64 for the first parts, then 1/8, then 1/2. Holding back can cost that share of the time, and no
+//! more; and as each part multiplies the age, their number grows with the logarithm of the loop's time only: some 25 parts, 1 KB, for a
+//! loop of a second with the one host that is just as fast as the program. A host that takes less than half the program's time gets the last
+//! part with the flush; one that takes more is busy when a part falls due, and nothing is held back from it.
 //!
 //! The host's time for a call is measured: what the last part's acknowledgement took, less the way there and back (`ledger`).
 //! Reads that were recorded, and that nobody waits for, go with everything.
@@ -19,10 +23,10 @@ use std::time::{Duration, Instant};
 use tape::Writer;
 
 const LEAST_WORK: Duration = Duration::from_micros(50);
-const SHARE: u32 = 64;
-/// After this many parts a larger share is risked: a loop that lasts is sent in few.
-const PROMPT_PARTS: u32 = 8;
-const LATER_SHARE: u32 = 8;
+/// (up to this many parts, the divisor of the age that makes the patience): a loop that lasts is sent in few.
+const PATIENCE: [(u32, u32); 3] = [(4, 64), (8, 8), (u32::MAX, 2)];
+/// The least time without a call after which an unfinished iteration is sent.
+const UNFINISHED: Duration = Duration::from_millis(2);
 /// However fast the host is: a REPEAT counts to 2^40.
 const MOST_CALLS: u64 = 1 << 32;
 
@@ -31,9 +35,11 @@ pub(crate) struct Loops {
     pub(crate) folder: Folder,
     /// When a loop was first found to be held, while parts of it are sent.
     since: Option<Instant>,
-    /// The folder's progress at the last expiry of the timer, and at the one before.
+    /// The folder's progress at the last expiry of the timer, and since when it is that.
     progress: u64,
-    still: bool,
+    still: Option<Instant>,
+    /// Whether the program's silence has made a part already.
+    parted: bool,
     /// Parts of the loop that were sent.
     parts: u32,
     /// Calls in the parts that the next group holds.
@@ -77,8 +83,11 @@ impl Loops {
     /// The timer expired.
     pub(crate) fn tick(&mut self) {
         let progress = self.folder.progress();
-        self.still = progress == self.progress;
-        self.progress = progress;
+        if progress == self.progress {
+            self.still.get_or_insert_with(Instant::now);
+        } else {
+            (self.progress, self.still, self.parted) = (progress, None, false);
+        }
         if self.since.is_none() {
             (self.since, self.parts) = (Some(Instant::now()), 0);
         }
@@ -86,23 +95,36 @@ impl Loops {
 
     /// The host has nothing to do: sends what is worth it. `all`: nothing may be left behind.
     pub(crate) fn age(&mut self, tape: &mut Writer, all: bool, pace: Duration) {
-        let pending = self.folder.pending();
-        if all || self.still {
-            // The loop may go on (the program may only have been descheduled): its age and its parts count on.
-            self.work += pending;
-            self.folder.flush(tape, Reason::Age);
+        if all {
+            self.flush(tape);
             return;
         }
+        let pending = self.folder.pending();
         let age = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        let still = self.still.map(|still| still.elapsed());
+        if self.parted && still.is_some_and(|still| still >= UNFINISHED.max(age / 2)) {
+            self.flush(tape);
+            return;
+        }
         let held = pace.saturating_mul(u32::try_from(pending).unwrap_or(u32::MAX));
-        let share = if self.parts < PROMPT_PARTS { SHARE } else { LATER_SHARE };
-        let worth = held > LEAST_WORK.max(age / share) || pending > MOST_CALLS;
-        if self.parts == 0 || worth || !tape.is_empty() {
-            self.parts += 1;
+        let patience = age / PATIENCE.iter().find(|(parts, _)| self.parts < *parts).map_or(2, |(_, divisor)| *divisor);
+        let silent = !self.parted && still.is_some_and(|still| still >= patience);
+        let worth = held > LEAST_WORK.max(patience) || pending > MOST_CALLS;
+        if self.parts == 0 || worth || silent || !tape.is_empty() {
+            self.parts = self.parts.saturating_add(1);
             if self.folder.part(tape) {
                 self.work += pending;
+                self.parted = still.is_some();
+            } else if silent {
+                self.flush(tape);
             }
         }
+    }
+
+    /// Everything goes for its age. The loop may go on (the program may only have been descheduled): its age and its parts count on.
+    fn flush(&mut self, tape: &mut Writer) {
+        self.work += self.folder.pending();
+        self.folder.flush(tape, Reason::Age);
     }
 
     pub(crate) fn take_work(&mut self) -> u64 {
