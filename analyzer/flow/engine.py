@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.condition import Condition, condition
 from farlane.analyzer.flow.effects import CudaCall, cuda_call, library_call, lose_registers, unknown_call
-from farlane.analyzer.flow.expression import CALL, PHI, Value, lowest
+from farlane.analyzer.flow.expression import CALL, INITIAL, LOAD, OPERATION, PHI, Value, lowest
 from farlane.analyzer.flow.interface import GET_KERNEL, plain
 from farlane.analyzer.flow.memory import FrameStore, Memory, Store
 from farlane.analyzer.flow.semantics import execute
@@ -23,7 +23,7 @@ from farlane.analyzer.flow.state import FLAGS, State
 from farlane.analyzer.graph.control_flow import FALL, RETURN, TAIL, TAKEN, Block
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee
-from farlane.analyzer.graph.structure import Structure
+from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.machine.instruction import RSP, Instruction
 
 VISITS = 400  # of one block
@@ -99,6 +99,10 @@ class Engine:
         self._cells_met: dict[int, set[Value]] = {}
         self._entered: dict[int, dict[int, State]] = {}
         self._nests = {loop.parent for loop in structure.loops.values()}
+        # For a loop's header: whether a value arises in the loop; the addresses of the loop's instructions.
+        self._tangled = any(loop.irreducible for loop in structure.loops.values())
+        self._varying: dict[int, dict[Value, bool]] = {}
+        self._sites: dict[int, set[int]] = {}
         self._result = Result()
 
     def run(self) -> Result:
@@ -205,6 +209,7 @@ class Engine:
 
     def _merged(self, block: int, incoming: dict[int, State], record: PhiInputs | None = None) -> State:
         states = dict(sorted(incoming.items())) if len(incoming) > 1 else dict(incoming)
+        states = self._still_there(block, states)
         if block == self._flow.entry:
             states[0] = self._entry
         if len(states) == 1 and block not in self._structure.loops:
@@ -218,7 +223,56 @@ class Engine:
         for own in dict.fromkeys(own for state in states.values() for own in state.objects):
             versions = {source: state.objects.get(own, zero) for source, state in states.items()}
             merged.objects[own] = self._meet(block, ("object", own), versions, record)
+        for base in dict.fromkeys(base for state in states.values() for base in state.kept):
+            pairs = {source: state.versions_at(base) for source, state in states.items()}
+            first, second = (
+                self._meet(
+                    block, ("kept", (base, index)), {source: pair[index] for source, pair in pairs.items()}, record
+                )
+                for index in (0, 1)
+            )
+            merged.kept[base] = (first, second)
         return merged
+
+    def _still_there(self, block: int, states: dict[int, State]) -> dict[int, State]:
+        """The states without what is known of memory at addresses that mean others when a loop's head is reached again."""
+        loop = self._structure.loops.get(block)
+        if loop is None:
+            inner = self._structure.innermost(block) if self._tangled and len(states) > 1 else None
+            if inner is None or not inner.irreducible:
+                return states
+            loop = inner
+        found = {}
+        for source, state in states.items():
+            if source in loop.blocks and len(state.cells) > 1:
+                gone = {base for base in state.cells if base.terms and self._changes(base, loop)}
+                state = state.without(gone) if gone else state
+            found[source] = state
+        return found
+
+    def _changes(self, value: Value, loop: Loop) -> bool:
+        """Whether a value arises in a loop, and so is another in each iteration."""
+        known = self._varying.setdefault(loop.header, {})
+        if value not in known:
+            known[value] = any(self._atom_changes(atom, loop) for atom, _ in value.terms)
+        return known[value]
+
+    def _atom_changes(self, atom: Value, loop: Loop) -> bool:
+        arguments = atom.arguments
+        if atom.kind == INITIAL:
+            return False
+        if atom.kind == PHI:
+            return arguments[1] in loop.blocks
+        if atom.kind in (OPERATION, LOAD):
+            inner = arguments[1:] if atom.kind == OPERATION else (arguments[0], *arguments[2])
+            return any(self._changes(each, loop) for each in inner if isinstance(each, Value))
+        site = arguments[0]
+        if not isinstance(site, int) or site < 0:
+            return True
+        if loop.header not in self._sites:
+            blocks = self._flow.blocks
+            self._sites[loop.header] = {i.address for block in loop.blocks for i in blocks[block].instructions}
+        return site in self._sites[loop.header]
 
     def _merged_registers(self, block: int, states: dict[int, State], record: PhiInputs | None) -> list[Value]:
         every = list(states.values())

@@ -17,7 +17,7 @@ if nothing was stored in between that may be there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from farlane.analyzer.flow.expression import CALL, CODE, INITIAL, LOAD, OPERATION, VERSION, Value
 from farlane.analyzer.flow.interface import GET_KERNEL
@@ -32,21 +32,27 @@ MEMORY, STACK_STORES, STACK_RANGES, OTHER_STORES, GLOBAL_RANGES = range(56, 61)
 LENGTH = 61
 KEYS = range(LENGTH)
 MAXIMUM_CELLS = 4000
+_SIZES = (1, 2, 4)
 _WRAPPERS = frozenset({"zx1", "zx4", "set", "res4", "cmp4"})
 
 Cells = dict[Value, dict[tuple[int, int], Value]]
 
 
 class State:
-    """Registers, cells, and the lowest offset of the frame whose address has escaped (None: none has)."""
+    """Registers, cells, and the lowest offset of the frame whose address has escaped (None: none has).
 
-    __slots__ = ("cells", "escaped", "memory", "objects", "registers")
+    `kept`: base -> the versions of everything and of other stores for what no cell holds there: stores at other offsets from the
+    same base do not change it. Its bases are such as may point anywhere, and all have cells.
+    """
+
+    __slots__ = ("cells", "escaped", "kept", "memory", "objects", "registers")
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.registers: list[Value] = []
         self.objects: dict[Value, Value] = {}
         self.cells: Cells = {}
+        self.kept: dict[Value, tuple[Value, Value]] = {}
         self.escaped: int | None = None
 
     @staticmethod
@@ -62,7 +68,16 @@ class State:
         other.registers = self.registers.copy()
         other.objects = self.objects.copy()
         other.cells = {base: cells.copy() for base, cells in self.cells.items()}
+        other.kept = self.kept.copy()
         other.escaped = self.escaped
+        return other
+
+    def without(self, bases: Collection[Value]) -> State:
+        """This state, to be read only, without what is known of memory at some bases."""
+        other = State(self.memory)
+        other.registers, other.objects, other.escaped = self.registers, self.objects, self.escaped
+        other.cells = {base: cells for base, cells in self.cells.items() if base not in bases}
+        other.kept = {base: versions for base, versions in self.kept.items() if base not in bases}
         return other
 
     def same(self, other: State) -> bool:
@@ -71,6 +86,7 @@ class State:
             and self.cells == other.cells
             and self.escaped == other.escaped
             and self.objects == other.objects
+            and self.kept == other.kept
         )
 
     # Reading
@@ -144,7 +160,11 @@ class State:
         own = memory.object_of(base)
         if own is not None:
             return (version, self.objects.get(own, memory.values.zero))
-        return (version, registers[OTHER_STORES])
+        return self.kept.get(base) or (version, registers[OTHER_STORES])
+
+    def versions_at(self, base: Value) -> tuple[Value, Value]:
+        """The versions of what no cell holds at a base that may point anywhere."""
+        return self.kept.get(base) or (self.registers[MEMORY], self.registers[OTHER_STORES])
 
     # Writing
 
@@ -184,14 +204,12 @@ class State:
                 self._object_changed(own, base, version)
                 self._overwrite(base, offset, size, MEMORY, version)
             else:
-                kept = self.cells.get(base, {})
-                self.clobber(at)
-                self.cells[base] = kept
-                self._drop(base, offset, offset + size)
+                self._clobber_beside(base, offset, size, at)
         self.cells.setdefault(base, {})[offset, size] = values.zero_extended(value, size)
         if len(self.cells[base]) > MAXIMUM_CELLS:
             self._escape_cells(-(2**62), None)
             self.cells = {}
+            self.kept = {}
             registers[MEMORY] = version
         if value.stack and base is not values.stack_pointer:
             self.escape(value)
@@ -225,10 +243,24 @@ class State:
             registers[GLOBAL_RANGES] = registers[OTHER_STORES] = version
         else:
             own = self.memory.object_of(base)
-            if own is None:
+            if own is None and length in (1, 2, 4, 8):
+                self._clobber_beside(base, offset, length, at)
+                self.cells[base][offset, length] = values.atom(LOAD, address, length, (version, version))
+            elif own is None:
                 self.clobber(at)
             else:
                 self._object_changed(own, None, version)
+
+    def _clobber_beside(self, base: Value, offset: int, size: int, at: int) -> None:
+        """A store through an address that may point anywhere: what lies beside it, from the same base on, is what it was."""
+        cells, versions = self.cells.get(base, {}), self.versions_at(base)
+        end = offset + size
+        cut = any(k[0] < offset < k[0] + k[1] or k[0] < end < k[0] + k[1] for k in cells)
+        self.clobber(at)
+        self.cells[base] = cells
+        self._drop(base, offset, end)
+        if not cut:
+            self.kept[base] = versions
 
     def fresh(self, allocated: Value) -> None:
         """An allocator returned this address: what is known of memory there, from an earlier time, is not of this one."""
@@ -316,16 +348,25 @@ class State:
         self._drop(self.memory.values.stack_pointer, lowest, None)
 
     def _overwrite(self, base: Value, offset: int, size: int, key: int, version: Value) -> None:
-        """Drops what a store covers; the rest of a cell that it covers in part is not what memory held before the cell."""
+        """Drops what a store covers. The rest of a cell that it covers in part is kept if it is 1, 2 or 4 bytes."""
         cells = self.cells.get(base)
         if not cells:
             return
+        values = self.memory.values
         end = offset + size
         touched = [k for k in cells if k[0] < end and k[0] + k[1] > offset]
-        if any(k[0] < offset or k[0] + k[1] > end for k in touched):
-            self.registers[key] = version
-        for k in touched:
-            del cells[k]
+        left: dict[tuple[int, int], Value] = {}
+        for start, wide in touched:
+            value, before, behind = cells.pop((start, wide)), offset - start, start + wide - end
+            if before in _SIZES:
+                left[start, before] = values.zero_extended(value, before)
+            if behind in _SIZES:
+                shifted = values.operation("shr", value, values.constant(8 * (end - start)), size=8)
+                left[end, behind] = values.zero_extended(shifted, behind)
+            if (before > 0 and before not in _SIZES) or (behind > 0 and behind not in _SIZES):
+                self.registers[key] = version
+        for place, value in left.items():
+            cells.setdefault(place, value)
 
     def _drop(self, base: Value, start: int, end: int | None) -> None:
         cells = self.cells.get(base)
@@ -337,6 +378,7 @@ class State:
         if len(self.cells) > 1 or self.memory.values.stack_pointer not in self.cells:
             for base in [base for base in self.cells if which(base)]:
                 del self.cells[base]
+                self.kept.pop(base, None)
 
 
 def _lowest(address: Value) -> int:

@@ -38,7 +38,7 @@ def place(key: object) -> str:
         if key < 16:
             return NAMES[key]
         return f"xmm{(key - 16) // 2}" if key < 48 else f"state{key}"
-    if isinstance(key, tuple):
+    if isinstance(key, tuple) and len(key) == 3:
         base, offset, size = key
         if base.kind == INITIAL and base.arguments[0] == 4:
             return f"stack{offset:+d}:{size}"

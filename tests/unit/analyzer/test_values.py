@@ -59,6 +59,30 @@ def test_what_may_alias_is_forgotten(state: State) -> None:
     assert state.read(second, 8) is not two
 
 
+def test_a_store_leaves_what_lies_beside_it_from_the_same_address_on(state: State) -> None:
+    values = state.memory.values
+    first, second = state.registers[RDI], state.registers[RSI]
+    before = state.read(values.add(first, 16), 8)
+    state.write(first, 8, values.constant(1), 0x10)
+    assert state.read(values.add(first, 16), 8) is before
+    state.write(values.add(first, 4), 8, values.constant(2), 0x20)  # cuts what was stored
+    assert state.read(values.add(first, 16), 8) is not before
+    before = state.read(values.add(first, 16), 8)
+    state.write(second, 8, values.constant(1), 0x30)
+    assert state.read(values.add(first, 16), 8) is not before
+
+
+def test_the_rest_of_a_cell_that_is_written_in_part(state: State) -> None:
+    values = state.memory.values
+    place = values.add(values.stack_pointer, -32)
+    state.write(place, 8, values.constant(0x1122334455667788), 0x10)
+    state.write(values.add(place, 4), 2, values.constant(0xAAAA), 0x20)
+    assert state.read(place, 4).constant == 0x55667788
+    assert state.read(values.add(place, 6), 2).constant == 0x1122
+    state.write(values.add(place, 1), 1, values.zero, 0x30)
+    assert not any(state.read(place, size).is_constant for size in (4, 8))
+
+
 def test_the_frame_is_private_until_its_address_escapes(state: State) -> None:
     values = state.memory.values
     low, high = values.add(values.stack_pointer, -64), values.add(values.stack_pointer, -32)

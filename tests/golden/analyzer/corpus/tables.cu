@@ -39,6 +39,37 @@ PROGRAM table_written(float *data, int *amounts, int count) {
     }
 }
 
+// What is written is read again never, but stands where the same instruction read before.
+PROGRAM rewritten(float *data, int *amounts, int count) {
+    for (int i = 0; i < count; ++i) {
+        touch<<<4, 256>>>(data, amounts[i], COUNT);
+        amounts[i] = i;
+    }
+}
+
+static const int ORDER[] = {3, 1, 2, 0};
+static APART int *somewhere(int *amounts, int index) { return amounts + ORDER[index & 3]; }
+
+PROGRAM rewritten_somewhere(float *data, int *amounts, int count) {
+    for (int i = 0; i < count; ++i) {
+        int *place = somewhere(amounts, i);
+        touch<<<4, 256>>>(data, *place, COUNT);
+        *place = i;
+    }
+}
+
+struct Node {
+    Node *next;
+    int amount;
+};
+
+PROGRAM list(float *data, Node *node) {
+    for (; node; node = node->next) {
+        touch<<<4, 256>>>(data, node->amount, COUNT);
+        node->amount = 7;
+    }
+}
+
 // The written place may be the table.
 PROGRAM table_perhaps_written(float *data, const int *amounts, int *log, int count) {
     for (int i = 0; i < count; ++i) {
@@ -149,6 +180,8 @@ int main(int argc, char **argv) {
     vector_table({arena.a, arena.b}), vector_range({4, 8, 15, 16}, arena.a), table_written(arena.a, amounts, rounds);
     table_perhaps_written(arena.a, amounts, log, rounds), table_reachable(3), global_value(rounds);
     over_streams(arena.a, rounds), swapped(arena.a, arena.b, rounds), swapped_in_memory(rounds);
+    Node last{nullptr, 4}, middle{&last, 5}, front{&middle, 6};
+    rewritten(arena.a, amounts, rounds), rewritten_somewhere(arena.a, amounts, rounds), list(arena.a, &front);
     rotated(arena.a, arena.b, arena.c, rounds), toggled(both, rounds), toggled_in_memory(rounds);
     by_parity(arena.a, arena.b, rounds), chosen_by_parity(arena.a, arena.b, rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
