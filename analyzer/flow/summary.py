@@ -8,7 +8,6 @@ A function that calls itself, is over its budget, or whose control flow is not k
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.effects import CudaCall, lose_registers, resolved, unknown_call, unknown_memory
@@ -28,12 +27,27 @@ CODES = (RDI, RSI)  # where error codes are looked for
 MAXIMUM_BYTES = 4096  # of a callee that contains no CUDA calls: larger ones are unknown functions
 
 
-@dataclass(frozen=True)
 class Analysis:
     """A function's graph and its values."""
 
-    structure: Structure
-    result: Result
+    def __init__(self, structure: Structure, result: Result) -> None:
+        self.structure, self.result = structure, result
+        self._seen: list[tuple[int, bool, bool]] | None = None
+
+    def seen(self) -> list[tuple[int, bool, bool]]:
+        """The blocks whose CUDA calls a caller sees, each with whether it is in a loop, and whether it can be avoided."""
+        if self._seen is None:
+            structure = self.structure
+            # Calls on the way to the end of the program are not seen again by the caller.
+            self._seen = [
+                (
+                    block,
+                    structure.innermost(block) is not None,
+                    structure.flow.entry in self.returning(without=block),
+                )
+                for block in sorted(self.returning() & self.result.calls.keys())
+            ]
+        return self._seen
 
     def returning(self, without: int | None = None) -> set[int]:
         """The blocks from which the function returns along edges that may run and do not touch the block `without`."""
@@ -148,11 +162,7 @@ class Functions:
             return inside
 
         calls = []
-        returning = analysis.returning()
-        # Calls on the way to the end of the program are not seen again by the caller.
-        for block in sorted(returning & result.calls.keys()):
-            repeated = analysis.structure.innermost(block) is not None
-            optional = analysis.structure.flow.entry in analysis.returning(without=block)
+        for block, repeated, optional in analysis.seen():
             for call in result.calls[block]:
                 arguments = tuple((name, values.substitute(value, leaf, memo)) for name, value in call.arguments)
                 handle, array = (value and values.substitute(value, leaf, memo) for value in (call.handle, call.array))

@@ -64,6 +64,10 @@ class Structure:
         self._depths = self._dominator_depths()
         self._leaving = self._reaches_the_end()
         self.loops = self._loops()
+        self._innermost: dict[int, Loop] = {}
+        for loop in sorted(self.loops.values(), key=lambda loop: len(loop.blocks)):
+            for block in loop.blocks:
+                self._innermost.setdefault(block, loop)
 
     def dominates(self, first: int, second: int) -> bool:
         """Whether every path to the second block passes through the first."""
@@ -77,8 +81,7 @@ class Structure:
 
     def innermost(self, block: int) -> Loop | None:
         """The innermost loop around a block."""
-        around = [loop for loop in self.loops.values() if block in loop.blocks]
-        return min(around, key=lambda loop: len(loop.blocks), default=None)
+        return self._innermost.get(block)
 
     def _reverse_postorder(self) -> list[int]:
         order: list[int] = []

@@ -32,6 +32,17 @@ class Body:
         self._always: dict[int, bool] = {}
         self._conditions = analysis.result.conditions
         self._latches = {latch for latch in loop.latches if (latch, loop.header) in self._executed}
+        self._tests: tuple[list[ExitTest], list[int]] | None = None
+        self._after: dict[tuple[int, frozenset[int]], bool] = {}
+        # Block -> blocks that may run next in the same iteration.
+        self._following = {
+            block: tuple(
+                edge.target
+                for edge in self._flow.blocks[block].edges
+                if edge.target in loop.blocks and edge.target != loop.header and (block, edge.target) in self._executed
+            )
+            for block in loop.blocks
+        }
 
     def own(self, block: int) -> bool:
         """Whether a block belongs to the loop and to no loop inside it."""
@@ -47,16 +58,10 @@ class Body:
             block = work.pop()
             if block in goals:
                 return True
-            for edge in self._flow.blocks[block].edges:
-                inside = edge.target in self._loop.blocks and edge.target != self._loop.header
-                if (
-                    inside
-                    and edge.target not in without
-                    and (block, edge.target) in self._executed
-                    and edge.target not in seen
-                ):
-                    seen.add(edge.target)
-                    work.append(edge.target)
+            for target in self._following[block]:
+                if target not in seen and target not in without:
+                    seen.add(target)
+                    work.append(target)
         return False
 
     def always(self, block: int) -> bool:
@@ -83,6 +88,11 @@ class Body:
 
     def tests(self) -> tuple[list[ExitTest], list[int]]:
         """The exit tests that are comparisons, and the blocks of the others."""
+        if self._tests is None:
+            self._tests = self._found_tests()
+        return self._tests
+
+    def _found_tests(self) -> tuple[list[ExitTest], list[int]]:
         found: dict[Condition, set[int]] = {}
         others = []
         for source, target in self.exits():
@@ -102,7 +112,10 @@ class Body:
 
     def after(self, first: int, blocks: frozenset[int]) -> bool:
         """Whether the end of one of some blocks runs behind another block in the same iteration."""
-        return self.reaches(first, blocks)
+        key = (first, blocks)
+        if key not in self._after:
+            self._after[key] = self.reaches(first, blocks)
+        return self._after[key]
 
     def exits(self) -> list[tuple[int, int]]:
         """The edges by which the loop is left, but for errors' and exceptions'; a target of 0 is a return."""

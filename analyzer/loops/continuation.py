@@ -35,7 +35,11 @@ class Continuations:
         self._values = functions.values
         self._next = self._following()
         self._memo: dict[Value, Value] = {}
+        self._order = {each: index for index, each in enumerate(analysis.structure.order)}
         flow, executed = analysis.structure.flow, analysis.result.executed
+        self._blocks = {
+            instruction.address: start for start in loop.blocks for instruction in flow.blocks[start].instructions
+        }
         self._may_throw = any(
             edge.kind == EXCEPTION and edge.target not in loop.blocks and (block, edge.target) in executed
             for block in loop.blocks
@@ -52,13 +56,12 @@ class Continuations:
         locator = Locator(self._values, states)
         place = self._block_of(call.chain[0] if call.chain else call.site, block)
         tests: list[tuple[bool, int, Test]] = []
-        order = {each: index for index, each in enumerate(self._analysis.structure.order)}
         candidates, others = self._body.tests()
         for candidate in candidates:
             after = self._body.after(place, candidate.sources)
             test = self._test(locator, candidate, after)
             if test is not None:
-                tests.append((not after, min(order[source] for source in candidate.sources), test))
+                tests.append((not after, min(self._order[source] for source in candidate.sources), test))
         found = tuple(test for *_, test in sorted(tests, key=lambda entry: entry[:2]))
         complete = bool(found) and len(found) == len(candidates) and not others
         again = self._again(found) if complete else None
@@ -67,11 +70,7 @@ class Continuations:
 
     def _block_of(self, site: int, block: int) -> int:
         """The block with the call instruction; a launch's push may be in an earlier one than the launch."""
-        blocks = self._analysis.structure.flow.blocks
-        for start in self._loop.blocks:
-            if any(instruction.address == site for instruction in blocks[start].instructions):
-                return start
-        return block
+        return self._blocks.get(site, block)
 
     def _states(self, call: CudaCall) -> list[State] | None:
         analysis: Analysis | None = self._analysis

@@ -5,11 +5,11 @@ A function's callers are known when its address stands nowhere but in direct cal
 
 from __future__ import annotations
 
-import numpy as np
 from farlane.analyzer.loader.image import Segment
 from farlane.analyzer.machine.instruction import NONE, Immediate, Instruction, Memory
 from farlane.analyzer.permissions.walk import Walker
 
+_STRETCH = 256
 _ABSOLUTE = 0x10000  # the least address in a file that is not position-independent
 
 
@@ -59,15 +59,27 @@ class Callers:
     def _mentions(self, segment: Segment, start: int) -> set[int]:
         """Places in code whose four bytes would mean the address, as a displacement or as they are."""
         found: set[int] = set()
-        for shift in range(4):
-            count = max(0, (len(segment.data) - shift) // 4)
-            words = np.frombuffer(segment.data, dtype="<i4", count=count, offset=shift).astype(np.int64)
-            places = segment.start + shift + 4 * np.arange(count, dtype=np.int64)
-            # A displacement counts from the next instruction; an immediate of up to 4 bytes may stand between.
-            for immediate in (0, 1, 2, 4):
-                found.update(int(place) for place in places[places + 4 + immediate + words == start])
-            if start >= _ABSOLUTE:
-                found.update(int(place) for place in places[words == start])
+        data, end = segment.data, len(segment.data) - 4
+        # A displacement counts from the next instruction; an immediate of up to 4 bytes may stand between. Within a stretch of
+        # the code, displacements that mean the address have the same upper bytes, or one of few: these are looked for.
+        for low in range(0, end + 1, _STRETCH):
+            high = min(low + _STRETCH, end + 1)
+            nearest, farthest = start - segment.start - high - 7, start - segment.start - low - 4
+            for upper in range(nearest >> 8, (farthest >> 8) + 1):
+                pattern = (upper & 0xFFFFFF).to_bytes(3, "little")
+                at = data.find(pattern, low + 1, high + 3)
+                while at >= 0:
+                    place = at - 1
+                    distance = int.from_bytes(data[place : place + 4], "little", signed=True)
+                    if start - segment.start - place - 4 - distance in (0, 1, 2, 4):
+                        found.add(segment.start + place)
+                    at = data.find(pattern, at + 1, high + 3)
+        if _ABSOLUTE <= start < 2**31:
+            pattern = start.to_bytes(4, "little")
+            at = data.find(pattern)
+            while at >= 0:
+                found.add(segment.start + at)
+                at = data.find(pattern, at + 1)
         return found
 
     def _harmless(self, place: int, start: int, direct: set[int]) -> bool:
