@@ -1,0 +1,186 @@
+"""The block dispatcher: blocks of several kernels and streams on the device's cores, over time.
+
+The kernels of a stream run one after another; the streams' kernels at their heads compete, and take turns block by block. A block goes to the core
+with the fewest slots taken and asked for (then the fewest blocks, then the lowest number) among those whose FIFO has room; a stream whose block finds
+none waits for its turn. Blocks of a kernel start in increasing order within a stream's turn. Durations are in cycles and come from the caller: this decides
+places and times only.
+
+Same kernels, same schedule: nothing here depends on a clock, a hash or a thread.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from farlane.backend.memory.slots.allocator import SlotError
+from farlane.backend.memory.slots.core import Core, CoreSpec, Demand, Use, use
+from farlane.backend.memory.slots.policies import Policy, Span
+
+
+@dataclass(frozen=True)
+class DispatcherSpec:
+    """`fifo`: how many blocks may wait at a core."""
+
+    cores: int = 64
+    core: CoreSpec = field(default_factory=CoreSpec)
+    fifo: int = 2
+
+    def __post_init__(self) -> None:
+        for name, value in (("cores", self.cores), ("fifo", self.fifo)):
+            if value < 1:
+                raise SlotError(f"{name} = {value}: at least 1 is needed")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A launch. `durations` has one entry per block, in cycles (at least 1)."""
+
+    name: str
+    stream: int
+    demand: Demand
+    durations: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where and when a block ran. `asked`: when it reached its core's FIFO. `span`: its slots, None where it needs no shared memory."""
+
+    kernel: int
+    block: int
+    core: int
+    span: Span | None
+    asked: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All blocks in the order in which they started, and the slots in use over time: (cycle, slots in use on all cores)."""
+
+    placements: list[Placement]
+    slots_used: list[tuple[int, int]]
+    cycles: int
+
+    def utilisation(self, slots: int) -> float:
+        """The mean share of `slots` (those of all cores) that was in use."""
+        if not self.cycles:
+            return 0.0
+        area = 0
+        for (cycle, used), (until, _) in zip(self.slots_used, [*self.slots_used[1:], (self.cycles, 0)], strict=True):
+            area += used * (until - cycle)
+        return area / (slots * self.cycles)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    kernel: int
+    block: int
+    core: int
+    cycle: int
+
+
+class Dispatcher:
+    """Runs kernels on empty cores. Raises SlotError for a block that no core can hold, before anything runs."""
+
+    def __init__(self, spec: DispatcherSpec, policy: Policy) -> None:
+        self.spec = spec
+        self.policy = policy
+
+    def run(self, kernels: Sequence[Kernel]) -> Schedule:
+        uses = [use(kernel.demand, self.spec.core) for kernel in kernels]
+        return _Run(self.spec, self.policy, kernels, uses).run()
+
+
+class _Run:
+    def __init__(self, spec: DispatcherSpec, policy: Policy, kernels: Sequence[Kernel], uses: Sequence[Use]) -> None:
+        self.spec = spec
+        self.kernels = kernels
+        self.uses = uses
+        self.cores = [Core(spec.core, policy) for _ in range(spec.cores)]
+        self.queued = [0] * spec.cores  # slots asked for at each core by those who wait
+        self.streams: dict[int, deque[int]] = {}
+        for number, kernel in enumerate(kernels):
+            if kernel.durations:
+                self.streams.setdefault(kernel.stream, deque()).append(number)
+        self.turns = deque(self.streams)
+        self.next_block = [0] * len(kernels)
+        self.unfinished = [len(kernel.durations) for kernel in kernels]
+        self.asked: dict[int, _Asked] = {}
+        self.ends: list[tuple[int, int]] = []
+        self.minted = 0
+        self.placements: list[Placement] = []
+        self.slots_used: list[tuple[int, int]] = []
+
+    def run(self) -> Schedule:
+        cycle = 0
+        self._offer(cycle)
+        self._sample(cycle)
+        while self.ends:
+            cycle = self.ends[0][0]
+            ended: dict[int, list[int]] = {}
+            while self.ends and self.ends[0][0] == cycle:
+                _, block = heapq.heappop(self.ends)
+                ended.setdefault(self.asked[block].core, []).append(block)
+            for core, blocks in sorted(ended.items()):
+                for block in blocks:
+                    self._finish(self.asked.pop(block).kernel)
+                self._enter(core, self.cores[core].step(blocks), cycle)
+            self._offer(cycle)
+            self._sample(cycle)
+        return Schedule(self.placements, self.slots_used, cycle)
+
+    def _finish(self, kernel: int) -> None:
+        self.unfinished[kernel] -= 1
+        if not self.unfinished[kernel]:
+            self.streams[self.kernels[kernel].stream].popleft()
+
+    def _offer(self, cycle: int) -> None:
+        """Streams take turns until none of them can hand over a block."""
+        refused = 0
+        while refused < len(self.turns):
+            stream = self.turns[0]
+            self.turns.rotate(-1)
+            refused = 0 if self._offer_one(stream, cycle) else refused + 1
+
+    def _offer_one(self, stream: int, cycle: int) -> bool:
+        if not self.streams[stream]:
+            return False
+        number = self.streams[stream][0]
+        block = self.next_block[number]
+        if block >= len(self.kernels[number].durations):
+            return False  # the last blocks run
+        core = self._least_loaded()
+        if core is None:
+            return False
+        self.next_block[number] += 1
+        minted = self.minted
+        self.minted += 1
+        self.asked[minted] = _Asked(number, block, core, cycle)
+        self.queued[core] += self.uses[number].slots
+        self._enter(core, self.cores[core].step((), [(minted, self.uses[number])]), cycle)
+        return True
+
+    def _least_loaded(self) -> int | None:
+        best: tuple[int, int, int] | None = None
+        for number, core in enumerate(self.cores):
+            waiting = len(core.state.waiting)
+            if waiting < self.spec.fifo:
+                load = (core.used_slots() + self.queued[number], len(core.state.resident) + waiting, number)
+                if best is None or load < best:
+                    best = load
+        return best[2] if best else None
+
+    def _enter(self, core: int, entered: list[tuple[int, Span | None]], cycle: int) -> None:
+        for block, span in entered:
+            asked = self.asked[block]
+            self.queued[core] -= self.uses[asked.kernel].slots
+            end = cycle + max(1, self.kernels[asked.kernel].durations[asked.block])
+            self.placements.append(Placement(asked.kernel, asked.block, core, span, asked.cycle, cycle, end))
+            heapq.heappush(self.ends, (end, block))
+
+    def _sample(self, cycle: int) -> None:
+        self.slots_used.append((cycle, sum(core.used_slots() for core in self.cores)))
