@@ -6,7 +6,7 @@
 set -euo pipefail
 
 DEBIAN=debian:bookworm-slim
-RUST=rust:1-bookworm
+RUST=rust:1-slim-bookworm
 MIRROR=${MIRROR:-http://deb.debian.org/debian}
 
 work=$(mktemp -d)
@@ -19,20 +19,35 @@ if ! docker image inspect "$DEBIAN" >/dev/null 2>&1; then
     }
     # Certificates that this machine trusts besides, as behind a proxy.
     cp /etc/ssl/certs/ca-certificates.crt "$work/debian/etc/ssl/certs/ca-certificates.crt"
-    rm -rf "$work/debian/var/cache/apt/archives" "$work/debian/usr/share/doc" "$work/debian/usr/share/man"
-    mkdir -p "$work/debian/var/cache/apt/archives/partial"
+    # As in the official slim image: no documentation or translations, and neither they nor caches from packages installed later.
+    cat >"$work/debian/etc/dpkg/dpkg.cfg.d/slim" <<-END
+	path-exclude /usr/share/doc/*
+	path-exclude /usr/share/info/*
+	path-exclude /usr/share/locale/*
+	path-exclude /usr/share/man/*
+	END
+    cat >"$work/debian/etc/apt/apt.conf.d/slim" <<-END
+	APT::Keep-Downloaded-Packages "false";
+	Dir::Cache::pkgcache "";
+	Dir::Cache::srcpkgcache "";
+	DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb"; };
+	END
+    (cd "$work/debian" && rm -rf usr/share/{doc,info,locale,man}/* var/lib/apt/lists/* var/cache/apt/*.bin \
+        var/cache/apt/archives/*.deb var/log/*)
     tar -C "$work/debian" -c . | docker import --change 'CMD ["bash"]' - "$DEBIAN" >/dev/null
     echo "made $DEBIAN"
 fi
 
 if ! docker image inspect "$RUST" >/dev/null 2>&1; then
-    mkdir "$work/rust"
+    mkdir -p "$work/rust/toolchain"
     sysroot=$(rustc --print sysroot)
-    tar -C "$sysroot" -c --exclude=share/doc . | tar -x -C "$work/rust" --one-top-level=toolchain
+    (cd "$sysroot" && tar -c bin/rustc bin/cargo lib/*.so* lib/rustlib/x86_64-unknown-linux-gnu) |
+        tar -x -C "$work/rust/toolchain"
     cat >"$work/rust/Dockerfile" <<-END
 	FROM $DEBIAN
-	RUN apt-get update && apt-get install -y --no-install-recommends build-essential ca-certificates python3 && rm -rf /var/lib/apt/lists/*
+	RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 	COPY toolchain /usr/local
+	RUN rustc --version && cargo --version
 	END
     docker build --quiet --tag "$RUST" "$work/rust" >/dev/null
     echo "made $RUST"
