@@ -143,7 +143,7 @@ def _split(body: Body) -> list[Block]:
     return blocks + extra
 
 
-EFFECTS = {"st", "red", "atom", "call", "bar", "barrier", "nanosleep", "cp"}
+EFFECTS = {"st", "red", "atom", "call", "bar", "barrier", "nanosleep", "cp", "wmma", "stmatrix", "mbarrier"}
 
 
 def _extension_starts(code: list[Instruction], starts: set[int]) -> set[int]:

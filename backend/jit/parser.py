@@ -40,7 +40,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})$")
 # Instructions that write no register. A reduction form of bar does.
 NO_DESTINATION = {
     "st", "red", "bra", "brx", "ret", "exit", "trap", "brkpt", "bar", "barrier", "membar", "fence", "prefetch", "prefetchu",
-    "nanosleep", "pmevent", "discard", "applypriority", "cp", "wmma_store", "sust", "sured", "griddepcontrol", "stmatrix",
+    "nanosleep", "pmevent", "discard", "applypriority", "cp", "sust", "sured", "griddepcontrol", "stmatrix",
 }  # fmt: skip
 _SPECIALS = {
     "tid", "ntid", "ctaid", "nctaid", "laneid", "warpid", "nwarpid", "smid", "nsmid", "gridid", "lanemask_eq", "lanemask_le",
@@ -49,6 +49,15 @@ _SPECIALS = {
     "cluster_ctaid", "cluster_nctaid", "cluster_ctarank", "cluster_nctarank", "aggr_smem_size", "current_graph_exec",
     "envreg",
 }  # fmt: skip
+
+
+def _writes(base: str, modifiers: tuple[str, ...]) -> bool:
+    """Whether an instruction's first operand is its destination."""
+    if base in ("bar", "barrier"):
+        return "red" in modifiers
+    if base == "mbarrier":
+        return modifiers[:1] not in (("init",), ("inval",), ("expect_tx",), ("complete_tx",))
+    return base not in NO_DESTINATION and not (base == "wmma" and "store" in modifiers)
 
 
 class _Scope:
@@ -253,7 +262,7 @@ class _BodyParser:
         while not cursor.accept(";"):
             if operands or destinations:
                 cursor.expect(",")
-            writes = base not in NO_DESTINATION or (base in ("bar", "barrier") and "red" in modifiers)
+            writes = _writes(base, modifiers)
             if not operands and not destinations and writes:
                 destinations = self._destination(line)
             else:

@@ -17,8 +17,10 @@ from farlane.backend.jit.families import (
     convert,
     floating,
     integer,
+    matrix,
     memory,
     moves,
+    video,
     warp,
 )
 from farlane.backend.jit.families.addresses import symbol_address
@@ -31,7 +33,7 @@ from farlane.backend.jit.support import fault, fault_if, poll, warp_field
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
 
-FAMILIES = (atomics, bitwise, calls, compare, control, convert, floating, integer, memory, moves, warp)
+FAMILIES = (atomics, bitwise, calls, compare, control, convert, floating, integer, matrix, memory, moves, video, warp)
 
 
 def emit(e: FunctionEmitter, instruction: Instruction) -> None:

@@ -27,7 +27,18 @@ if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
     from farlane.backend.jit.values import ValueScope
 
-SPACES = {"global", "const", "shared", "local", "param", "shared::cta", "param::entry", "param::func"}
+# A cluster has one block, so its shared memory is the block's.
+SPACES = {
+    "global",
+    "const",
+    "shared",
+    "local",
+    "param",
+    "shared::cta",
+    "shared::cluster",
+    "param::entry",
+    "param::func",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +135,12 @@ def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool) 
     if form is not None:
         return _affine_place(e, form, space, shape)
     space, address = effective(e, operand, space)
+    return place_at(e, space, address, size, write)
+
+
+def place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bool) -> Place:
+    """The same for an address within its space, as `effective` gives it."""
+    shape = size.bit_length() - 1 | (256 if write else 0)
     b = e.body
     if space in ("global", "const"):
         _check_pages(e, address, shape)

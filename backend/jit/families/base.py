@@ -60,14 +60,19 @@ def write(e: FunctionEmitter, instruction: Instruction, result: Val, kind: str =
 
 
 # Float helpers -------------------------------------------------------------------------------------------------------
+# Type -> carrier, smallest normal number, sign bit.
+_NORMAL = {"float": ("i32", 1 << 23, 1 << 31), "half": ("i16", 1 << 10, 1 << 15), "bfloat": ("i16", 1 << 7, 1 << 15)}
+
+
 def flush(e: FunctionEmitter, value: Val) -> Val:
-    """.ftz: a subnormal f32 becomes a zero of its sign."""
+    """.ftz: a subnormal number becomes a zero of its sign."""
     b = e.body
-    bits = b.bitcast(value, "i32")
-    magnitude = b.bin("and", bits, integer(0x7FFF_FFFF, "i32"))
-    tiny = b.icmp("ult", magnitude, integer(0x0080_0000, "i32"))
-    sign = b.bin("and", bits, integer(0x8000_0000, "i32"))
-    return b.bitcast(b.select(tiny, sign, bits), "float")
+    carrier, normal, top = _NORMAL[value.type]
+    bits = b.bitcast(value, carrier)
+    magnitude = b.bin("and", bits, integer(top - 1, carrier))
+    tiny = b.icmp("ult", magnitude, integer(normal, carrier))
+    sign = b.bin("and", bits, integer(top, carrier))
+    return b.bitcast(b.select(tiny, sign, bits), value.type)
 
 
 def saturate(e: FunctionEmitter, value: Val) -> Val:
@@ -78,19 +83,22 @@ def saturate(e: FunctionEmitter, value: Val) -> Val:
     return b.select(b.fcmp("olt", above, one), above, one)
 
 
+def clamp_negative(e: FunctionEmitter, value: Val) -> Val:
+    """.relu: a negative number becomes 0; NaN stays."""
+    return e.body.call("maximum", value.type, [value, floating(0, value.type)])
+
+
 def read_float(e: FunctionEmitter, instruction: Instruction, operand: Any, kind: str) -> Val:
     value = e.read(operand, kind)
     return flush(e, value) if "ftz" in instruction.modifiers and kind == "float" else value
 
 
 def finish_float(e: FunctionEmitter, instruction: Instruction, result: Val) -> None:
-    """Applies .ftz, .sat and .relu to a result and writes it."""
+    """Applies .ftz and .sat to a result and writes it."""
     if "ftz" in instruction.modifiers and result.type == "float":
         result = flush(e, result)
     if "sat" in instruction.modifiers:
         result = saturate(e, result)
-    if "relu" in instruction.modifiers:
-        result = e.body.call("maximumnum", result.type, [result, floating(0, result.type)])
     write(e, instruction, result)
 
 

@@ -92,7 +92,7 @@ def funnel_shift(e: FunctionEmitter, i: Instruction) -> None:
 
 @handles("lop3")
 def lop3(e: FunctionEmitter, i: Instruction) -> None:
-    check(e, i, {"b32"}, 4)
+    check(e, i, {"b32", "and", "or"}, 4 if i.modifiers == ("b32",) else 5)
     b = e.body
     table = e.constant(i.sources[3])
     if table is None or not 0 <= table < 256:
@@ -106,6 +106,10 @@ def lop3(e: FunctionEmitter, i: Instruction) -> None:
                 term = b.bin("and", term, value if row >> (2 - position) & 1 else b.invert(value))
             result = b.bin("or", result, term)
     write(e, i, result)
+    if len(i.sources) == 5:
+        # lop3.BoolOp d|p: the predicate is (d != 0) BoolOp q.
+        some = b.icmp("ne", result, integer(0, "i32"))
+        write(e, i, b.bin(i.modifiers[0], some, e.read(i.sources[4], "i1")), "", 1)
 
 
 @handles("prmt")

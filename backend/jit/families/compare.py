@@ -46,10 +46,10 @@ _TYPES = {
 def _compare(e: FunctionEmitter, i: Instruction, operation: str, name: str, x: Val, y: Val) -> Val:
     b = e.body
     if name.startswith(("f", "bf")):
-        if "ftz" in i.modifiers and name == "f32":
-            x, y = flush(e, x), flush(e, y)
-        if operation not in _FLOAT or ("ftz" in i.modifiers and name != "f32"):
+        if operation not in _FLOAT or ("ftz" in i.modifiers and name == "f64"):
             raise e.fail(f"unsupported {i.text}")
+        if "ftz" in i.modifiers:
+            x, y = flush(e, x), flush(e, y)
         if x.type in narrow.SMALL:
             x, y = narrow.widen(e, x), narrow.widen(e, y)
         return b.fcmp(_FLOAT[operation], x, y)

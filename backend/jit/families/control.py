@@ -92,10 +92,17 @@ def resume(e: FunctionEmitter, index: int, block: Block, released: Val) -> None:
     e.part([(block.targets[0], lanes)])
 
 
+_FENCES = {
+    "cta", "gl", "sys", "gpu", "cluster", "sc", "acq_rel", "acquire", "release", "relaxed", "proxy", "alias", "async",
+    "async.global", "async.shared::cta", "global", "shared::cta", "mbarrier_init", "sync_restrict::shared::cta",
+    "sync_restrict::shared::cluster", "async::generic",
+}  # fmt: skip
+
+
 @handles("membar", "fence")
 def fence(e: FunctionEmitter, i: Instruction) -> None:
-    check(e, i, {"cta", "gl", "sys", "gpu", "cluster", "sc", "acq_rel", "acquire", "release", "relaxed"})
-    if "cta" in i.modifiers:
+    check(e, i, _FENCES)
+    if "cta" in i.modifiers or "proxy" in i.modifiers or "cluster" in i.modifiers:
         e.body.line('fence syncscope("singlethread") seq_cst')
     else:
         e.body.line("fence seq_cst")

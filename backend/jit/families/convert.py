@@ -1,6 +1,6 @@
-"""cvt: integer and float conversions with rounding and saturation.
+"""cvt: integer and float conversions with rounding and saturation, packed and 8-bit float forms.
 
-Float to integer saturates and maps NaN to 0. Directed float roundings go through the exact error, as in floating.py.
+Float to integer saturates and maps NaN to 0. Clamping (.sat, .relu) happens before a 16-bit result is rounded, which is the same. Directed float roundings go through the exact error, as in floating.py.
 Source: PTX ISA, "cvt".
 """
 
@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.families.base import ROUNDINGS, check, flush, handles, pack, saturate, write
+from farlane.backend.jit.families import tiny
+from farlane.backend.jit.families.base import (
+    ROUNDINGS,
+    check,
+    clamp_negative,
+    flush,
+    halves,
+    handles,
+    pack,
+    saturate,
+    write,
+)
 from farlane.backend.jit.families.floating import directed
 from farlane.backend.jit.families.narrow import SMALL, narrow, to_odd, widen
 from farlane.backend.jit.ir import BITS, FLOATS, Val, floating, integer, real
@@ -22,12 +33,24 @@ _TO_INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil
 _TYPES = {"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f16x2", "bf16x2"}
 
 
+_PACKED_FP8 = {"e4m3x2": "e4m3", "e5m2x2": "e5m2"}
+
+
 @handles("cvt")
 def cvt(e: FunctionEmitter, i: Instruction) -> None:
-    check(e, i, _TYPES | ROUNDINGS | set(_TO_INTEGRAL) | {"ftz", "sat", "relu"})
     if len(i.modifiers) < 2:
         raise e.fail(f"malformed {i.text}")
     target, source = i.modifiers[-2:]
+    if "pack" in i.modifiers:
+        _pack_integers(e, i)
+        return
+    if target in _PACKED_FP8 or source in _PACKED_FP8:
+        _fp8(e, i, target, source)
+        return
+    if target == "tf32":
+        _tf32(e, i)
+        return
+    check(e, i, _TYPES | ROUNDINGS | set(_TO_INTEGRAL) | {"ftz", "sat", "relu", "satfinite"})
     if target not in _TYPES or source not in _TYPES:
         raise e.fail(f"unsupported {i.text}")
     if target in ("f16x2", "bf16x2"):
@@ -37,6 +60,8 @@ def cvt(e: FunctionEmitter, i: Instruction) -> None:
     if "ftz" in i.modifiers and source == "f32":
         value = flush(e, value)
     from_float, to_float = PTX_LLVM[source] in FLOATS, PTX_LLVM[target] in FLOATS
+    if not (from_float and PTX_LLVM[target] in SMALL) and {"relu", "satfinite"} & set(i.modifiers):
+        raise e.fail(f"unsupported {i.text}")
     if from_float and to_float:
         result = _float_to_float(e, i, value, target)
     elif from_float:
@@ -45,17 +70,84 @@ def cvt(e: FunctionEmitter, i: Instruction) -> None:
         result = _integer_to_float(e, i, value, source, target)
     else:
         result = _integer_to_integer(e, i, value, source, target)
-    if PTX_LLVM[target] in SMALL:
-        if {"ftz", "sat", "relu"} & set(i.modifiers):
-            raise e.fail(f"unsupported {i.text}")
-    elif to_float:
+    if to_float and PTX_LLVM[target] not in SMALL:
         if "ftz" in i.modifiers and target == "f32":
             result = flush(e, result)
         if "sat" in i.modifiers:
             result = saturate(e, result)
-        if "relu" in i.modifiers:
-            result = e.body.call("maximumnum", result.type, [result, floating(0, result.type)])
     write(e, i, result, target)
+
+
+def _clamped(e: FunctionEmitter, i: Instruction, value: Val) -> Val:
+    if "sat" in i.modifiers:
+        value = saturate(e, value)
+    return clamp_negative(e, value) if "relu" in i.modifiers else value
+
+
+def _rounded_small(e: FunctionEmitter, i: Instruction, value: Val, kind: str, mode: str) -> Val:
+    """An f32 or f64 to f16 or bf16 under the instruction's clamps."""
+    b = e.body
+    result = small_float(e, _clamped(e, i, value), kind, mode)
+    if "satfinite" not in i.modifiers:
+        return result
+    bits = b.bitcast(result, "i16")
+    infinity = 0x7C00 if kind == "half" else 0x7F80
+    magnitude = b.bin("and", bits, integer(0x7FFF, "i16"))
+    return b.bitcast(
+        b.select(b.icmp("eq", magnitude, integer(infinity, "i16")), b.bin("sub", bits, integer(1, "i16")), bits), kind
+    )
+
+
+def _fp8(e: FunctionEmitter, i: Instruction, target: str, source: str) -> None:
+    """Two values between fp8 and f32 or f16x2; the first operand is the upper one."""
+    check(e, i, {"rn", "satfinite", "relu", target, source})
+    b = e.body
+    if target in _PACKED_FP8 and source in ("f32", "f16x2") and "satfinite" in i.modifiers:
+        if source == "f32":
+            high, low = (e.read(item, "float") for item in i.sources)
+        else:
+            low, high = (widen(e, item) for item in halves(e, i.sources[0], "half"))
+        codes = [tiny.to_fp8(e, _clamped(e, i, item), _PACKED_FP8[target]) for item in (low, high)]
+        both = b.bin("or", codes[0], b.bin("shl", codes[1], integer(8, "i32")))
+        write(e, i, b.cast("trunc", both, "i16"))
+    elif target == "f16x2" and source in _PACKED_FP8:
+        both = b.cast("zext", e.read(i.sources[0], "i16"), "i32")
+        parts = [
+            narrow(e, _clamped(e, i, tiny.from_fp8(e, item, _PACKED_FP8[source])), "half")
+            for item in (both, b.bin("lshr", both, integer(8, "i32")))
+        ]
+        write(e, i, pack(e, *parts))
+    else:
+        raise e.fail(f"unsupported {i.text}")
+
+
+def _tf32(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, {"rn", "rz", "rna", "relu", "satfinite", "tf32", "f32"}, 1)
+    mode = next((item for item in i.modifiers if item in ("rn", "rz", "rna")), "")
+    if not mode or i.modifiers[-1] != "f32":
+        raise e.fail(f"unsupported {i.text}")
+    value = _clamped(e, i, e.read(i.sources[0], "float"))
+    write(e, i, tiny.to_tf32(e, value, mode, "satfinite" in i.modifiers))
+
+
+def _pack_integers(e: FunctionEmitter, i: Instruction) -> None:
+    """cvt.pack.sat: two saturated integers side by side, the first one above; the third operand is shifted in above both."""
+    check(e, i, {"pack", "sat", "u8", "s8", "u16", "s16", "s32", "b32"})
+    b = e.body
+    name = i.modifiers[2] if len(i.modifiers) > 3 else ""
+    bits = 8 if name in ("u8", "s8") else 16
+    if i.modifiers[3:] != (("s32", "b32") if bits == 8 else ("s32",)) or len(i.sources) != (3 if bits == 8 else 2):
+        raise e.fail(f"unsupported {i.text}")
+    fields = []
+    for source in i.sources[:2]:
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if name in SIGNED else (0, (1 << bits) - 1)
+        value = b.call("smax", "i32", [e.read(source, "i32"), integer(low, "i32")])
+        value = b.call("smin", "i32", [value, integer(high, "i32")])
+        fields.append(b.bin("and", value, integer((1 << bits) - 1, "i32")))
+    result = b.bin("or", b.bin("shl", fields[0], integer(bits, "i32")), fields[1])
+    if bits == 8:
+        result = b.bin("or", result, b.bin("shl", e.read(i.sources[2], "i32"), integer(16, "i32")))
+    write(e, i, result)
 
 
 def _mode(i: Instruction) -> str:
@@ -72,7 +164,7 @@ def _float_to_float(e: FunctionEmitter, i: Instruction, value: Val, target: str)
     if integral:
         value = b.call(_TO_INTEGRAL[integral], value.type, [value])
     if kind in SMALL:
-        return small_float(e, value, kind, "rn" if kind == source else _mode(i))
+        return _rounded_small(e, i, value, kind, "rn" if kind == source else _mode(i))
     return float_to(e, value, kind, _mode(i))
 
 
@@ -158,10 +250,8 @@ def _integer_to_float(e: FunctionEmitter, i: Instruction, value: Val, source: st
     mode = _mode(i)
     bits = BITS[value.type]
     if kind in SMALL:
-        if bits == 64 and mode != "rn":
-            raise e.fail(f"unsupported {i.text}")
-        # 64-bit integers beyond 2^53 are beyond f16, and for bf16 a first rounding to odd keeps what matters.
-        return small_float(e, _to_double(e, value, operation), kind, mode)
+        # Beyond 53 bits a first rounding to odd keeps what the second one needs.
+        return _rounded_small(e, i, _to_double(e, value, operation), kind, mode)
     nearest = b.cast(operation, value, kind)
     if mode == "rn" or (kind == "double" and bits <= 32) or bits <= 16:
         return nearest
@@ -207,13 +297,8 @@ def _integer_to_integer(e: FunctionEmitter, i: Instruction, value: Val, source: 
 
 def _packed(e: FunctionEmitter, i: Instruction, target: str) -> None:
     """cvt.rn.f16x2.f32 d, a, b: a is the upper half."""
-    if i.modifiers[-1] != "f32" or len(i.sources) != 2:
+    if i.modifiers[-1] != "f32" or len(i.sources) != 2 or {"sat", "ftz"} & set(i.modifiers):
         raise e.fail(f"unsupported {i.text}")
     kind = PTX_LLVM[target[:-2]]
-    parts = []
-    for source in i.sources:
-        value = small_float(e, e.read(source, "float"), kind, _mode(i))
-        if "relu" in i.modifiers:
-            raise e.fail(f"unsupported {i.text}")
-        parts.append(value)
-    write(e, i, pack(e, parts[1], parts[0]))
+    high, low = (_rounded_small(e, i, e.read(source, "float"), kind, _mode(i)) for source in i.sources)
+    write(e, i, pack(e, low, high))

@@ -18,7 +18,9 @@ from farlane.backend.jit.families.base import (
     HANDLERS,
     ROUNDINGS,
     check,
+    clamp_negative,
     finish_float,
+    flush,
     halves,
     handles,
     pack,
@@ -34,7 +36,7 @@ from farlane.backend.jit.types import integer_of
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
 
-FLOAT_TYPES = {"f32", "f64", "f16", "bf16", "f16x2", "bf16x2"}
+FLOAT_TYPES = {"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2"}
 _PACKED = {"f16x2": "half", "bf16x2": "bfloat"}
 _COMMON = FLOAT_TYPES | ROUNDINGS | {"ftz", "sat"}
 
@@ -49,30 +51,54 @@ def rounding(i: Instruction) -> str:
 
 
 def _elementwise(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]) -> None:
-    """Runs `compute` on the operands as f32 or f64; per half for packed types."""
+    """Runs `compute` on the operands as f32 or f64; per element for packed types."""
     name = i.modifiers[-1]
     if name in _PACKED:
         pairs = [halves(e, source, _PACKED[name]) for source in i.sources]
         results = [_small(e, i, compute, [pair[half] for pair in pairs]) for half in range(2)]
         write(e, i, pack(e, *results))
-        return
-    _, kind = type_of(e, i)
-    if kind in narrow.SMALL:
-        write(e, i, _small(e, i, compute, [e.read(source, kind) for source in i.sources]))
-        return
-    finish_float(e, i, compute(*(read_float(e, i, source, kind) for source in i.sources)))
+    elif name == "f32x2":
+        write(e, i, _pair(e, i, compute))
+    else:
+        _, kind = type_of(e, i)
+        if kind in narrow.SMALL:
+            write(e, i, _small(e, i, compute, [e.read(source, kind) for source in i.sources]))
+        else:
+            finish_float(e, i, compute(*(read_float(e, i, source, kind) for source in i.sources)))
 
 
 def _small(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val], operands: list[Val]) -> Val:
     """f16 and bf16: f32 has enough digits that rounding twice is harmless, except for fma (see _fma)."""
-    if "ftz" in i.modifiers or rounding(i) != "rn":
+    if rounding(i) != "rn":
         raise e.fail(f"unsupported {i.text}")
+    if "ftz" in i.modifiers:
+        operands = [flush(e, value) for value in operands]
     result = compute(*(narrow.widen(e, value) for value in operands))
     if "sat" in i.modifiers:
         result = saturate(e, result)
     if "relu" in i.modifiers:
-        result = e.body.call("maximumnum", result.type, [result, floating(0, result.type)])
-    return narrow.narrow(e, result, operands[0].type)
+        result = clamp_negative(e, result)
+    result = narrow.narrow(e, result, operands[0].type)
+    return flush(e, result) if "ftz" in i.modifiers else result
+
+
+def _pair(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]) -> Val:
+    """Two f32 in one 64-bit register."""
+    b = e.body
+    whole = integer(0, "i64")
+    sources = [e.read(source, "i64") for source in i.sources]
+    for shift in (0, 32):
+        operands = [
+            b.bitcast(b.cast("trunc", b.bin("lshr", value, integer(shift, "i64")), "i32"), "float") for value in sources
+        ]
+        if "ftz" in i.modifiers:
+            operands = [flush(e, value) for value in operands]
+        result = compute(*operands)
+        if "ftz" in i.modifiers:
+            result = flush(e, result)
+        bits = b.cast("zext", b.bitcast(result, "i32"), "i64")
+        whole = b.bin("or", whole, b.bin("shl", bits, integer(shift, "i64")))
+    return whole
 
 
 def _either(base: str, integer_handler: Callable[[FunctionEmitter, Instruction], None]) -> Callable[[Any], Any]:
@@ -276,7 +302,7 @@ def _mad(e: FunctionEmitter, i: Instruction) -> None:
 @handles("fma")
 def _fma(e: FunctionEmitter, i: Instruction) -> None:
     check(e, i, _COMMON | {"relu"}, 3)
-    if i.modifiers[-1] in ("f32", "f64"):
+    if i.modifiers[-1] in ("f32", "f64", "f32x2"):
         _elementwise(e, i, lambda x, y, z: fma_rounded(e, x, y, z, rounding(i)))
     else:
         _elementwise(e, i, lambda x, y, z: _fma_to_odd(e, x, y, z))
@@ -315,11 +341,22 @@ def _rsqrt(e: FunctionEmitter, i: Instruction) -> None:
 
 
 def _extreme(e: FunctionEmitter, i: Instruction) -> None:
-    check(e, i, _COMMON | {"NaN", "abs", "xorsign"})
-    if "abs" in i.modifiers or len(i.sources) != 2:
+    check(e, i, _COMMON | {"NaN", "abs", "xorsign"}, 2)
+    if ("abs" in i.modifiers) != ("xorsign" in i.modifiers):
         raise e.fail(f"unsupported {i.text}")
+    b = e.body
     operation = ("minimum" if i.base == "min" else "maximum") + ("" if "NaN" in i.modifiers else "num")
-    _elementwise(e, i, lambda x, y: e.body.call(operation, x.type, [x, y]))
+
+    def compute(x: Val, y: Val) -> Val:
+        if "xorsign" not in i.modifiers:
+            return b.call(operation, x.type, [x, y])
+        # The sign is the product's, the rest comes from the magnitudes.
+        kind = integer_of(x.type)
+        signs = b.bitcast(b.bin("xor", b.bitcast(x, kind), b.bitcast(y, kind)), x.type)
+        result = b.call(operation, x.type, [b.call("fabs", x.type, [x]), b.call("fabs", y.type, [y])])
+        return b.call("copysign", x.type, [result, signs])
+
+    _elementwise(e, i, compute)
 
 
 _either("min", integers.min_max)(_extreme)

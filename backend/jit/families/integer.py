@@ -1,4 +1,4 @@
-"""Integer arithmetic: add, sub, mul, mad, div, rem, min, max, abs, neg, carry chains, sad, dot products.
+"""Integer arithmetic: add, sub, mul, mad, div, rem, min, max, abs, neg, carry chains, sad, dot products, 16-bit pairs.
 
 Division by zero gives all ones and its remainder the dividend; the most negative number divided by -1 wraps (PTX leaves both open).
 32-bit division goes through f64, which is exact for it and vectorises.
@@ -7,9 +7,10 @@ Source: PTX ISA, "Integer Arithmetic Instructions", "Extended-Precision Integer 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.families.base import check, handles, type_of, write
+from farlane.backend.jit.families.base import check, halves, handles, pack, type_of, write
 from farlane.backend.jit.ir import BITS, Val, integer
 from farlane.backend.jit.model import Instruction
 from farlane.backend.jit.types import SIGNED
@@ -18,8 +19,15 @@ if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
 
 TYPES = {"u16", "s16", "u32", "s32", "u64", "s64", "b32", "b64", "b16"}
+_PAIRS = {"u16x2", "s16x2"}
 _WIDER = {"i8": "i16", "i16": "i32", "i32": "i64", "i64": "i128"}
 _CARRY = "%carry"
+
+
+def _by_halves(e: FunctionEmitter, i: Instruction, compute: Callable[[Val, Val], Val]) -> None:
+    """Two 16-bit integers in one register."""
+    x, y = (halves(e, source, "i16") for source in i.sources)
+    write(e, i, pack(e, compute(x[0], y[0]), compute(x[1], y[1])))
 
 
 def _carry_in(e: FunctionEmitter, kind: str) -> Val:
@@ -37,9 +45,12 @@ def _carry_out(e: FunctionEmitter, carry: Val) -> None:
 
 def add_sub(e: FunctionEmitter, i: Instruction) -> None:
     """add, sub, addc, subc on integers."""
-    check(e, i, TYPES | {"cc", "sat"}, 2)
-    name, kind = type_of(e, i)
+    check(e, i, TYPES | _PAIRS | {"cc", "sat"}, 2)
     b = e.body
+    if i.modifiers[-1] in _PAIRS:
+        _by_halves(e, i, lambda x, y: b.bin(i.base, x, y))
+        return
+    name, kind = type_of(e, i)
     x, y = e.read(i.sources[0], kind), e.read(i.sources[1], kind)
     subtract = i.base.startswith("sub")
     if "sat" in i.modifiers:
@@ -98,7 +109,7 @@ def multiply(e: FunctionEmitter, i: Instruction) -> None:
     """mul.{lo,hi,wide}, mad, madc on integers."""
     check(e, i, TYPES | {"lo", "hi", "wide", "cc", "sat"})
     name, kind = type_of(e, i)
-    if "sat" in i.modifiers:
+    if "sat" in i.modifiers and (i.base != "mad" or i.modifiers != ("hi", "sat", "s32")):
         raise e.fail(f"unsupported {i.text}")
     b = e.body
     signed = name in SIGNED
@@ -112,6 +123,9 @@ def multiply(e: FunctionEmitter, i: Instruction) -> None:
         result = b.bin("mul", x, y)
     if i.base != "mul":
         addend = e.read(i.sources[2], kind)
+        if "sat" in i.modifiers:
+            write(e, i, b.call("sadd.sat", kind, [result, addend]), name)
+            return
         total = b.bin("add", result, addend)
         if "cc" not in i.modifiers and i.base == "mad":
             write(e, i, total, name)
@@ -133,8 +147,10 @@ handles("madc")(multiply)
 
 @handles("mul24", "mad24")
 def multiply24(e: FunctionEmitter, i: Instruction) -> None:
-    check(e, i, {"lo", "hi", "u32", "s32"})
+    check(e, i, {"lo", "hi", "sat", "u32", "s32"})
     name, kind = type_of(e, i)
+    if "sat" in i.modifiers and i.text != "mad24.hi.sat.s32":
+        raise e.fail(f"unsupported {i.text}")
     b = e.body
     signed = name in SIGNED
 
@@ -147,7 +163,9 @@ def multiply24(e: FunctionEmitter, i: Instruction) -> None:
         product = b.bin("lshr", product, integer(16, "i64"))
     result = b.cast("trunc", product, "i32")
     if i.base == "mad24":
-        result = b.bin("add", result, e.read(i.sources[2], kind))
+        addend = e.read(i.sources[2], kind)
+        saturating = "sat" in i.modifiers
+        result = b.call("sadd.sat", kind, [result, addend]) if saturating else b.bin("add", result, addend)
     write(e, i, result, name)
 
 
@@ -194,12 +212,21 @@ def _quotient(e: FunctionEmitter, x: Val, y: Val, signed: bool) -> Val:
 
 def min_max(e: FunctionEmitter, i: Instruction) -> None:
     """min and max on integers."""
-    check(e, i, TYPES | {"relu", "u16x2", "s16x2"}, 2)
-    if i.modifiers[-1] in ("u16x2", "s16x2") or "relu" in i.modifiers:
+    check(e, i, TYPES | _PAIRS | {"relu"}, 2)
+    b = e.body
+    signed = i.modifiers[-1] in SIGNED | {"s16x2"}
+    if "relu" in i.modifiers and i.modifiers[-1] not in ("s32", "s16x2"):
         raise e.fail(f"unsupported {i.text}")
+
+    def compute(x: Val, y: Val) -> Val:
+        result = b.call(("s" if signed else "u") + i.base, x.type, [x, y])
+        return b.call("smax", x.type, [result, integer(0, x.type)]) if "relu" in i.modifiers else result
+
+    if i.modifiers[-1] in _PAIRS:
+        _by_halves(e, i, compute)
+        return
     name, kind = type_of(e, i)
-    operation = ("s" if name in SIGNED else "u") + i.base
-    write(e, i, e.body.call(operation, kind, [e.read(i.sources[0], kind), e.read(i.sources[1], kind)]), name)
+    write(e, i, compute(e.read(i.sources[0], kind), e.read(i.sources[1], kind)), name)
 
 
 def abs_neg(e: FunctionEmitter, i: Instruction) -> None:
@@ -242,39 +269,3 @@ def dot_product(e: FunctionEmitter, i: Instruction) -> None:
         c = part(y, start + index * 8, 8, second == "s32")
         total = b.bin("add", total, b.bin("mul", a, c))
     write(e, i, total, first)
-
-
-@handles("vabsdiff4", "vabsdiff2", "vadd4", "vsub4", "vadd2", "vsub2", "vmax4", "vmin4", "vavrg4")
-def simd(e: FunctionEmitter, i: Instruction) -> None:
-    """Packed byte and half-word video instructions, unmasked, without .sat."""
-    count = int(i.base[-1])
-    if (
-        i.base[:-1] != "vabsdiff"
-        or any(item not in ("u32", "s32", "add") for item in i.modifiers)
-        or len(i.sources) != 3
-    ):
-        raise e.fail(f"unsupported {i.text}")
-    types = [item for item in i.modifiers if item != "add"]
-    if len(types) != 3 or len(set(types[1:])) != 1:
-        raise e.fail(f"unsupported {i.text}")
-    b = e.body
-    bits = 32 // count
-    signed = types[1] == "s32"
-    x, y, c = (e.read(source, "i32") for source in i.sources)
-    result = c if "add" in i.modifiers else integer(0, "i32")
-    for index in range(count):
-        shift = "ashr" if signed else "lshr"
-        a, d = (
-            b.bin(shift, b.bin("shl", value, integer(32 - bits - index * bits, "i32")), integer(32 - bits, "i32"))
-            for value in (x, y)
-        )
-        difference = b.bin("sub", a, d)
-        difference = b.select(b.icmp("slt", difference, integer(0, "i32")), b.neg(difference), difference)
-        if "add" in i.modifiers:
-            result = b.bin("add", result, difference)
-        else:
-            field = b.bin(
-                "shl", b.bin("and", difference, integer((1 << bits) - 1, "i32")), integer(index * bits, "i32")
-            )
-            result = b.bin("or", result, field)
-    write(e, i, result, types[0])

@@ -1,4 +1,4 @@
-"""Data movement between registers: mov, packing and unpacking, cvta, isspacep, mapa.
+"""Data movement between registers: mov, packing and unpacking, cvta, isspacep, mapa, createpolicy.
 
 Global and constant addresses are host addresses; generic shared, local and parameter addresses lie in the windows of abi.py.
 Source: PTX ISA, "Data Movement and Conversion Instructions".
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from farlane.backend.jit import support
+from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, FaultKind
+from farlane.backend.jit.families.addresses import symbol_address
 from farlane.backend.jit.families.base import check, handles, type_of, write
 from farlane.backend.jit.ir import BITS, Val, integer
 from farlane.backend.jit.model import Instruction, Symbol, Vector
@@ -85,7 +87,8 @@ def isspacep(e: FunctionEmitter, i: Instruction) -> None:
     value = e.read(i.sources[0], "i64")
     space = i.modifiers[0].split("::")[0]
     if space == "const":
-        raise e.fail("isspacep.const is not supported")
+        write(e, i, _in_constants(e, value))
+        return
     upper = b.bin("lshr", value, integer(32, "i64"))
     if space in WINDOWS:
         result = b.icmp("eq", upper, integer(WINDOWS[space] >> 32, "i64"))
@@ -94,6 +97,43 @@ def isspacep(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, result)
 
 
-@handles("mapa", "getctarank")
-def cluster(e: FunctionEmitter, i: Instruction) -> None:
-    raise e.fail(f"{i.base}: thread block clusters are not supported")
+def _in_constants(e: FunctionEmitter, value: Val) -> Val:
+    """Whether an address lies in one of the module's .const variables, which have host addresses like global ones."""
+    b = e.body
+    result = integer(0, "i1")
+    for variable in e.kernel.module.variables:
+        if variable.space == "const":
+            start = symbol_address(e, Symbol(variable.name))
+            hit = b.icmp("ult", b.bin("sub", value, start), integer(max(variable.size, 1), "i64"))
+            result = b.bin("or", result, hit)
+    # Reading it keeps the shape when there is no such variable.
+    return result if not value.vec or result.vec else b.splat(result)
+
+
+@handles("mapa")
+def map_address(e: FunctionEmitter, i: Instruction) -> None:
+    """An address in the shared memory of a block of the cluster: clusters have one block, whose rank is 0."""
+    check(e, i, {"shared::cluster", "u32", "u64"}, 2)
+    _, kind = type_of(e, i)
+    b = e.body
+    support.fault_if(
+        e, other_rank(e, b.icmp("ne", e.read(i.sources[1], "i32"), integer(0, "i32"))), FaultKind.ILLEGAL_ADDRESS
+    )
+    write(e, i, e.read(i.sources[0], kind))
+
+
+def other_rank(e: FunctionEmitter, wrong: Val) -> Val:
+    b = e.body
+    return b.icmp("ne", b.bin("and", b.bits(wrong), e.mask_bits), integer(0, "i32"))
+
+
+@handles("getctarank")
+def block_rank(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, {"shared::cluster", "u32", "u64"}, 1)
+    write(e, i, integer(0, "i32"))
+
+
+@handles("createpolicy")
+def cache_policy(e: FunctionEmitter, i: Instruction) -> None:
+    """A cache policy is a number without a meaning here: instructions that take one ignore it."""
+    write(e, i, integer(0, "i64"))
