@@ -230,16 +230,19 @@ def library_call(state: State, name: str, site: int) -> None:
     lose_registers(state, site, result if known.returns is None else inputs[known.returns])
 
 
-def unknown_call(state: State, site: int) -> None:
-    """A function of which nothing is known was called: it may keep what it is given and change what it can reach."""
-    unknown_memory(state, site)
+def unknown_call(state: State, site: int, quiet: bool = False) -> None:
+    """A function of which nothing is known was called: it may keep what it is given and change what it can reach.
+
+    `quiet`: all the same it is known to make no CUDA calls.
+    """
+    unknown_memory(state, site, quiet)
     lose_registers(state, site, state.memory.values.atom(CALL, site, ""))
 
 
-def unknown_memory(state: State, site: int) -> None:
+def unknown_memory(state: State, site: int, quiet: bool = False) -> None:
     """What an unknown function may do to memory."""
     if state.memory.log is not None:
-        state.memory.log.append(Store(None, None, None))
+        state.memory.log.append(Store(None, None, None, quiet))
     for number in ARGUMENTS:
         state.escape(state.registers[number])
     stack_pointer, lowest = state.memory.values.base(state.registers[RSP])

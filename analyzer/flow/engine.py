@@ -81,13 +81,19 @@ class Engine:
         structure: its graph.
         memory: what all functions of the program share.
         local_call: applies calls of the program's own functions.
+        quiet: whether such a function, whose effects are not known, makes no CUDA calls and comes back.
         codes: the registers in which the function is given CUDA's error codes.
     """
 
     def __init__(
-        self, structure: Structure, memory: Memory, local_call: LocalCall, codes: frozenset[int] = frozenset()
+        self,
+        structure: Structure,
+        memory: Memory,
+        local_call: LocalCall,
+        quiet: Callable[[Callee], bool],
+        codes: frozenset[int] = frozenset(),
     ) -> None:
-        self._structure, self._memory, self._local_call = structure, memory, local_call
+        self._structure, self._memory, self._local_call, self._quiet = structure, memory, local_call, quiet
         self._flow = structure.flow
         self._entry = State.at_entry(memory, codes)
         self._position = {block: index for index, block in enumerate(structure.order)}
@@ -398,7 +404,7 @@ class Engine:
         if callee.address is not None:
             found = self._local_call(state, callee, site)
             if found is None:
-                unknown_call(state, site)
+                unknown_call(state, site, self._quiet(callee))
             calls = found or []
             if before is not None and calls:
                 self._result.sites[site] = before
@@ -420,5 +426,5 @@ class Engine:
 
     def _note_unknown(self, site: int, block: Block, noted: int) -> None:
         log = self._memory.log
-        if log is not None and any(store.address is None for store in log[noted:]):
+        if log is not None and any(store.address is None and not store.quiet for store in log[noted:]):
             self._result.unknown_calls.setdefault(block.start, []).append(site)

@@ -195,6 +195,13 @@ _HARMLESS = [
     "open",
     "close",
     "lseek",
+    "write",
+    "pwrite",
+    "pwrite64",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "__cudaInitModule",
     "omp_get_wtime",
     "omp_get_num_threads",
     "omp_get_max_threads",
@@ -263,6 +270,8 @@ EFFECTS: dict[str, Effect] = {
     "fgets": Effect(((0, by(1)),), returns=0),
     "fread": Effect(((0, ANY),)),
     "read": Effect(((1, by(2)),)),
+    "pread": Effect(((1, by(2)),)),
+    "pread64": Effect(((1, by(2)),)),
     "getline": Effect(((0, 8), (1, 8))),
     **{
         name: Effect(((1, ANY), (2, ANY), (3, ANY), (4, ANY), (5, ANY)))

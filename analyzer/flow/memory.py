@@ -18,12 +18,13 @@ UNDEFINED = -2  # in place of the instruction that made a value
 class Store(NamedTuple):
     """A store outside the own frame. `size` None: any number of bytes; `value` None: unknown ones.
 
-    An `address` of None stands for a call of an unknown function.
+    An `address` of None stands for a call of an unknown function; `quiet`: of one that makes no CUDA calls and comes back.
     """
 
     address: Value | None
     size: int | None
     value: Value | None
+    quiet: bool = False
 
 
 class FrameStore(NamedTuple):

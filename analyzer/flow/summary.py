@@ -2,7 +2,8 @@
 
 At a call the entry values are replaced by the caller's, so what the callee writes through its parameters, returns, and
 passes to CUDA is known in the caller's terms. Values that arise inside the callee stay distinct for every call (INSIDE).
-A function that calls itself, is over its budget, or whose control flow is not known, is an unknown function.
+A function that calls itself, is over its budget, or whose control flow is not known, is an unknown function: it may change
+what it can reach. Whether it may make CUDA calls is known from what it calls.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow import library
 from farlane.analyzer.flow.effects import CudaCall, lose_registers, resolved, unknown_call, unknown_memory
 from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
@@ -18,6 +20,7 @@ from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.flow.success import is_code
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import RETURN, TAIL
+from farlane.analyzer.graph.names import NEVER_RETURNS
 from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RDI, RDX, RSI, RSP, XMM0
@@ -80,6 +83,7 @@ class Functions:
         self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}
         self._active: list[int] = []
         self._structures: dict[int, Structure] = {}
+        self._quiet: dict[Callee, bool] = {}
         self._initial = State.at_entry(self.memory).registers
 
     def analysis(self, start: int, codes: frozenset[int] = frozenset()) -> Analysis | None:
@@ -110,12 +114,37 @@ class Functions:
         structure = self._structures.get(start)
         if structure is None:
             structure = self._structures[start] = Structure(flow)
-        return Analysis(structure, Engine(structure, self.memory, self.call, codes).run())
+        return Analysis(structure, Engine(structure, self.memory, self.call, self.quiet, codes).run())
 
     def call(self, state: State, callee: Callee, site: int) -> list[CudaCall] | None:
         """Applies a call; its CUDA calls, or None (and the state as it was) when it is an unknown function."""
         analysis = self._callee(state, callee)
         return None if analysis is None else self._apply(state, analysis, site)
+
+    def quiet(self, callee: Callee) -> bool:
+        """Whether a function of this file, and all that it calls, makes no CUDA calls and calls nothing unknown."""
+        if callee.address is None:
+            return False
+        if callee not in self._quiet:
+            self._quiet[callee] = self._makes_known_calls(self.program.owner.get(callee.address, callee.address))
+        return self._quiet[callee]
+
+    def _makes_known_calls(self, start: int) -> bool:
+        seen, work = {start}, [start]
+        while work:
+            each = work.pop()
+            if each in self.cuda or each not in self.program.callees or self.program.jumps_anywhere(each):
+                return False
+            for callee in self.program.callees[each]:
+                if callee.address is None:
+                    if callee.name not in NEVER_RETURNS and library.effect(callee.name) is None:
+                        return False
+                    continue
+                inner = self.program.owner.get(callee.address, callee.address)
+                if inner not in seen:
+                    seen.add(inner)
+                    work.append(inner)
+        return True
 
     def called(self, caller: Analysis, site: int) -> Analysis | None:
         """The analysis that was applied at a call instruction which leads to CUDA calls."""
@@ -180,8 +209,9 @@ class Functions:
         if end is None:
             unknown_call(state, site)
             return calls
-        if any(store.address is None for store in result.stores):
-            unknown_memory(state, site)
+        unknown = [store for store in result.stores if store.address is None]
+        if unknown:
+            unknown_memory(state, site, all(store.quiet for store in unknown))
         self._store(state, result, site, leaf, memo)
         # The compiler knows which registers a function of the same file leaves alone, and may rely on it.
         untouched = [

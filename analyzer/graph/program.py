@@ -83,6 +83,11 @@ class Program:
             return callee.address not in self.never_returns
         return callee.name not in NEVER_RETURNS
 
+    def jumps_anywhere(self, start: int) -> bool:
+        """Whether a function holds a jump to a computed place, which may be another function."""
+        flows = (flow for member in self._members[start] for flow in self._flows[member])
+        return any(flow.kind == "jump" and flow.target is None and flow.slot is None for flow in flows)
+
     def reaching_cuda(self) -> set[int]:
         """The functions that contain a CUDA call or may call, however deep, one that does."""
         callers: dict[int, set[int]] = defaultdict(set)

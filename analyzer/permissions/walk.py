@@ -153,6 +153,21 @@ class Walker:
         return self._tops[start]
 
 
+def _saved(structure: Structure) -> int:
+    """The bytes, from the return address downward, in which a function keeps its caller's registers: no object lies across them."""
+    kept, found = set(CALLEE_SAVED), 0
+    for instruction in structure.flow.blocks[structure.flow.entry].instructions:
+        used = {operand.number for operand in instruction.operands if isinstance(operand, Register)}
+        if instruction.mnemonic == "push" and used & kept:
+            found += 8
+        elif instruction.mnemonic in ("push", "pop", "call", "leave") or (
+            instruction.mnemonic != "mov" and RSP in used
+        ):
+            break
+        kept -= used
+    return found
+
+
 def _top(structure: Structure) -> int | None:
     """The highest stack pointer at a call; None when there is no call."""
     seen: dict[int, int] = {}
@@ -199,6 +214,7 @@ class _Run:
         self._left = limit
         top = walker.top(start)
         self._top = None if top is None else frame_.entry + top
+        self._saved = frame_.entry - _saved(self._structure)
         self.throws = False
 
     def run(self, entry: State) -> State | None:
@@ -314,7 +330,7 @@ class _Run:
         if tail:
             state.registers[RSP] = stack = add(stack, constant(8))
         program, walker = self._walker.program, self._walker
-        bounds = tuple(sorted({*self._frame.bounds, *(() if self._top is None else (self._top,))}))
+        bounds = tuple(sorted({*self._frame.bounds, self._saved, *(() if self._top is None else (self._top,))}))
         pushed = self._top is not None and stack.number < self._top
         if callee == UNKNOWN and walker.widens(self._flow, self._block_of[instruction.address]):
             callee = Callee(library.WIDEN, None)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from corpus_tools import trace
-from corpus_tools.cases import NVCC, Case
+from corpus_tools.cases import CLANG_ROWS, NVCC, Case
 from corpus_tools.compare import manifest_of
 from farlane.analyzer.loader import elf
 from farlane.analyzer.manifest.model import Manifest, Permission
@@ -73,7 +73,7 @@ class Bench:
         return (outcome.status, outcome.stdout) == (self._plain.status, self._plain.stdout)
 
 
-@pytest.fixture(params=NVCC, ids=lambda row: row.name)
+@pytest.fixture(params=(*NVCC, CLANG_ROWS[0]), ids=lambda row: row.name)
 def bench(
     request: pytest.FixtureRequest,
     toolchain: Callable[[str], Toolchain],
@@ -81,7 +81,7 @@ def bench(
     guard: Path,
     tmp_path: Path,
 ) -> tuple[Bench, Manifest]:
-    program = Case("reads", request.param).compiled(toolchain("13.0"))
+    program = Case("reads", request.param).compiled(toolchain(request.param.toolchain))
     return Bench(guest, program, guard, tmp_path), manifest_of(program)
 
 
