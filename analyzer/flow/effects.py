@@ -199,7 +199,7 @@ def _api(state: State, name: str, site: int, inputs: Sequence[Value]) -> CudaCal
             if size is not None and size.is_constant and size.constant in (1, 2, 4, 8):
                 state.write(inputs[index], size.constant, values.atom(OUT, site, name, index, 0), site)
             else:
-                state.write_range(inputs[index], size, site)
+                state.write_range(inputs[index], size, site, values.atom(OUT, site, name, index, 0))
     lose_registers(state, site, values.atom(CALL, site, name))
     return CudaCall(site, (), name, None, tuple(recorded), kind)
 

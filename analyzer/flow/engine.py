@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow.condition import Condition, condition
+from farlane.analyzer.flow.condition import NEGATED, Condition, condition, number
 from farlane.analyzer.flow.effects import CudaCall, cuda_call, library_call, lose_registers, unknown_call
 from farlane.analyzer.flow.expression import CALL, INITIAL, LOAD, OPERATION, PHI, Value, lowest
 from farlane.analyzer.flow.interface import GET_KERNEL, plain
@@ -225,6 +225,12 @@ class Engine:
         escaped = [state.escaped for state in states.values() if state.escaped is not None]
         merged.escaped = min(escaped, default=None)
         self._merge_cells(merged, block, states, record)
+        every = list(states.values())
+        merged.limits = {
+            phi: max(state.limits[phi] for state in every)
+            for phi, limit in every[0].limits.items()
+            if all(phi in state.limits and state.limits[phi][1] == limit[1] for state in every)
+        }
         zero = self._memory.values.zero
         for own in dict.fromkeys(own for state in states.values() for own in state.objects):
             versions = {source: state.objects.get(own, zero) for source, state in states.items()}
@@ -385,8 +391,11 @@ class Engine:
                     result.assumed[block.start] = flags
             if known is not None:
                 edges = [edge for edge in edges if edge.kind == (TAKEN if known else FALL)]
-            elif result is not None and test is not None:
-                result.conditions[block.start] = test
+            elif test is not None:
+                if result is not None:
+                    result.conditions[block.start] = test
+                if test.right.is_constant:
+                    return [(edge.target, _limited(state, test, edge.kind == TAKEN)) for edge in edges]
         return [(edge.target, state) for edge in edges]
 
     def _call(
@@ -428,3 +437,20 @@ class Engine:
         log = self._memory.log
         if log is not None and any(store.address is None and not store.quiet for store in log[noted:]):
             self._result.unknown_calls.setdefault(block.start, []).append(site)
+
+
+def _limited(state: State, test: Condition, taken: bool) -> State:
+    """The state behind a comparison of a phi with a constant, in which the phi has an upper limit or not."""
+    relation = test.relation if taken else NEGATED[test.relation]
+    if relation not in ("<", "<=", "==") or len(test.left.terms) != 1:
+        return state
+    atom, coefficient = test.left.terms[0]
+    largest = number(test.right.constant, test.size, True) - test.left.signed - (relation == "<")
+    while atom.kind == OPERATION and atom.arguments[0] in ("zx4", "sx4") and test.size <= 4:
+        inner = atom.arguments[1]
+        if len(inner.terms) != 1 or coefficient != 1:
+            return state
+        (atom, coefficient), largest = inner.terms[0], largest - inner.signed
+    if atom.kind != PHI or coefficient != 1 or test.size < 4 or not 0 <= largest < 2**20:
+        return state
+    return state.limit(atom, largest, test.size)

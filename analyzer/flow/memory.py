@@ -16,7 +16,7 @@ UNDEFINED = -2  # in place of the instruction that made a value
 
 
 class Store(NamedTuple):
-    """A store outside the own frame. `size` None: any number of bytes; `value` None: unknown ones.
+    """A store outside the own frame. `size` None: as many bytes as `length` says, or any number; `value` None: unknown ones.
 
     An `address` of None stands for a call of an unknown function; `quiet`: of one that makes no CUDA calls and comes back.
     """
@@ -25,6 +25,7 @@ class Store(NamedTuple):
     size: int | None
     value: Value | None
     quiet: bool = False
+    length: Value | None = None
 
 
 class FrameStore(NamedTuple):

@@ -43,9 +43,10 @@ class State:
 
     `kept`: base -> the versions of everything and of other stores for what no cell holds there: stores at other offsets from the
     same base do not change it. Its bases are such as may point anywhere, and all have cells.
+    `limits`: phi -> the largest number that it is, by the branches on the way here, and in how many of its bytes.
     """
 
-    __slots__ = ("cells", "escaped", "kept", "memory", "objects", "registers")
+    __slots__ = ("cells", "escaped", "kept", "limits", "memory", "objects", "registers")
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -53,6 +54,7 @@ class State:
         self.objects: dict[Value, Value] = {}
         self.cells: Cells = {}
         self.kept: dict[Value, tuple[Value, Value]] = {}
+        self.limits: dict[Value, tuple[int, int]] = {}
         self.escaped: int | None = None
 
     @staticmethod
@@ -69,6 +71,7 @@ class State:
         other.objects = self.objects.copy()
         other.cells = {base: cells.copy() for base, cells in self.cells.items()}
         other.kept = self.kept.copy()
+        other.limits = self.limits
         other.escaped = self.escaped
         return other
 
@@ -76,6 +79,7 @@ class State:
         """This state, to be read only, without what is known of memory at some bases."""
         other = State(self.memory)
         other.registers, other.objects, other.escaped = self.registers, self.objects, self.escaped
+        other.limits = self.limits
         other.cells = {base: cells for base, cells in self.cells.items() if base not in bases}
         other.kept = {base: versions for base, versions in self.kept.items() if base not in bases}
         return other
@@ -87,7 +91,45 @@ class State:
             and self.escaped == other.escaped
             and self.objects == other.objects
             and self.kept == other.kept
+            and self.limits == other.limits
         )
+
+    # Limits
+
+    def limit(self, phi: Value, largest: int, size: int) -> State:
+        """This state where a phi, in its low `size` bytes, is known to be at most a number."""
+        known = self.limits.get(phi)
+        if known is not None and known[0] <= largest:
+            return self
+        other = self.copy()
+        other.limits = {**self.limits, phi: (largest, size)}
+        return other
+
+    def _end(self, address: Value, size: int) -> int | None:
+        """The offset of the frame behind a store at an address of it; None: not known, or it may be no address of it at all."""
+        if address.low is None or (self.memory.values.stack_pointer, 1) not in address.terms:
+            return None
+        end = address.low + size
+        for atom, coefficient in address.terms:
+            if atom is self.memory.values.stack_pointer:
+                continue
+            largest = self._largest(atom)
+            if largest is None or coefficient >> 32:
+                return None
+            end += coefficient * max(largest, 0)
+        return end
+
+    def _largest(self, atom: Value) -> int | None:
+        bytes_, more = 8, 0
+        if atom.kind == OPERATION and atom.arguments[0] in ("zx4", "sx4") and len(atom.arguments[1].terms) == 1:
+            (inner, coefficient), more = atom.arguments[1].terms[0], atom.arguments[1].signed
+            if coefficient != 1:
+                return None
+            atom, bytes_ = inner, 4
+        elif isinstance(atom.arguments[-1], tuple) and atom.arguments[-1][-1] == 4:
+            bytes_ = 4  # a cell of 4 bytes
+        known = self.limits.get(atom)
+        return None if known is None or known[1] < bytes_ else known[0] + more
 
     # Reading
 
@@ -192,7 +234,7 @@ class State:
         elif address.stack:
             self._forget(lambda other: other.stack and other not in (base, values.stack_pointer))
             self._drop(base, offset, offset + size)
-            self._drop_frame(address)
+            self._drop_frame(address, self._end(address, size))
             registers[STACK_STORES] = registers[STACK_RANGES] = version
             if address.low is None:
                 # It may be no address of the frame at all.
@@ -214,14 +256,17 @@ class State:
         if value.stack and base is not values.stack_pointer:
             self.escape(value)
 
-    def write_range(self, address: Value, size: Value | None, at: int) -> None:
-        """Unknown bytes are stored from an address on; `size` None or not constant: any number of them."""
+    def write_range(self, address: Value, size: Value | None, at: int, value: Value | None = None) -> None:
+        """Unknown bytes are stored from an address on; `size` None or not constant: any number of them.
+
+        `value`: what they are for who knows the size.
+        """
         values, registers = self.memory.values, self.registers
         base, offset = values.base(address)
         length = size.constant if size is not None and size.is_constant and size.constant < 2**31 else None
         if length == 0:
             return
-        self._note(address, length, None)
+        self._note(address, length, value if length is None else None, size)
         self._note_frame(address, length)
         version = values.atom(VERSION, at)
         if address.stack:
@@ -229,7 +274,7 @@ class State:
                 self._escape_cells(offset, None if length is None else offset + length)
                 self._drop(base, offset, None if length is None else offset + length)
             else:
-                self._drop_frame(address)
+                self._drop_frame(address, None if length is None else self._end(address, length))
             self._forget(lambda other: other.stack and other is not values.stack_pointer)
             registers[STACK_STORES] = registers[STACK_RANGES] = version
             if self.escaped is not None or address.low is None:
@@ -288,18 +333,22 @@ class State:
         self._forget(may_be_there)
         self.objects[own] = self.registers[OTHER_STORES] = version
 
-    def _note(self, address: Value, size: int | None, value: Value | None) -> None:
+    def _note(self, address: Value, size: int | None, value: Value | None, length: Value | None = None) -> None:
+        if self.memory.log is None:
+            return
         base, offset = self.memory.values.base(address)
         own = base is self.memory.values.stack_pointer and offset < 8
-        if self.memory.log is not None and not own:
-            self.memory.log.append(Store(address, size, value))
+        if not own and address.stack and size is not None:
+            end = self._end(address, size)
+            own = end is not None and end <= 0
+        if not own:
+            self.memory.log.append(Store(address, size, value, False, length if size is None else None))
 
     def _note_frame(self, address: Value, size: int | None) -> None:
         if self.memory.frame_log is None:
             return
         if address.stack:
-            exact = self.memory.values.base(address)[0] is self.memory.values.stack_pointer
-            end = address.signed + size if exact and size is not None else None
+            end = None if size is None else self._end(address, size)
             self.memory.frame_log.append(FrameStore(address.low, end))
 
     def clobber(self, at: int) -> None:
@@ -341,11 +390,11 @@ class State:
         for value in held:
             self.escape(value)
 
-    def _drop_frame(self, address: Value) -> None:
-        """Forgets the frame from the lowest offset upward that an address may mean."""
+    def _drop_frame(self, address: Value, end: int | None) -> None:
+        """Forgets the frame from the lowest offset upward that an address may mean, up to an end if there is one."""
         lowest = _lowest(address)
-        self._escape_cells(lowest, None)
-        self._drop(self.memory.values.stack_pointer, lowest, None)
+        self._escape_cells(lowest, end)
+        self._drop(self.memory.values.stack_pointer, lowest, end)
 
     def _overwrite(self, base: Value, offset: int, size: int, key: int, version: Value) -> None:
         """Drops what a store covers. The rest of a cell that it covers in part is kept if it is 1, 2 or 4 bytes."""

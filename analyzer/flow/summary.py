@@ -242,7 +242,9 @@ class Functions:
         for store in result.stores:
             if store.address is not None:
                 value = None if store.value is None else values.substitute(store.value, leaf, memo)
-                stores.append((values.substitute(store.address, leaf, memo), store.size, value))
+                length = store.length if store.size is None else values.constant(store.size)
+                length = None if length is None else values.substitute(length, leaf, memo)
+                stores.append((values.substitute(store.address, leaf, memo), length, value))
         kept = []
         if not result.straight:
             for base, cells in sorted(end.cells.items(), key=lambda item: item[0].serial):
@@ -251,11 +253,12 @@ class Functions:
                         where = values.add(values.substitute(base, leaf, memo), offset)
                         kept.append((where, size, values.substitute(value, leaf, memo)))
         for address, length, value in stores:
-            if result.straight and value is not None and length is not None:
-                state.write(address, length, value, site)
+            count = length.constant if length is not None and length.is_constant else None
+            if result.straight and value is not None and count in (1, 2, 4, 8):
+                state.write(address, count, value, site)
                 continue
             if value is not None and value.stack and values.base(address)[0] is not values.stack_pointer:
                 state.escape(value)
-            state.write_range(address, None if length is None else values.constant(length), site)
+            state.write_range(address, length, site)
         for where, size, value in kept:
             state.write(where, size, value, site)
