@@ -154,37 +154,37 @@ forward cudaDeviceGetAttribute
 forward cudaDeviceGetByPCIBusId
 forward cudaDeviceGetCacheConfig
 forward cudaDeviceGetDefaultMemPool
-refuse cudaDeviceGetGraphMemAttribute, 11
+forward cudaDeviceGetGraphMemAttribute
 forward cudaDeviceGetLimit
 forward cudaDeviceGetMemPool
-refuse cudaDeviceGetNvSciSyncAttributes, 12
+refuse cudaDeviceGetNvSciSyncAttributes, 11
 forward cudaDeviceGetP2PAttribute
 forward cudaDeviceGetPCIBusId
 forward cudaDeviceGetSharedMemConfig
 forward cudaDeviceGetStreamPriorityRange
-refuse cudaDeviceGetTexture1DLinearMaxWidth, 13
-refuse cudaDeviceGraphMemTrim, 14
-refuse cudaDeviceRegisterAsyncNotification, 15
+refuse cudaDeviceGetTexture1DLinearMaxWidth, 12
+forward cudaDeviceGraphMemTrim
+refuse cudaDeviceRegisterAsyncNotification, 13
 forward cudaDeviceReset
 forward cudaDeviceSetCacheConfig
-refuse cudaDeviceSetGraphMemAttribute, 16
+forward cudaDeviceSetGraphMemAttribute
 forward cudaDeviceSetLimit
 forward cudaDeviceSetMemPool
 forward cudaDeviceSetSharedMemConfig
 forward cudaDeviceSynchronize
-refuse cudaDeviceUnregisterAsyncNotification, 17
+refuse cudaDeviceUnregisterAsyncNotification, 14
 forward cudaDriverGetVersion
-refuse cudaEGLStreamConsumerAcquireFrame, 18
-refuse cudaEGLStreamConsumerConnect, 19
-refuse cudaEGLStreamConsumerConnectWithFlags, 20
-refuse cudaEGLStreamConsumerDisconnect, 21
-refuse cudaEGLStreamConsumerReleaseFrame, 22
-refuse cudaEGLStreamProducerConnect, 23
-refuse cudaEGLStreamProducerDisconnect, 24
-refuse cudaEGLStreamProducerPresentFrame, 25
-refuse cudaEGLStreamProducerReturnFrame, 26
+refuse cudaEGLStreamConsumerAcquireFrame, 15
+refuse cudaEGLStreamConsumerConnect, 16
+refuse cudaEGLStreamConsumerConnectWithFlags, 17
+refuse cudaEGLStreamConsumerDisconnect, 18
+refuse cudaEGLStreamConsumerReleaseFrame, 19
+refuse cudaEGLStreamProducerConnect, 20
+refuse cudaEGLStreamProducerDisconnect, 21
+refuse cudaEGLStreamProducerPresentFrame, 22
+refuse cudaEGLStreamProducerReturnFrame, 23
 forward cudaEventCreate
-refuse cudaEventCreateFromEGLSync, 27
+refuse cudaEventCreateFromEGLSync, 24
 forward cudaEventCreateWithFlags
 forward cudaEventDestroy
 forward cudaEventElapsedTime
@@ -195,172 +195,172 @@ forward cudaEventRecordWithFlags
 forward cudaEventRecordWithFlags_ptsz
 forward cudaEventRecord_ptsz
 forward cudaEventSynchronize
-refuse cudaExternalMemoryGetMappedBuffer, 28
-refuse cudaExternalMemoryGetMappedMipmappedArray, 29
+refuse cudaExternalMemoryGetMappedBuffer, 25
+refuse cudaExternalMemoryGetMappedMipmappedArray, 26
 forward cudaFree
-refuse cudaFreeArray, 30
+refuse cudaFreeArray, 27
 forward cudaFreeAsync
 forward cudaFreeAsync_ptsz
 forward cudaFreeHost
-refuse cudaFreeMipmappedArray, 31
+refuse cudaFreeMipmappedArray, 28
 forward cudaFuncGetAttributes
 forward cudaFuncGetName
 forward cudaFuncGetParamInfo
 forward cudaFuncSetAttribute
 forward cudaFuncSetCacheConfig
 forward cudaFuncSetSharedMemConfig
-refuse cudaGLGetDevices, 32
-refuse cudaGLMapBufferObject, 33
-refuse cudaGLMapBufferObjectAsync, 34
-refuse cudaGLRegisterBufferObject, 35
-refuse cudaGLSetBufferObjectMapFlags, 36
-refuse cudaGLSetGLDevice, 37
-refuse cudaGLUnmapBufferObject, 38
-refuse cudaGLUnmapBufferObjectAsync, 39
-refuse cudaGLUnregisterBufferObject, 40
-refuse cudaGetChannelDesc, 41
+refuse cudaGLGetDevices, 29
+refuse cudaGLMapBufferObject, 30
+refuse cudaGLMapBufferObjectAsync, 31
+refuse cudaGLRegisterBufferObject, 32
+refuse cudaGLSetBufferObjectMapFlags, 33
+refuse cudaGLSetGLDevice, 34
+refuse cudaGLUnmapBufferObject, 35
+refuse cudaGLUnmapBufferObjectAsync, 36
+refuse cudaGLUnregisterBufferObject, 37
+refuse cudaGetChannelDesc, 38
 forward cudaGetDevice
 forward cudaGetDeviceCount
 forward cudaGetDeviceFlags
 forward_to cudaGetDeviceProperties, cudaGetDeviceProperties_v12
 forward cudaGetDeviceProperties_v2
-refuse cudaGetDriverEntryPoint, 42
-refuse cudaGetDriverEntryPointByVersion, 43
-refuse cudaGetDriverEntryPointByVersion_ptsz, 44
-refuse cudaGetDriverEntryPoint_ptsz, 45
+refuse cudaGetDriverEntryPoint, 39
+refuse cudaGetDriverEntryPointByVersion, 40
+refuse cudaGetDriverEntryPointByVersion_ptsz, 41
+refuse cudaGetDriverEntryPoint_ptsz, 42
 forward cudaGetErrorName
 forward cudaGetErrorString
-refuse cudaGetExportTable, 46
+refuse cudaGetExportTable, 43
 forward cudaGetFuncBySymbol
 forward cudaGetKernel
 forward cudaGetLastError
-refuse cudaGetMipmappedArrayLevel, 47
-refuse cudaGetSurfaceObjectResourceDesc, 48
+refuse cudaGetMipmappedArrayLevel, 44
+refuse cudaGetSurfaceObjectResourceDesc, 45
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
-refuse cudaGetTextureObjectResourceDesc, 49
-refuse cudaGetTextureObjectResourceViewDesc, 50
-refuse cudaGetTextureObjectTextureDesc, 51
-refuse cudaGraphAddChildGraphNode, 52
-refuse cudaGraphAddDependencies, 53
-refuse cudaGraphAddDependencies_v2, 54
-refuse cudaGraphAddEmptyNode, 55
-refuse cudaGraphAddEventRecordNode, 56
-refuse cudaGraphAddEventWaitNode, 57
-refuse cudaGraphAddExternalSemaphoresSignalNode, 58
-refuse cudaGraphAddExternalSemaphoresWaitNode, 59
-refuse cudaGraphAddHostNode, 60
-refuse cudaGraphAddKernelNode, 61
-refuse cudaGraphAddMemAllocNode, 62
-refuse cudaGraphAddMemFreeNode, 63
-refuse cudaGraphAddMemcpyNode, 64
-refuse cudaGraphAddMemcpyNode1D, 65
-refuse cudaGraphAddMemcpyNodeFromSymbol, 66
-refuse cudaGraphAddMemcpyNodeToSymbol, 67
-refuse cudaGraphAddMemsetNode, 68
-refuse cudaGraphAddNode, 69
-refuse cudaGraphAddNode_v2, 70
-refuse cudaGraphChildGraphNodeGetGraph, 71
-refuse cudaGraphClone, 72
-refuse cudaGraphConditionalHandleCreate, 73
-refuse cudaGraphCreate, 74
-refuse cudaGraphDebugDotPrint, 75
-refuse cudaGraphDestroy, 76
-refuse cudaGraphDestroyNode, 77
-refuse cudaGraphEventRecordNodeGetEvent, 78
-refuse cudaGraphEventRecordNodeSetEvent, 79
-refuse cudaGraphEventWaitNodeGetEvent, 80
-refuse cudaGraphEventWaitNodeSetEvent, 81
-refuse cudaGraphExecChildGraphNodeSetParams, 82
-refuse cudaGraphExecDestroy, 83
-refuse cudaGraphExecEventRecordNodeSetEvent, 84
-refuse cudaGraphExecEventWaitNodeSetEvent, 85
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 86
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 87
-refuse cudaGraphExecGetFlags, 88
-refuse cudaGraphExecHostNodeSetParams, 89
-refuse cudaGraphExecKernelNodeSetParams, 90
-refuse cudaGraphExecMemcpyNodeSetParams, 91
-refuse cudaGraphExecMemcpyNodeSetParams1D, 92
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 93
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 94
-refuse cudaGraphExecMemsetNodeSetParams, 95
-refuse cudaGraphExecNodeSetParams, 96
-refuse cudaGraphExecUpdate, 97
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 98
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 99
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 100
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 101
-refuse cudaGraphGetEdges, 102
-refuse cudaGraphGetEdges_v2, 103
-refuse cudaGraphGetNodes, 104
-refuse cudaGraphGetRootNodes, 105
-refuse cudaGraphHostNodeGetParams, 106
-refuse cudaGraphHostNodeSetParams, 107
-refuse cudaGraphInstantiate, 108
-refuse cudaGraphInstantiateWithFlags, 109
-refuse cudaGraphInstantiateWithParams, 110
-refuse cudaGraphInstantiateWithParams_ptsz, 111
-refuse cudaGraphKernelNodeCopyAttributes, 112
-refuse cudaGraphKernelNodeGetAttribute, 113
-refuse cudaGraphKernelNodeGetParams, 114
-refuse cudaGraphKernelNodeSetAttribute, 115
-refuse cudaGraphKernelNodeSetParams, 116
-refuse cudaGraphLaunch, 117
-refuse cudaGraphLaunch_ptsz, 118
-refuse cudaGraphMemAllocNodeGetParams, 119
-refuse cudaGraphMemFreeNodeGetParams, 120
-refuse cudaGraphMemcpyNodeGetParams, 121
-refuse cudaGraphMemcpyNodeSetParams, 122
-refuse cudaGraphMemcpyNodeSetParams1D, 123
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 124
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 125
-refuse cudaGraphMemsetNodeGetParams, 126
-refuse cudaGraphMemsetNodeSetParams, 127
-refuse cudaGraphNodeFindInClone, 128
-refuse cudaGraphNodeGetDependencies, 129
-refuse cudaGraphNodeGetDependencies_v2, 130
-refuse cudaGraphNodeGetDependentNodes, 131
-refuse cudaGraphNodeGetDependentNodes_v2, 132
-refuse cudaGraphNodeGetEnabled, 133
-refuse cudaGraphNodeGetType, 134
-refuse cudaGraphNodeSetEnabled, 135
-refuse cudaGraphNodeSetParams, 136
-refuse cudaGraphReleaseUserObject, 137
-refuse cudaGraphRemoveDependencies, 138
-refuse cudaGraphRemoveDependencies_v2, 139
-refuse cudaGraphRetainUserObject, 140
-refuse cudaGraphUpload, 141
-refuse cudaGraphUpload_ptsz, 142
-refuse cudaGraphicsEGLRegisterImage, 143
-refuse cudaGraphicsGLRegisterBuffer, 144
-refuse cudaGraphicsGLRegisterImage, 145
-refuse cudaGraphicsMapResources, 146
-refuse cudaGraphicsResourceGetMappedEglFrame, 147
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 148
-refuse cudaGraphicsResourceGetMappedPointer, 149
-refuse cudaGraphicsResourceSetMapFlags, 150
-refuse cudaGraphicsSubResourceGetMappedArray, 151
-refuse cudaGraphicsUnmapResources, 152
-refuse cudaGraphicsUnregisterResource, 153
-refuse cudaGraphicsVDPAURegisterOutputSurface, 154
-refuse cudaGraphicsVDPAURegisterVideoSurface, 155
+refuse cudaGetTextureObjectResourceDesc, 46
+refuse cudaGetTextureObjectResourceViewDesc, 47
+refuse cudaGetTextureObjectTextureDesc, 48
+forward cudaGraphAddChildGraphNode
+forward_to cudaGraphAddDependencies, cudaGraphAddDependencies_v12
+forward cudaGraphAddDependencies_v2
+forward cudaGraphAddEmptyNode
+forward cudaGraphAddEventRecordNode
+forward cudaGraphAddEventWaitNode
+refuse cudaGraphAddExternalSemaphoresSignalNode, 49
+refuse cudaGraphAddExternalSemaphoresWaitNode, 50
+forward cudaGraphAddHostNode
+forward cudaGraphAddKernelNode
+forward cudaGraphAddMemAllocNode
+forward cudaGraphAddMemFreeNode
+forward cudaGraphAddMemcpyNode
+forward cudaGraphAddMemcpyNode1D
+forward cudaGraphAddMemcpyNodeFromSymbol
+forward cudaGraphAddMemcpyNodeToSymbol
+forward cudaGraphAddMemsetNode
+forward_to cudaGraphAddNode, cudaGraphAddNode_v12
+forward cudaGraphAddNode_v2
+forward cudaGraphChildGraphNodeGetGraph
+forward cudaGraphClone
+refuse cudaGraphConditionalHandleCreate, 51
+forward cudaGraphCreate
+forward cudaGraphDebugDotPrint
+forward cudaGraphDestroy
+forward cudaGraphDestroyNode
+forward cudaGraphEventRecordNodeGetEvent
+forward cudaGraphEventRecordNodeSetEvent
+forward cudaGraphEventWaitNodeGetEvent
+forward cudaGraphEventWaitNodeSetEvent
+refuse cudaGraphExecChildGraphNodeSetParams, 52
+forward cudaGraphExecDestroy
+forward cudaGraphExecEventRecordNodeSetEvent
+forward cudaGraphExecEventWaitNodeSetEvent
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 53
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 54
+forward cudaGraphExecGetFlags
+forward cudaGraphExecHostNodeSetParams
+forward cudaGraphExecKernelNodeSetParams
+forward cudaGraphExecMemcpyNodeSetParams
+forward cudaGraphExecMemcpyNodeSetParams1D
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 55
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 56
+forward cudaGraphExecMemsetNodeSetParams
+forward cudaGraphExecNodeSetParams
+forward cudaGraphExecUpdate
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 57
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 58
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 59
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 60
+forward_to cudaGraphGetEdges, cudaGraphGetEdges_v12
+forward cudaGraphGetEdges_v2
+forward cudaGraphGetNodes
+forward cudaGraphGetRootNodes
+forward cudaGraphHostNodeGetParams
+forward cudaGraphHostNodeSetParams
+forward cudaGraphInstantiate
+forward cudaGraphInstantiateWithFlags
+forward cudaGraphInstantiateWithParams
+forward cudaGraphInstantiateWithParams_ptsz
+refuse cudaGraphKernelNodeCopyAttributes, 61
+refuse cudaGraphKernelNodeGetAttribute, 62
+forward cudaGraphKernelNodeGetParams
+refuse cudaGraphKernelNodeSetAttribute, 63
+forward cudaGraphKernelNodeSetParams
+forward cudaGraphLaunch
+forward cudaGraphLaunch_ptsz
+forward cudaGraphMemAllocNodeGetParams
+forward cudaGraphMemFreeNodeGetParams
+forward cudaGraphMemcpyNodeGetParams
+forward cudaGraphMemcpyNodeSetParams
+forward cudaGraphMemcpyNodeSetParams1D
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 64
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 65
+forward cudaGraphMemsetNodeGetParams
+forward cudaGraphMemsetNodeSetParams
+forward cudaGraphNodeFindInClone
+forward_to cudaGraphNodeGetDependencies, cudaGraphNodeGetDependencies_v12
+forward cudaGraphNodeGetDependencies_v2
+forward_to cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependentNodes_v12
+forward cudaGraphNodeGetDependentNodes_v2
+forward cudaGraphNodeGetEnabled
+forward cudaGraphNodeGetType
+forward cudaGraphNodeSetEnabled
+forward cudaGraphNodeSetParams
+forward cudaGraphReleaseUserObject
+forward_to cudaGraphRemoveDependencies, cudaGraphRemoveDependencies_v12
+forward cudaGraphRemoveDependencies_v2
+forward cudaGraphRetainUserObject
+forward cudaGraphUpload
+forward cudaGraphUpload_ptsz
+refuse cudaGraphicsEGLRegisterImage, 66
+refuse cudaGraphicsGLRegisterBuffer, 67
+refuse cudaGraphicsGLRegisterImage, 68
+refuse cudaGraphicsMapResources, 69
+refuse cudaGraphicsResourceGetMappedEglFrame, 70
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 71
+refuse cudaGraphicsResourceGetMappedPointer, 72
+refuse cudaGraphicsResourceSetMapFlags, 73
+refuse cudaGraphicsSubResourceGetMappedArray, 74
+refuse cudaGraphicsUnmapResources, 75
+refuse cudaGraphicsUnregisterResource, 76
+refuse cudaGraphicsVDPAURegisterOutputSurface, 77
+refuse cudaGraphicsVDPAURegisterVideoSurface, 78
 forward cudaHostAlloc
-refuse cudaHostGetDevicePointer, 156
+refuse cudaHostGetDevicePointer, 79
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 157
-refuse cudaImportExternalSemaphore, 158
+refuse cudaImportExternalMemory, 80
+refuse cudaImportExternalSemaphore, 81
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 159
-refuse cudaIpcGetEventHandle, 160
-refuse cudaIpcGetMemHandle, 161
-refuse cudaIpcOpenEventHandle, 162
-refuse cudaIpcOpenMemHandle, 163
+refuse cudaIpcCloseMemHandle, 82
+refuse cudaIpcGetEventHandle, 83
+refuse cudaIpcGetMemHandle, 84
+refuse cudaIpcOpenEventHandle, 85
+refuse cudaIpcOpenMemHandle, 86
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
-refuse cudaLaunchCooperativeKernelMultiDevice, 164
+refuse cudaLaunchCooperativeKernelMultiDevice, 87
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
@@ -372,88 +372,88 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 165
-refuse cudaLibraryGetUnifiedFunction, 166
+refuse cudaLibraryGetManaged, 88
+refuse cudaLibraryGetUnifiedFunction, 89
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
 forward cudaMalloc
 forward cudaMalloc3D
-refuse cudaMalloc3DArray, 167
-refuse cudaMallocArray, 168
+refuse cudaMalloc3DArray, 90
+refuse cudaMallocArray, 91
 forward cudaMallocAsync
 forward cudaMallocAsync_ptsz
 forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
-refuse cudaMallocManaged, 169
-refuse cudaMallocMipmappedArray, 170
+refuse cudaMallocManaged, 92
+refuse cudaMallocMipmappedArray, 93
 forward cudaMallocPitch
-refuse cudaMemAdvise, 171
-refuse cudaMemAdvise_v2, 172
+refuse cudaMemAdvise, 94
+refuse cudaMemAdvise_v2, 95
 forward cudaMemGetInfo
-refuse cudaMemPoolCreate, 173
-refuse cudaMemPoolDestroy, 174
-refuse cudaMemPoolExportPointer, 175
-refuse cudaMemPoolExportToShareableHandle, 176
-refuse cudaMemPoolGetAccess, 177
+refuse cudaMemPoolCreate, 96
+refuse cudaMemPoolDestroy, 97
+refuse cudaMemPoolExportPointer, 98
+refuse cudaMemPoolExportToShareableHandle, 99
+refuse cudaMemPoolGetAccess, 100
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 178
-refuse cudaMemPoolImportPointer, 179
-refuse cudaMemPoolSetAccess, 180
+refuse cudaMemPoolImportFromShareableHandle, 101
+refuse cudaMemPoolImportPointer, 102
+refuse cudaMemPoolSetAccess, 103
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
-refuse cudaMemPrefetchAsync, 181
-refuse cudaMemPrefetchAsync_ptsz, 182
-refuse cudaMemPrefetchAsync_v2, 183
-refuse cudaMemPrefetchAsync_v2_ptsz, 184
-refuse cudaMemRangeGetAttribute, 185
-refuse cudaMemRangeGetAttributes, 186
+refuse cudaMemPrefetchAsync, 104
+refuse cudaMemPrefetchAsync_ptsz, 105
+refuse cudaMemPrefetchAsync_v2, 106
+refuse cudaMemPrefetchAsync_v2_ptsz, 107
+refuse cudaMemRangeGetAttribute, 108
+refuse cudaMemRangeGetAttributes, 109
 forward cudaMemcpy
 forward cudaMemcpy2D
-refuse cudaMemcpy2DArrayToArray, 187
-refuse cudaMemcpy2DArrayToArray_ptds, 188
+refuse cudaMemcpy2DArrayToArray, 110
+refuse cudaMemcpy2DArrayToArray_ptds, 111
 forward cudaMemcpy2DAsync
 forward cudaMemcpy2DAsync_ptsz
-refuse cudaMemcpy2DFromArray, 189
-refuse cudaMemcpy2DFromArrayAsync, 190
-refuse cudaMemcpy2DFromArrayAsync_ptsz, 191
-refuse cudaMemcpy2DFromArray_ptds, 192
-refuse cudaMemcpy2DToArray, 193
-refuse cudaMemcpy2DToArrayAsync, 194
-refuse cudaMemcpy2DToArrayAsync_ptsz, 195
-refuse cudaMemcpy2DToArray_ptds, 196
+refuse cudaMemcpy2DFromArray, 112
+refuse cudaMemcpy2DFromArrayAsync, 113
+refuse cudaMemcpy2DFromArrayAsync_ptsz, 114
+refuse cudaMemcpy2DFromArray_ptds, 115
+refuse cudaMemcpy2DToArray, 116
+refuse cudaMemcpy2DToArrayAsync, 117
+refuse cudaMemcpy2DToArrayAsync_ptsz, 118
+refuse cudaMemcpy2DToArray_ptds, 119
 forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 197
-refuse cudaMemcpy3DBatchAsync_ptsz, 198
+refuse cudaMemcpy3DBatchAsync, 120
+refuse cudaMemcpy3DBatchAsync_ptsz, 121
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 199
-refuse cudaMemcpyArrayToArray_ptds, 200
+refuse cudaMemcpyArrayToArray, 122
+refuse cudaMemcpyArrayToArray_ptds, 123
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 201
-refuse cudaMemcpyBatchAsync_ptsz, 202
-refuse cudaMemcpyFromArray, 203
-refuse cudaMemcpyFromArrayAsync, 204
-refuse cudaMemcpyFromArrayAsync_ptsz, 205
-refuse cudaMemcpyFromArray_ptds, 206
+refuse cudaMemcpyBatchAsync, 124
+refuse cudaMemcpyBatchAsync_ptsz, 125
+refuse cudaMemcpyFromArray, 126
+refuse cudaMemcpyFromArrayAsync, 127
+refuse cudaMemcpyFromArrayAsync_ptsz, 128
+refuse cudaMemcpyFromArray_ptds, 129
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
 forward cudaMemcpyFromSymbolAsync_ptsz
 forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
-refuse cudaMemcpyToArray, 207
-refuse cudaMemcpyToArrayAsync, 208
-refuse cudaMemcpyToArrayAsync_ptsz, 209
-refuse cudaMemcpyToArray_ptds, 210
+refuse cudaMemcpyToArray, 130
+refuse cudaMemcpyToArrayAsync, 131
+refuse cudaMemcpyToArrayAsync_ptsz, 132
+refuse cudaMemcpyToArray_ptds, 133
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
@@ -471,13 +471,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 211
-refuse cudaMipmappedArrayGetSparseProperties, 212
+refuse cudaMipmappedArrayGetMemoryRequirements, 134
+refuse cudaMipmappedArrayGetSparseProperties, 135
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 213
-refuse cudaOccupancyMaxPotentialClusterSize, 214
+refuse cudaOccupancyMaxActiveClusters, 136
+refuse cudaOccupancyMaxPotentialClusterSize, 137
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -488,26 +488,26 @@ forward cudaSetDeviceFlags
 forward cudaSetDoubleForDevice
 forward cudaSetDoubleForHost
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 215
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 216
-refuse cudaSignalExternalSemaphoresAsync_v2, 217
-refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 218
+refuse cudaSignalExternalSemaphoresAsync, 138
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 139
+refuse cudaSignalExternalSemaphoresAsync_v2, 140
+refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 141
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
-refuse cudaStreamAttachMemAsync, 219
-refuse cudaStreamAttachMemAsync_ptsz, 220
-refuse cudaStreamBeginCapture, 221
-refuse cudaStreamBeginCaptureToGraph, 222
-refuse cudaStreamBeginCaptureToGraph_ptsz, 223
-refuse cudaStreamBeginCapture_ptsz, 224
+refuse cudaStreamAttachMemAsync, 142
+refuse cudaStreamAttachMemAsync_ptsz, 143
+forward cudaStreamBeginCapture
+forward cudaStreamBeginCaptureToGraph
+forward cudaStreamBeginCaptureToGraph_ptsz
+forward cudaStreamBeginCapture_ptsz
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
 forward cudaStreamCreateWithFlags
 forward cudaStreamCreateWithPriority
 forward cudaStreamDestroy
-refuse cudaStreamEndCapture, 225
-refuse cudaStreamEndCapture_ptsz, 226
+forward cudaStreamEndCapture
+forward cudaStreamEndCapture_ptsz
 forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v12
@@ -532,10 +532,10 @@ forward cudaStreamSetAttribute
 forward cudaStreamSetAttribute_ptsz
 forward cudaStreamSynchronize
 forward cudaStreamSynchronize_ptsz
-refuse cudaStreamUpdateCaptureDependencies, 227
-refuse cudaStreamUpdateCaptureDependencies_ptsz, 228
-refuse cudaStreamUpdateCaptureDependencies_v2, 229
-refuse cudaStreamUpdateCaptureDependencies_v2_ptsz, 230
+forward_to cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependencies_v12
+forward_to cudaStreamUpdateCaptureDependencies_ptsz, cudaStreamUpdateCaptureDependencies_v12_ptsz
+forward cudaStreamUpdateCaptureDependencies_v2
+forward cudaStreamUpdateCaptureDependencies_v2_ptsz
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
 forward cudaThreadExchangeStreamCaptureMode
@@ -545,14 +545,14 @@ forward cudaThreadGetLimit
 forward cudaThreadSetCacheConfig
 forward cudaThreadSetLimit
 forward cudaThreadSynchronize
-refuse cudaUserObjectCreate, 231
-refuse cudaUserObjectRelease, 232
-refuse cudaUserObjectRetain, 233
-refuse cudaVDPAUGetDevice, 234
-refuse cudaVDPAUSetVDPAUDevice, 235
-refuse cudaWaitExternalSemaphoresAsync, 236
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 237
-refuse cudaWaitExternalSemaphoresAsync_v2, 238
-refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 239
+forward cudaUserObjectCreate
+forward cudaUserObjectRelease
+forward cudaUserObjectRetain
+refuse cudaVDPAUGetDevice, 144
+refuse cudaVDPAUSetVDPAUDevice, 145
+refuse cudaWaitExternalSemaphoresAsync, 146
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 147
+refuse cudaWaitExternalSemaphoresAsync_v2, 148
+refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 149
 
     .section .note.GNU-stack, "", %progbits

@@ -160,39 +160,39 @@ forward cudaDeviceGetCacheConfig
 forward cudaDeviceGetDefaultMemPool
 refuse cudaDeviceGetDevResource, 15
 refuse cudaDeviceGetExecutionCtx, 16
-refuse cudaDeviceGetGraphMemAttribute, 17
+forward cudaDeviceGetGraphMemAttribute
 forward cudaDeviceGetHostAtomicCapabilities
 forward cudaDeviceGetLimit
 forward cudaDeviceGetMemPool
-refuse cudaDeviceGetNvSciSyncAttributes, 18
+refuse cudaDeviceGetNvSciSyncAttributes, 17
 forward cudaDeviceGetP2PAtomicCapabilities
 forward cudaDeviceGetP2PAttribute
 forward cudaDeviceGetPCIBusId
 forward cudaDeviceGetSharedMemConfig
 forward cudaDeviceGetStreamPriorityRange
-refuse cudaDeviceGetTexture1DLinearMaxWidth, 19
-refuse cudaDeviceGraphMemTrim, 20
-refuse cudaDeviceRegisterAsyncNotification, 21
+refuse cudaDeviceGetTexture1DLinearMaxWidth, 18
+forward cudaDeviceGraphMemTrim
+refuse cudaDeviceRegisterAsyncNotification, 19
 forward cudaDeviceReset
 forward cudaDeviceSetCacheConfig
-refuse cudaDeviceSetGraphMemAttribute, 22
+forward cudaDeviceSetGraphMemAttribute
 forward cudaDeviceSetLimit
 forward cudaDeviceSetMemPool
 forward cudaDeviceSetSharedMemConfig
 forward cudaDeviceSynchronize
-refuse cudaDeviceUnregisterAsyncNotification, 23
+refuse cudaDeviceUnregisterAsyncNotification, 20
 forward cudaDriverGetVersion
-refuse cudaEGLStreamConsumerAcquireFrame, 24
-refuse cudaEGLStreamConsumerConnect, 25
-refuse cudaEGLStreamConsumerConnectWithFlags, 26
-refuse cudaEGLStreamConsumerDisconnect, 27
-refuse cudaEGLStreamConsumerReleaseFrame, 28
-refuse cudaEGLStreamProducerConnect, 29
-refuse cudaEGLStreamProducerDisconnect, 30
-refuse cudaEGLStreamProducerPresentFrame, 31
-refuse cudaEGLStreamProducerReturnFrame, 32
+refuse cudaEGLStreamConsumerAcquireFrame, 21
+refuse cudaEGLStreamConsumerConnect, 22
+refuse cudaEGLStreamConsumerConnectWithFlags, 23
+refuse cudaEGLStreamConsumerDisconnect, 24
+refuse cudaEGLStreamConsumerReleaseFrame, 25
+refuse cudaEGLStreamProducerConnect, 26
+refuse cudaEGLStreamProducerDisconnect, 27
+refuse cudaEGLStreamProducerPresentFrame, 28
+refuse cudaEGLStreamProducerReturnFrame, 29
 forward cudaEventCreate
-refuse cudaEventCreateFromEGLSync, 33
+refuse cudaEventCreateFromEGLSync, 30
 forward cudaEventCreateWithFlags
 forward cudaEventDestroy
 forward cudaEventElapsedTime
@@ -202,22 +202,22 @@ forward cudaEventRecordWithFlags
 forward cudaEventRecordWithFlags_ptsz
 forward cudaEventRecord_ptsz
 forward cudaEventSynchronize
-refuse cudaExecutionCtxDestroy, 34
-refuse cudaExecutionCtxGetDevResource, 35
-refuse cudaExecutionCtxGetDevice, 36
-refuse cudaExecutionCtxGetId, 37
-refuse cudaExecutionCtxRecordEvent, 38
-refuse cudaExecutionCtxStreamCreate, 39
-refuse cudaExecutionCtxSynchronize, 40
-refuse cudaExecutionCtxWaitEvent, 41
-refuse cudaExternalMemoryGetMappedBuffer, 42
-refuse cudaExternalMemoryGetMappedMipmappedArray, 43
+refuse cudaExecutionCtxDestroy, 31
+refuse cudaExecutionCtxGetDevResource, 32
+refuse cudaExecutionCtxGetDevice, 33
+refuse cudaExecutionCtxGetId, 34
+refuse cudaExecutionCtxRecordEvent, 35
+refuse cudaExecutionCtxStreamCreate, 36
+refuse cudaExecutionCtxSynchronize, 37
+refuse cudaExecutionCtxWaitEvent, 38
+refuse cudaExternalMemoryGetMappedBuffer, 39
+refuse cudaExternalMemoryGetMappedMipmappedArray, 40
 forward cudaFree
-refuse cudaFreeArray, 44
+refuse cudaFreeArray, 41
 forward cudaFreeAsync
 forward cudaFreeAsync_ptsz
 forward cudaFreeHost
-refuse cudaFreeMipmappedArray, 45
+refuse cudaFreeMipmappedArray, 42
 forward cudaFuncGetAttributes
 forward cudaFuncGetName
 forward cudaFuncGetParamCount
@@ -225,163 +225,163 @@ forward cudaFuncGetParamInfo
 forward cudaFuncSetAttribute
 forward cudaFuncSetCacheConfig
 forward cudaFuncSetSharedMemConfig
-refuse cudaGLGetDevices, 46
-refuse cudaGLMapBufferObject, 47
-refuse cudaGLMapBufferObjectAsync, 48
-refuse cudaGLRegisterBufferObject, 49
-refuse cudaGLSetBufferObjectMapFlags, 50
-refuse cudaGLSetGLDevice, 51
-refuse cudaGLUnmapBufferObject, 52
-refuse cudaGLUnmapBufferObjectAsync, 53
-refuse cudaGLUnregisterBufferObject, 54
-refuse cudaGetChannelDesc, 55
+refuse cudaGLGetDevices, 43
+refuse cudaGLMapBufferObject, 44
+refuse cudaGLMapBufferObjectAsync, 45
+refuse cudaGLRegisterBufferObject, 46
+refuse cudaGLSetBufferObjectMapFlags, 47
+refuse cudaGLSetGLDevice, 48
+refuse cudaGLUnmapBufferObject, 49
+refuse cudaGLUnmapBufferObjectAsync, 50
+refuse cudaGLUnregisterBufferObject, 51
+refuse cudaGetChannelDesc, 52
 forward cudaGetDevice
 forward cudaGetDeviceCount
 forward cudaGetDeviceFlags
 forward_to cudaGetDeviceProperties, cudaGetDeviceProperties_v13
-refuse cudaGetDriverEntryPoint, 56
-refuse cudaGetDriverEntryPointByVersion, 57
-refuse cudaGetDriverEntryPointByVersion_ptsz, 58
-refuse cudaGetDriverEntryPoint_ptsz, 59
+refuse cudaGetDriverEntryPoint, 53
+refuse cudaGetDriverEntryPointByVersion, 54
+refuse cudaGetDriverEntryPointByVersion_ptsz, 55
+refuse cudaGetDriverEntryPoint_ptsz, 56
 forward cudaGetErrorName
 forward cudaGetErrorString
-refuse cudaGetExportTable, 60
+refuse cudaGetExportTable, 57
 forward cudaGetFuncBySymbol
 forward cudaGetKernel
 forward cudaGetLastError
-refuse cudaGetMipmappedArrayLevel, 61
-refuse cudaGetSurfaceObjectResourceDesc, 62
+refuse cudaGetMipmappedArrayLevel, 58
+refuse cudaGetSurfaceObjectResourceDesc, 59
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
-refuse cudaGetTextureObjectResourceDesc, 63
-refuse cudaGetTextureObjectResourceViewDesc, 64
-refuse cudaGetTextureObjectTextureDesc, 65
-refuse cudaGraphAddChildGraphNode, 66
-refuse cudaGraphAddDependencies, 67
-refuse cudaGraphAddEmptyNode, 68
-refuse cudaGraphAddEventRecordNode, 69
-refuse cudaGraphAddEventWaitNode, 70
-refuse cudaGraphAddExternalSemaphoresSignalNode, 71
-refuse cudaGraphAddExternalSemaphoresWaitNode, 72
-refuse cudaGraphAddHostNode, 73
-refuse cudaGraphAddKernelNode, 74
-refuse cudaGraphAddMemAllocNode, 75
-refuse cudaGraphAddMemFreeNode, 76
-refuse cudaGraphAddMemcpyNode, 77
-refuse cudaGraphAddMemcpyNode1D, 78
-refuse cudaGraphAddMemcpyNodeFromSymbol, 79
-refuse cudaGraphAddMemcpyNodeToSymbol, 80
-refuse cudaGraphAddMemsetNode, 81
-refuse cudaGraphAddNode, 82
-refuse cudaGraphChildGraphNodeGetGraph, 83
-refuse cudaGraphClone, 84
-refuse cudaGraphConditionalHandleCreate, 85
-refuse cudaGraphConditionalHandleCreate_v2, 86
-refuse cudaGraphCreate, 87
-refuse cudaGraphDebugDotPrint, 88
-refuse cudaGraphDestroy, 89
-refuse cudaGraphDestroyNode, 90
-refuse cudaGraphEventRecordNodeGetEvent, 91
-refuse cudaGraphEventRecordNodeSetEvent, 92
-refuse cudaGraphEventWaitNodeGetEvent, 93
-refuse cudaGraphEventWaitNodeSetEvent, 94
-refuse cudaGraphExecChildGraphNodeSetParams, 95
-refuse cudaGraphExecDestroy, 96
-refuse cudaGraphExecEventRecordNodeSetEvent, 97
-refuse cudaGraphExecEventWaitNodeSetEvent, 98
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 99
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 100
-refuse cudaGraphExecGetFlags, 101
-refuse cudaGraphExecGetId, 102
-refuse cudaGraphExecHostNodeSetParams, 103
-refuse cudaGraphExecKernelNodeSetParams, 104
-refuse cudaGraphExecMemcpyNodeSetParams, 105
-refuse cudaGraphExecMemcpyNodeSetParams1D, 106
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 107
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 108
-refuse cudaGraphExecMemsetNodeSetParams, 109
-refuse cudaGraphExecNodeSetParams, 110
-refuse cudaGraphExecUpdate, 111
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 112
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 113
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 114
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 115
-refuse cudaGraphGetEdges, 116
-refuse cudaGraphGetId, 117
-refuse cudaGraphGetNodes, 118
-refuse cudaGraphGetRootNodes, 119
-refuse cudaGraphHostNodeGetParams, 120
-refuse cudaGraphHostNodeSetParams, 121
-refuse cudaGraphInstantiate, 122
-refuse cudaGraphInstantiateWithFlags, 123
-refuse cudaGraphInstantiateWithParams, 124
-refuse cudaGraphInstantiateWithParams_ptsz, 125
-refuse cudaGraphKernelNodeCopyAttributes, 126
-refuse cudaGraphKernelNodeGetAttribute, 127
-refuse cudaGraphKernelNodeGetParams, 128
-refuse cudaGraphKernelNodeSetAttribute, 129
-refuse cudaGraphKernelNodeSetParams, 130
-refuse cudaGraphLaunch, 131
-refuse cudaGraphLaunch_ptsz, 132
-refuse cudaGraphMemAllocNodeGetParams, 133
-refuse cudaGraphMemFreeNodeGetParams, 134
-refuse cudaGraphMemcpyNodeGetParams, 135
-refuse cudaGraphMemcpyNodeSetParams, 136
-refuse cudaGraphMemcpyNodeSetParams1D, 137
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 138
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 139
-refuse cudaGraphMemsetNodeGetParams, 140
-refuse cudaGraphMemsetNodeSetParams, 141
-refuse cudaGraphNodeFindInClone, 142
-refuse cudaGraphNodeGetContainingGraph, 143
-refuse cudaGraphNodeGetDependencies, 144
-refuse cudaGraphNodeGetDependentNodes, 145
-refuse cudaGraphNodeGetEnabled, 146
-refuse cudaGraphNodeGetLocalId, 147
-refuse cudaGraphNodeGetParams, 148
-refuse cudaGraphNodeGetToolsId, 149
-refuse cudaGraphNodeGetType, 150
-refuse cudaGraphNodeSetEnabled, 151
-refuse cudaGraphNodeSetParams, 152
-refuse cudaGraphReleaseUserObject, 153
-refuse cudaGraphRemoveDependencies, 154
-refuse cudaGraphRetainUserObject, 155
-refuse cudaGraphUpload, 156
-refuse cudaGraphUpload_ptsz, 157
-refuse cudaGraphicsEGLRegisterImage, 158
-refuse cudaGraphicsGLRegisterBuffer, 159
-refuse cudaGraphicsGLRegisterImage, 160
-refuse cudaGraphicsMapResources, 161
-refuse cudaGraphicsResourceGetMappedEglFrame, 162
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 163
-refuse cudaGraphicsResourceGetMappedPointer, 164
-refuse cudaGraphicsResourceSetMapFlags, 165
-refuse cudaGraphicsSubResourceGetMappedArray, 166
-refuse cudaGraphicsUnmapResources, 167
-refuse cudaGraphicsUnregisterResource, 168
-refuse cudaGraphicsVDPAURegisterOutputSurface, 169
-refuse cudaGraphicsVDPAURegisterVideoSurface, 170
-refuse cudaGreenCtxCreate, 171
+refuse cudaGetTextureObjectResourceDesc, 60
+refuse cudaGetTextureObjectResourceViewDesc, 61
+refuse cudaGetTextureObjectTextureDesc, 62
+forward cudaGraphAddChildGraphNode
+forward_to cudaGraphAddDependencies, cudaGraphAddDependencies_v13
+forward cudaGraphAddEmptyNode
+forward cudaGraphAddEventRecordNode
+forward cudaGraphAddEventWaitNode
+refuse cudaGraphAddExternalSemaphoresSignalNode, 63
+refuse cudaGraphAddExternalSemaphoresWaitNode, 64
+forward cudaGraphAddHostNode
+forward cudaGraphAddKernelNode
+forward cudaGraphAddMemAllocNode
+forward cudaGraphAddMemFreeNode
+forward cudaGraphAddMemcpyNode
+forward cudaGraphAddMemcpyNode1D
+forward cudaGraphAddMemcpyNodeFromSymbol
+forward cudaGraphAddMemcpyNodeToSymbol
+forward cudaGraphAddMemsetNode
+forward_to cudaGraphAddNode, cudaGraphAddNode_v13
+forward cudaGraphChildGraphNodeGetGraph
+forward cudaGraphClone
+refuse cudaGraphConditionalHandleCreate, 65
+refuse cudaGraphConditionalHandleCreate_v2, 66
+forward cudaGraphCreate
+forward cudaGraphDebugDotPrint
+forward cudaGraphDestroy
+forward cudaGraphDestroyNode
+forward cudaGraphEventRecordNodeGetEvent
+forward cudaGraphEventRecordNodeSetEvent
+forward cudaGraphEventWaitNodeGetEvent
+forward cudaGraphEventWaitNodeSetEvent
+refuse cudaGraphExecChildGraphNodeSetParams, 67
+forward cudaGraphExecDestroy
+forward cudaGraphExecEventRecordNodeSetEvent
+forward cudaGraphExecEventWaitNodeSetEvent
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 68
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 69
+forward cudaGraphExecGetFlags
+forward cudaGraphExecGetId
+forward cudaGraphExecHostNodeSetParams
+forward cudaGraphExecKernelNodeSetParams
+forward cudaGraphExecMemcpyNodeSetParams
+forward cudaGraphExecMemcpyNodeSetParams1D
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 70
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 71
+forward cudaGraphExecMemsetNodeSetParams
+forward cudaGraphExecNodeSetParams
+forward cudaGraphExecUpdate
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 72
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 73
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 74
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 75
+forward_to cudaGraphGetEdges, cudaGraphGetEdges_v13
+forward cudaGraphGetId
+forward cudaGraphGetNodes
+forward cudaGraphGetRootNodes
+forward cudaGraphHostNodeGetParams
+forward cudaGraphHostNodeSetParams
+forward cudaGraphInstantiate
+forward cudaGraphInstantiateWithFlags
+forward cudaGraphInstantiateWithParams
+forward cudaGraphInstantiateWithParams_ptsz
+refuse cudaGraphKernelNodeCopyAttributes, 76
+refuse cudaGraphKernelNodeGetAttribute, 77
+forward cudaGraphKernelNodeGetParams
+refuse cudaGraphKernelNodeSetAttribute, 78
+forward cudaGraphKernelNodeSetParams
+forward cudaGraphLaunch
+forward cudaGraphLaunch_ptsz
+forward cudaGraphMemAllocNodeGetParams
+forward cudaGraphMemFreeNodeGetParams
+forward cudaGraphMemcpyNodeGetParams
+forward cudaGraphMemcpyNodeSetParams
+forward cudaGraphMemcpyNodeSetParams1D
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 79
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 80
+forward cudaGraphMemsetNodeGetParams
+forward cudaGraphMemsetNodeSetParams
+forward cudaGraphNodeFindInClone
+refuse cudaGraphNodeGetContainingGraph, 81
+forward_to cudaGraphNodeGetDependencies, cudaGraphNodeGetDependencies_v13
+forward_to cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependentNodes_v13
+forward cudaGraphNodeGetEnabled
+refuse cudaGraphNodeGetLocalId, 82
+refuse cudaGraphNodeGetParams, 83
+refuse cudaGraphNodeGetToolsId, 84
+forward cudaGraphNodeGetType
+forward cudaGraphNodeSetEnabled
+forward cudaGraphNodeSetParams
+forward cudaGraphReleaseUserObject
+forward_to cudaGraphRemoveDependencies, cudaGraphRemoveDependencies_v13
+forward cudaGraphRetainUserObject
+forward cudaGraphUpload
+forward cudaGraphUpload_ptsz
+refuse cudaGraphicsEGLRegisterImage, 85
+refuse cudaGraphicsGLRegisterBuffer, 86
+refuse cudaGraphicsGLRegisterImage, 87
+refuse cudaGraphicsMapResources, 88
+refuse cudaGraphicsResourceGetMappedEglFrame, 89
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 90
+refuse cudaGraphicsResourceGetMappedPointer, 91
+refuse cudaGraphicsResourceSetMapFlags, 92
+refuse cudaGraphicsSubResourceGetMappedArray, 93
+refuse cudaGraphicsUnmapResources, 94
+refuse cudaGraphicsUnregisterResource, 95
+refuse cudaGraphicsVDPAURegisterOutputSurface, 96
+refuse cudaGraphicsVDPAURegisterVideoSurface, 97
+refuse cudaGreenCtxCreate, 98
 forward cudaHostAlloc
-refuse cudaHostGetDevicePointer, 172
+refuse cudaHostGetDevicePointer, 99
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 173
-refuse cudaImportExternalSemaphore, 174
+refuse cudaImportExternalMemory, 100
+refuse cudaImportExternalSemaphore, 101
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 175
-refuse cudaIpcGetEventHandle, 176
-refuse cudaIpcGetMemHandle, 177
-refuse cudaIpcOpenEventHandle, 178
-refuse cudaIpcOpenMemHandle, 179
+refuse cudaIpcCloseMemHandle, 102
+refuse cudaIpcGetEventHandle, 103
+refuse cudaIpcGetMemHandle, 104
+refuse cudaIpcOpenEventHandle, 105
+refuse cudaIpcOpenMemHandle, 106
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
-refuse cudaLaunchHostFunc_v2, 180
-refuse cudaLaunchHostFunc_v2_ptsz, 181
+refuse cudaLaunchHostFunc_v2, 107
+refuse cudaLaunchHostFunc_v2_ptsz, 108
 forward cudaLaunchKernel
 forward cudaLaunchKernelExC
 forward cudaLaunchKernelExC_ptsz
@@ -390,108 +390,108 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 182
-refuse cudaLibraryGetUnifiedFunction, 183
+refuse cudaLibraryGetManaged, 109
+refuse cudaLibraryGetUnifiedFunction, 110
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
-refuse cudaLogsCurrent, 184
-refuse cudaLogsDumpToFile, 185
-refuse cudaLogsDumpToMemory, 186
-refuse cudaLogsRegisterCallback, 187
-refuse cudaLogsUnregisterCallback, 188
+refuse cudaLogsCurrent, 111
+refuse cudaLogsDumpToFile, 112
+refuse cudaLogsDumpToMemory, 113
+refuse cudaLogsRegisterCallback, 114
+refuse cudaLogsUnregisterCallback, 115
 forward cudaMalloc
 forward cudaMalloc3D
-refuse cudaMalloc3DArray, 189
-refuse cudaMallocArray, 190
+refuse cudaMalloc3DArray, 116
+refuse cudaMallocArray, 117
 forward cudaMallocAsync
 forward cudaMallocAsync_ptsz
 forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
-refuse cudaMallocManaged, 191
-refuse cudaMallocMipmappedArray, 192
+refuse cudaMallocManaged, 118
+refuse cudaMallocMipmappedArray, 119
 forward cudaMallocPitch
-refuse cudaMemAdvise, 193
-refuse cudaMemDiscardAndPrefetchBatchAsync, 194
-refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 195
-refuse cudaMemDiscardBatchAsync, 196
-refuse cudaMemDiscardBatchAsync_ptsz, 197
-refuse cudaMemGetDefaultMemPool, 198
+refuse cudaMemAdvise, 120
+refuse cudaMemDiscardAndPrefetchBatchAsync, 121
+refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 122
+refuse cudaMemDiscardBatchAsync, 123
+refuse cudaMemDiscardBatchAsync_ptsz, 124
+refuse cudaMemGetDefaultMemPool, 125
 forward cudaMemGetInfo
-refuse cudaMemGetLocationInfo, 199
-refuse cudaMemGetMemPool, 200
-refuse cudaMemPoolCreate, 201
-refuse cudaMemPoolDestroy, 202
-refuse cudaMemPoolExportPointer, 203
-refuse cudaMemPoolExportToShareableHandle, 204
-refuse cudaMemPoolGetAccess, 205
+refuse cudaMemGetLocationInfo, 126
+refuse cudaMemGetMemPool, 127
+refuse cudaMemPoolCreate, 128
+refuse cudaMemPoolDestroy, 129
+refuse cudaMemPoolExportPointer, 130
+refuse cudaMemPoolExportToShareableHandle, 131
+refuse cudaMemPoolGetAccess, 132
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 206
-refuse cudaMemPoolImportPointer, 207
-refuse cudaMemPoolSetAccess, 208
+refuse cudaMemPoolImportFromShareableHandle, 133
+refuse cudaMemPoolImportPointer, 134
+refuse cudaMemPoolSetAccess, 135
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
-refuse cudaMemPrefetchAsync, 209
-refuse cudaMemPrefetchAsync_ptsz, 210
-refuse cudaMemPrefetchBatchAsync, 211
-refuse cudaMemPrefetchBatchAsync_ptsz, 212
-refuse cudaMemRangeGetAttribute, 213
-refuse cudaMemRangeGetAttributes, 214
-refuse cudaMemSetMemPool, 215
+refuse cudaMemPrefetchAsync, 136
+refuse cudaMemPrefetchAsync_ptsz, 137
+refuse cudaMemPrefetchBatchAsync, 138
+refuse cudaMemPrefetchBatchAsync_ptsz, 139
+refuse cudaMemRangeGetAttribute, 140
+refuse cudaMemRangeGetAttributes, 141
+refuse cudaMemSetMemPool, 142
 forward cudaMemcpy
 forward cudaMemcpy2D
-refuse cudaMemcpy2DArrayToArray, 216
-refuse cudaMemcpy2DArrayToArray_ptds, 217
+refuse cudaMemcpy2DArrayToArray, 143
+refuse cudaMemcpy2DArrayToArray_ptds, 144
 forward cudaMemcpy2DAsync
 forward cudaMemcpy2DAsync_ptsz
-refuse cudaMemcpy2DFromArray, 218
-refuse cudaMemcpy2DFromArrayAsync, 219
-refuse cudaMemcpy2DFromArrayAsync_ptsz, 220
-refuse cudaMemcpy2DFromArray_ptds, 221
-refuse cudaMemcpy2DToArray, 222
-refuse cudaMemcpy2DToArrayAsync, 223
-refuse cudaMemcpy2DToArrayAsync_ptsz, 224
-refuse cudaMemcpy2DToArray_ptds, 225
+refuse cudaMemcpy2DFromArray, 145
+refuse cudaMemcpy2DFromArrayAsync, 146
+refuse cudaMemcpy2DFromArrayAsync_ptsz, 147
+refuse cudaMemcpy2DFromArray_ptds, 148
+refuse cudaMemcpy2DToArray, 149
+refuse cudaMemcpy2DToArrayAsync, 150
+refuse cudaMemcpy2DToArrayAsync_ptsz, 151
+refuse cudaMemcpy2DToArray_ptds, 152
 forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 226
-refuse cudaMemcpy3DBatchAsync_ptsz, 227
+refuse cudaMemcpy3DBatchAsync, 153
+refuse cudaMemcpy3DBatchAsync_ptsz, 154
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
-refuse cudaMemcpy3DWithAttributesAsync, 228
-refuse cudaMemcpy3DWithAttributesAsync_ptsz, 229
+refuse cudaMemcpy3DWithAttributesAsync, 155
+refuse cudaMemcpy3DWithAttributesAsync_ptsz, 156
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 230
-refuse cudaMemcpyArrayToArray_ptds, 231
+refuse cudaMemcpyArrayToArray, 157
+refuse cudaMemcpyArrayToArray_ptds, 158
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 232
-refuse cudaMemcpyBatchAsync_ptsz, 233
-refuse cudaMemcpyFromArray, 234
-refuse cudaMemcpyFromArrayAsync, 235
-refuse cudaMemcpyFromArrayAsync_ptsz, 236
-refuse cudaMemcpyFromArray_ptds, 237
+refuse cudaMemcpyBatchAsync, 159
+refuse cudaMemcpyBatchAsync_ptsz, 160
+refuse cudaMemcpyFromArray, 161
+refuse cudaMemcpyFromArrayAsync, 162
+refuse cudaMemcpyFromArrayAsync_ptsz, 163
+refuse cudaMemcpyFromArray_ptds, 164
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
 forward cudaMemcpyFromSymbolAsync_ptsz
 forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
-refuse cudaMemcpyToArray, 238
-refuse cudaMemcpyToArrayAsync, 239
-refuse cudaMemcpyToArrayAsync_ptsz, 240
-refuse cudaMemcpyToArray_ptds, 241
+refuse cudaMemcpyToArray, 165
+refuse cudaMemcpyToArrayAsync, 166
+refuse cudaMemcpyToArrayAsync_ptsz, 167
+refuse cudaMemcpyToArray_ptds, 168
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
 forward cudaMemcpyToSymbol_ptds
-refuse cudaMemcpyWithAttributesAsync, 242
-refuse cudaMemcpyWithAttributesAsync_ptsz, 243
+refuse cudaMemcpyWithAttributesAsync, 169
+refuse cudaMemcpyWithAttributesAsync_ptsz, 170
 forward cudaMemcpy_ptds
 forward cudaMemset
 forward cudaMemset2D
@@ -505,13 +505,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 244
-refuse cudaMipmappedArrayGetSparseProperties, 245
+refuse cudaMipmappedArrayGetMemoryRequirements, 171
+refuse cudaMipmappedArrayGetSparseProperties, 172
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 246
-refuse cudaOccupancyMaxPotentialClusterSize, 247
+refuse cudaOccupancyMaxActiveClusters, 173
+refuse cudaOccupancyMaxPotentialClusterSize, 174
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -520,32 +520,32 @@ forward_to cudaRuntimeGetVersion, cudaRuntimeGetVersion_v13
 forward cudaSetDevice
 forward cudaSetDeviceFlags
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 248
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 249
+refuse cudaSignalExternalSemaphoresAsync, 175
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 176
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
-refuse cudaStreamAttachMemAsync, 250
-refuse cudaStreamAttachMemAsync_ptsz, 251
-refuse cudaStreamBeginCapture, 252
-refuse cudaStreamBeginCaptureToGraph, 253
-refuse cudaStreamBeginCaptureToGraph_ptsz, 254
-refuse cudaStreamBeginCapture_ptsz, 255
-refuse cudaStreamBeginRecaptureToGraph, 256
-refuse cudaStreamBeginRecaptureToGraph_ptsz, 257
+refuse cudaStreamAttachMemAsync, 177
+refuse cudaStreamAttachMemAsync_ptsz, 178
+forward cudaStreamBeginCapture
+forward cudaStreamBeginCaptureToGraph
+forward cudaStreamBeginCaptureToGraph_ptsz
+forward cudaStreamBeginCapture_ptsz
+refuse cudaStreamBeginRecaptureToGraph, 179
+refuse cudaStreamBeginRecaptureToGraph_ptsz, 180
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
 forward cudaStreamCreateWithFlags
 forward cudaStreamCreateWithPriority
 forward cudaStreamDestroy
-refuse cudaStreamEndCapture, 258
-refuse cudaStreamEndCapture_ptsz, 259
+forward cudaStreamEndCapture
+forward cudaStreamEndCapture_ptsz
 forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource, 260
-refuse cudaStreamGetDevResource_ptsz, 261
+refuse cudaStreamGetDevResource, 181
+refuse cudaStreamGetDevResource_ptsz, 182
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags
@@ -562,20 +562,20 @@ forward cudaStreamSetAttribute
 forward cudaStreamSetAttribute_ptsz
 forward cudaStreamSynchronize
 forward cudaStreamSynchronize_ptsz
-refuse cudaStreamUpdateCaptureDependencies, 262
-refuse cudaStreamUpdateCaptureDependencies_ptsz, 263
+forward_to cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependencies_v13
+forward_to cudaStreamUpdateCaptureDependencies_ptsz, cudaStreamUpdateCaptureDependencies_v13_ptsz
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
-refuse cudaSubgridCreate, 264
-refuse cudaSubgridWorkerGridCreate, 265
-refuse cudaSubgridWorksetCreate, 266
+refuse cudaSubgridCreate, 183
+refuse cudaSubgridWorkerGridCreate, 184
+refuse cudaSubgridWorksetCreate, 185
 forward cudaThreadExchangeStreamCaptureMode
-refuse cudaUserObjectCreate, 267
-refuse cudaUserObjectRelease, 268
-refuse cudaUserObjectRetain, 269
-refuse cudaVDPAUGetDevice, 270
-refuse cudaVDPAUSetVDPAUDevice, 271
-refuse cudaWaitExternalSemaphoresAsync, 272
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 273
+forward cudaUserObjectCreate
+forward cudaUserObjectRelease
+forward cudaUserObjectRetain
+refuse cudaVDPAUGetDevice, 186
+refuse cudaVDPAUSetVDPAUDevice, 187
+refuse cudaWaitExternalSemaphoresAsync, 188
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 189
 
     .section .note.GNU-stack, "", %progbits

@@ -118,7 +118,16 @@ def rust_layouts() -> list[tuple[str, int]]:
     return parse_layouts(done.stdout)
 
 
-TYPEDEFS = ("dim3", "uint3", "cudaUUID_t", "cudaLaunchConfig_t", "cudaLaunchAttribute", "cudaGraphEdgeData")
+TYPEDEFS = (
+    "dim3",
+    "uint3",
+    "cudaUUID_t",
+    "cudaLaunchConfig_t",
+    "cudaLaunchAttribute",
+    "cudaGraphEdgeData",
+    "cudaGraphExecUpdateResultInfo",
+    "cudaGraphInstantiateParams",
+)
 UNIONS = ("cudaLaunchAttributeValue",)
 # Of CUDA 13's cudaPointerAttributes the shim writes the part that CUDA 12 has, too.
 LONGER = {"13": ("cudaPointerAttributes size",)}
@@ -136,7 +145,7 @@ def c_expression(what: str, release_: Release) -> str | None:
     # Later releases of a major version took fields from `reserved`, which therefore moves.
     if field == "reserved" or not re.search(rf"\b{field.removesuffix('_')}\b", header):
         return None
-    return f"offsetof({c_name}, {field.removesuffix('_') if field in ('type_',) else field})"
+    return f"offsetof({c_name}, {field.removesuffix('_') if field in ('type_', 'fn_') else field})"
 
 
 def test_layouts_are_those_of_a_c_compiler(nvidia: Release, tmp_path: Path) -> None:

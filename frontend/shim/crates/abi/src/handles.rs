@@ -19,6 +19,8 @@ opaque! {
     cudaEvent_t = CUevent_st,
     cudaGraph_t = CUgraph_st,
     cudaGraphNode_t = CUgraphNode_st,
+    cudaGraphExec_t = CUgraphExec_st,
+    cudaUserObject_t = CUuserObject_st,
     cudaMemPool_t = CUmemPoolHandle_st,
     cudaFunction_t = CUfunc_st,
     cudaKernel_t = CUkern_st,
@@ -48,6 +50,8 @@ pub const cudaEventWaitExternal: u32 = 1;
 
 pub type cudaStreamCaptureStatus = c_int;
 pub const cudaStreamCaptureStatusNone: cudaStreamCaptureStatus = 0;
+pub const cudaStreamCaptureStatusActive: cudaStreamCaptureStatus = 1;
+pub const cudaStreamCaptureStatusInvalidated: cudaStreamCaptureStatus = 2;
 pub type cudaStreamCaptureMode = c_int;
 pub const cudaStreamCaptureModeGlobal: cudaStreamCaptureMode = 0;
 pub const cudaStreamCaptureModeThreadLocal: cudaStreamCaptureMode = 1;

@@ -11,6 +11,7 @@ mod layout;
 mod copies;
 mod device_properties;
 mod functions;
+mod graphs;
 #[rustfmt::skip]
 #[path = "generated_attributes.rs"]
 mod attributes;
@@ -25,6 +26,7 @@ pub use copies::*;
 pub use device_properties::*;
 pub use errors::*;
 pub use functions::*;
+pub use graphs::*;
 pub use handles::*;
 pub use layout::{Layout, LAYOUTS};
 pub use values::*;

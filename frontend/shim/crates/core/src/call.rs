@@ -18,7 +18,7 @@ use client::{CallSummary, Failure};
 
 use crate::frame::{self, Part};
 use crate::generated_exports::Function;
-use crate::{lifecycle, permission, runtime, trace};
+use crate::{graph, lifecycle, permission, runtime, trace};
 
 /// What a family's function returns.
 pub type CudaResult<T = ()> = Result<T, CudaError>;
@@ -184,6 +184,9 @@ fn count(class: Class) {
 
 #[inline]
 fn admit(function: Function, class: Class) -> CudaResult {
+    if graph::capture::any() {
+        graph::capture::admit(function)?;
+    }
     if class == Class::Local {
         return Ok(());
     }

@@ -121,6 +121,7 @@ pub unsafe fn cudaDeviceReset() -> CudaResult {
     if !runtime::was_touched() {
         return Ok(());
     }
+    crate::graph::forget();
     work::reset_device()?;
     module::forget_all();
     settings::reset(runtime::current_device());

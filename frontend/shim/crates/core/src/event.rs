@@ -10,11 +10,12 @@
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use crate::call::{CudaResult, DefaultStream};
+use crate::graph::{self, capture};
 use crate::permission;
 use crate::runtime::{self, HandleKind};
 use crate::stream;
 use crate::work::handle::{decode, encode, Tag};
-use crate::work::order::Point;
+use crate::work::order::{Point, Stream};
 use crate::work::{self, tracking};
 use abi::{cudaEvent_t, cudaStream_t, CudaError};
 use std::collections::HashMap;
@@ -43,11 +44,35 @@ pub struct Event {
     pub number: u32,
     flags: c_uint,
     record: Mutex<Option<Record>>,
+    /// The capture that it was last recorded in, and the nodes that it stands for there.
+    captured: Mutex<Option<(u32, Vec<graph::Id>)>>,
 }
 
 impl Event {
     fn record(&self) -> MutexGuard<'_, Option<Record>> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value that the program holds.
+    pub fn handle(&self) -> cudaEvent_t {
+        encode(Tag::Event, self.number) as cudaEvent_t
+    }
+
+    fn captured(&self) -> MutexGuard<'_, Option<(u32, Vec<graph::Id>)>> {
+        self.captured.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The nodes that it stands for in a capture under way.
+    fn in_capture(&self) -> Option<(u32, Vec<graph::Id>)> {
+        self.captured().clone().filter(|(id, _)| capture::lives(*id))
+    }
+
+    /// An event of a capture has no time of its own.
+    fn check_not_captured(&self) -> CudaResult {
+        if self.captured().is_some() {
+            return Err(CudaError::CAPTURED_EVENT);
+        }
+        Ok(())
     }
 
     /// The latest record that may not be done yet.
@@ -120,7 +145,7 @@ pub unsafe fn cudaEventCreateWithFlags(event: *mut cudaEvent_t, flags: c_uint) -
     let events = &tracking()?.events;
     let number = runtime::mint(HandleKind::Event)?;
     work::append(|w| operation::event_create(w, number, flags))?;
-    events.add(Event { number, flags, record: Mutex::new(None) });
+    events.add(Event { number, flags, record: Mutex::default(), captured: Mutex::default() });
     // SAFETY: not null, and the program says that it is an event's place.
     unsafe { event.write(encode(Tag::Event, number) as cudaEvent_t) };
     Ok(())
@@ -133,7 +158,7 @@ pub unsafe fn cudaEventDestroy(event: cudaEvent_t) -> CudaResult {
 }
 
 pub unsafe fn cudaEventRecord(default: DefaultStream, event: cudaEvent_t, stream: cudaStream_t) -> CudaResult {
-    record(default, event, stream)
+    record(default, event, stream, 0)
 }
 
 pub unsafe fn cudaEventRecordWithFlags(
@@ -145,24 +170,66 @@ pub unsafe fn cudaEventRecordWithFlags(
     if flags & !EXTERNAL != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    record(default, event, stream)
+    record(default, event, stream, flags)
 }
 
-fn record(default: DefaultStream, event: cudaEvent_t, stream: cudaStream_t) -> CudaResult {
+fn record(default: DefaultStream, event: cudaEvent_t, stream: cudaStream_t, flags: c_uint) -> CudaResult {
     let event = resolve(event)?;
     let stream = stream::resolve(default, stream)?;
+    if capture::of(&stream) {
+        if flags & EXTERNAL != 0 {
+            return capture::add(&stream, graph::Work::EventRecord(event)).map(drop);
+        }
+        *event.captured() = Some(capture::tips(&stream)?);
+        return Ok(());
+    }
+    record_in(&event, &stream)
+}
+
+/// Records the event in a stream that is not being captured.
+pub fn record_in(event: &Event, stream: &Arc<Stream>) -> CudaResult {
+    *event.captured() = None;
     let mut record = event.record();
-    let point = work::defer_point(&stream, |w| operation::event_record(w, event.number, stream.number, 0))?;
+    let point = work::defer_point(stream, |w| operation::event_record(w, event.number, stream.number, 0))?;
     *record = Some(Record { point, done: false, elapsed: None });
     Ok(())
 }
 
+/// Later work of the stream waits for the event.
+pub fn wait_for(event: &Arc<Event>, stream: &Arc<Stream>, flags: c_uint) -> CudaResult {
+    if capture::any() {
+        if flags & EXTERNAL != 0 && capture::of(stream) {
+            return capture::add(stream, graph::Work::EventWait(event.clone())).map(drop);
+        }
+        if let Some((id, nodes)) = event.in_capture() {
+            return capture::join(stream, id, &nodes);
+        }
+        if capture::of(stream) {
+            capture::refuse(stream);
+            return Err(CudaError::STREAM_CAPTURE_ISOLATION);
+        }
+    }
+    wait_in(event, stream)
+}
+
+/// As `wait_for`, outside of captures.
+pub fn wait_in(event: &Event, stream: &Stream) -> CudaResult {
+    // Waiting for what is done, or was never recorded, changes nothing.
+    if event.pending()?.is_none() {
+        return Ok(());
+    }
+    work::defer(stream, |w| operation::stream_wait_event(w, stream.number, event.number))
+}
+
 pub unsafe fn cudaEventQuery(event: cudaEvent_t) -> CudaResult {
-    resolve(event)?.settle(operation::event_query)
+    let event = resolve(event)?;
+    event.check_not_captured()?;
+    event.settle(operation::event_query)
 }
 
 pub unsafe fn cudaEventSynchronize(event: cudaEvent_t) -> CudaResult {
     let event = resolve(event)?;
+    event.check_not_captured()?;
     if permission::local_sync() {
         return work::settled();
     }
@@ -174,6 +241,8 @@ pub unsafe fn cudaEventElapsedTime(ms: *mut c_float, start: cudaEvent_t, end: cu
         return Err(CudaError::INVALID_VALUE);
     }
     let (start, end) = (resolve(start)?, resolve(end)?);
+    start.check_not_captured()?;
+    end.check_not_captured()?;
     if (start.flags | end.flags) & DISABLE_TIMING != 0 {
         return Err(CudaError::INVALID_RESOURCE_HANDLE);
     }

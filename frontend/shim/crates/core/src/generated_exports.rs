@@ -9,7 +9,7 @@ use std::ffi::{c_char, c_double, c_float, c_int, c_uint, c_ulonglong, c_void};
 use abi::*;
 
 use crate::call::{self, Class, DefaultStream};
-use crate::{device, error, event, launch, memory, module, occupancy, registration, stream, texture};
+use crate::{device, error, event, graph, launch, memory, module, occupancy, registration, stream, texture};
 
 /// The functions of the API table. Aliases count as the function they are an alias of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,91 @@ pub enum Function {
     cudaEventSynchronize,
     cudaEventQuery,
     cudaEventElapsedTime,
+    cudaGraphCreate,
+    cudaGraphDestroy,
+    cudaGraphClone,
+    cudaGraphAddKernelNode,
+    cudaGraphKernelNodeGetParams,
+    cudaGraphKernelNodeSetParams,
+    cudaGraphAddMemcpyNode,
+    cudaGraphMemcpyNodeGetParams,
+    cudaGraphMemcpyNodeSetParams,
+    cudaGraphAddMemsetNode,
+    cudaGraphMemsetNodeGetParams,
+    cudaGraphMemsetNodeSetParams,
+    cudaGraphAddHostNode,
+    cudaGraphHostNodeGetParams,
+    cudaGraphHostNodeSetParams,
+    cudaGraphAddMemcpyNode1D,
+    cudaGraphMemcpyNodeSetParams1D,
+    cudaGraphAddMemcpyNodeToSymbol,
+    cudaGraphAddMemcpyNodeFromSymbol,
+    cudaGraphAddEmptyNode,
+    cudaGraphAddChildGraphNode,
+    cudaGraphChildGraphNodeGetGraph,
+    cudaGraphAddEventRecordNode,
+    cudaGraphAddEventWaitNode,
+    cudaGraphEventRecordNodeSetEvent,
+    cudaGraphEventWaitNodeSetEvent,
+    cudaGraphAddMemFreeNode,
+    cudaGraphMemFreeNodeGetParams,
+    cudaGraphNodeSetParams,
+    cudaGraphNodeGetType,
+    cudaGraphDestroyNode,
+    cudaGraphGetNodes,
+    cudaGraphGetRootNodes,
+    cudaGraphNodeFindInClone,
+    cudaGraphInstantiate,
+    cudaGraphInstantiateWithFlags,
+    cudaGraphInstantiateWithParams,
+    cudaGraphExecGetFlags,
+    cudaGraphExecDestroy,
+    cudaGraphExecUpdate,
+    cudaGraphExecKernelNodeSetParams,
+    cudaGraphExecMemcpyNodeSetParams,
+    cudaGraphExecMemcpyNodeSetParams1D,
+    cudaGraphExecMemsetNodeSetParams,
+    cudaGraphExecHostNodeSetParams,
+    cudaGraphExecEventRecordNodeSetEvent,
+    cudaGraphExecEventWaitNodeSetEvent,
+    cudaGraphExecNodeSetParams,
+    cudaGraphNodeSetEnabled,
+    cudaGraphNodeGetEnabled,
+    cudaGraphDebugDotPrint,
+    cudaGraphRetainUserObject,
+    cudaGraphReleaseUserObject,
+    cudaGraphAddMemAllocNode,
+    cudaGraphAddDependencies_v12,
+    cudaGraphAddDependencies_v13,
+    cudaGraphAddDependencies_v2,
+    cudaGraphRemoveDependencies_v12,
+    cudaGraphRemoveDependencies_v13,
+    cudaGraphRemoveDependencies_v2,
+    cudaGraphGetEdges_v12,
+    cudaGraphGetEdges_v13,
+    cudaGraphGetEdges_v2,
+    cudaGraphNodeGetDependencies_v12,
+    cudaGraphNodeGetDependencies_v13,
+    cudaGraphNodeGetDependencies_v2,
+    cudaGraphNodeGetDependentNodes_v12,
+    cudaGraphNodeGetDependentNodes_v13,
+    cudaGraphNodeGetDependentNodes_v2,
+    cudaGraphAddNode_v12,
+    cudaGraphAddNode_v13,
+    cudaGraphAddNode_v2,
+    cudaGraphGetId,
+    cudaGraphExecGetId,
+    cudaGraphUpload,
+    cudaGraphLaunch,
+    cudaUserObjectCreate,
+    cudaUserObjectRetain,
+    cudaUserObjectRelease,
+    cudaDeviceGetGraphMemAttribute,
+    cudaDeviceGraphMemTrim,
+    cudaDeviceSetGraphMemAttribute,
+    cudaGraphMemAllocNodeGetParams,
+    cudaGraphEventRecordNodeGetEvent,
+    cudaGraphEventWaitNodeGetEvent,
     __cudaPushCallConfiguration,
     __cudaPopCallConfiguration,
     __cudaGetKernel,
@@ -166,6 +251,12 @@ pub enum Function {
     cudaStreamCopyAttributes,
     cudaCtxResetPersistingL2Cache,
     cudaThreadExchangeStreamCaptureMode,
+    cudaStreamBeginCapture,
+    cudaStreamBeginCaptureToGraph,
+    cudaStreamEndCapture,
+    cudaStreamUpdateCaptureDependencies_v12,
+    cudaStreamUpdateCaptureDependencies_v13,
+    cudaStreamUpdateCaptureDependencies_v2,
     cudaCreateChannelDesc,
 }
 
@@ -175,7 +266,7 @@ impl Function {
     #[must_use]
     pub const fn class(self) -> Class {
         match self {
-            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent => Class::Deferred,
+            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphAddMemAllocNode | Self::cudaGraphAddNode_v12 | Self::cudaGraphAddNode_v13 | Self::cudaGraphAddNode_v2 | Self::cudaGraphLaunch | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture => Class::Deferred,
             Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery => Class::Sync,
             _ => Class::Local,
         }
@@ -235,6 +326,91 @@ impl Function {
             Self::cudaEventSynchronize => "cudaEventSynchronize",
             Self::cudaEventQuery => "cudaEventQuery",
             Self::cudaEventElapsedTime => "cudaEventElapsedTime",
+            Self::cudaGraphCreate => "cudaGraphCreate",
+            Self::cudaGraphDestroy => "cudaGraphDestroy",
+            Self::cudaGraphClone => "cudaGraphClone",
+            Self::cudaGraphAddKernelNode => "cudaGraphAddKernelNode",
+            Self::cudaGraphKernelNodeGetParams => "cudaGraphKernelNodeGetParams",
+            Self::cudaGraphKernelNodeSetParams => "cudaGraphKernelNodeSetParams",
+            Self::cudaGraphAddMemcpyNode => "cudaGraphAddMemcpyNode",
+            Self::cudaGraphMemcpyNodeGetParams => "cudaGraphMemcpyNodeGetParams",
+            Self::cudaGraphMemcpyNodeSetParams => "cudaGraphMemcpyNodeSetParams",
+            Self::cudaGraphAddMemsetNode => "cudaGraphAddMemsetNode",
+            Self::cudaGraphMemsetNodeGetParams => "cudaGraphMemsetNodeGetParams",
+            Self::cudaGraphMemsetNodeSetParams => "cudaGraphMemsetNodeSetParams",
+            Self::cudaGraphAddHostNode => "cudaGraphAddHostNode",
+            Self::cudaGraphHostNodeGetParams => "cudaGraphHostNodeGetParams",
+            Self::cudaGraphHostNodeSetParams => "cudaGraphHostNodeSetParams",
+            Self::cudaGraphAddMemcpyNode1D => "cudaGraphAddMemcpyNode1D",
+            Self::cudaGraphMemcpyNodeSetParams1D => "cudaGraphMemcpyNodeSetParams1D",
+            Self::cudaGraphAddMemcpyNodeToSymbol => "cudaGraphAddMemcpyNodeToSymbol",
+            Self::cudaGraphAddMemcpyNodeFromSymbol => "cudaGraphAddMemcpyNodeFromSymbol",
+            Self::cudaGraphAddEmptyNode => "cudaGraphAddEmptyNode",
+            Self::cudaGraphAddChildGraphNode => "cudaGraphAddChildGraphNode",
+            Self::cudaGraphChildGraphNodeGetGraph => "cudaGraphChildGraphNodeGetGraph",
+            Self::cudaGraphAddEventRecordNode => "cudaGraphAddEventRecordNode",
+            Self::cudaGraphAddEventWaitNode => "cudaGraphAddEventWaitNode",
+            Self::cudaGraphEventRecordNodeSetEvent => "cudaGraphEventRecordNodeSetEvent",
+            Self::cudaGraphEventWaitNodeSetEvent => "cudaGraphEventWaitNodeSetEvent",
+            Self::cudaGraphAddMemFreeNode => "cudaGraphAddMemFreeNode",
+            Self::cudaGraphMemFreeNodeGetParams => "cudaGraphMemFreeNodeGetParams",
+            Self::cudaGraphNodeSetParams => "cudaGraphNodeSetParams",
+            Self::cudaGraphNodeGetType => "cudaGraphNodeGetType",
+            Self::cudaGraphDestroyNode => "cudaGraphDestroyNode",
+            Self::cudaGraphGetNodes => "cudaGraphGetNodes",
+            Self::cudaGraphGetRootNodes => "cudaGraphGetRootNodes",
+            Self::cudaGraphNodeFindInClone => "cudaGraphNodeFindInClone",
+            Self::cudaGraphInstantiate => "cudaGraphInstantiate",
+            Self::cudaGraphInstantiateWithFlags => "cudaGraphInstantiateWithFlags",
+            Self::cudaGraphInstantiateWithParams => "cudaGraphInstantiateWithParams",
+            Self::cudaGraphExecGetFlags => "cudaGraphExecGetFlags",
+            Self::cudaGraphExecDestroy => "cudaGraphExecDestroy",
+            Self::cudaGraphExecUpdate => "cudaGraphExecUpdate",
+            Self::cudaGraphExecKernelNodeSetParams => "cudaGraphExecKernelNodeSetParams",
+            Self::cudaGraphExecMemcpyNodeSetParams => "cudaGraphExecMemcpyNodeSetParams",
+            Self::cudaGraphExecMemcpyNodeSetParams1D => "cudaGraphExecMemcpyNodeSetParams1D",
+            Self::cudaGraphExecMemsetNodeSetParams => "cudaGraphExecMemsetNodeSetParams",
+            Self::cudaGraphExecHostNodeSetParams => "cudaGraphExecHostNodeSetParams",
+            Self::cudaGraphExecEventRecordNodeSetEvent => "cudaGraphExecEventRecordNodeSetEvent",
+            Self::cudaGraphExecEventWaitNodeSetEvent => "cudaGraphExecEventWaitNodeSetEvent",
+            Self::cudaGraphExecNodeSetParams => "cudaGraphExecNodeSetParams",
+            Self::cudaGraphNodeSetEnabled => "cudaGraphNodeSetEnabled",
+            Self::cudaGraphNodeGetEnabled => "cudaGraphNodeGetEnabled",
+            Self::cudaGraphDebugDotPrint => "cudaGraphDebugDotPrint",
+            Self::cudaGraphRetainUserObject => "cudaGraphRetainUserObject",
+            Self::cudaGraphReleaseUserObject => "cudaGraphReleaseUserObject",
+            Self::cudaGraphAddMemAllocNode => "cudaGraphAddMemAllocNode",
+            Self::cudaGraphAddDependencies_v12 => "cudaGraphAddDependencies",
+            Self::cudaGraphAddDependencies_v13 => "cudaGraphAddDependencies",
+            Self::cudaGraphAddDependencies_v2 => "cudaGraphAddDependencies_v2",
+            Self::cudaGraphRemoveDependencies_v12 => "cudaGraphRemoveDependencies",
+            Self::cudaGraphRemoveDependencies_v13 => "cudaGraphRemoveDependencies",
+            Self::cudaGraphRemoveDependencies_v2 => "cudaGraphRemoveDependencies_v2",
+            Self::cudaGraphGetEdges_v12 => "cudaGraphGetEdges",
+            Self::cudaGraphGetEdges_v13 => "cudaGraphGetEdges",
+            Self::cudaGraphGetEdges_v2 => "cudaGraphGetEdges_v2",
+            Self::cudaGraphNodeGetDependencies_v12 => "cudaGraphNodeGetDependencies",
+            Self::cudaGraphNodeGetDependencies_v13 => "cudaGraphNodeGetDependencies",
+            Self::cudaGraphNodeGetDependencies_v2 => "cudaGraphNodeGetDependencies_v2",
+            Self::cudaGraphNodeGetDependentNodes_v12 => "cudaGraphNodeGetDependentNodes",
+            Self::cudaGraphNodeGetDependentNodes_v13 => "cudaGraphNodeGetDependentNodes",
+            Self::cudaGraphNodeGetDependentNodes_v2 => "cudaGraphNodeGetDependentNodes_v2",
+            Self::cudaGraphAddNode_v12 => "cudaGraphAddNode",
+            Self::cudaGraphAddNode_v13 => "cudaGraphAddNode",
+            Self::cudaGraphAddNode_v2 => "cudaGraphAddNode_v2",
+            Self::cudaGraphGetId => "cudaGraphGetId",
+            Self::cudaGraphExecGetId => "cudaGraphExecGetId",
+            Self::cudaGraphUpload => "cudaGraphUpload",
+            Self::cudaGraphLaunch => "cudaGraphLaunch",
+            Self::cudaUserObjectCreate => "cudaUserObjectCreate",
+            Self::cudaUserObjectRetain => "cudaUserObjectRetain",
+            Self::cudaUserObjectRelease => "cudaUserObjectRelease",
+            Self::cudaDeviceGetGraphMemAttribute => "cudaDeviceGetGraphMemAttribute",
+            Self::cudaDeviceGraphMemTrim => "cudaDeviceGraphMemTrim",
+            Self::cudaDeviceSetGraphMemAttribute => "cudaDeviceSetGraphMemAttribute",
+            Self::cudaGraphMemAllocNodeGetParams => "cudaGraphMemAllocNodeGetParams",
+            Self::cudaGraphEventRecordNodeGetEvent => "cudaGraphEventRecordNodeGetEvent",
+            Self::cudaGraphEventWaitNodeGetEvent => "cudaGraphEventWaitNodeGetEvent",
             Self::__cudaPushCallConfiguration => "__cudaPushCallConfiguration",
             Self::__cudaPopCallConfiguration => "__cudaPopCallConfiguration",
             Self::__cudaGetKernel => "__cudaGetKernel",
@@ -336,6 +512,12 @@ impl Function {
             Self::cudaStreamCopyAttributes => "cudaStreamCopyAttributes",
             Self::cudaCtxResetPersistingL2Cache => "cudaCtxResetPersistingL2Cache",
             Self::cudaThreadExchangeStreamCaptureMode => "cudaThreadExchangeStreamCaptureMode",
+            Self::cudaStreamBeginCapture => "cudaStreamBeginCapture",
+            Self::cudaStreamBeginCaptureToGraph => "cudaStreamBeginCaptureToGraph",
+            Self::cudaStreamEndCapture => "cudaStreamEndCapture",
+            Self::cudaStreamUpdateCaptureDependencies_v12 => "cudaStreamUpdateCaptureDependencies",
+            Self::cudaStreamUpdateCaptureDependencies_v13 => "cudaStreamUpdateCaptureDependencies",
+            Self::cudaStreamUpdateCaptureDependencies_v2 => "cudaStreamUpdateCaptureDependencies_v2",
             Self::cudaCreateChannelDesc => "cudaCreateChannelDesc",
         }
     }
@@ -634,6 +816,446 @@ pub unsafe extern "C" fn farlane_cudaEventElapsedTime(ms: *mut c_float, start: c
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cudaEventElapsedTime_v2(ms: *mut c_float, start: cudaEvent_t, end: cudaEvent_t) -> cudaError_t {
     call::enter(Function::cudaEventElapsedTime, || unsafe { event::cudaEventElapsedTime(ms, start, end) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphCreate(pGraph: *mut cudaGraph_t, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaGraphCreate, || unsafe { graph::cudaGraphCreate(pGraph, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphDestroy(graph: cudaGraph_t) -> cudaError_t {
+    call::enter(Function::cudaGraphDestroy, || unsafe { graph::cudaGraphDestroy(graph) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphClone(pGraphClone: *mut cudaGraph_t, originalGraph: cudaGraph_t) -> cudaError_t {
+    call::enter(Function::cudaGraphClone, || unsafe { graph::cudaGraphClone(pGraphClone, originalGraph) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddKernelNode(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, pNodeParams: *const cudaKernelNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphAddKernelNode, || unsafe { graph::cudaGraphAddKernelNode(pGraphNode, graph, pDependencies, numDependencies, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphKernelNodeGetParams(node: cudaGraphNode_t, pNodeParams: *mut cudaKernelNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphKernelNodeGetParams, || unsafe { graph::cudaGraphKernelNodeGetParams(node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphKernelNodeSetParams(node: cudaGraphNode_t, pNodeParams: *const cudaKernelNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphKernelNodeSetParams, || unsafe { graph::cudaGraphKernelNodeSetParams(node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddMemcpyNode(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, pCopyParams: *const cudaMemcpy3DParms) -> cudaError_t {
+    call::enter(Function::cudaGraphAddMemcpyNode, || unsafe { graph::cudaGraphAddMemcpyNode(pGraphNode, graph, pDependencies, numDependencies, pCopyParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphMemcpyNodeGetParams(node: cudaGraphNode_t, pNodeParams: *mut cudaMemcpy3DParms) -> cudaError_t {
+    call::enter(Function::cudaGraphMemcpyNodeGetParams, || unsafe { graph::cudaGraphMemcpyNodeGetParams(node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphMemcpyNodeSetParams(node: cudaGraphNode_t, pNodeParams: *const cudaMemcpy3DParms) -> cudaError_t {
+    call::enter(Function::cudaGraphMemcpyNodeSetParams, || unsafe { graph::cudaGraphMemcpyNodeSetParams(node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddMemsetNode(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, pMemsetParams: *const cudaMemsetParams) -> cudaError_t {
+    call::enter(Function::cudaGraphAddMemsetNode, || unsafe { graph::cudaGraphAddMemsetNode(pGraphNode, graph, pDependencies, numDependencies, pMemsetParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphMemsetNodeGetParams(node: cudaGraphNode_t, pNodeParams: *mut cudaMemsetParams) -> cudaError_t {
+    call::enter(Function::cudaGraphMemsetNodeGetParams, || unsafe { graph::cudaGraphMemsetNodeGetParams(node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphMemsetNodeSetParams(node: cudaGraphNode_t, pNodeParams: *const cudaMemsetParams) -> cudaError_t {
+    call::enter(Function::cudaGraphMemsetNodeSetParams, || unsafe { graph::cudaGraphMemsetNodeSetParams(node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddHostNode(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, pNodeParams: *const cudaHostNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphAddHostNode, || unsafe { graph::cudaGraphAddHostNode(pGraphNode, graph, pDependencies, numDependencies, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphHostNodeGetParams(node: cudaGraphNode_t, pNodeParams: *mut cudaHostNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphHostNodeGetParams, || unsafe { graph::cudaGraphHostNodeGetParams(node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphHostNodeSetParams(node: cudaGraphNode_t, pNodeParams: *const cudaHostNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphHostNodeSetParams, || unsafe { graph::cudaGraphHostNodeSetParams(node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddMemcpyNode1D(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, dst: *mut c_void, src: *const c_void, count: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaGraphAddMemcpyNode1D, || unsafe { graph::cudaGraphAddMemcpyNode1D(pGraphNode, graph, pDependencies, numDependencies, dst, src, count, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphMemcpyNodeSetParams1D(node: cudaGraphNode_t, dst: *mut c_void, src: *const c_void, count: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaGraphMemcpyNodeSetParams1D, || unsafe { graph::cudaGraphMemcpyNodeSetParams1D(node, dst, src, count, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddMemcpyNodeToSymbol(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaGraphAddMemcpyNodeToSymbol, || unsafe { graph::cudaGraphAddMemcpyNodeToSymbol(pGraphNode, graph, pDependencies, numDependencies, symbol, src, count, offset, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddMemcpyNodeFromSymbol(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaGraphAddMemcpyNodeFromSymbol, || unsafe { graph::cudaGraphAddMemcpyNodeFromSymbol(pGraphNode, graph, pDependencies, numDependencies, dst, symbol, count, offset, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddEmptyNode(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize) -> cudaError_t {
+    call::enter(Function::cudaGraphAddEmptyNode, || unsafe { graph::cudaGraphAddEmptyNode(pGraphNode, graph, pDependencies, numDependencies) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddChildGraphNode(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, childGraph: cudaGraph_t) -> cudaError_t {
+    call::enter(Function::cudaGraphAddChildGraphNode, || unsafe { graph::cudaGraphAddChildGraphNode(pGraphNode, graph, pDependencies, numDependencies, childGraph) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphChildGraphNodeGetGraph(node: cudaGraphNode_t, pGraph: *mut cudaGraph_t) -> cudaError_t {
+    call::enter(Function::cudaGraphChildGraphNodeGetGraph, || unsafe { graph::cudaGraphChildGraphNodeGetGraph(node, pGraph) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddEventRecordNode(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, event: cudaEvent_t) -> cudaError_t {
+    call::enter(Function::cudaGraphAddEventRecordNode, || unsafe { graph::cudaGraphAddEventRecordNode(pGraphNode, graph, pDependencies, numDependencies, event) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddEventWaitNode(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, event: cudaEvent_t) -> cudaError_t {
+    call::enter(Function::cudaGraphAddEventWaitNode, || unsafe { graph::cudaGraphAddEventWaitNode(pGraphNode, graph, pDependencies, numDependencies, event) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphEventRecordNodeSetEvent(node: cudaGraphNode_t, event: cudaEvent_t) -> cudaError_t {
+    call::enter(Function::cudaGraphEventRecordNodeSetEvent, || unsafe { graph::cudaGraphEventRecordNodeSetEvent(node, event) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphEventWaitNodeSetEvent(node: cudaGraphNode_t, event: cudaEvent_t) -> cudaError_t {
+    call::enter(Function::cudaGraphEventWaitNodeSetEvent, || unsafe { graph::cudaGraphEventWaitNodeSetEvent(node, event) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddMemFreeNode(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, dptr: *mut c_void) -> cudaError_t {
+    call::enter(Function::cudaGraphAddMemFreeNode, || unsafe { graph::cudaGraphAddMemFreeNode(pGraphNode, graph, pDependencies, numDependencies, dptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphMemFreeNodeGetParams(node: cudaGraphNode_t, dptr_out: *mut c_void) -> cudaError_t {
+    call::enter(Function::cudaGraphMemFreeNodeGetParams, || unsafe { graph::cudaGraphMemFreeNodeGetParams(node, dptr_out) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeSetParams(node: cudaGraphNode_t, nodeParams: *mut cudaGraphNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphNodeSetParams, || unsafe { graph::cudaGraphNodeSetParams(node, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeGetType(node: cudaGraphNode_t, pType: *mut cudaGraphNodeType) -> cudaError_t {
+    call::enter(Function::cudaGraphNodeGetType, || unsafe { graph::cudaGraphNodeGetType(node, pType) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphDestroyNode(node: cudaGraphNode_t) -> cudaError_t {
+    call::enter(Function::cudaGraphDestroyNode, || unsafe { graph::cudaGraphDestroyNode(node) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphGetNodes(graph: cudaGraph_t, nodes: *mut cudaGraphNode_t, numNodes: *mut usize) -> cudaError_t {
+    call::enter(Function::cudaGraphGetNodes, || unsafe { graph::cudaGraphGetNodes(graph, nodes, numNodes) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphGetRootNodes(graph: cudaGraph_t, pRootNodes: *mut cudaGraphNode_t, pNumRootNodes: *mut usize) -> cudaError_t {
+    call::enter(Function::cudaGraphGetRootNodes, || unsafe { graph::cudaGraphGetRootNodes(graph, pRootNodes, pNumRootNodes) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeFindInClone(pNode: *mut cudaGraphNode_t, originalNode: cudaGraphNode_t, clonedGraph: cudaGraph_t) -> cudaError_t {
+    call::enter(Function::cudaGraphNodeFindInClone, || unsafe { graph::cudaGraphNodeFindInClone(pNode, originalNode, clonedGraph) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphInstantiate(pGraphExec: *mut cudaGraphExec_t, graph: cudaGraph_t, flags: c_ulonglong) -> cudaError_t {
+    call::enter(Function::cudaGraphInstantiate, || unsafe { graph::cudaGraphInstantiate(pGraphExec, graph, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphInstantiateWithFlags(pGraphExec: *mut cudaGraphExec_t, graph: cudaGraph_t, flags: c_ulonglong) -> cudaError_t {
+    call::enter(Function::cudaGraphInstantiateWithFlags, || unsafe { graph::cudaGraphInstantiateWithFlags(pGraphExec, graph, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphInstantiateWithParams(pGraphExec: *mut cudaGraphExec_t, graph: cudaGraph_t, instantiateParams: *mut cudaGraphInstantiateParams) -> cudaError_t {
+    call::enter(Function::cudaGraphInstantiateWithParams, || unsafe { graph::cudaGraphInstantiateWithParams(DefaultStream::Legacy, pGraphExec, graph, instantiateParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphInstantiateWithParams_ptsz(pGraphExec: *mut cudaGraphExec_t, graph: cudaGraph_t, instantiateParams: *mut cudaGraphInstantiateParams) -> cudaError_t {
+    call::enter(Function::cudaGraphInstantiateWithParams, || unsafe { graph::cudaGraphInstantiateWithParams(DefaultStream::PerThread, pGraphExec, graph, instantiateParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecGetFlags(graphExec: cudaGraphExec_t, flags: *mut c_ulonglong) -> cudaError_t {
+    call::enter(Function::cudaGraphExecGetFlags, || unsafe { graph::cudaGraphExecGetFlags(graphExec, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecDestroy(graphExec: cudaGraphExec_t) -> cudaError_t {
+    call::enter(Function::cudaGraphExecDestroy, || unsafe { graph::cudaGraphExecDestroy(graphExec) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecUpdate(hGraphExec: cudaGraphExec_t, hGraph: cudaGraph_t, resultInfo: *mut cudaGraphExecUpdateResultInfo) -> cudaError_t {
+    call::enter(Function::cudaGraphExecUpdate, || unsafe { graph::cudaGraphExecUpdate(hGraphExec, hGraph, resultInfo) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecKernelNodeSetParams(hGraphExec: cudaGraphExec_t, node: cudaGraphNode_t, pNodeParams: *const cudaKernelNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphExecKernelNodeSetParams, || unsafe { graph::cudaGraphExecKernelNodeSetParams(hGraphExec, node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecMemcpyNodeSetParams(hGraphExec: cudaGraphExec_t, node: cudaGraphNode_t, pNodeParams: *const cudaMemcpy3DParms) -> cudaError_t {
+    call::enter(Function::cudaGraphExecMemcpyNodeSetParams, || unsafe { graph::cudaGraphExecMemcpyNodeSetParams(hGraphExec, node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecMemcpyNodeSetParams1D(hGraphExec: cudaGraphExec_t, node: cudaGraphNode_t, dst: *mut c_void, src: *const c_void, count: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaGraphExecMemcpyNodeSetParams1D, || unsafe { graph::cudaGraphExecMemcpyNodeSetParams1D(hGraphExec, node, dst, src, count, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecMemsetNodeSetParams(hGraphExec: cudaGraphExec_t, node: cudaGraphNode_t, pNodeParams: *const cudaMemsetParams) -> cudaError_t {
+    call::enter(Function::cudaGraphExecMemsetNodeSetParams, || unsafe { graph::cudaGraphExecMemsetNodeSetParams(hGraphExec, node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecHostNodeSetParams(hGraphExec: cudaGraphExec_t, node: cudaGraphNode_t, pNodeParams: *const cudaHostNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphExecHostNodeSetParams, || unsafe { graph::cudaGraphExecHostNodeSetParams(hGraphExec, node, pNodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecEventRecordNodeSetEvent(hGraphExec: cudaGraphExec_t, hNode: cudaGraphNode_t, event: cudaEvent_t) -> cudaError_t {
+    call::enter(Function::cudaGraphExecEventRecordNodeSetEvent, || unsafe { graph::cudaGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecEventWaitNodeSetEvent(hGraphExec: cudaGraphExec_t, hNode: cudaGraphNode_t, event: cudaEvent_t) -> cudaError_t {
+    call::enter(Function::cudaGraphExecEventWaitNodeSetEvent, || unsafe { graph::cudaGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecNodeSetParams(graphExec: cudaGraphExec_t, node: cudaGraphNode_t, nodeParams: *mut cudaGraphNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphExecNodeSetParams, || unsafe { graph::cudaGraphExecNodeSetParams(graphExec, node, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeSetEnabled(hGraphExec: cudaGraphExec_t, hNode: cudaGraphNode_t, isEnabled: c_uint) -> cudaError_t {
+    call::enter(Function::cudaGraphNodeSetEnabled, || unsafe { graph::cudaGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeGetEnabled(hGraphExec: cudaGraphExec_t, hNode: cudaGraphNode_t, isEnabled: *mut c_uint) -> cudaError_t {
+    call::enter(Function::cudaGraphNodeGetEnabled, || unsafe { graph::cudaGraphNodeGetEnabled(hGraphExec, hNode, isEnabled) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphDebugDotPrint(graph: cudaGraph_t, path: *const c_char, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaGraphDebugDotPrint, || unsafe { graph::cudaGraphDebugDotPrint(graph, path, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphRetainUserObject(graph: cudaGraph_t, object: cudaUserObject_t, count: c_uint, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaGraphRetainUserObject, || unsafe { graph::cudaGraphRetainUserObject(graph, object, count, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphReleaseUserObject(graph: cudaGraph_t, object: cudaUserObject_t, count: c_uint) -> cudaError_t {
+    call::enter(Function::cudaGraphReleaseUserObject, || unsafe { graph::cudaGraphReleaseUserObject(graph, object, count) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddMemAllocNode(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, nodeParams: *mut cudaMemAllocNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphAddMemAllocNode, || unsafe { graph::cudaGraphAddMemAllocNode(pGraphNode, graph, pDependencies, numDependencies, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddDependencies_v12(graph: cudaGraph_t, from: *const cudaGraphNode_t, to: *const cudaGraphNode_t, numDependencies: usize) -> cudaError_t {
+    call::enter(Function::cudaGraphAddDependencies_v12, || unsafe { graph::cudaGraphAddDependencies_v12(graph, from, to, numDependencies) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddDependencies_v13(graph: cudaGraph_t, from: *const cudaGraphNode_t, to: *const cudaGraphNode_t, edgeData: *const cudaGraphEdgeData, numDependencies: usize) -> cudaError_t {
+    call::enter(Function::cudaGraphAddDependencies_v13, || unsafe { graph::cudaGraphAddDependencies_v13(graph, from, to, edgeData, numDependencies) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddDependencies_v2(graph: cudaGraph_t, from: *const cudaGraphNode_t, to: *const cudaGraphNode_t, edgeData: *const cudaGraphEdgeData, numDependencies: usize) -> cudaError_t {
+    call::enter(Function::cudaGraphAddDependencies_v2, || unsafe { graph::cudaGraphAddDependencies_v2(graph, from, to, edgeData, numDependencies) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphRemoveDependencies_v12(graph: cudaGraph_t, from: *const cudaGraphNode_t, to: *const cudaGraphNode_t, numDependencies: usize) -> cudaError_t {
+    call::enter(Function::cudaGraphRemoveDependencies_v12, || unsafe { graph::cudaGraphRemoveDependencies_v12(graph, from, to, numDependencies) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphRemoveDependencies_v13(graph: cudaGraph_t, from: *const cudaGraphNode_t, to: *const cudaGraphNode_t, edgeData: *const cudaGraphEdgeData, numDependencies: usize) -> cudaError_t {
+    call::enter(Function::cudaGraphRemoveDependencies_v13, || unsafe { graph::cudaGraphRemoveDependencies_v13(graph, from, to, edgeData, numDependencies) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphRemoveDependencies_v2(graph: cudaGraph_t, from: *const cudaGraphNode_t, to: *const cudaGraphNode_t, edgeData: *const cudaGraphEdgeData, numDependencies: usize) -> cudaError_t {
+    call::enter(Function::cudaGraphRemoveDependencies_v2, || unsafe { graph::cudaGraphRemoveDependencies_v2(graph, from, to, edgeData, numDependencies) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphGetEdges_v12(graph: cudaGraph_t, from: *mut cudaGraphNode_t, to: *mut cudaGraphNode_t, numEdges: *mut usize) -> cudaError_t {
+    call::enter(Function::cudaGraphGetEdges_v12, || unsafe { graph::cudaGraphGetEdges_v12(graph, from, to, numEdges) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphGetEdges_v13(graph: cudaGraph_t, from: *mut cudaGraphNode_t, to: *mut cudaGraphNode_t, edgeData: *mut cudaGraphEdgeData, numEdges: *mut usize) -> cudaError_t {
+    call::enter(Function::cudaGraphGetEdges_v13, || unsafe { graph::cudaGraphGetEdges_v13(graph, from, to, edgeData, numEdges) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphGetEdges_v2(graph: cudaGraph_t, from: *mut cudaGraphNode_t, to: *mut cudaGraphNode_t, edgeData: *mut cudaGraphEdgeData, numEdges: *mut usize) -> cudaError_t {
+    call::enter(Function::cudaGraphGetEdges_v2, || unsafe { graph::cudaGraphGetEdges_v2(graph, from, to, edgeData, numEdges) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeGetDependencies_v12(node: cudaGraphNode_t, pDependencies: *mut cudaGraphNode_t, pNumDependencies: *mut usize) -> cudaError_t {
+    call::enter(Function::cudaGraphNodeGetDependencies_v12, || unsafe { graph::cudaGraphNodeGetDependencies_v12(node, pDependencies, pNumDependencies) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeGetDependencies_v13(node: cudaGraphNode_t, pDependencies: *mut cudaGraphNode_t, edgeData: *mut cudaGraphEdgeData, pNumDependencies: *mut usize) -> cudaError_t {
+    call::enter(Function::cudaGraphNodeGetDependencies_v13, || unsafe { graph::cudaGraphNodeGetDependencies_v13(node, pDependencies, edgeData, pNumDependencies) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeGetDependencies_v2(node: cudaGraphNode_t, pDependencies: *mut cudaGraphNode_t, edgeData: *mut cudaGraphEdgeData, pNumDependencies: *mut usize) -> cudaError_t {
+    call::enter(Function::cudaGraphNodeGetDependencies_v2, || unsafe { graph::cudaGraphNodeGetDependencies_v2(node, pDependencies, edgeData, pNumDependencies) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeGetDependentNodes_v12(node: cudaGraphNode_t, pDependentNodes: *mut cudaGraphNode_t, pNumDependentNodes: *mut usize) -> cudaError_t {
+    call::enter(Function::cudaGraphNodeGetDependentNodes_v12, || unsafe { graph::cudaGraphNodeGetDependentNodes_v12(node, pDependentNodes, pNumDependentNodes) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeGetDependentNodes_v13(node: cudaGraphNode_t, pDependentNodes: *mut cudaGraphNode_t, edgeData: *mut cudaGraphEdgeData, pNumDependentNodes: *mut usize) -> cudaError_t {
+    call::enter(Function::cudaGraphNodeGetDependentNodes_v13, || unsafe { graph::cudaGraphNodeGetDependentNodes_v13(node, pDependentNodes, edgeData, pNumDependentNodes) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeGetDependentNodes_v2(node: cudaGraphNode_t, pDependentNodes: *mut cudaGraphNode_t, edgeData: *mut cudaGraphEdgeData, pNumDependentNodes: *mut usize) -> cudaError_t {
+    call::enter(Function::cudaGraphNodeGetDependentNodes_v2, || unsafe { graph::cudaGraphNodeGetDependentNodes_v2(node, pDependentNodes, edgeData, pNumDependentNodes) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddNode_v12(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, numDependencies: usize, nodeParams: *mut cudaGraphNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphAddNode_v12, || unsafe { graph::cudaGraphAddNode_v12(pGraphNode, graph, pDependencies, numDependencies, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddNode_v13(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, dependencyData: *const cudaGraphEdgeData, numDependencies: usize, nodeParams: *mut cudaGraphNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphAddNode_v13, || unsafe { graph::cudaGraphAddNode_v13(pGraphNode, graph, pDependencies, dependencyData, numDependencies, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphAddNode_v2(pGraphNode: *mut cudaGraphNode_t, graph: cudaGraph_t, pDependencies: *const cudaGraphNode_t, dependencyData: *const cudaGraphEdgeData, numDependencies: usize, nodeParams: *mut cudaGraphNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphAddNode_v2, || unsafe { graph::cudaGraphAddNode_v2(pGraphNode, graph, pDependencies, dependencyData, numDependencies, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphGetId(hGraph: cudaGraph_t, graphID: *mut c_uint) -> cudaError_t {
+    call::enter(Function::cudaGraphGetId, || unsafe { graph::cudaGraphGetId(hGraph, graphID) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecGetId(hGraphExec: cudaGraphExec_t, graphID: *mut c_uint) -> cudaError_t {
+    call::enter(Function::cudaGraphExecGetId, || unsafe { graph::cudaGraphExecGetId(hGraphExec, graphID) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphUpload(graphExec: cudaGraphExec_t, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaGraphUpload, || unsafe { graph::cudaGraphUpload(DefaultStream::Legacy, graphExec, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphUpload_ptsz(graphExec: cudaGraphExec_t, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaGraphUpload, || unsafe { graph::cudaGraphUpload(DefaultStream::PerThread, graphExec, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphLaunch(graphExec: cudaGraphExec_t, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaGraphLaunch, || unsafe { graph::cudaGraphLaunch(DefaultStream::Legacy, graphExec, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphLaunch_ptsz(graphExec: cudaGraphExec_t, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaGraphLaunch, || unsafe { graph::cudaGraphLaunch(DefaultStream::PerThread, graphExec, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaUserObjectCreate(object_out: *mut cudaUserObject_t, ptr: *mut c_void, destroy: cudaHostFn_t, initialRefcount: c_uint, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaUserObjectCreate, || unsafe { graph::cudaUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaUserObjectRetain(object: cudaUserObject_t, count: c_uint) -> cudaError_t {
+    call::enter(Function::cudaUserObjectRetain, || unsafe { graph::cudaUserObjectRetain(object, count) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaUserObjectRelease(object: cudaUserObject_t, count: c_uint) -> cudaError_t {
+    call::enter(Function::cudaUserObjectRelease, || unsafe { graph::cudaUserObjectRelease(object, count) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaDeviceGetGraphMemAttribute(device: c_int, attr: cudaGraphMemAttributeType, value: *mut c_void) -> cudaError_t {
+    call::enter(Function::cudaDeviceGetGraphMemAttribute, || unsafe { graph::cudaDeviceGetGraphMemAttribute(device, attr, value) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaDeviceGraphMemTrim(device: c_int) -> cudaError_t {
+    call::enter(Function::cudaDeviceGraphMemTrim, || unsafe { graph::cudaDeviceGraphMemTrim(device) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaDeviceSetGraphMemAttribute(device: c_int, attr: cudaGraphMemAttributeType, value: *mut c_void) -> cudaError_t {
+    call::enter(Function::cudaDeviceSetGraphMemAttribute, || unsafe { graph::cudaDeviceSetGraphMemAttribute(device, attr, value) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphMemAllocNodeGetParams(node: cudaGraphNode_t, params_out: *mut cudaMemAllocNodeParams) -> cudaError_t {
+    call::enter(Function::cudaGraphMemAllocNodeGetParams, || unsafe { graph::cudaGraphMemAllocNodeGetParams(node, params_out) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphEventRecordNodeGetEvent(node: cudaGraphNode_t, event_out: *mut cudaEvent_t) -> cudaError_t {
+    call::enter(Function::cudaGraphEventRecordNodeGetEvent, || unsafe { graph::cudaGraphEventRecordNodeGetEvent(node, event_out) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphEventWaitNodeGetEvent(node: cudaGraphNode_t, event_out: *mut cudaEvent_t) -> cudaError_t {
+    call::enter(Function::cudaGraphEventWaitNodeGetEvent, || unsafe { graph::cudaGraphEventWaitNodeGetEvent(node, event_out) })
 }
 
 #[no_mangle]
@@ -1352,11 +1974,71 @@ pub unsafe extern "C" fn farlane_cudaThreadExchangeStreamCaptureMode(mode: *mut 
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamBeginCapture(stream: cudaStream_t, mode: cudaStreamCaptureMode) -> cudaError_t {
+    call::enter(Function::cudaStreamBeginCapture, || unsafe { stream::cudaStreamBeginCapture(DefaultStream::Legacy, stream, mode) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamBeginCapture_ptsz(stream: cudaStream_t, mode: cudaStreamCaptureMode) -> cudaError_t {
+    call::enter(Function::cudaStreamBeginCapture, || unsafe { stream::cudaStreamBeginCapture(DefaultStream::PerThread, stream, mode) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamBeginCaptureToGraph(stream: cudaStream_t, graph: cudaGraph_t, dependencies: *const cudaGraphNode_t, dependencyData: *const cudaGraphEdgeData, numDependencies: usize, mode: cudaStreamCaptureMode) -> cudaError_t {
+    call::enter(Function::cudaStreamBeginCaptureToGraph, || unsafe { stream::cudaStreamBeginCaptureToGraph(DefaultStream::Legacy, stream, graph, dependencies, dependencyData, numDependencies, mode) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamBeginCaptureToGraph_ptsz(stream: cudaStream_t, graph: cudaGraph_t, dependencies: *const cudaGraphNode_t, dependencyData: *const cudaGraphEdgeData, numDependencies: usize, mode: cudaStreamCaptureMode) -> cudaError_t {
+    call::enter(Function::cudaStreamBeginCaptureToGraph, || unsafe { stream::cudaStreamBeginCaptureToGraph(DefaultStream::PerThread, stream, graph, dependencies, dependencyData, numDependencies, mode) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamEndCapture(stream: cudaStream_t, pGraph: *mut cudaGraph_t) -> cudaError_t {
+    call::enter(Function::cudaStreamEndCapture, || unsafe { stream::cudaStreamEndCapture(DefaultStream::Legacy, stream, pGraph) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamEndCapture_ptsz(stream: cudaStream_t, pGraph: *mut cudaGraph_t) -> cudaError_t {
+    call::enter(Function::cudaStreamEndCapture, || unsafe { stream::cudaStreamEndCapture(DefaultStream::PerThread, stream, pGraph) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamUpdateCaptureDependencies_v12(stream: cudaStream_t, dependencies: *mut cudaGraphNode_t, numDependencies: usize, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaStreamUpdateCaptureDependencies_v12, || unsafe { stream::cudaStreamUpdateCaptureDependencies_v12(DefaultStream::Legacy, stream, dependencies, numDependencies, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamUpdateCaptureDependencies_v12_ptsz(stream: cudaStream_t, dependencies: *mut cudaGraphNode_t, numDependencies: usize, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaStreamUpdateCaptureDependencies_v12, || unsafe { stream::cudaStreamUpdateCaptureDependencies_v12(DefaultStream::PerThread, stream, dependencies, numDependencies, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamUpdateCaptureDependencies_v13(stream: cudaStream_t, dependencies: *mut cudaGraphNode_t, dependencyData: *const cudaGraphEdgeData, numDependencies: usize, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaStreamUpdateCaptureDependencies_v13, || unsafe { stream::cudaStreamUpdateCaptureDependencies_v13(DefaultStream::Legacy, stream, dependencies, dependencyData, numDependencies, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamUpdateCaptureDependencies_v13_ptsz(stream: cudaStream_t, dependencies: *mut cudaGraphNode_t, dependencyData: *const cudaGraphEdgeData, numDependencies: usize, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaStreamUpdateCaptureDependencies_v13, || unsafe { stream::cudaStreamUpdateCaptureDependencies_v13(DefaultStream::PerThread, stream, dependencies, dependencyData, numDependencies, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamUpdateCaptureDependencies_v2(stream: cudaStream_t, dependencies: *mut cudaGraphNode_t, dependencyData: *const cudaGraphEdgeData, numDependencies: usize, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaStreamUpdateCaptureDependencies_v2, || unsafe { stream::cudaStreamUpdateCaptureDependencies_v2(DefaultStream::Legacy, stream, dependencies, dependencyData, numDependencies, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamUpdateCaptureDependencies_v2_ptsz(stream: cudaStream_t, dependencies: *mut cudaGraphNode_t, dependencyData: *const cudaGraphEdgeData, numDependencies: usize, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaStreamUpdateCaptureDependencies_v2, || unsafe { stream::cudaStreamUpdateCaptureDependencies_v2(DefaultStream::PerThread, stream, dependencies, dependencyData, numDependencies, flags) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cudaCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, f: cudaChannelFormatKind) -> cudaChannelFormatDesc {
     call::enter_value(Function::cudaCreateChannelDesc, cudaChannelFormatDesc::default(), || unsafe { texture::cudaCreateChannelDesc(x, y, z, w, f) })
 }
 
-static UNSUPPORTED_12: [&str; 240] = [
+static UNSUPPORTED_12: [&str; 150] = [
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetInfo",
     "cudaArrayGetMemoryRequirements",
@@ -1368,12 +2050,9 @@ static UNSUPPORTED_12: [&str; 240] = [
     "cudaDestroyExternalSemaphore",
     "cudaDestroySurfaceObject",
     "cudaDestroyTextureObject",
-    "cudaDeviceGetGraphMemAttribute",
     "cudaDeviceGetNvSciSyncAttributes",
     "cudaDeviceGetTexture1DLinearMaxWidth",
-    "cudaDeviceGraphMemTrim",
     "cudaDeviceRegisterAsyncNotification",
-    "cudaDeviceSetGraphMemAttribute",
     "cudaDeviceUnregisterAsyncNotification",
     "cudaEGLStreamConsumerAcquireFrame",
     "cudaEGLStreamConsumerConnect",
@@ -1409,97 +2088,23 @@ static UNSUPPORTED_12: [&str; 240] = [
     "cudaGetTextureObjectResourceDesc",
     "cudaGetTextureObjectResourceViewDesc",
     "cudaGetTextureObjectTextureDesc",
-    "cudaGraphAddChildGraphNode",
-    "cudaGraphAddDependencies",
-    "cudaGraphAddDependencies_v2",
-    "cudaGraphAddEmptyNode",
-    "cudaGraphAddEventRecordNode",
-    "cudaGraphAddEventWaitNode",
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
-    "cudaGraphAddHostNode",
-    "cudaGraphAddKernelNode",
-    "cudaGraphAddMemAllocNode",
-    "cudaGraphAddMemFreeNode",
-    "cudaGraphAddMemcpyNode",
-    "cudaGraphAddMemcpyNode1D",
-    "cudaGraphAddMemcpyNodeFromSymbol",
-    "cudaGraphAddMemcpyNodeToSymbol",
-    "cudaGraphAddMemsetNode",
-    "cudaGraphAddNode",
-    "cudaGraphAddNode_v2",
-    "cudaGraphChildGraphNodeGetGraph",
-    "cudaGraphClone",
     "cudaGraphConditionalHandleCreate",
-    "cudaGraphCreate",
-    "cudaGraphDebugDotPrint",
-    "cudaGraphDestroy",
-    "cudaGraphDestroyNode",
-    "cudaGraphEventRecordNodeGetEvent",
-    "cudaGraphEventRecordNodeSetEvent",
-    "cudaGraphEventWaitNodeGetEvent",
-    "cudaGraphEventWaitNodeSetEvent",
     "cudaGraphExecChildGraphNodeSetParams",
-    "cudaGraphExecDestroy",
-    "cudaGraphExecEventRecordNodeSetEvent",
-    "cudaGraphExecEventWaitNodeSetEvent",
     "cudaGraphExecExternalSemaphoresSignalNodeSetParams",
     "cudaGraphExecExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphExecGetFlags",
-    "cudaGraphExecHostNodeSetParams",
-    "cudaGraphExecKernelNodeSetParams",
-    "cudaGraphExecMemcpyNodeSetParams",
-    "cudaGraphExecMemcpyNodeSetParams1D",
     "cudaGraphExecMemcpyNodeSetParamsFromSymbol",
     "cudaGraphExecMemcpyNodeSetParamsToSymbol",
-    "cudaGraphExecMemsetNodeSetParams",
-    "cudaGraphExecNodeSetParams",
-    "cudaGraphExecUpdate",
     "cudaGraphExternalSemaphoresSignalNodeGetParams",
     "cudaGraphExternalSemaphoresSignalNodeSetParams",
     "cudaGraphExternalSemaphoresWaitNodeGetParams",
     "cudaGraphExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphGetEdges",
-    "cudaGraphGetEdges_v2",
-    "cudaGraphGetNodes",
-    "cudaGraphGetRootNodes",
-    "cudaGraphHostNodeGetParams",
-    "cudaGraphHostNodeSetParams",
-    "cudaGraphInstantiate",
-    "cudaGraphInstantiateWithFlags",
-    "cudaGraphInstantiateWithParams",
-    "cudaGraphInstantiateWithParams",
     "cudaGraphKernelNodeCopyAttributes",
     "cudaGraphKernelNodeGetAttribute",
-    "cudaGraphKernelNodeGetParams",
     "cudaGraphKernelNodeSetAttribute",
-    "cudaGraphKernelNodeSetParams",
-    "cudaGraphLaunch",
-    "cudaGraphLaunch",
-    "cudaGraphMemAllocNodeGetParams",
-    "cudaGraphMemFreeNodeGetParams",
-    "cudaGraphMemcpyNodeGetParams",
-    "cudaGraphMemcpyNodeSetParams",
-    "cudaGraphMemcpyNodeSetParams1D",
     "cudaGraphMemcpyNodeSetParamsFromSymbol",
     "cudaGraphMemcpyNodeSetParamsToSymbol",
-    "cudaGraphMemsetNodeGetParams",
-    "cudaGraphMemsetNodeSetParams",
-    "cudaGraphNodeFindInClone",
-    "cudaGraphNodeGetDependencies",
-    "cudaGraphNodeGetDependencies_v2",
-    "cudaGraphNodeGetDependentNodes",
-    "cudaGraphNodeGetDependentNodes_v2",
-    "cudaGraphNodeGetEnabled",
-    "cudaGraphNodeGetType",
-    "cudaGraphNodeSetEnabled",
-    "cudaGraphNodeSetParams",
-    "cudaGraphReleaseUserObject",
-    "cudaGraphRemoveDependencies",
-    "cudaGraphRemoveDependencies_v2",
-    "cudaGraphRetainUserObject",
-    "cudaGraphUpload",
-    "cudaGraphUpload",
     "cudaGraphicsEGLRegisterImage",
     "cudaGraphicsGLRegisterBuffer",
     "cudaGraphicsGLRegisterImage",
@@ -1578,19 +2183,6 @@ static UNSUPPORTED_12: [&str; 240] = [
     "cudaSignalExternalSemaphoresAsync_v2",
     "cudaStreamAttachMemAsync",
     "cudaStreamAttachMemAsync",
-    "cudaStreamBeginCapture",
-    "cudaStreamBeginCaptureToGraph",
-    "cudaStreamBeginCaptureToGraph",
-    "cudaStreamBeginCapture",
-    "cudaStreamEndCapture",
-    "cudaStreamEndCapture",
-    "cudaStreamUpdateCaptureDependencies",
-    "cudaStreamUpdateCaptureDependencies",
-    "cudaStreamUpdateCaptureDependencies_v2",
-    "cudaStreamUpdateCaptureDependencies_v2",
-    "cudaUserObjectCreate",
-    "cudaUserObjectRelease",
-    "cudaUserObjectRetain",
     "cudaVDPAUGetDevice",
     "cudaVDPAUSetVDPAUDevice",
     "cudaWaitExternalSemaphoresAsync",
@@ -1605,7 +2197,7 @@ pub extern "C" fn farlane_unsupported_12(index: c_uint) -> cudaError_t {
     call::unsupported(UNSUPPORTED_12.get(index as usize).copied().unwrap_or("an unknown function"))
 }
 
-static UNSUPPORTED_13: [&str; 274] = [
+static UNSUPPORTED_13: [&str; 190] = [
     "__cudaGetProcAddress",
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetInfo",
@@ -1623,12 +2215,9 @@ static UNSUPPORTED_13: [&str; 274] = [
     "cudaDevSmResourceSplitByCount",
     "cudaDeviceGetDevResource",
     "cudaDeviceGetExecutionCtx",
-    "cudaDeviceGetGraphMemAttribute",
     "cudaDeviceGetNvSciSyncAttributes",
     "cudaDeviceGetTexture1DLinearMaxWidth",
-    "cudaDeviceGraphMemTrim",
     "cudaDeviceRegisterAsyncNotification",
-    "cudaDeviceSetGraphMemAttribute",
     "cudaDeviceUnregisterAsyncNotification",
     "cudaEGLStreamConsumerAcquireFrame",
     "cudaEGLStreamConsumerConnect",
@@ -1672,98 +2261,28 @@ static UNSUPPORTED_13: [&str; 274] = [
     "cudaGetTextureObjectResourceDesc",
     "cudaGetTextureObjectResourceViewDesc",
     "cudaGetTextureObjectTextureDesc",
-    "cudaGraphAddChildGraphNode",
-    "cudaGraphAddDependencies",
-    "cudaGraphAddEmptyNode",
-    "cudaGraphAddEventRecordNode",
-    "cudaGraphAddEventWaitNode",
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
-    "cudaGraphAddHostNode",
-    "cudaGraphAddKernelNode",
-    "cudaGraphAddMemAllocNode",
-    "cudaGraphAddMemFreeNode",
-    "cudaGraphAddMemcpyNode",
-    "cudaGraphAddMemcpyNode1D",
-    "cudaGraphAddMemcpyNodeFromSymbol",
-    "cudaGraphAddMemcpyNodeToSymbol",
-    "cudaGraphAddMemsetNode",
-    "cudaGraphAddNode",
-    "cudaGraphChildGraphNodeGetGraph",
-    "cudaGraphClone",
     "cudaGraphConditionalHandleCreate",
     "cudaGraphConditionalHandleCreate_v2",
-    "cudaGraphCreate",
-    "cudaGraphDebugDotPrint",
-    "cudaGraphDestroy",
-    "cudaGraphDestroyNode",
-    "cudaGraphEventRecordNodeGetEvent",
-    "cudaGraphEventRecordNodeSetEvent",
-    "cudaGraphEventWaitNodeGetEvent",
-    "cudaGraphEventWaitNodeSetEvent",
     "cudaGraphExecChildGraphNodeSetParams",
-    "cudaGraphExecDestroy",
-    "cudaGraphExecEventRecordNodeSetEvent",
-    "cudaGraphExecEventWaitNodeSetEvent",
     "cudaGraphExecExternalSemaphoresSignalNodeSetParams",
     "cudaGraphExecExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphExecGetFlags",
-    "cudaGraphExecGetId",
-    "cudaGraphExecHostNodeSetParams",
-    "cudaGraphExecKernelNodeSetParams",
-    "cudaGraphExecMemcpyNodeSetParams",
-    "cudaGraphExecMemcpyNodeSetParams1D",
     "cudaGraphExecMemcpyNodeSetParamsFromSymbol",
     "cudaGraphExecMemcpyNodeSetParamsToSymbol",
-    "cudaGraphExecMemsetNodeSetParams",
-    "cudaGraphExecNodeSetParams",
-    "cudaGraphExecUpdate",
     "cudaGraphExternalSemaphoresSignalNodeGetParams",
     "cudaGraphExternalSemaphoresSignalNodeSetParams",
     "cudaGraphExternalSemaphoresWaitNodeGetParams",
     "cudaGraphExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphGetEdges",
-    "cudaGraphGetId",
-    "cudaGraphGetNodes",
-    "cudaGraphGetRootNodes",
-    "cudaGraphHostNodeGetParams",
-    "cudaGraphHostNodeSetParams",
-    "cudaGraphInstantiate",
-    "cudaGraphInstantiateWithFlags",
-    "cudaGraphInstantiateWithParams",
-    "cudaGraphInstantiateWithParams",
     "cudaGraphKernelNodeCopyAttributes",
     "cudaGraphKernelNodeGetAttribute",
-    "cudaGraphKernelNodeGetParams",
     "cudaGraphKernelNodeSetAttribute",
-    "cudaGraphKernelNodeSetParams",
-    "cudaGraphLaunch",
-    "cudaGraphLaunch",
-    "cudaGraphMemAllocNodeGetParams",
-    "cudaGraphMemFreeNodeGetParams",
-    "cudaGraphMemcpyNodeGetParams",
-    "cudaGraphMemcpyNodeSetParams",
-    "cudaGraphMemcpyNodeSetParams1D",
     "cudaGraphMemcpyNodeSetParamsFromSymbol",
     "cudaGraphMemcpyNodeSetParamsToSymbol",
-    "cudaGraphMemsetNodeGetParams",
-    "cudaGraphMemsetNodeSetParams",
-    "cudaGraphNodeFindInClone",
     "cudaGraphNodeGetContainingGraph",
-    "cudaGraphNodeGetDependencies",
-    "cudaGraphNodeGetDependentNodes",
-    "cudaGraphNodeGetEnabled",
     "cudaGraphNodeGetLocalId",
     "cudaGraphNodeGetParams",
     "cudaGraphNodeGetToolsId",
-    "cudaGraphNodeGetType",
-    "cudaGraphNodeSetEnabled",
-    "cudaGraphNodeSetParams",
-    "cudaGraphReleaseUserObject",
-    "cudaGraphRemoveDependencies",
-    "cudaGraphRetainUserObject",
-    "cudaGraphUpload",
-    "cudaGraphUpload",
     "cudaGraphicsEGLRegisterImage",
     "cudaGraphicsGLRegisterBuffer",
     "cudaGraphicsGLRegisterImage",
@@ -1858,24 +2377,13 @@ static UNSUPPORTED_13: [&str; 274] = [
     "cudaSignalExternalSemaphoresAsync",
     "cudaStreamAttachMemAsync",
     "cudaStreamAttachMemAsync",
-    "cudaStreamBeginCapture",
-    "cudaStreamBeginCaptureToGraph",
-    "cudaStreamBeginCaptureToGraph",
-    "cudaStreamBeginCapture",
     "cudaStreamBeginRecaptureToGraph",
     "cudaStreamBeginRecaptureToGraph",
-    "cudaStreamEndCapture",
-    "cudaStreamEndCapture",
     "cudaStreamGetDevResource",
     "cudaStreamGetDevResource",
-    "cudaStreamUpdateCaptureDependencies",
-    "cudaStreamUpdateCaptureDependencies",
     "cudaSubgridCreate",
     "cudaSubgridWorkerGridCreate",
     "cudaSubgridWorksetCreate",
-    "cudaUserObjectCreate",
-    "cudaUserObjectRelease",
-    "cudaUserObjectRetain",
     "cudaVDPAUGetDevice",
     "cudaVDPAUSetVDPAUDevice",
     "cudaWaitExternalSemaphoresAsync",

@@ -13,14 +13,14 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use abi::{
-    cudaDevAttrCooperativeLaunch, cudaDevAttrMultiProcessorCount, cudaHostFn_t, cudaKernel_t, cudaLaunchConfig_t,
-    cudaStream_t, dim3, CudaError,
+    cudaDevAttrCooperativeLaunch, cudaDevAttrMultiProcessorCount, cudaHostFn_t, cudaHostNodeParams, cudaKernel_t,
+    cudaLaunchConfig_t, cudaStream_t, dim3, CudaError,
 };
 use tape::generated_operations as operation;
 
 use crate::call::{CudaResult, DefaultStream};
-use crate::module::kernel_of;
-use crate::{frame, log, module, occupancy, runtime, stream, trace, work};
+use crate::module::{kernel_of, Kernel, Signature};
+use crate::{frame, graph, log, module, occupancy, runtime, stream, trace, work};
 
 mod attributes;
 mod checks;
@@ -35,12 +35,21 @@ use parameters::Arguments;
 const MOST_ATTRIBUTES: usize = 64;
 
 /// A launch as the program asked for it.
-struct Launch {
-    grid: dim3,
-    block: dim3,
-    shared_bytes: usize,
-    stream: cudaStream_t,
-    cooperative: bool,
+pub struct Launch {
+    pub grid: dim3,
+    pub block: dim3,
+    pub shared_bytes: usize,
+    pub stream: cudaStream_t,
+    pub cooperative: bool,
+}
+
+/// A launch that passed the checks that CUDA makes at once.
+pub struct Prepared<'a> {
+    pub kernel: &'static Kernel,
+    pub signature: &'static Signature,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub arguments: Arguments<'a>,
 }
 
 pub unsafe fn __cudaPushCallConfiguration(
@@ -163,6 +172,11 @@ pub unsafe fn cudaLaunchHostFunc(
     userData: *mut c_void,
 ) -> CudaResult {
     let function = r#fn.ok_or(CudaError::INVALID_VALUE)?;
+    let captured = stream::resolve(default, stream)?;
+    if graph::capture::of(&captured) {
+        let host = cudaHostNodeParams { fn_: r#fn, userData };
+        return graph::capture::add(&captured, graph::Work::Host(host)).map(drop);
+    }
     stream::then(default, stream, |waited| {
         // After an error of the context CUDA does not call it.
         if waited.is_ok() {
@@ -172,15 +186,17 @@ pub unsafe fn cudaLaunchHostFunc(
     })
 }
 
+/// Checks a launch.
+///
 /// # Safety
 /// `args` is as the kernel's signature says.
 #[inline]
-unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, args: *mut *mut c_void) -> CudaResult {
+pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut c_void) -> CudaResult<Prepared<'a>> {
     let kernel = kernel_of(func)?;
     let signature = kernel.signature()?;
     if trace::on() {
         // SAFETY: the caller's promise.
-        unsafe { write_trace(&kernel.name().to_string_lossy(), &signature.image, &launch, args) };
+        unsafe { write_trace(&kernel.name().to_string_lossy(), &signature.image, launch, args) };
     }
     let (grid, block) =
         ([launch.grid.x, launch.grid.y, launch.grid.z], [launch.block.x, launch.block.y, launch.block.z]);
@@ -195,7 +211,21 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
     }
     // SAFETY: the caller's promise.
     let arguments = unsafe { Arguments::new(&signature.image, args) }?;
+    Ok(Prepared { kernel, signature, grid, block, arguments })
+}
+
+/// # Safety
+/// `args` is as the kernel's signature says.
+#[inline]
+unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, args: *mut *mut c_void) -> CudaResult {
+    // SAFETY: the caller's promise.
+    let prepared = unsafe { prepare(func, &launch, args) }?;
+    let Prepared { kernel, signature, grid, block, arguments } = prepared;
     let stream = stream::resolve(default, launch.stream)?;
+    if graph::capture::of(&stream) {
+        // SAFETY: the caller's promise.
+        return graph::capture::add(&stream, unsafe { graph::Work::launch(func, &launch, args) }?).map(drop);
+    }
     let function = kernel.function()?;
     work::defer(&stream, |w| {
         let bytes = signature.image.parameter_bytes as usize;

@@ -20,6 +20,7 @@ mod event;
 mod frame;
 #[rustfmt::skip]
 mod generated_exports;
+mod graph;
 mod hostmem;
 mod launch;
 mod lifecycle;

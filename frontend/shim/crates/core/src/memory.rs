@@ -12,6 +12,7 @@
 mod addresses;
 mod copies;
 mod copy;
+mod graphs;
 mod host;
 pub mod payloads;
 mod pools;
@@ -20,14 +21,18 @@ mod shape;
 
 pub use addresses::Addresses;
 pub use copies::*;
+pub use copy::{copy, write_copy, End, Wait};
+pub use graphs::{free_of_graph, graph_memory_used, reset_graph_memory_high, GraphMemory};
 pub use host::*;
 pub use pools::{
     cudaDeviceGetDefaultMemPool, cudaDeviceGetMemPool, cudaDeviceSetMemPool, cudaMemPoolGetAttribute,
     cudaMemPoolSetAttribute, cudaMemPoolTrimTo,
 };
 pub use sets::*;
+pub use shape::{Extent, Layout};
 
 use crate::call::{CudaResult, DefaultStream};
+use crate::graph::{capture, Work};
 use crate::work::{self, tracking};
 use crate::{hostmem, stream};
 use abi::{cudaExtent, cudaMemPool_t, cudaPitchedPtr, cudaPointerAttributes, cudaStream_t, CudaError};
@@ -59,6 +64,9 @@ fn free(pointer: *mut c_void) -> CudaResult {
     }
     let address = pointer as u64;
     let mut live = tracking.addresses.lock();
+    if live.of_graphs.contains_key(&address) {
+        return Ok(()); // it ends with its graph, which may be launched again
+    }
     live.allocator.free(address)?;
     live.pool.remove(address);
     work::append(|w| operation::free(w, address))
@@ -110,7 +118,15 @@ pub unsafe fn cudaMallocAsync(
     size: usize,
     hStream: cudaStream_t,
 ) -> CudaResult {
-    stream::resolve(default, hStream)?;
+    let stream = stream::resolve(default, hStream)?;
+    if capture::of(&stream) {
+        let memory = GraphMemory::allocate(size)?;
+        let address = memory.address();
+        capture::add(&stream, Work::Allocate(memory))?;
+        // SAFETY: the program says that it is a pointer's place, or null.
+        *unsafe { devPtr.as_mut() }.ok_or(CudaError::INVALID_VALUE)? = address;
+        return Ok(());
+    }
     // SAFETY: the caller's promise. The tape's order is the stream's order, and stricter.
     unsafe { cudaMalloc(devPtr, size) }?;
     // SAFETY: it was written just now.
@@ -138,9 +154,12 @@ pub unsafe fn cudaFree(devPtr: *mut c_void) -> CudaResult {
 }
 
 pub unsafe fn cudaFreeAsync(default: DefaultStream, devPtr: *mut c_void, hStream: cudaStream_t) -> CudaResult {
-    stream::resolve(default, hStream)?;
+    let stream = stream::resolve(default, hStream)?;
     if devPtr.is_null() {
         return Err(CudaError::INVALID_VALUE);
+    }
+    if capture::of(&stream) {
+        return capture::add(&stream, Work::Free(free_of_graph(devPtr)?)).map(drop);
     }
     free(devPtr)
 }

@@ -30,8 +30,8 @@ mod resources;
 mod source;
 mod variable;
 
-pub use code::{forget_all, Module};
-pub use kernel::Kernel;
+pub use code::{epoch, forget_all, Module};
+pub use kernel::{Kernel, Signature};
 pub use library::*;
 pub use resources::resources;
 pub use variable::Variable;

@@ -5,14 +5,15 @@
 //!
 //! Host functions (cudaLaunchHostFunc, cudaStreamAddCallback) run on the calling thread: the stream is synchronized, then the
 //! function is called, then the call returns. That keeps every order CUDA promises; it costs a round trip when work is
-//! pending, and a function that waits for its caller would wait for ever. Capture into graphs is not supported; the queries
-//! about it answer that there is none.
+//! pending, and a function that waits for its caller would wait for ever. In a stream that is being captured (`graph::capture`) they
+//! are nodes, and what waits for it is refused.
 //!
 //! Source: CUDA runtime API, "Stream Management", "Stream synchronization behavior", "Execution Control".
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use crate::call::{CudaResult, DefaultStream};
 use crate::event;
+use crate::graph::capture as capturing;
 use crate::permission;
 use crate::runtime::{self, HandleKind};
 use crate::work::handle::{decode, encode, Tag};
@@ -40,7 +41,12 @@ pub const PRIORITY_RANGE: (c_int, c_int) = (0, -5);
 pub fn resolve(default: DefaultStream, stream: cudaStream_t) -> CudaResult<Arc<Stream>> {
     let order = &tracking()?.order;
     match (stream as usize, default) {
-        (0, DefaultStream::Legacy) | (cudaStreamLegacy, _) => Ok(order.legacy.clone()),
+        (0, DefaultStream::Legacy) | (cudaStreamLegacy, _) => {
+            if capturing::any() {
+                capturing::implicit()?;
+            }
+            Ok(order.legacy.clone())
+        }
         (0, DefaultStream::PerThread) | (cudaStreamPerThread, _) => Ok(order.per_thread.clone()),
         (value, _) => {
             decode(Tag::Stream, value).and_then(|number| order.find(number)).ok_or(CudaError::INVALID_RESOURCE_HANDLE)
@@ -52,6 +58,14 @@ pub fn resolve(default: DefaultStream, stream: cudaStream_t) -> CudaResult<Arc<S
 fn created(stream: cudaStream_t) -> CudaResult<Arc<Stream>> {
     let number = decode(Tag::Stream, stream as usize).ok_or(CudaError::INVALID_RESOURCE_HANDLE)?;
     tracking()?.order.find(number).ok_or(CudaError::INVALID_RESOURCE_HANDLE)
+}
+
+/// What waits for a stream cannot be captured.
+fn check_not_captured(stream: &Stream) -> CudaResult {
+    if capturing::of(stream) {
+        return Err(capturing::refuse(stream));
+    }
+    Ok(())
 }
 
 /// Writes a result through a pointer of the program.
@@ -67,7 +81,9 @@ unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
 /// Waits for the stream's work, then runs the function with what the wait gave; see the module's comment.
 pub fn then(default: DefaultStream, stream: cudaStream_t, function: impl FnOnce(CudaResult)) -> CudaResult {
     let stream = resolve(default, stream)?;
-    function(work::synchronize_stream(&stream));
+    check_not_captured(&stream)?;
+    let waited = work::synchronize_stream(&stream);
+    function(waited);
     Ok(())
 }
 
@@ -99,12 +115,16 @@ pub unsafe fn cudaStreamCreateWithPriority(pStream: *mut cudaStream_t, flags: c_
 
 pub unsafe fn cudaStreamDestroy(stream: cudaStream_t) -> CudaResult {
     let number = created(stream)?.number;
+    if capturing::any() {
+        capturing::abandon(Some(number));
+    }
     tracking()?.order.remove(number).ok_or(CudaError::INVALID_RESOURCE_HANDLE)?;
     work::append(|w| operation::stream_destroy(w, number))
 }
 
 pub unsafe fn cudaStreamSynchronize(default: DefaultStream, stream: cudaStream_t) -> CudaResult {
     let stream = resolve(default, stream)?;
+    check_not_captured(&stream)?;
     if permission::local_sync() {
         return work::settled();
     }
@@ -112,7 +132,9 @@ pub unsafe fn cudaStreamSynchronize(default: DefaultStream, stream: cudaStream_t
 }
 
 pub unsafe fn cudaStreamQuery(default: DefaultStream, stream: cudaStream_t) -> CudaResult {
-    work::query_stream(&*resolve(default, stream)?)
+    let stream = resolve(default, stream)?;
+    check_not_captured(&stream)?;
+    work::query_stream(&stream)
 }
 
 pub unsafe fn cudaStreamAddCallback(
@@ -143,11 +165,7 @@ pub unsafe fn cudaStreamWaitEvent(
     }
     let stream = resolve(default, stream)?;
     let event = event::resolve(event)?;
-    // Waiting for what is done, or was never recorded, changes nothing.
-    if event.pending()?.is_none() {
-        return Ok(());
-    }
-    work::defer(&stream, |w| operation::stream_wait_event(w, stream.number, event.number))
+    event::wait_for(&event, &stream, flags)
 }
 
 pub unsafe fn cudaStreamGetPriority(default: DefaultStream, hStream: cudaStream_t, priority: *mut c_int) -> CudaResult {

@@ -12,6 +12,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 const MAX_TEMPLATES: usize = 4096;
+/// The numbers from here on are those of the program's graphs, which are templates too.
+const MAX_NUMBERS: usize = 3072;
 /// Bytes of all templates that were sent, as long as the host holds them.
 const MAX_CONTENT: usize = 8 << 20;
 /// Bytes of all bodies that were not sent.
@@ -255,7 +257,7 @@ impl Templates {
     /// Gives a private template its number: from now on the host knows it. `None` when none can be had.
     pub(crate) fn publish(&mut self, place: u32) -> Option<u16> {
         let bytes = self.get(place)?.body.content_bytes();
-        let full = usize::from(self.numbers) >= MAX_TEMPLATES || self.content + bytes > MAX_CONTENT;
+        let full = usize::from(self.numbers) >= MAX_NUMBERS || self.content + bytes > MAX_CONTENT;
         let number = if full { self.oldest(bytes)? } else { self.numbers };
         if !full {
             self.numbers += 1;

@@ -19,6 +19,10 @@ pub struct Live {
     /// Start -> size of variables at addresses of the host's.
     told: BTreeMap<u64, u64>,
     pub pool: Pool,
+    /// Allocations that belong to graphs: freeing them is the graph's.
+    pub of_graphs: BTreeMap<u64, u64>,
+    /// The most bytes that graphs ever held at once.
+    pub graphs_high: u64,
 }
 
 impl Live {
@@ -28,6 +32,8 @@ impl Live {
             allocator: Allocator::new(window_base, window_size, memory_quota),
             told: BTreeMap::new(),
             pool: Pool::default(),
+            of_graphs: BTreeMap::new(),
+            graphs_high: 0,
         }
     }
 

@@ -91,6 +91,54 @@ unsafe fn volume(
     unsafe { copy(&stream, to, from, extent, how.wait) }
 }
 
+/// The ends of a copy as `cudaMemcpy3D` takes it, for a node of a graph.
+pub fn ends(p: &cudaMemcpy3DParms) -> CudaResult<(End, End, Extent)> {
+    if !p.srcArray.is_null() || !p.dstArray.is_null() {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    let (width, height, depth) = (p.extent.width as u64, p.extent.height as u64, p.extent.depth as u64);
+    let extent = Extent { width, height, depth };
+    if extent.is_empty() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let (to, from) = places(p.kind)?;
+    let (dst, dst_layout) = corner(&p.dstPtr, p.dstPos, &extent)?;
+    let (src, src_layout) = corner(&p.srcPtr, p.srcPos, &extent)?;
+    Ok((End::at(dst, to, dst_layout, &extent)?, End::at(src, from, src_layout, &extent)?, extent))
+}
+
+/// The ends of a copy to a variable.
+pub fn ends_to_symbol(
+    symbol: *const c_void,
+    src: *const c_void,
+    count: usize,
+    offset: usize,
+    kind: cudaMemcpyKind,
+) -> CudaResult<(End, End, Extent)> {
+    let (to, from) = places(kind)?;
+    if to == Place::Host {
+        return Err(CudaError::INVALID_MEMCPY_DIRECTION);
+    }
+    let (to, extent) = (End::variable(symbol, offset, count)?, Extent::line(count as u64));
+    Ok((to, End::at(src, from, Layout::plane(extent.width), &extent)?, extent))
+}
+
+/// The ends of a copy from a variable.
+pub fn ends_from_symbol(
+    dst: *mut c_void,
+    symbol: *const c_void,
+    count: usize,
+    offset: usize,
+    kind: cudaMemcpyKind,
+) -> CudaResult<(End, End, Extent)> {
+    let (to, from) = places(kind)?;
+    if from == Place::Host {
+        return Err(CudaError::INVALID_MEMCPY_DIRECTION);
+    }
+    let (from, extent) = (End::variable(symbol, offset, count)?, Extent::line(count as u64));
+    Ok((End::at(dst, to, Layout::plane(extent.width), &extent)?, from, extent))
+}
+
 /// A copy of a box as `cudaMemcpy3D` takes it.
 unsafe fn parameters(how: How, p: *const cudaMemcpy3DParms) -> CudaResult {
     // SAFETY: the program says that it is such a struct, or null.
@@ -135,15 +183,10 @@ unsafe fn to_symbol(
     kind: cudaMemcpyKind,
 ) -> CudaResult {
     let stream = stream::resolve(how.default, how.stream)?;
-    let (to, from) = places(kind)?;
-    if to == Place::Host {
-        return Err(CudaError::INVALID_MEMCPY_DIRECTION);
+    if count == 0 {
+        return places(kind).map(drop);
     }
-    let (to, extent) = (End::variable(symbol, offset, count)?, Extent::line(count as u64));
-    if extent.is_empty() {
-        return Ok(());
-    }
-    let from = End::at(src, from, Layout::plane(extent.width), &extent)?;
+    let (to, from, extent) = ends_to_symbol(symbol, src, count, offset, kind)?;
     // SAFETY: the caller's promise.
     unsafe { copy(&stream, to, from, extent, how.wait) }
 }
@@ -158,15 +201,10 @@ unsafe fn from_symbol(
     kind: cudaMemcpyKind,
 ) -> CudaResult {
     let stream = stream::resolve(how.default, how.stream)?;
-    let (to, from) = places(kind)?;
-    if from == Place::Host {
-        return Err(CudaError::INVALID_MEMCPY_DIRECTION);
+    if count == 0 {
+        return places(kind).map(drop);
     }
-    let (from, extent) = (End::variable(symbol, offset, count)?, Extent::line(count as u64));
-    if extent.is_empty() {
-        return Ok(());
-    }
-    let to = End::at(dst, to, Layout::plane(extent.width), &extent)?;
+    let (to, from, extent) = ends_from_symbol(dst, symbol, count, offset, kind)?;
     // SAFETY: the caller's promise.
     unsafe { copy(&stream, to, from, extent, how.wait) }
 }

@@ -13,6 +13,7 @@
 use super::payloads::{self, Target};
 use super::shape::{parts, pieces, Extent, Layout, Part};
 use crate::call::CudaResult;
+use crate::graph::{capture, Work};
 use crate::hostmem;
 use crate::module;
 use crate::permission;
@@ -89,6 +90,19 @@ impl End {
         Ok(Self { start, layout })
     }
 
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The program's pointer; null for a variable.
+    pub fn pointer(&self) -> *mut c_void {
+        match self.start {
+            Start::Host(pointer) => pointer.cast(),
+            Start::Device(address) if address & VARIABLE_RELATIVE != 0 => std::ptr::null_mut(),
+            Start::Device(address) => address as *mut c_void,
+        }
+    }
+
     /// `count` bytes of a variable, from `offset` on.
     pub fn variable(symbol: *const c_void, offset: usize, count: usize) -> CudaResult<Self> {
         let (variable, size) = module::variable_of(symbol)?;
@@ -107,6 +121,8 @@ pub enum Wait {
     Always,
     /// The Async functions.
     Pageable,
+    /// Copies of a graph: the program looks at the memory when it has synchronized.
+    Never,
 }
 
 /// Copies a box. Nothing is done, and the ends need not be valid, when it is empty: callers check that first.
@@ -114,6 +130,12 @@ pub enum Wait {
 /// # Safety
 /// Ends that are host memory are readable (the source) and writable (the destination) for the box.
 pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wait: Wait) -> CudaResult {
+    if capture::of(stream) {
+        return match wait {
+            Wait::Always => Err(capture::refuse(stream)),
+            _ => capture::add(stream, Work::captured_copy(to, from, extent)).map(drop),
+        };
+    }
     let (to_pitch, from_pitch) = (to.layout.pitch, from.layout.pitch);
     let mut parts = parts(extent, to.layout, from.layout).peekable();
     while let Some(part) = parts.next() {
@@ -136,6 +158,17 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
         }
     }
     Ok(())
+}
+
+/// The records of a copy within the device. False, and nothing is written, for any other.
+pub fn write_copy(w: &mut Writer, to: End, from: End, extent: Extent, stream: u32) -> bool {
+    let (Start::Device(start), Start::Device(source)) = (to.start, from.start) else { return false };
+    for part in parts(extent, to.layout, from.layout) {
+        let (address, other) = (start + part.to, source + part.from);
+        let (to_pitch, from_pitch) = (to.layout.pitch, from.layout.pitch);
+        operation::copy(w, address, to_pitch, other, from_pitch, part.width, part.height, stream);
+    }
+    true
 }
 
 /// # Safety
@@ -161,9 +194,8 @@ unsafe fn download(
         return unsafe { work::record_read(stream, destination, length, write) };
     }
     // What is not last arrives before the answer to what is.
-    if !last
-        || copy == permission::Copy::Plain && wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length)
-    {
+    let pinned = || wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length);
+    if !last || copy == permission::Copy::Plain && (wait == Wait::Never || pinned()) {
         // SAFETY: the caller's promise; pinned memory is not released before the copy is done (`hostmem`).
         unsafe { work::read_deferred(stream, destination, write) }
     } else {

@@ -3,11 +3,14 @@
 
 use super::shape::{parts, Extent, Layout};
 use crate::call::{CudaResult, DefaultStream};
+use crate::graph::{capture, Work};
+use crate::work::order::Stream;
 use crate::work::{self, tracking};
 use crate::{hostmem, stream};
-use abi::{cudaExtent, cudaPitchedPtr, cudaStream_t, CudaError};
+use abi::{cudaExtent, cudaMemsetParams, cudaPitchedPtr, cudaStream_t, CudaError};
 use std::ffi::{c_int, c_void};
 use tape::generated_operations as operation;
+use tape::Writer;
 
 /// Sets a box of bytes at `start` to the low byte of the value.
 fn set(
@@ -27,6 +30,9 @@ fn set(
     let span = layout.span(&extent).filter(|_| !rows_overlap).ok_or(CudaError::INVALID_VALUE)?;
     // The low byte is the value, says CUDA's documentation.
     let value = value.to_le_bytes()[0];
+    if capture::of(&stream) {
+        return capture_set(&stream, address, layout, value, extent);
+    }
     if !tracking()?.addresses.holds(address, span) {
         return set_pinned(start.cast(), layout, value, extent, span as usize);
     }
@@ -38,6 +44,43 @@ fn set(
         })?;
     }
     Ok(())
+}
+
+fn capture_set(stream: &Stream, address: u64, layout: Layout, value: u8, extent: Extent) -> CudaResult {
+    for part in parts(extent, layout, layout) {
+        let (dst, pitch) = ((address + part.to) as *mut c_void, layout.pitch.max(part.width) as usize);
+        let (value, elementSize, width, height) = (value.into(), 1, part.width as usize, part.height as usize);
+        let set = cudaMemsetParams { dst, pitch, value, elementSize, width, height };
+        check_set(&set)?;
+        capture::add(stream, Work::Memset(set))?;
+    }
+    Ok(())
+}
+
+/// Whether a node of a graph may set that memory: as the call, in elements of 1, 2 or 4 bytes.
+pub fn check_set(set: &cudaMemsetParams) -> CudaResult {
+    let bytes = set.width.checked_mul(set.elementSize as usize).ok_or(CudaError::INVALID_VALUE)?;
+    let extent = Extent::plane(bytes as u64, set.height as u64);
+    let span = Layout::plane(set.pitch as u64).span(&extent).ok_or(CudaError::INVALID_VALUE)?;
+    let rows_overlap = set.height > 1 && set.pitch < bytes;
+    if !matches!(set.elementSize, 1 | 2 | 4) || extent.is_empty() || rows_overlap {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if !tracking()?.addresses.holds(set.dst as u64, span) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(())
+}
+
+/// The record of a node's set. False when the memory is no longer there.
+pub fn write_set(w: &mut Writer, set: &cudaMemsetParams, stream: u32) -> CudaResult<bool> {
+    if check_set(set).is_err() {
+        return Ok(false);
+    }
+    let width = set.width as u64 * u64::from(set.elementSize);
+    let pitch = (set.pitch as u64).max(width);
+    operation::memset(w, set.dst as u64, pitch, width, set.height as u64, set.value, set.elementSize, stream);
+    Ok(true)
 }
 
 /// Pinned memory is memory of the device too, to CUDA. The only work of a stream that writes to it is a copy on its way.

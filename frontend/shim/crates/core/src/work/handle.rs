@@ -1,4 +1,4 @@
-//! The values that the program holds as `cudaStream_t`, `cudaEvent_t` and `cudaMemPool_t`, and the numbers they stand for on the tape.
+//! The values that the program holds as `cudaStream_t`, `cudaEvent_t`, `cudaMemPool_t` and the handles of graphs, and the numbers they stand for.
 //!
 //! A value is a tag above a 32-bit number. The tags make it a non-canonical address on x86-64 and an unmapped one
 //! elsewhere: a program that wrongly dereferences a handle faults at once instead of reading something. An event is never
@@ -14,6 +14,10 @@ pub enum Tag {
     Stream = 0x00F5_7A3E,
     Event = 0x00F5_7E7E,
     Pool = 0x00F5_7B0B,
+    Graph = 0x00F5_6A9A,
+    GraphNode = 0x00F5_6A0D,
+    GraphExec = 0x00F5_6AEC,
+    UserObject = 0x00F5_0B1E,
 }
 
 /// The opaque value of a handle.

@@ -16,7 +16,7 @@
 //! Locking: `streams` is read-locked briefly, never while anything waits; the marks are atomics.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Stream {
     pub priority: i32,
     /// Attributes that the program has set, as the bytes of their values.
     pub attributes: Mutex<BTreeMap<i32, [u8; 64]>>,
+    /// The capture that its calls go to; 0: none (`graph::capture`).
+    pub capture: AtomicU32,
     /// The latest work.
     last: AtomicU64,
     /// The latest work of the legacy stream that the latest work of this (blocking) stream waits for.
@@ -47,8 +49,8 @@ pub struct Stream {
 
 impl Stream {
     pub fn new(number: u32, kind: Kind, flags: u32, priority: i32) -> Self {
-        let (attributes, last, behind_legacy, complete) = Default::default();
-        Self { number, kind, flags, priority, attributes, last, behind_legacy, complete }
+        let (attributes, capture, last, behind_legacy, complete) = Default::default();
+        Self { number, kind, flags, priority, attributes, capture, last, behind_legacy, complete }
     }
 }
 

@@ -1,0 +1,241 @@
+//! Executable graphs: what a launch puts on the tape.
+//!
+//! A graph is instantiated into its nodes' work in an order that respects every edge (graphs inside are put in their node's place), and for
+//! each stream that it is launched into, a plan: stretches of records (`templates`), and between them what cannot be recorded once: copies
+//! to and from the guest's memory, which are made anew at each launch, host functions, which run when the stream has got that far,
+//! and records of events. The plan runs in one stream, so branches that could run side by side follow each other: always right.
+//!
+//! Locking: an executable graph's own lock is held while it is launched.
+//! Source: CUDA runtime API, "Graph Management"; CUDA programming guide, "CUDA Graphs".
+
+use super::node::{CopyWork, Work};
+use super::state::{node_id, state, Id, State};
+use super::templates::{Records, MAX_BODY};
+use crate::call::CudaResult;
+use crate::event::{self, Event};
+use crate::memory::{self, Wait};
+use crate::work;
+use crate::work::handle::{decode, encode, Tag};
+use crate::work::order::Stream;
+use abi::{cudaGraphExec_t, cudaGraphNode_t, cudaHostNodeParams, CudaError};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use tape::Writer;
+
+/// Streams for which plans are kept.
+const MAX_PLANS: usize = 8;
+
+/// One node's work.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// The node of the graph that it was made from.
+    pub node: Id,
+    pub work: Work,
+    pub enabled: bool,
+    /// Places of what it waits for, among the items.
+    pub from: Vec<usize>,
+}
+
+/// A part of a launch.
+#[derive(Debug)]
+enum Segment {
+    Records(Records),
+    Copy(Arc<CopyWork>),
+    Host(cudaHostNodeParams),
+    EventRecord(Arc<Event>),
+    EventWait(Arc<Event>),
+}
+
+// SAFETY: see `Work`.
+unsafe impl Send for Segment {}
+
+/// See the module's comment.
+#[derive(Debug)]
+pub struct Exec {
+    pub items: Vec<Item>,
+    pub flags: u64,
+    /// The graph that a child node made of this one would hold.
+    pub graph: Id,
+    plans: HashMap<u32, Vec<Segment>>,
+}
+
+static EXECS: LazyLock<Mutex<HashMap<Id, Arc<Mutex<Exec>>>>> = LazyLock::new(Mutex::default);
+
+fn execs() -> MutexGuard<'static, HashMap<Id, Arc<Mutex<Exec>>>> {
+    EXECS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn exec_id(handle: cudaGraphExec_t) -> CudaResult<Id> {
+    decode(Tag::GraphExec, handle as usize).ok_or(CudaError::INVALID_VALUE)
+}
+
+/// Calls with the executable graph that the program means.
+pub fn with<T>(handle: cudaGraphExec_t, call: impl FnOnce(&mut Exec) -> CudaResult<T>) -> CudaResult<T> {
+    let found = execs().get(&exec_id(handle)?).cloned().ok_or(CudaError::INVALID_VALUE)?;
+    let mut exec = found.lock().unwrap_or_else(PoisonError::into_inner);
+    call(&mut exec)
+}
+
+/// The number in a handle, alive or not.
+pub fn number(handle: cudaGraphExec_t) -> CudaResult<Id> {
+    let id = exec_id(handle)?;
+    execs().contains_key(&id).then_some(id).ok_or(CudaError::INVALID_VALUE)
+}
+
+/// The items of a graph, behind those that are there already.
+fn flatten(state: &State, graph: Id, items: &mut Vec<Item>) -> CudaResult {
+    let mut place: HashMap<Id, usize> = HashMap::new();
+    for id in state.ordered(graph)? {
+        let node = state.node(id)?;
+        let from = node.from.iter().filter_map(|from| place.get(from).copied()).collect();
+        place.insert(id, items.len());
+        items.push(Item { node: id, work: node.work.clone(), enabled: true, from });
+        if let Work::Child(child) = node.work {
+            flatten(state, child, items)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes an executable graph of a graph as it is now.
+pub fn instantiate(graph: Id, flags: u64) -> CudaResult<cudaGraphExec_t> {
+    let mut state = state();
+    let mut items = Vec::new();
+    flatten(&state, graph, &mut items)?;
+    let graph = state.copy(graph, true)?;
+    let id = state.mint();
+    drop(state);
+    execs().insert(id, Arc::new(Mutex::new(Exec { items, flags, graph, plans: HashMap::new() })));
+    Ok(encode(Tag::GraphExec, id) as cudaGraphExec_t)
+}
+
+pub fn destroy(handle: cudaGraphExec_t) -> CudaResult {
+    let exec = execs().remove(&exec_id(handle)?).ok_or(CudaError::INVALID_VALUE)?;
+    let graph = exec.lock().unwrap_or_else(PoisonError::into_inner).graph;
+    state().destroy(graph).map(drop)
+}
+
+/// The device was reset: there are none.
+pub fn clear() {
+    execs().clear();
+}
+
+impl Exec {
+    /// Changes the work of a node; what it is stays.
+    pub fn replace(&mut self, node: cudaGraphNode_t, work: Work) -> CudaResult {
+        let item = self.item(node)?;
+        if item.work.kind() != work.kind() {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        item.work = work;
+        self.plans.clear();
+        Ok(())
+    }
+
+    pub fn item(&mut self, node: cudaGraphNode_t) -> CudaResult<&mut Item> {
+        let id = node_id(node)?;
+        self.items.iter_mut().find(|item| item.node == id).ok_or(CudaError::INVALID_VALUE)
+    }
+
+    /// A node takes part in launches, or does nothing.
+    pub fn enable(&mut self, node: cudaGraphNode_t, enabled: bool) -> CudaResult {
+        let item = self.item(node)?;
+        if !matches!(item.work, Work::Kernel(_) | Work::Memset(_) | Work::Copy(_)) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        item.enabled = enabled;
+        self.plans.clear();
+        Ok(())
+    }
+
+    /// Takes over the work of a graph of the same shape. Otherwise: why not, and the node of the new graph.
+    pub fn update(&mut self, graph: Id) -> Result<(), (abi::cudaGraphExecUpdateResult, Id)> {
+        let state = state();
+        let mut items = Vec::new();
+        if flatten(&state, graph, &mut items).is_err() {
+            return Err((abi::cudaGraphExecUpdateErrorTopologyChanged, 0));
+        }
+        let changed = self.items.iter().zip(&items).find(|(old, new)| old.work.kind() != new.work.kind());
+        if let Some((_, new)) = changed {
+            return Err((abi::cudaGraphExecUpdateErrorNodeTypeChanged, new.node));
+        }
+        let moved = self.items.iter().zip(&items).find(|(old, new)| old.from != new.from);
+        if self.items.len() != items.len() || moved.is_some() {
+            return Err((abi::cudaGraphExecUpdateErrorTopologyChanged, moved.map_or(0, |(_, new)| new.node)));
+        }
+        for (old, new) in self.items.iter_mut().zip(items) {
+            old.work = new.work;
+        }
+        self.plans.clear();
+        Ok(())
+    }
+
+    fn plan(&self, stream: &Stream) -> CudaResult<Vec<Segment>> {
+        let mut plan: Vec<Segment> = Vec::new();
+        for item in self.items.iter().filter(|item| item.enabled) {
+            let mut w = Writer::new();
+            match &item.work {
+                Work::Empty | Work::Child(_) | Work::Allocate(_) | Work::Free(_) => continue,
+                Work::Kernel(kernel) => kernel.write(&mut w, stream.number)?,
+                Work::Memset(set) => {
+                    if !memory::write_set(&mut w, set, stream.number)? {
+                        return Err(CudaError::INVALID_VALUE);
+                    }
+                }
+                Work::Copy(copy) => {
+                    if !memory::write_copy(&mut w, copy.to, copy.from, copy.extent, stream.number) {
+                        plan.push(Segment::Copy(copy.clone()));
+                        continue;
+                    }
+                }
+                Work::Host(host) => {
+                    plan.push(Segment::Host(*host));
+                    continue;
+                }
+                Work::EventRecord(event) => {
+                    plan.push(Segment::EventRecord(event.clone()));
+                    continue;
+                }
+                Work::EventWait(event) => {
+                    plan.push(Segment::EventWait(event.clone()));
+                    continue;
+                }
+            }
+            match plan.last_mut() {
+                Some(Segment::Records(records)) if records.len() + w.len() <= MAX_BODY => records.append(w.as_slice()),
+                _ => plan.push(Segment::Records(Records::new(w.as_slice().to_vec()))),
+            }
+        }
+        Ok(plan)
+    }
+
+    /// # Safety
+    /// Host memory that the graph copies from or to is there until the stream is synchronized.
+    pub unsafe fn launch(&mut self, stream: &Arc<Stream>) -> CudaResult {
+        if !self.plans.contains_key(&stream.number) {
+            let plan = self.plan(stream)?;
+            if self.plans.len() >= MAX_PLANS {
+                self.plans.clear();
+            }
+            self.plans.insert(stream.number, plan);
+        }
+        for segment in self.plans.get_mut(&stream.number).into_iter().flatten() {
+            match segment {
+                Segment::Records(records) => records.send(stream)?,
+                // SAFETY: the caller's promise.
+                Segment::Copy(copy) => unsafe { memory::copy(stream, copy.to, copy.from, copy.extent, Wait::Never) }?,
+                Segment::Host(host) => {
+                    // After an error of the context CUDA does not call it.
+                    work::synchronize_stream(stream)?;
+                    if let Some(function) = host.fn_ {
+                        // SAFETY: the program says that it is such a function.
+                        unsafe { function(host.userData) };
+                    }
+                }
+                Segment::EventRecord(event) => event::record_in(event, stream)?,
+                Segment::EventWait(event) => event::wait_in(event, stream)?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,230 @@
+//! What one node does, made from the parameters that the program gives and checked as the call itself would be.
+
+use crate::call::CudaResult;
+use crate::event::Event;
+use crate::launch::{self, Launch};
+use crate::memory::{self, End, Extent, Layout};
+use crate::module::Kernel;
+use abi::{
+    cudaGraphNodeType, cudaHostNodeParams, cudaKernelNodeParams, cudaMemcpy3DParms, cudaMemcpyKind, cudaMemsetParams,
+    cudaPitchedPtr, cudaPos, CudaError,
+};
+use std::ffi::c_void;
+use std::sync::Arc;
+use tape::generated_operations as operation;
+use tape::Writer;
+
+use super::state::Id;
+
+/// What a node does.
+#[derive(Debug, Clone)]
+pub enum Work {
+    Empty,
+    Kernel(Arc<KernelWork>),
+    Memset(cudaMemsetParams),
+    Copy(Arc<CopyWork>),
+    Host(cudaHostNodeParams),
+    /// A graph that belongs to the node.
+    Child(Id),
+    EventRecord(Arc<Event>),
+    EventWait(Arc<Event>),
+    Allocate(Arc<memory::GraphMemory>),
+    /// The address is checked when the node is made; the memory lives as long as the graph that allocates it.
+    Free(u64),
+}
+
+// SAFETY: the pointers in it are the program's: they are handed back to it, or followed when it launches the graph, on
+// whichever thread it does; nothing here follows them otherwise. The same holds for all of these.
+unsafe impl Send for Work {}
+// SAFETY: as above.
+unsafe impl Sync for Work {}
+// SAFETY: as above.
+unsafe impl Send for KernelWork {}
+// SAFETY: as above.
+unsafe impl Sync for KernelWork {}
+// SAFETY: as above.
+unsafe impl Send for CopyWork {}
+// SAFETY: as above.
+unsafe impl Sync for CopyWork {}
+
+/// A launch, with its parameters as they were.
+#[derive(Debug)]
+pub struct KernelWork {
+    function: *mut c_void,
+    kernel: &'static Kernel,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+    cooperative: bool,
+    parameters: Box<[u8]>,
+    /// Into `parameters`: what the program is given when it asks.
+    pointers: Box<[*mut c_void]>,
+}
+
+/// A copy: its ends, and the parameters as the program gave them.
+#[derive(Debug)]
+pub struct CopyWork {
+    pub to: End,
+    pub from: End,
+    pub extent: Extent,
+    parameters: cudaMemcpy3DParms,
+}
+
+impl Work {
+    pub fn kind(&self) -> cudaGraphNodeType {
+        match self {
+            Self::Kernel(_) => abi::cudaGraphNodeTypeKernel,
+            Self::Copy(_) => abi::cudaGraphNodeTypeMemcpy,
+            Self::Memset(_) => abi::cudaGraphNodeTypeMemset,
+            Self::Host(_) => abi::cudaGraphNodeTypeHost,
+            Self::Child(_) => abi::cudaGraphNodeTypeGraph,
+            Self::Empty => abi::cudaGraphNodeTypeEmpty,
+            Self::EventWait(_) => abi::cudaGraphNodeTypeWaitEvent,
+            Self::EventRecord(_) => abi::cudaGraphNodeTypeEventRecord,
+            Self::Allocate(_) => abi::cudaGraphNodeTypeMemAlloc,
+            Self::Free(_) => abi::cudaGraphNodeTypeMemFree,
+        }
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Kernel(_) => "kernel",
+            Self::Copy(_) => "memcpy",
+            Self::Memset(_) => "memset",
+            Self::Host(_) => "host",
+            Self::Child(_) => "graph",
+            Self::Empty => "empty",
+            Self::EventWait(_) => "event wait",
+            Self::EventRecord(_) => "event record",
+            Self::Allocate(_) => "allocate",
+            Self::Free(_) => "free",
+        }
+    }
+
+    /// # Safety
+    /// The parameters are as the kernel's signature says.
+    pub unsafe fn kernel(params: *const cudaKernelNodeParams) -> CudaResult<Self> {
+        // SAFETY: the program says that it is such a struct, or null.
+        let params = unsafe { params.as_ref() }.ok_or(CudaError::INVALID_VALUE)?;
+        if !params.extra.is_null() {
+            crate::log::error(format_args!("kernel nodes with `extra` are not supported yet: pass kernelParams"));
+            return Err(CudaError::NOT_SUPPORTED);
+        }
+        let launch = Launch {
+            grid: params.gridDim,
+            block: params.blockDim,
+            shared_bytes: params.sharedMemBytes as usize,
+            stream: std::ptr::null_mut(),
+            cooperative: false,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { Self::launch(params.func, &launch, params.kernelParams) }
+    }
+
+    /// # Safety
+    /// As above.
+    pub unsafe fn launch(function: *const c_void, launch: &Launch, args: *mut *mut c_void) -> CudaResult<Self> {
+        // SAFETY: the caller's promise.
+        let prepared = unsafe { launch::prepare(function, launch, args) }?;
+        let image = &prepared.signature.image;
+        let mut parameters = vec![0; image.parameter_bytes as usize].into_boxed_slice();
+        prepared.arguments.fill(&mut parameters);
+        let start = parameters.as_mut_ptr();
+        // SAFETY: the offset of a parameter lies in the buffer, which does not move.
+        let pointers = image.parameters.iter().map(|place| unsafe { start.add(place.offset as usize) }.cast());
+        Ok(Self::Kernel(Arc::new(KernelWork {
+            function: function.cast_mut(),
+            kernel: prepared.kernel,
+            grid: prepared.grid,
+            block: prepared.block,
+            shared_bytes: launch.shared_bytes as u32,
+            cooperative: launch.cooperative,
+            pointers: pointers.collect(),
+            parameters,
+        })))
+    }
+
+    /// # Safety
+    /// `params` is null or such a struct.
+    pub unsafe fn memset(params: *const cudaMemsetParams) -> CudaResult<Self> {
+        // SAFETY: the caller's promise.
+        let params = *unsafe { params.as_ref() }.ok_or(CudaError::INVALID_VALUE)?;
+        memory::check_set(&params)?;
+        Ok(Self::Memset(params))
+    }
+
+    /// # Safety
+    /// `params` is null or such a struct.
+    pub unsafe fn copy(params: *const cudaMemcpy3DParms) -> CudaResult<Self> {
+        // SAFETY: the caller's promise.
+        let parameters = *unsafe { params.as_ref() }.ok_or(CudaError::INVALID_VALUE)?;
+        let (to, from, extent) = memory::ends(&parameters)?;
+        Ok(Self::Copy(Arc::new(CopyWork { to, from, extent, parameters })))
+    }
+
+    /// A copy of `count` bytes, as parameters of a copy of a box.
+    pub fn line(dst: *mut c_void, src: *const c_void, count: usize, kind: cudaMemcpyKind) -> cudaMemcpy3DParms {
+        let row = |ptr: *mut c_void| cudaPitchedPtr { ptr, pitch: count, xsize: count, ysize: 1 };
+        cudaMemcpy3DParms {
+            srcArray: std::ptr::null_mut(),
+            srcPos: cudaPos::default(),
+            srcPtr: row(src.cast_mut()),
+            dstArray: std::ptr::null_mut(),
+            dstPos: cudaPos::default(),
+            dstPtr: row(dst),
+            extent: abi::cudaExtent { width: count, height: 1, depth: 1 },
+            kind,
+        }
+    }
+
+    /// A copy that a stream was asked to make.
+    pub fn captured_copy(to: End, from: End, extent: Extent) -> Self {
+        let pointer = |end: &End| {
+            let Layout { pitch, slice } = end.layout();
+            let rows = slice.checked_div(pitch).unwrap_or(0).max(extent.height);
+            let (pitch, xsize, ysize) = (pitch as usize, extent.width as usize, rows as usize);
+            cudaPitchedPtr { ptr: end.pointer(), pitch, xsize, ysize }
+        };
+        let (dst, src) = (pointer(&to), pointer(&from));
+        let mut parameters = Self::line(std::ptr::null_mut(), std::ptr::null(), 0, abi::cudaMemcpyDefault);
+        (parameters.dstPtr, parameters.srcPtr) = (dst, src);
+        let Extent { width, height, depth } = extent;
+        parameters.extent = abi::cudaExtent { width: width as usize, height: height as usize, depth: depth as usize };
+        Self::Copy(Arc::new(CopyWork { to, from, extent, parameters }))
+    }
+
+    /// # Safety
+    /// `params` is null or such a struct.
+    pub unsafe fn host(params: *const cudaHostNodeParams) -> CudaResult<Self> {
+        // SAFETY: the caller's promise.
+        let params = *unsafe { params.as_ref() }.ok_or(CudaError::INVALID_VALUE)?;
+        params.fn_.ok_or(CudaError::INVALID_VALUE)?;
+        Ok(Self::Host(params))
+    }
+}
+
+impl KernelWork {
+    pub fn parameters(&self) -> cudaKernelNodeParams {
+        let dim = |extents: [u32; 3]| abi::dim3 { x: extents[0], y: extents[1], z: extents[2] };
+        cudaKernelNodeParams {
+            func: self.function,
+            gridDim: dim(self.grid),
+            blockDim: dim(self.block),
+            sharedMemBytes: self.shared_bytes,
+            kernelParams: self.pointers.as_ptr().cast_mut(),
+            extra: std::ptr::null_mut(),
+        }
+    }
+
+    pub fn write(&self, w: &mut Writer, stream: u32) -> CudaResult {
+        let (function, shared) = (self.kernel.function()?, self.shared_bytes);
+        operation::launch(w, function, stream, self.grid, self.block, shared, self.cooperative, &self.parameters);
+        Ok(())
+    }
+}
+
+impl CopyWork {
+    pub fn parameters(&self) -> cudaMemcpy3DParms {
+        self.parameters
+    }
+}
