@@ -15,7 +15,7 @@ from farlane.analyzer.flow import interface, library
 from farlane.analyzer.flow.expression import CALL, INITIAL, OPAQUE, OPERATION, OUT, Value
 from farlane.analyzer.flow.memory import Store
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
-from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
+from farlane.analyzer.machine.instruction import ARGUMENTS, CALLEE_SAVED, CALLER_SAVED, RAX, RSP, XMM0
 
 MAXIMUM_PARAMETERS = 64
 
@@ -37,6 +37,7 @@ class CudaCall:
         handle, array: a launch's first argument and its array of parameters' addresses; None once they are resolved.
         arguments: (name, value) of what the device's host must know.
         sizes: of a launch's parameters, one after another, the bytes that were stored at once; more may follow.
+        references: (name, address) of a launch's parameters that lie in a caller's frame, as long as that is not known.
         kind: a copy's kind when it is a constant, else None.
     """
 
@@ -54,6 +55,7 @@ class CudaCall:
     push: Value | None = None
     tail: bool = False
     sizes: tuple[int, ...] = ()
+    references: tuple[tuple[str, Value], ...] = ()
 
     def seen_from(self, caller: int, push: Value | None, **changes: Any) -> CudaCall:
         """The call as its function's caller sees it, through the call instruction `caller`."""
@@ -132,29 +134,63 @@ def resolved(state: State, launch: CudaCall) -> CudaCall:
         and handle.arguments[1].is_constant
     ):
         kernel = handle.arguments[1].constant
-    arguments, sizes = launch.arguments, launch.sizes
+    arguments, sizes, references = launch.arguments, launch.sizes, launch.references
     if array is not None and array.stack and state.cells.get(state.memory.values.base(array)[0]):
         found = _parameters(state, array)
-        arguments += tuple((f"parameter {index}", value) for index, (value, _) in enumerate(found))
-        sizes = tuple(size for _, size in found)
+        for index, (value, size) in enumerate(found):
+            if size is None:
+                references += ((f"parameter {index}", value),)
+            else:
+                arguments += ((f"parameter {index}", value),)
+        sizes = tuple(size or 0 for _, size in found)
         array = None
+    for name, address in references:
+        pieces = _object(state, name, address)
+        if pieces:
+            arguments += pieces
+            references = tuple(each for each in references if each[0] != name)
     handle = handle if kernel is None else None
-    return dataclasses.replace(launch, kernel=kernel, arguments=arguments, handle=handle, array=array, sizes=sizes)
+    return dataclasses.replace(
+        launch, kernel=kernel, arguments=arguments, handle=handle, array=array, sizes=sizes, references=references
+    )
 
 
-def _parameters(state: State, array: Value) -> list[tuple[Value, int]]:
+def _object(state: State, name: str, address: Value) -> tuple[tuple[str, Value], ...]:
+    """A structure in the frame, cell by cell, as far as it was stored piecewise: what follows it may be taken for a part of it."""
+    values = state.memory.values
+    base, offset = values.base(address)
+    cells = state.cells.get(base)
+    if not address.stack or not cells:
+        return ()
+    found: list[tuple[str, Value]] = []
+    at = offset
+    while len(found) < MAXIMUM_PARAMETERS:
+        size = next((size for size in (8, 4, 2, 1) if (at, size) in cells), None)
+        if size is None or (cells[at, size].kind == INITIAL and cells[at, size].arguments[0] in CALLEE_SAVED):
+            break  # nothing there, or where the function keeps its caller's registers
+        found.append((f"{name} + {at - offset}" if found else name, cells[at, size]))
+        at += size
+    return tuple(found) or ((name, state.read(address, 8)),)
+
+
+def _parameters(state: State, array: Value) -> list[tuple[Value, int | None]]:
     """The kernel's parameters, each with its bytes that are known: cells in the frame that hold addresses of cells in the frame, one after another.
 
     The array has no length here. It ends where an element is no address of the frame: the frame's other cells with such
     addresses are rare, and a parameter too many only adds a value that was stored. Bytes of a parameter are those of the
     largest cell at its address: of a structure the first ones. 0 bytes: its memory is not followed, nor its length known.
+    None: a structure that the stub was given the address of, which stands for it.
     """
     values = state.memory.values
-    found: list[tuple[Value, int]] = []
+    found: list[tuple[Value, int | None]] = []
     for index in range(MAXIMUM_PARAMETERS):
         slot = values.add(array, 8 * index)
         base, offset = values.base(slot)
         address = state.cells.get(base, {}).get((offset, 8))
+        given = address is not None and address.kind == INITIAL and address.arguments[0] in ARGUMENTS
+        if address is not None and given and not any(address is value for value, _ in found):
+            found.append((address, None))
+            continue
         if address is None or not address.stack:
             break
         start, low = values.base(address)

@@ -195,16 +195,18 @@ class Functions:
             for call in result.calls[block]:
                 arguments = tuple((name, values.substitute(value, leaf, memo)) for name, value in call.arguments)
                 handle, array = (value and values.substitute(value, leaf, memo) for value in (call.handle, call.array))
+                moved = ((name, values.substitute(address, leaf, memo)) for name, address in call.references)
                 call = call.seen_from(
                     site,
                     call.push and values.substitute(call.push, leaf, memo),
                     arguments=arguments,
                     handle=handle,
                     array=array,
+                    references=tuple(moved),
                     repeated=call.repeated or repeated,
                     optional=call.optional or optional,
                 )
-                calls.append(resolved(before, call) if handle or array else call)
+                calls.append(resolved(before, call) if handle or array or call.references else call)
         end = result.end
         if end is None:
             unknown_call(state, site)

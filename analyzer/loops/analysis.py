@@ -185,7 +185,7 @@ class _Describer:
         kernel = None
         if call.name == interface.LAUNCH:
             kernel = self._kernel(call.kernel)
-            if call.kernel is None or call.array is not None:
+            if call.kernel is None or call.array is not None or call.references:
                 self._reasons.add(Reason.UNKNOWN_KERNEL)
                 kinds.add(Kind.UNKNOWN)
         permission = None if call.name == interface.LAUNCH else self._permission(call)
