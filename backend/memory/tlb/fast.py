@@ -1,0 +1,119 @@
+"""The TLB hierarchy for real use: the interface of `ReferenceTlb`, compiled.
+
+Importing this imports numba. The first run of all compiles the kernel (tens of seconds) and keeps the code beside it on disk. `feed` releases the GIL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from farlane.backend.memory.paging.table import PageTable
+from farlane.backend.memory.tlb import kernel, layout
+from farlane.backend.memory.tlb.counts import Counts
+from farlane.backend.memory.tlb.spec import Spec
+from farlane.backend.memory.tlb.stream import Stream
+
+
+class FastTlb:
+    """One hierarchy over one page table. Contents stay from kernel to kernel; time begins anew with each. One thread at a time."""
+
+    def __init__(self, spec: Spec, table: PageTable) -> None:
+        self.spec = spec
+        self._table = table
+        self._parameters = layout.parameters(spec, table.root, table.base)
+        self._state = layout.empty(spec)
+        self._nothing = Stream.of(spec.cores, [], [])
+        self._ready()
+
+    def _ready(self) -> None:
+        self._left = self._nothing
+        self._started = False
+        layout.begin(self._state, self.spec)
+
+    def feed(self, stream: Stream) -> None:
+        """Takes more requests of the kernel, and goes as far as is certain without those to come."""
+        if stream.cores != self.spec.cores:
+            raise ValueError(f"a stream of {stream.cores} cores for {self.spec.cores}")
+        self._run(stream, final=False)
+
+    def finish(self) -> Counts:
+        """Ends the kernel: runs to the last answer. The counts of the kernel."""
+        self._run(self._nothing, final=True)
+        counts = Counts(*self._state.counts.tolist())
+        self._ready()
+        return counts
+
+    def run(self, stream: Stream) -> Counts:
+        """A whole kernel."""
+        self.feed(stream)
+        return self.finish()
+
+    def invalidate(self, pages: Iterable[int]) -> None:
+        """Forgets translations, between kernels: after an unmap, or a change of rights."""
+        gone = np.fromiter(pages, dtype=np.int64)
+        state = self._state
+        for array in (state.private, state.directory):
+            array[:, layout.PAGE][np.isin(array[:, layout.PAGE], gone)] = -1
+        state.shared[layout.PAGE][np.isin(state.shared[layout.PAGE], gone)] = -1
+        state.walk_cache[0] = -1
+
+    def contents(self) -> list[list[list[tuple[int, int]]]]:
+        """(page, frame) by use, for each set of each core; the last list is the shared TLB's."""
+        private = [_by_use(core, self.spec.private.ways) for core in self._state.private]
+        return [*private, _by_use(self._state.shared, self.spec.shared.ways)]
+
+    def save(self) -> dict[str, Any]:
+        """The state between two kernels, for JSON."""
+        if self._started:
+            raise ValueError("a kernel is running")
+        return {name: getattr(self._state, name).tolist() for name in layout.CONTENTS}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Takes a state that `save` gave, of a hierarchy of the same spec."""
+        arrays = {name: getattr(self._state, name) for name in layout.CONTENTS}
+        values = {name: np.array(saved[name], dtype=array.dtype) for name, array in arrays.items()}
+        for name, array in arrays.items():
+            if values[name].shape != array.shape:
+                raise ValueError(f"{name} is of another hierarchy: {values[name].shape} instead of {array.shape}")
+        for name, array in arrays.items():
+            array[...] = values[name]
+        self._ready()
+
+    def _run(self, stream: Stream, final: bool) -> None:
+        state, left = self._state, _join(self._left, self._state.cores[:, layout.C_NEXT], stream)
+        state.cores[:, layout.C_NEXT] = 0
+        if not self._started:
+            kernel.begin(self._parameters, state)
+            self._started = True
+        words = self._table.words.view(np.int64)
+        kernel.run(self._parameters, state, words, left.offsets, left.page, left.gap, left.left_out, final)
+        self._left = left
+
+
+def _join(old: Stream, taken: layout.Array, new: Stream) -> Stream:
+    """What is left of a stream, and another one behind it."""
+    starts = old.offsets[:-1] + taken
+    if not np.any(old.offsets[1:] - starts):
+        return new
+    mask = np.arange(len(old.page)) >= np.repeat(starts, np.diff(old.offsets))
+    cores = np.concatenate([old.core_of()[mask], new.core_of()])
+    order = np.argsort(cores, kind="stable")
+    rest = old.offsets[1:] - starts
+    offsets = np.concatenate([[0], np.cumsum(rest + np.diff(new.offsets))]).astype(np.int64)
+    parts = [
+        np.concatenate([getattr(old, name)[mask], getattr(new, name)])[order] for name in ("page", "gap", "left_out")
+    ]
+    return Stream(offsets, *parts)
+
+
+def _by_use(entries: layout.Array, ways: int) -> list[list[tuple[int, int]]]:
+    sets = []
+    for first in range(0, entries.shape[1], ways):
+        part = entries[:, first : first + ways]
+        order = [
+            slot for slot in np.argsort(part[layout.STAMP], kind="stable").tolist() if part[layout.PAGE, slot] >= 0
+        ]
+        sets.append([(int(part[layout.PAGE, slot]), int(part[layout.FRAME, slot])) for slot in order])
+    return sets
