@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from farlane.backend.memory.paging import PAGE_2M, PAGE_4K, PAGE_64K, Frames, OutOfFrames
 from hypothesis import given, settings
@@ -27,7 +29,7 @@ def test_frames_never_overlap(order: str, steps: list[tuple[bool, int, int]]) ->
         elif held:
             frames.free([held.pop(number % len(held))[0]])
         taken = sorted(held)
-        assert all(a + size <= b for (a, size), (b, _) in zip(taken, taken[1:], strict=False))
+        assert all(a + size <= b for (a, size), (b, _) in itertools.pairwise(taken))
         assert all(base <= a and a + size <= base + 4 * PAGE_2M and a % size == 0 for a, size in taken)
         assert frames.free_bytes == 4 * PAGE_2M - sum(size for _, size in held)
     frames.free(address for address, _ in held)
@@ -36,7 +38,7 @@ def test_frames_never_overlap(order: str, steps: list[tuple[bool, int, int]]) ->
 
 def test_scattered_frames_are_not_contiguous() -> None:
     given_out = Frames(8 * PAGE_2M, order="scattered").allocate(PAGE_64K, 40)
-    assert sum(b - a == PAGE_64K for a, b in zip(given_out, given_out[1:], strict=False)) < 10
+    assert sum(b - a == PAGE_64K for a, b in itertools.pairwise(given_out)) < 10
     assert given_out == Frames(8 * PAGE_2M, order="scattered").allocate(PAGE_64K, 40)
     assert Frames(8 * PAGE_2M).allocate(PAGE_4K, 3) == [0, PAGE_4K, 2 * PAGE_4K]
 
