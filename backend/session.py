@@ -25,6 +25,7 @@ log = logging.getLogger("farlane.session")
 
 MESSAGE_BYTES = (1 << 20) + (64 << 10)  # at least one record of the largest size, and small ones beside it
 CREDIT_BYTES = 32 << 20
+OUTPUT_PIECE = 1 << 20  # bytes of printed text in one reply
 
 
 class Reply(NamedTuple):
@@ -37,6 +38,8 @@ class Reply(NamedTuple):
     sticky: bool = False
     error_message: str = ""
     device_nanoseconds: int = 0
+    printed: bytes = b""
+    complaints: bytes = b""
 
 
 class Session:
@@ -85,6 +88,12 @@ class Session:
             return
         self._group += 1
         self._group_bytes = 0
+        printed, complaints = self.resources.context.take_output()
+        if len(printed) > OUTPUT_PIECE or len(complaints) > OUTPUT_PIECE:
+            for at in range(0, max(len(printed), len(complaints)), OUTPUT_PIECE):
+                end = at + OUTPUT_PIECE
+                yield Reply(group, [], printed=printed[at:end], complaints=complaints[at:end])
+            printed = complaints = b""
         error = replay.take_error()
         delivered = replay.take_delivered()
         yield Reply(
@@ -95,6 +104,8 @@ class Session:
             sticky=error.sticky if error else False,
             error_message=error.message if error and error.message else delivered,
             device_nanoseconds=self.resources.context.device_nanoseconds,
+            printed=printed,
+            complaints=complaints,
         )
 
     def interrupt(self) -> None:

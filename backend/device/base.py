@@ -167,6 +167,11 @@ class Context(ABC):
         """
         return None
 
+    def take_output(self) -> tuple[bytes, bytes]:
+        """What kernels have printed since the last call, oldest first: for the guest's standard output, and (assertions) for its standard
+        error. Everything of the launches that have ended; cheap when there is nothing."""
+        return b"", b""
+
     # Streams and events -----------------------------------------------------------------------------------------
     @abstractmethod
     def default_stream(self, number: int) -> Any:

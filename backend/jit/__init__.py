@@ -36,6 +36,7 @@ from farlane.backend.jit.abi import (
 from farlane.backend.jit.arenas import Worker
 from farlane.backend.jit.kernel import KernelContext
 from farlane.backend.jit.module import Module, parse_module
+from farlane.backend.jit.services import Call, ServiceFault, ServiceKind
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 MAX_BLOCK_THREADS = 1024
@@ -103,6 +104,7 @@ __all__ = [
     "STATUS_ABORTED",
     "STATUS_DONE",
     "STATUS_FAULT",
+    "Call",
     "CompiledKernel",
     "Entry",
     "Fault",
@@ -114,6 +116,8 @@ __all__ = [
     "Parameter",
     "PtxError",
     "Relocation",
+    "ServiceFault",
+    "ServiceKind",
     "UnsupportedError",
     "Variable",
     "Worker",

@@ -27,7 +27,7 @@ import ctypes
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
@@ -57,6 +57,8 @@ class FaultKind(IntEnum):
     STACK_OVERFLOW = 6  # device call stack or local memory exhausted; cudaErrorLaunchFailure 719
     ASSERT = 7  # cudaErrorAssert 710
     BARRIER_DEADLOCK = 8  # threads wait at barriers that can never complete; cudaErrorLaunchTimeout 702
+    INVALID_FREE = 9  # free of what malloc did not return; cudaErrorLaunchFailure 719
+    SERVICE = 10  # a bug of the host in answering a request; cudaErrorUnknown 999
 
 
 class Fault(ctypes.Structure):
@@ -94,6 +96,7 @@ class Launch(ctypes.Structure):
         ("dynamic_shared", ctypes.c_uint32),  # bytes
         ("abort", ctypes.c_uint32),  # set to non-zero by anybody: workers stop at the next loop back edge or block
         ("grid_id", ctypes.c_uint64),  # %gridid
+        ("services", ctypes.c_void_p),  # services.callback, or null: the kernel gets none
     )
 
 

@@ -2,7 +2,8 @@
 
 `farlane_switch(save, to)` pushes the callee-saved registers, stores the stack pointer to *save and continues on `to`. LLVM keeps no
 vector register alive across the call except where the ABI says so. A new fiber starts in `farlane_start`, which calls
-function(argument) and must not come back.
+function(argument) and must not come back. `farlane_elsewhere(function, argument, stack)` calls function(argument) on the free part of
+another stack, below a stack pointer that farlane_switch has stored.
 
 Source: System V ABI for x86-64; AAPCS64. The AArch64 version has not been run.
 """
@@ -38,6 +39,18 @@ farlane_start:
   movq %rbx, %rdi
   callq *%r12
   ud2
+.p2align 4
+farlane_elsewhere:
+  pushq %rbx
+  movq %rsp, %rbx
+  movq %rdx, %rsp
+  andq $-16, %rsp
+  movq %rdi, %rax
+  movq %rsi, %rdi
+  callq *%rax
+  movq %rbx, %rsp
+  popq %rbx
+  retq
 """
 
 _AARCH64 = """
@@ -75,6 +88,19 @@ farlane_start:
   mov x0, x20
   blr x19
   brk #1
+.p2align 4
+farlane_elsewhere:
+  stp x29, x30, [sp, #-32]!
+  str x19, [sp, #16]
+  mov x19, sp
+  mov sp, x2
+  mov x9, x0
+  mov x0, x1
+  blr x9
+  mov sp, x19
+  ldr x19, [sp, #16]
+  ldp x29, x30, [sp], #32
+  ret
 """
 
 # Offsets from the saved stack pointer: function register, argument register, return address.

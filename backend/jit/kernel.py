@@ -271,5 +271,6 @@ def _shape(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @functools.cache
 def _runtime() -> str:
-    text = resources.files(__package__).joinpath("runtime.ll").read_text(encoding="utf-8")
-    return fibers.prepare(text)
+    folder = resources.files(__package__)
+    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in ("runtime.ll", "services.ll")]
+    return fibers.prepare("\n".join(parts))

@@ -138,7 +138,7 @@ def _read_any(data: bytes) -> GuestMessage:
 
 
 def write_reply(reply: Reply) -> bytes:
-    group, results, last, error, sticky, error_message, device_nanoseconds = reply
+    group, results, last, error, sticky, error_message, device_nanoseconds, printed, complaints = reply
     head = bytearray(_REPLY_GROUP + _varint_bytes(group))
     if last:
         head += _REPLY_LAST
@@ -146,6 +146,8 @@ def write_reply(reply: Reply) -> bytes:
         head += _REPLY_DEVICE_NANOSECONDS + _varint_bytes(device_nanoseconds)
     if error or error_message:
         head += pb.Reply(error=error, sticky=sticky, error_message=error_message).SerializeToString()
+    if printed or complaints:
+        head += pb.Reply(printed=printed, complaints=complaints).SerializeToString()
     size = sum(map(len, results))
     if not size:
         return b"".join((_HOST_REPLY, _varint_bytes(len(head)), head))

@@ -20,13 +20,13 @@ from farlane.backend.device.sim.memory import Budget, Memory
 from farlane.backend.device.sim.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.pool import Pool
 from farlane.backend.device.sim.repeats import Repeater
+from farlane.backend.device.sim.runtime import STACK_SIZE, Runtime
 from farlane.backend.device.sim.timeline import Timeline
 from farlane.backend.jit import Options
 
 INVALID_RESOURCE_HANDLE = 400
 
 _MAX_DYNAMIC_SHARED = 8  # cudaFuncAttributeMaxDynamicSharedMemorySize
-_LIMIT_STACK_SIZE = 0  # cudaLimitStackSize
 _CLOSE_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
@@ -55,11 +55,12 @@ class SimContext(Context):
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
         self._memory = Memory(quota, budget)
         self.window: Window = self._memory.guest
+        self._runtime = Runtime()
         self._begin()
 
     def _begin(self) -> None:
         self._timeline = Timeline()
-        self._launcher = Launcher(self._memory, self._pool, self._limits)
+        self._launcher = Launcher(self._memory, self._pool, self._limits, self._runtime)
         self._repeater = Repeater(self._launcher, self._memory.allocations)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
@@ -81,6 +82,7 @@ class SimContext(Context):
     def reset(self) -> None:
         self._end_modules()
         self._memory.clear()
+        self._runtime.reset()
         self._begin()
 
     def interrupt(self) -> None:
@@ -167,6 +169,9 @@ class SimContext(Context):
         with self._working:
             self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
 
+    def take_output(self) -> tuple[bytes, bytes]:
+        return self._runtime.take_output()
+
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
         with self._working:
             stop, nanoseconds = self._repeater.repeat(body, columns, results)
@@ -214,8 +219,9 @@ class SimContext(Context):
             self._timeline.check_event(event)
 
     def set_limit(self, limit: int, value: int) -> None:
-        """The stack limit counts from the next launch on; the other limits bound nothing that is simulated."""
-        if limit == _LIMIT_STACK_SIZE:
+        """Limits count from the next launch on; those of dynamic parallelism and of the L2 cache bound nothing that is simulated."""
+        self._runtime.set_limit(limit, value)
+        if limit == STACK_SIZE:
             self._launcher.options = Options(local_stack_bytes=max(value, Options().local_stack_bytes))
             for module in self._modules:
                 for function in module.functions.values():

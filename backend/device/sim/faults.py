@@ -26,6 +26,8 @@ _CODES = {
     FaultKind.STACK_OVERFLOW: LAUNCH_FAILURE,
     FaultKind.ASSERT: 710,
     FaultKind.BARRIER_DEADLOCK: 702,
+    FaultKind.INVALID_FREE: LAUNCH_FAILURE,
+    FaultKind.SERVICE: 999,
 }
 
 _WITHOUT_ADDRESS = {
@@ -34,6 +36,7 @@ _WITHOUT_ADDRESS = {
     FaultKind.STACK_OVERFLOW: "the stack or local memory is exhausted",
     FaultKind.ASSERT: "a device-side assertion failed",
     FaultKind.BARRIER_DEADLOCK: "threads wait at barriers that can never complete",
+    FaultKind.SERVICE: "an internal error of the host in the device runtime",
 }
 
 
@@ -43,7 +46,10 @@ def error_of(fault: Fault, kernel: str, shared_bytes: int, allocations: Allocati
         kind = FaultKind(fault.kind)
     except ValueError:
         kind = FaultKind.NONE
-    what = _WITHOUT_ADDRESS.get(kind) or _access(kind, fault, shared_bytes, allocations)
+    if kind is FaultKind.INVALID_FREE:
+        what = f"free of {fault.address:#x}, which device malloc did not return or which is free already"
+    else:
+        what = _WITHOUT_ADDRESS.get(kind) or _access(kind, fault, shared_bytes, allocations)
     where = f"block ({_triple(fault.block)}), thread ({_triple(fault.thread)})"
     line = f", line {fault.line} of its PTX" if fault.line else ""
     return CudaError(_CODES.get(kind, LAUNCH_FAILURE), f"kernel {kernel}: {what}; {where}{line}", sticky=True)

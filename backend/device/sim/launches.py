@@ -26,6 +26,7 @@ from farlane.backend.device.sim.faults import LAUNCH_FAILURE, error_of
 from farlane.backend.device.sim.memory import Memory
 from farlane.backend.device.sim.modules import SimFunction, ptx_error
 from farlane.backend.device.sim.pool import Pool
+from farlane.backend.device.sim.runtime import Runtime
 from farlane.backend.device.sim.window import PAGE_SHIFT
 
 INVALID_VALUE = 1
@@ -72,10 +73,11 @@ class Prepared(NamedTuple):
 class Launcher:
     """Runs the kernels of one session."""
 
-    def __init__(self, memory: Memory, pool: Pool, limits: Limits) -> None:
+    def __init__(self, memory: Memory, pool: Pool, limits: Limits, runtime: Runtime) -> None:
         self._memory = memory
         self._pool = pool
         self._limits = limits
+        self._runtime = runtime
         self._worker = jit.Worker()
         buffer = (ctypes.c_uint8 * (MAX_PARAMETER_BYTES + _PARAMETER_ALIGNMENT))()
         lead = -ctypes.addressof(buffer) % _PARAMETER_ALIGNMENT
@@ -217,6 +219,7 @@ class Launcher:
             grid=shape.grid,
             block=shape.block,
             dynamic_shared=shape.shared_bytes,
+            services=self._runtime.services,
         )
         return Prepared(shape, kernel, launch, helpers)
 

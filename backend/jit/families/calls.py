@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit import support
 from farlane.backend.jit.abi import FaultKind
-from farlane.backend.jit.families import addresses
+from farlane.backend.jit.families import addresses, runtime_calls
 from farlane.backend.jit.families.base import handles
 from farlane.backend.jit.families.memory import scalar_slot
 from farlane.backend.jit.ir import LANES, Builder, Val, integer
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from farlane.backend.jit.module import Function
 
 STACK_MARGIN = 64 << 10
-UNSUPPORTED = {
-    "vprintf": "device printf", "malloc": "device malloc", "free": "device free", "cudaGetParameterBufferV2": "dynamic parallelism",
-    "cudaLaunchDeviceV2": "dynamic parallelism",
-}  # fmt: skip
+UNSUPPORTED = {"cudaGetParameterBufferV2": "dynamic parallelism", "cudaLaunchDeviceV2": "dynamic parallelism"}
 
 
 def layout_frame(e: FunctionEmitter) -> None:
@@ -124,8 +121,8 @@ def call(e: FunctionEmitter, i: Instruction) -> None:
     assert isinstance(returns, Vector)
     if isinstance(callee, Symbol):
         function = e.kernel.module.functions.get(callee.name)
-        if callee.name == "__assertfail":
-            support.fault_if(e, e.body.icmp("ne", e.mask_bits, integer(0, "i32")), FaultKind.ASSERT)
+        undefined = function is None or function.body is None
+        if undefined and runtime_calls.emit(e, callee.name, arguments, returns):
             return
         if callee.name in UNSUPPORTED:
             raise e.fail(f"{UNSUPPORTED[callee.name]} is not supported yet")

@@ -163,7 +163,7 @@ class Tape(_message.Message):
     def __init__(self, group: _Optional[int] = ..., records: _Optional[bytes] = ..., last: bool = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("group", "results", "last", "error", "sticky", "error_message", "device_nanoseconds")
+    __slots__ = ("group", "results", "last", "error", "sticky", "error_message", "device_nanoseconds", "printed", "complaints")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
@@ -171,6 +171,8 @@ class Reply(_message.Message):
     STICKY_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     DEVICE_NANOSECONDS_FIELD_NUMBER: _ClassVar[int]
+    PRINTED_FIELD_NUMBER: _ClassVar[int]
+    COMPLAINTS_FIELD_NUMBER: _ClassVar[int]
     group: int
     results: bytes
     last: bool
@@ -178,7 +180,9 @@ class Reply(_message.Message):
     sticky: bool
     error_message: str
     device_nanoseconds: int
-    def __init__(self, group: _Optional[int] = ..., results: _Optional[bytes] = ..., last: bool = ..., error: _Optional[int] = ..., sticky: bool = ..., error_message: _Optional[str] = ..., device_nanoseconds: _Optional[int] = ...) -> None: ...
+    printed: bytes
+    complaints: bytes
+    def __init__(self, group: _Optional[int] = ..., results: _Optional[bytes] = ..., last: bool = ..., error: _Optional[int] = ..., sticky: bool = ..., error_message: _Optional[str] = ..., device_nanoseconds: _Optional[int] = ..., printed: _Optional[bytes] = ..., complaints: _Optional[bytes] = ...) -> None: ...
 
 class ObjectPart(_message.Message):
     __slots__ = ("identity", "data", "last")

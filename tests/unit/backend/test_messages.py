@@ -97,16 +97,27 @@ def test_other_messages() -> None:
     sticky=st.booleans(),
     message=st.text(max_size=20),
     nanoseconds=u64,
+    text=st.tuples(st.binary(max_size=200), st.binary(max_size=20)),
 )
-@example(group=1, results=[bytes(1 << 20)], last=True, error=700, sticky=True, message="x", nanoseconds=5)
+@example(
+    group=1, results=[bytes(1 << 20)], last=True, error=700, sticky=True, message="x", nanoseconds=5, text=(b"a", b"")
+)
 def test_replies(
-    group: int, results: list[bytes], last: bool, error: int, sticky: bool, message: str, nanoseconds: int
+    group: int,
+    results: list[bytes],
+    last: bool,
+    error: int,
+    sticky: bool,
+    message: str,
+    nanoseconds: int,
+    text: tuple[bytes, bytes],
 ) -> None:
     views = [memoryview(piece) for piece in results]
-    reply = Reply(group, [*views], last, error, sticky, message, nanoseconds)
+    reply = Reply(group, [*views], last, error, sticky, message, nanoseconds, *text)
     parsed = pb.HostMessage.FromString(messages.write_reply(reply)).reply
     assert (parsed.group, parsed.results, parsed.last) == (group, b"".join(results), last)
     assert parsed.device_nanoseconds == nanoseconds
+    assert (parsed.printed, parsed.complaints) == text
     assert parsed.error == error
     assert parsed.error_message == message
     assert parsed.sticky == (sticky and bool(error or message))

@@ -58,6 +58,7 @@ fn settle(shared: &Shared, reply: &Reply) -> Result<bool, crate::ledger::Violati
     if !reply.error_message.is_empty() {
         log::warn(format_args!("{}", reply.error_message));
     }
+    shared.output.add(&reply.printed, &reply.complaints);
     if reply.last {
         shared.counters.device_nanoseconds.set(reply.device_nanoseconds);
         ledger.acknowledge(reply.group)?;

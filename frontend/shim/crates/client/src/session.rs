@@ -8,6 +8,7 @@ use crate::counters::Counters;
 use crate::generated_farlane_v1::Object;
 use crate::ledger::Awaited;
 use crate::objects::Upload;
+use crate::output::Output;
 use crate::report::{self, CallSummary};
 use crate::shared::Shared;
 use crate::waiter::{Answer, Destination, Waiter};
@@ -250,6 +251,19 @@ impl Session {
     pub fn take_deferred_error(&self) -> Option<i32> {
         let code = self.shared.errors.take_deferred();
         (code != 0).then_some(code)
+    }
+
+    /// Bytes of printed text that have arrived and that nobody has taken.
+    #[must_use]
+    #[inline]
+    pub fn held_output(&self) -> usize {
+        self.shared.output.bytes()
+    }
+
+    /// What kernels have printed and nobody has taken: showing it is the caller's job now.
+    #[must_use]
+    pub fn take_output(&self) -> Option<Output> {
+        self.shared.output.take()
     }
 
     /// Forgets sticky and deferred errors: after a DEVICE_RESET that succeeded.

@@ -8,6 +8,7 @@ use crate::age::AgeTimer;
 use crate::counters::Counters;
 use crate::ledger::{Awaited, Ledger, Patience};
 use crate::outbox::{Outbox, Sent};
+use crate::output::Held;
 use crate::report::Section;
 use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, Failure};
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) ledger: Ledger,
     pub(crate) errors: Errors,
     pub(crate) counters: Counters,
+    pub(crate) output: Held,
     pub(crate) timer: AgeTimer,
     /// Tells where in the program the call under way comes from.
     pub(crate) origin: OnceLock<fn() -> Origin>,

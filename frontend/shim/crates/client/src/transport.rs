@@ -150,6 +150,7 @@ impl Task {
             outbox: Mutex::new(Outbox::new(limits, sender)),
             ledger: Ledger::new(welcome.credit_bytes),
             errors: Errors::default(),
+            output: crate::output::Held::default(),
             counters,
             timer,
             origin: OnceLock::new(),

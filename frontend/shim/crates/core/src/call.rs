@@ -18,7 +18,7 @@ use client::{CallSummary, Failure};
 
 use crate::frame::{self, Part};
 use crate::generated_exports::Function;
-use crate::{graph, lifecycle, permission, runtime, trace};
+use crate::{graph, lifecycle, output, permission, runtime, trace};
 
 /// What a family's function returns.
 pub type CudaResult<T = ()> = Result<T, CudaError>;
@@ -174,6 +174,7 @@ fn end(function: Function, error: Option<CudaError>) {
     if error.is_some_and(|error| error != CudaError::NOT_READY) {
         permission::failed();
     }
+    output::after(function);
     permission::leave(function);
 }
 

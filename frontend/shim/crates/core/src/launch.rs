@@ -20,7 +20,7 @@ use tape::generated_operations as operation;
 
 use crate::call::{CudaResult, DefaultStream};
 use crate::module::{kernel_of, Kernel, Signature};
-use crate::{frame, graph, log, module, occupancy, runtime, stream, trace, work};
+use crate::{frame, graph, log, module, occupancy, output, runtime, stream, trace, work};
 
 mod attributes;
 mod checks;
@@ -211,6 +211,9 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
     }
     // SAFETY: the caller's promise.
     let arguments = unsafe { Arguments::new(&signature.image, args) }?;
+    if signature.image.prints {
+        output::found_printing();
+    }
     Ok(Prepared { kernel, signature, grid, block, arguments })
 }
 
@@ -233,7 +236,11 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
         operation::launch_with(w, function, stream.number, grid, block, shared, launch.cooperative, bytes, |buffer| {
             arguments.fill(buffer);
         });
-    })
+    })?;
+    if signature.image.prints {
+        output::launched();
+    }
+    Ok(())
 }
 
 /// # Safety

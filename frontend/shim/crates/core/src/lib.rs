@@ -30,6 +30,7 @@ mod memory;
 mod module;
 mod objects;
 mod occupancy;
+mod output;
 mod permission;
 mod registration;
 mod runtime;

@@ -24,7 +24,7 @@ use std::sync::Once;
 
 use abi::CudaError;
 
-use crate::{call, manifests, registration, runtime, trace};
+use crate::{call, manifests, output, registration, runtime, trace};
 
 /// cudaErrorInitializationError: what CUDA returns in a child forked after initialization.
 pub const INITIALIZATION_ERROR: CudaError = CudaError::INITIALIZATION_ERROR;
@@ -130,6 +130,7 @@ extern "C" fn finish() {
             let summary = call::summary();
             manifests::abandon(); // everything owed is settled by the session's end
             session.finish(&summary);
+            output::show();
         }));
     }
     FINISHED.store(true, Release);

@@ -27,7 +27,7 @@ use crate::frame::{self, Part, Registers};
 use crate::generated_exports::Function;
 use crate::manifests::{self, Site};
 use crate::objects::Object;
-use crate::{hostmem, work};
+use crate::{hostmem, output, work};
 
 mod ranges;
 use ranges::Ranges;
@@ -151,7 +151,8 @@ pub fn local_sync() -> bool {
         && THREAD.try_with(|thread| thread.has(LOCAL_SYNC)).unwrap_or(false)
         && !manifests::any_managed()
         && !hostmem::any_device_written()
-        && !work::reads_pending();
+        && !work::reads_pending()
+        && !output::expected();
     if permitted {
         LOCAL_SYNCS.fetch_add(1, Relaxed);
         let _ = THREAD.try_with(|thread| thread.unsynchronized.set(true));
@@ -182,7 +183,7 @@ pub enum Copy {
 
 /// What may become of a copy to the host.
 pub fn copy_to_host() -> Copy {
-    if !manifests::active() {
+    if !manifests::active() || output::expected() {
         return Copy::Plain;
     }
     THREAD.try_with(Thread::copy_to_host).unwrap_or(Copy::Plain)

@@ -14,11 +14,11 @@
 use crate::call::{CudaResult, DefaultStream};
 use crate::event;
 use crate::graph::capture as capturing;
-use crate::permission;
 use crate::runtime::{self, HandleKind};
 use crate::work::handle::{decode, encode, Tag};
 use crate::work::order::{Kind, Stream};
 use crate::work::{self, tracking};
+use crate::{output, permission};
 use abi::{
     cudaEvent_t, cudaStreamCallback_t, cudaStreamLegacy, cudaStreamNonBlocking, cudaStreamPerThread, cudaStream_t,
     CudaError,
@@ -83,6 +83,7 @@ pub fn then(default: DefaultStream, stream: cudaStream_t, function: impl FnOnce(
     let stream = resolve(default, stream)?;
     check_not_captured(&stream)?;
     let waited = work::synchronize_stream(&stream);
+    output::synchronized();
     function(waited);
     Ok(())
 }

@@ -19,9 +19,9 @@ mod reads;
 use crate::call::{check, error_of, CudaResult};
 use crate::event::Events;
 use crate::memory::Addresses;
-use crate::{frame, permission, runtime};
+use crate::{frame, output, permission, runtime};
 use abi::CudaError;
-use client::{Answer, Destination, Mode, Origin, Session};
+use client::{Answer, Destination, Failure, Mode, Origin, Session};
 use order::{Order, Point, Stream};
 use reads::Reads;
 use std::sync::{Arc, OnceLock};
@@ -69,6 +69,14 @@ fn value_of(session: &Session, answer: Answer) -> CudaResult<u64> {
     check(answer.error).map(|()| answer.value)
 }
 
+/// Appends a record that answers into the slot, and waits for the answer.
+fn ask(session: &Session, write: impl FnOnce(&mut Writer, u32)) -> Result<Answer, Failure> {
+    let launches = output::asked();
+    let answer = session.request(write)?;
+    output::answered(launches);
+    Ok(answer)
+}
+
 /// Appends records that are not work of a stream.
 pub fn append(write: impl FnOnce(&mut Writer)) -> CudaResult {
     runtime::session()?.defer(write).map_err(error_of)
@@ -102,7 +110,7 @@ pub fn defer_point(stream: &Arc<Stream>, write: impl FnOnce(&mut Writer)) -> Cud
 /// Appends a record that answers into the slot, and waits for the value: one round trip.
 pub fn request(write: impl FnOnce(&mut Writer, u32)) -> CudaResult<u64> {
     let session = runtime::session()?;
-    value_of(session, session.request(write).map_err(error_of)?)
+    value_of(session, ask(session, write).map_err(error_of)?)
 }
 
 /// Copies from the device to the guest in the order of the stream: one round trip.
@@ -112,8 +120,10 @@ pub fn request(write: impl FnOnce(&mut Writer, u32)) -> CudaResult<u64> {
 pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce(&mut Writer, u32)) -> CudaResult {
     let (session, tracking) = session_and_tracking()?;
     let start = tracking.order.begin();
+    let launches = output::asked();
     // SAFETY: the caller's promise.
     unsafe { session.read(destination, write) }.map_err(error_of)?;
+    output::answered(launches);
     permission::answered();
     tracking.order.work_done(stream, start);
     untold(session)
@@ -172,7 +182,7 @@ pub fn reads_pending() -> bool {
 pub fn fence() {
     if let Some(session) = runtime::opened_session() {
         // A session that is over is told by the calls that need it.
-        let _ = session.request(operation::fence);
+        let _ = ask(session, operation::fence);
     }
 }
 
@@ -181,7 +191,7 @@ pub fn finish_work() {
     let Some((session, Tracking { order, .. })) = runtime::opened_session().zip(TRACKING.get()) else { return };
     if order.any_pending() {
         let position = order.position();
-        if session.request(operation::device_synchronize).is_ok_and(|answer| answer.error == 0) {
+        if ask(session, operation::device_synchronize).is_ok_and(|answer| answer.error == 0) {
             order.device_synchronized(position);
         }
     }
@@ -216,7 +226,7 @@ fn untold(session: &Session) -> CudaResult {
 
 /// Waits for a status. `done` is called when the answer says that the wait is over, with whatever error.
 fn wait(session: &Session, write: impl FnOnce(&mut Writer, u32), done: impl FnOnce()) -> CudaResult {
-    let answer = session.request(write).map_err(error_of)?;
+    let answer = ask(session, write).map_err(error_of)?;
     if CudaError(answer.error) != CudaError::NOT_READY {
         done();
     }
@@ -269,7 +279,7 @@ pub fn reset_device() -> CudaResult {
     // Held throughout, so that no address is minted between the record and the reset of the allocator.
     let mut addresses = tracking.addresses.lock();
     let position = tracking.order.position();
-    check(session.request(operation::device_reset).map_err(error_of)?.error)?;
+    check(ask(session, operation::device_reset).map_err(error_of)?.error)?;
     addresses.reset(session.welcome());
     tracking.events.clear();
     tracking.order.reset(position);

@@ -58,6 +58,8 @@ pub(crate) fn read(data: &[u8]) -> Result<Module, Error> {
             }
         }
     }
+    let prints = symbols.iter().any(|symbol| symbol.name == limits::PRINT);
+    kernels.values_mut().flatten().for_each(|kernel| kernel.prints = prints);
     // The rest needs the layouts in place.
     for section in &elf.sections {
         if let Some(name) = section.name.strip_prefix(".nv.shared.") {

@@ -19,3 +19,6 @@ pub const NAME_BYTES: usize = 1 << 16;
 pub const REFERENCE_STEPS: usize = 4_000_000;
 /// Sections of one machine-code file.
 pub const SECTIONS: usize = 1 << 19;
+
+/// The function of the device that `printf` becomes.
+pub const PRINT: &str = "vprintf";

@@ -35,6 +35,8 @@ pub struct Kernel {
     pub required_threads: Option<[u32; 3]>,
     /// `.maxnreg`.
     pub max_registers: Option<u32>,
+    /// Its image has code that prints (device-side `printf`), which it may reach.
+    pub prints: bool,
     /// Registers per thread, where machine code tells.
     pub registers: Option<u32>,
 }

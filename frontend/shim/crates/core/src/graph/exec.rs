@@ -14,6 +14,7 @@ use super::templates::{Records, MAX_BODY};
 use crate::call::CudaResult;
 use crate::event::{self, Event};
 use crate::memory::{self, Wait};
+use crate::output;
 use crate::work;
 use crate::work::handle::{decode, encode, Tag};
 use crate::work::order::Stream;
@@ -221,12 +222,16 @@ impl Exec {
         }
         for segment in self.plans.get_mut(&stream.number).into_iter().flatten() {
             match segment {
-                Segment::Records(records) => records.send(stream)?,
+                Segment::Records(records) => {
+                    records.send(stream)?;
+                    output::graph_launched();
+                }
                 // SAFETY: the caller's promise.
                 Segment::Copy(copy) => unsafe { memory::copy(stream, copy.to, copy.from, copy.extent, Wait::Never) }?,
                 Segment::Host(host) => {
                     // After an error of the context CUDA does not call it.
                     work::synchronize_stream(stream)?;
+                    output::synchronized();
                     if let Some(function) = host.fn_ {
                         // SAFETY: the program says that it is such a function.
                         unsafe { function(host.userData) };

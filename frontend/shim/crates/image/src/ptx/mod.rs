@@ -45,6 +45,8 @@ struct Scanner<'a> {
     references: References<'a>,
     variables: HashMap<&'a str, u64>,
     constant_bytes: u64,
+    /// Some function may print: what `printf` becomes is declared.
+    prints: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -56,6 +58,7 @@ impl<'a> Scanner<'a> {
             references: References::default(),
             variables: HashMap::new(),
             constant_bytes: 0,
+            prints: false,
         }
     }
 
@@ -120,6 +123,7 @@ impl<'a> Scanner<'a> {
             self.lexer.skip_nested(b'(', b')');
         }
         let Some(name) = self.lexer.word() else { return };
+        self.prints |= name == limits::PRINT;
         self.references.declare_function(name);
         if entry::find_body(&mut self.lexer, None) {
             let body = body::read(&mut self.lexer, &self.references);
@@ -153,6 +157,7 @@ impl<'a> Scanner<'a> {
         for (name, kernel) in &mut self.kernels {
             if let Ok(kernel) = kernel {
                 kernel.static_shared_bytes = self.references.shared_bytes(name, &mut budget)?;
+                kernel.prints = self.prints;
             }
         }
         let kernels = self.kernels.into_iter().map(|(name, kernel)| (name.to_owned(), kernel)).collect();

@@ -45,6 +45,17 @@ fn shared_memory_of_callees_is_the_kernels_too() {
 }
 
 #[test]
+fn kernels_of_a_module_with_printf_may_print() {
+    let printing = module(
+        ".extern .func (.param .b32 r) vprintf ( .param .b64 a, .param .b64 b ) ;
+        .visible .entry k() { call (r), vprintf, (a, b); }
+        .visible .entry other() { ret; }",
+    );
+    assert!(kernel(&printing, "k").prints && kernel(&printing, "other").prints);
+    assert!(!kernel(&module(".extern .func printing(); .entry k() { call printing; }"), "k").prints);
+}
+
+#[test]
 fn directives_behind_the_signature() {
     let module = module(
         ".visible .entry a(.param .u64 p)\n.reqntid 16, 4\n.maxnreg 40\n.minnctapersm 2\n.unheard 3, 4\n.pragma \"{;\";\n{ ret; }

@@ -1,0 +1,47 @@
+; Requests to the device (services.py): from compiled code to the callback of the launch, and back.
+;
+; The callback runs on the stack of the CPU thread, below the scheduler's frame, not on the fiber's: it is the caller's language, which may
+; need more stack than a fiber has, and may look where its stack is.
+
+%Request = type { i32, i32, i32, i32, ptr, i32, i32, i64, [3 x i64], [6 x <32 x i64>], <32 x i64> }
+
+declare void @farlane_elsewhere(ptr, ptr, i64)
+
+; Hands a request over, whose kind, lanes, line and arguments are filled in, and returns with its results; does not return after a fault.
+define internal void @farlane_request(ptr %warp, ptr %request) noinline {
+entry:
+  %fault.p = getelementptr %Request, ptr %request, i32 0, i32 3
+  store i32 0, ptr %fault.p
+  %warp.p = getelementptr %Request, ptr %request, i32 0, i32 4
+  store ptr %warp, ptr %warp.p
+  %lane.p = getelementptr %Request, ptr %request, i32 0, i32 5
+  store i32 0, ptr %lane.p
+  %address.p = getelementptr %Request, ptr %request, i32 0, i32 7
+  store i64 0, ptr %address.p
+  %line.p = getelementptr %Request, ptr %request, i32 0, i32 2
+  %line = load i32, ptr %line.p
+  %worker = load ptr, ptr %warp
+  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch = load ptr, ptr %launch.p
+  %services.p = getelementptr i8, ptr %launch, i64 112
+  %services = load ptr, ptr %services.p
+  %none = icmp eq ptr %services, null
+  br i1 %none, label %refuse, label %ask
+refuse:
+  call void @farlane_fault(ptr %warp, i32 4, i64 0, i32 0, i32 0, i32 0, i32 %line)
+  unreachable
+ask:
+  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  %scheduler = load i64, ptr %scheduler.p
+  call void @farlane_elsewhere(ptr %services, ptr %request, i64 %scheduler)
+  %fault = load i32, ptr %fault.p
+  %bad = icmp ne i32 %fault, 0
+  br i1 %bad, label %fail, label %done
+fail:
+  %lane = load i32, ptr %lane.p
+  %address = load i64, ptr %address.p
+  call void @farlane_fault(ptr %warp, i32 %fault, i64 %address, i32 0, i32 0, i32 %lane, i32 %line)
+  unreachable
+done:
+  ret void
+}

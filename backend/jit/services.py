@@ -1,0 +1,190 @@
+"""Services: what running kernels ask their device for, because compiled code cannot do it (printing, assertions, the heap).
+
+Owns the request that compiled code hands over (mirrored by services.ll and families/runtime_calls.py), the way from a thread's
+addresses to host memory, and the guard round the device's handler. What a service does is the device's: it gives `callback` a handler
+and puts the callback's address into Launch.services. A launch without one ends with an illegal instruction when its kernel asks.
+
+Ordering: a request stops its warp until it is answered; the handler runs on the stack of the CPU thread that runs the block, several at
+once when several threads run the launch.
+
+Source: CUDA programming guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation and Operations".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Any
+
+from farlane.backend.jit.abi import (
+    LOCAL_WINDOW,
+    PAGE_READABLE,
+    PARAMETER_WINDOW,
+    SHARED_WINDOW,
+    FaultKind,
+    Launch,
+    WorkerState,
+)
+
+LANES = 32
+ARGUMENTS = 6
+_log = logging.getLogger(__name__)
+
+
+class ServiceKind(IntEnum):
+    """What is asked for; the arguments are those of the device function of that name."""
+
+    PRINT = 1  # vprintf(format, arguments) -> count
+    ASSERT = 2  # __assertfail(message, file, line, function, character size)
+    ALLOCATE = 3  # malloc(size) -> address
+    FREE = 4  # free(address)
+
+
+class Request(ctypes.Structure):
+    """One request of a warp: the lanes in `lanes` ask, each with its own arguments. The handler may set a fault."""
+
+    _fields_ = (
+        ("kind", ctypes.c_uint32),
+        ("lanes", ctypes.c_uint32),
+        ("line", ctypes.c_uint32),
+        ("fault", ctypes.c_uint32),  # FaultKind; 0: none
+        ("warp", ctypes.c_void_p),
+        ("fault_lane", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("fault_address", ctypes.c_uint64),
+        ("padding", ctypes.c_uint64 * 3),
+        ("arguments", (ctypes.c_uint64 * LANES) * ARGUMENTS),
+        ("results", ctypes.c_uint64 * LANES),
+    )
+
+
+class _Warp(ctypes.Structure):
+    """The part of a warp's state (runtime.ll, %Warp) that matters here."""
+
+    _fields_ = (
+        ("worker", ctypes.POINTER(WorkerState)),
+        ("launch", ctypes.POINTER(Launch)),
+        ("block", ctypes.c_uint32 * 3),
+        ("index", ctypes.c_uint32),
+        ("mask", ctypes.c_uint32),
+        ("state", ctypes.c_uint32),
+        ("stack", ctypes.c_uint64),
+        ("local", ctypes.c_uint64),
+    )
+
+
+class ServiceFault(Exception):
+    """The request ends the launch.
+
+    Args:
+        kind: why.
+        lane: whose request it was.
+        address: the address at fault, where there is one.
+    """
+
+    def __init__(self, kind: FaultKind, lane: int, address: int = 0) -> None:
+        super().__init__(kind, lane, address)
+        self.kind, self.lane, self.address = kind, lane, address
+
+
+class Call:
+    """A request as the handler sees it. Valid during the handler's call."""
+
+    def __init__(self, request: Request) -> None:
+        self.kind = ServiceKind(request.kind)
+        self._request = request
+        self._warp = _Warp.from_address(request.warp)
+        self.launch: Launch = self._warp.launch.contents
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        x, y, z = self._warp.block
+        return x, y, z
+
+    def thread(self, lane: int) -> tuple[int, int, int]:
+        """The thread's place in its block."""
+        x, y, _ = self.launch.block
+        linear = 32 * self._warp.index + lane
+        return linear % x, linear // x % y, linear // x // y
+
+    def lanes(self) -> Iterator[int]:
+        """The lanes that ask, in rising order."""
+        lanes = self._request.lanes
+        return (lane for lane in range(LANES) if lanes >> lane & 1)
+
+    def argument(self, number: int, lane: int) -> int:
+        return int(self._request.arguments[number][lane])
+
+    def answer(self, lane: int, value: int) -> None:
+        self._request.results[lane] = value & 0xFFFF_FFFF_FFFF_FFFF
+
+    # Memory as the thread sees it -------------------------------------------------------------------------------
+    def read(self, address: int, size: int, lane: int) -> bytes:
+        """Raises ServiceFault when the thread may not read all of it."""
+        host, room = self._place(address, lane)
+        if room < size:
+            if room:
+                return self.read(address, room, lane) + self.read(address + room, size - room, lane)
+            raise ServiceFault(FaultKind.ILLEGAL_ADDRESS, lane, address)
+        return ctypes.string_at(host, size)
+
+    def text(self, address: int, limit: int, lane: int) -> bytes:
+        """The bytes before the next zero, at most `limit`. Raises ServiceFault."""
+        found = bytearray()
+        while len(found) < limit:
+            host, room = self._place(address + len(found), lane)
+            if not room:
+                raise ServiceFault(FaultKind.ILLEGAL_ADDRESS, lane, address + len(found))
+            piece = ctypes.string_at(host, min(room, limit - len(found), 256))
+            end = piece.find(0)
+            found += piece if end < 0 else piece[:end]
+            if end >= 0:
+                break
+        return bytes(found)
+
+    def _place(self, address: int, lane: int) -> tuple[int, int]:
+        """The host address behind a generic one, and how many bytes from there on may be read (to the page's end)."""
+        offset = address & 0xFFFF_FFFF
+        space = address - offset
+        worker: WorkerState = self._warp.worker.contents
+        if space == SHARED_WINDOW:
+            return (worker.shared or 0) + offset, max(0, worker.shared_size - offset)
+        if space == LOCAL_WINDOW:
+            return self._warp.local + lane * worker.local_size + offset, max(0, worker.local_size - offset)
+        if space == PARAMETER_WINDOW:
+            return 0, 0  # a kernel's parameters are never what these functions are given
+        launch = self.launch
+        inside = address - launch.window_base
+        if not 0 <= inside < launch.window_size or launch.page_flags is None:
+            return 0, 0
+        page = inside >> launch.page_shift
+        if not ctypes.c_uint8.from_address(launch.page_flags + page).value & PAGE_READABLE:
+            return 0, 0
+        return address, ((page + 1) << launch.page_shift) - inside
+
+
+Handler = Callable[[Call], None]
+Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def callback(handler: Handler) -> Any:
+    """A C function for Launch.services; keep it as long as launches may run. An exception of the handler ends the launch."""
+
+    def serve(address: int) -> None:
+        request = Request.from_address(address)
+        try:
+            handler(Call(request))
+        except ServiceFault as fault:
+            request.fault, request.fault_lane, request.fault_address = fault.kind, fault.lane, fault.address
+        except BaseException:  # nothing may pass through compiled code
+            _log.exception("a kernel's request failed inside the host")
+            request.fault = FaultKind.SERVICE
+
+    return Callback(serve)
+
+
+def address_of(function: Any) -> int:
+    """The address of a callback."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
