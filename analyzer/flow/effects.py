@@ -6,10 +6,8 @@ function: whatever has escaped, and whatever it is given addresses of, may have 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from farlane.analyzer.flow import interface, library
 from farlane.analyzer.flow.expression import CALL, INITIAL, OPAQUE, OPERATION, OUT, Value
@@ -20,8 +18,7 @@ from farlane.analyzer.machine.instruction import ARGUMENTS, CALLEE_SAVED, CALLER
 MAXIMUM_PARAMETERS = 64
 
 
-@dataclass(frozen=True)
-class CudaCall:
+class CudaCall(NamedTuple):
     """One CUDA call, its arguments as values at that point.
 
     Attributes:
@@ -60,8 +57,7 @@ class CudaCall:
     def seen_from(self, caller: int, push: Value | None, **changes: Any) -> CudaCall:
         """The call as its function's caller sees it, through the call instruction `caller`."""
         pushed = self.push is not None and self.push.kind == INITIAL and push is not None and push.kind == OPAQUE
-        return dataclasses.replace(
-            self,
+        return self._replace(
             site=push.arguments[0] if pushed and push is not None else caller if self.tail else self.site,
             chain=() if pushed or self.tail else (caller, *self.chain),
             tail=False,
@@ -91,7 +87,7 @@ def cuda_call(state: State, name: str, site: int) -> CudaCall | None:
         return None
     if name == interface.GET_KERNEL:
         if inputs[0].is_constant and inputs[1].is_constant:
-            state.memory.handles[inputs[0].constant] = inputs[1].constant
+            state.memory.note_handle(inputs[0].constant, inputs[1].constant)
         else:
             state.write(inputs[0], 8, values.atom(OPERATION, "kernel", inputs[1]), site)
         lose_registers(state, site, values.atom(CALL, site, name))
@@ -114,7 +110,7 @@ def _launch(state: State, name: str, site: int, inputs: Sequence[Value]) -> Cuda
     push = state.registers[PUSHED]
     place = push.arguments[0] if push.kind == OPAQUE else site
     launch = CudaCall(place, (), interface.LAUNCH, None, tuple(arguments), None, inputs[0], inputs[5])
-    launch = dataclasses.replace(launch, launch=(site,), push=push)
+    launch = launch._replace(launch=(site,), push=push)
     launch = resolved(state, launch)
     state.registers[PUSHED] = values.zero  # a push is for one launch; another one may be made without
     lose_registers(state, site, values.atom(CALL, site, name))
@@ -150,8 +146,8 @@ def resolved(state: State, launch: CudaCall) -> CudaCall:
             arguments += pieces
             references = tuple(each for each in references if each[0] != name)
     handle = handle if kernel is None else None
-    return dataclasses.replace(
-        launch, kernel=kernel, arguments=arguments, handle=handle, array=array, sizes=sizes, references=references
+    return launch._replace(
+        kernel=kernel, arguments=arguments, handle=handle, array=array, sizes=sizes, references=references
     )
 
 

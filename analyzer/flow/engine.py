@@ -2,15 +2,17 @@
 
 An optimistic fixpoint: a block's state is the merge of its executed predecessors' states; where they differ there is a
 phi, which stays. Branches on constants execute one edge only: in particular the edge past a launch that
-`__cudaPushCallConfiguration` guards never runs. The result holds for the final states only, so CUDA calls and the phis'
-inputs are collected in one more pass over the blocks.
+`__cudaPushCallConfiguration` guards never runs. The result holds for the final states only: what the last execution of each
+block found is collected in one more pass, in which those are executed again that something else has changed for.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import compress
+from operator import is_not
 
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.condition import NEGATED, Condition, condition, number
@@ -19,7 +21,7 @@ from farlane.analyzer.flow.expression import CALL, INITIAL, LOAD, OPERATION, PHI
 from farlane.analyzer.flow.interface import GET_KERNEL, plain
 from farlane.analyzer.flow.memory import FrameStore, Memory, Store
 from farlane.analyzer.flow.semantics import execute
-from farlane.analyzer.flow.state import FLAGS, State
+from farlane.analyzer.flow.state import FLAGS, KEYS, State
 from farlane.analyzer.graph.control_flow import FALL, RETURN, TAIL, TAKEN, Block
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee
@@ -70,6 +72,39 @@ class Result:
     unknown_calls: dict[int, list[int]] = field(default_factory=dict)
 
 
+class _Record:
+    """What one execution of a block found; it holds as long as nothing changed that executions look at beside the state.
+
+    `epochs`: of the program and of the function, when it began. `targets`: where it may go on, and with which states. The rest is as in `Result`.
+    """
+
+    __slots__ = (
+        "after",
+        "assumed",
+        "calls",
+        "condition",
+        "epochs",
+        "frame_stores",
+        "sites",
+        "stores",
+        "targets",
+        "test",
+        "unknown",
+    )
+
+    def __init__(self, epochs: tuple[int, int], after: State) -> None:
+        self.epochs, self.after = epochs, after
+        self.calls: list[CudaCall] = []
+        self.sites: dict[int, State] = {}
+        self.stores: list[Store] = []
+        self.frame_stores: list[FrameStore] = []
+        self.unknown: list[int] = []
+        self.targets: list[tuple[int, State]] = []
+        self.test: Value | None = None
+        self.assumed: Value | None = None
+        self.condition: Condition | None = None
+
+
 # Applies a call of a function of this file; returns its CUDA calls, or None when its effects are not known.
 LocalCall = Callable[[State, Callee, int], list[CudaCall] | None]
 
@@ -104,6 +139,10 @@ class Engine:
         self._places: dict[int, set[int]] = {}
         self._cells_met: dict[int, set[Value]] = {}
         self._entered: dict[int, dict[int, State]] = {}
+        self._records: dict[int, _Record] = {}
+        # Block -> epochs and inputs of its phis when it was merged last.
+        self._met: dict[int, tuple[tuple[int, int], PhiInputs]] = {}
+        self._epoch = 0  # changes with what is known of a phi that exists already
         self._nests = {loop.parent for loop in structure.loops.values()}
         # For a loop's header: whether a value arises in the loop; the addresses of the loop's instructions.
         self._tangled = any(loop.irreducible for loop in structure.loops.values())
@@ -113,12 +152,10 @@ class Engine:
 
     def run(self) -> Result:
         """Raises AnalysisError when the function is over its budget."""
-        log, self._memory.log = self._memory.log, None
-        frames, self._memory.frame_log = self._memory.frame_log, None
+        log, frames = self._memory.log, self._memory.frame_log
         outer, self._memory.in_stub = self._memory.in_stub, self._asks_for_kernel()
         try:
             self._settle()
-            self._memory.log, self._memory.frame_log = self._result.stores, []
             self._collect()
         finally:
             self._memory.log, self._memory.in_stub, self._memory.frame_log = log, outer, frames
@@ -139,7 +176,7 @@ class Engine:
             if not self._incoming[start] and start != entry:
                 continue
             self._enter(start)
-            state = self._merged(start, self._incoming[start])
+            state = self._settled(start)
             if start in self._before and state.same(self._before[start]):
                 continue
             visits[start] = visits.get(start, 0) + 1
@@ -152,7 +189,8 @@ class Engine:
             self._before[start] = state
             if visits[start] > 1 and start in self._nests:
                 self._restart(start, {start})
-            for target, after in self._execute(self._flow.blocks[start], state.copy(), None):
+            record = self._execute(self._flow.blocks[start], state.copy())
+            for target, after in record.targets:
                 self._incoming[target][start] = after
                 if target not in queued:
                     queued.add(target)
@@ -184,6 +222,7 @@ class Engine:
                 self._before.pop(block, None)
                 self._entered.pop(block, None)
             if block != header or not kept:
+                self._met.pop(block, None)
                 for source in [source for source in self._incoming[block] if source in loop.blocks]:
                     del self._incoming[block][source]
         inside = loop.blocks - kept
@@ -193,25 +232,58 @@ class Engine:
             self._cells_met.pop(block, None)
 
     def _collect(self) -> None:
+        """Puts together what the last execution of each block found; those that no longer hold are made again."""
         result = self._result
         ends: dict[int, State] = {}
         for start in self._structure.order:
             if start not in self._before:
                 continue
-            self._merged(start, self._incoming[start], result.phis)
+            epochs, met = self._met.get(start, (None, {}))
+            if epochs != self._epochs():
+                self._settled(start)
+                _, met = self._met[start]
+            result.phis.update(met)
             block = self._flow.blocks[start]
-            state = self._before[start].copy()
+            record = self._records[start]
+            if record.epochs != self._epochs():
+                record = self._execute(block, self._before[start].copy())
             if start in self._structure.loops:
                 result.headers[start] = self._before[start]
-            self._memory.frame_log = result.frame_stores.setdefault(start, [])
-            for target, _ in self._execute(block, state, result):
-                result.executed.add((start, target))
+            self._keep(start, record)
             if block.end in (RETURN, TAIL):
-                ends[start] = state
+                ends[start] = record.after
         sources = [source for source, _ in result.executed]
         result.straight = len(ends) == 1 and len(sources) == len(set(sources)) and not self._structure.loops
         if ends:
             result.end = self._merged(END, ends)
+
+    def _keep(self, start: int, record: _Record) -> None:
+        result = self._result
+        result.frame_stores[start] = record.frame_stores
+        result.stores += record.stores
+        result.sites.update(record.sites)
+        result.executed.update((start, target) for target, _ in record.targets)
+        if record.calls:
+            result.calls[start] = record.calls
+        if record.unknown:
+            result.unknown_calls[start] = record.unknown
+        if record.test is not None:
+            result.tests[start] = record.test
+        if record.assumed is not None:
+            result.assumed[start] = record.assumed
+        if record.condition is not None:
+            result.conditions[start] = record.condition
+
+    def _epochs(self) -> tuple[int, int]:
+        return self._memory.epoch, self._epoch
+
+    def _settled(self, start: int) -> State:
+        """The state before a block; its phis' inputs are kept."""
+        epochs = self._epochs()
+        inputs: PhiInputs = {}
+        state = self._merged(start, self._incoming[start], inputs)
+        self._met[start] = epochs, inputs
+        return state
 
     def _merged(self, block: int, incoming: dict[int, State], record: PhiInputs | None = None) -> State:
         states = dict(sorted(incoming.items())) if len(incoming) > 1 else dict(incoming)
@@ -290,12 +362,9 @@ class Engine:
         every = list(states.values())
         registers = every[0].registers.copy()
         places = self._places.get(block, _NO_PLACES)
-        differing = {
-            key
-            for other in every[1:]
-            for key, (mine, its) in enumerate(zip(registers, other.registers, strict=True))
-            if mine is not its
-        }
+        differing: set[int] = set()
+        for other in every[1:]:
+            differing.update(compress(KEYS, map(is_not, registers, other.registers)))
         for key in sorted(differing | places) if places else sorted(differing):
             values = {source: state.registers[key] for source, state in states.items()}
             if key not in places and any(value.lost for value in values.values()):
@@ -324,7 +393,10 @@ class Engine:
                     mine[key] = value
                     continue
                 where = values.add(base, key[0])
-                inputs = {source: state.read(where, key[1]) for source, state in states.items()}
+                inputs = {
+                    source: cells.get(key) or state.read(where, key[1])
+                    for (source, state), cells in zip(states.items(), held, strict=True)
+                }
                 mine[key] = self._meet(block, place, inputs, record)
 
     def _meet(self, block: int, key: object, values: dict[int, Value], record: PhiInputs | None) -> Value:
@@ -333,7 +405,9 @@ class Engine:
             first, *rest = values.values()
             if all(value is first for value in rest):
                 return first
+        made = self._memory.values.made
         phi = self._memory.values.atom(PHI, self._flow.entry, block, key)
+        new = made != self._memory.values.made
         others = [value for value in values.values() if value is not phi]
         if place not in self._phis and others and all(value is others[0] for value in others):
             return others[0]
@@ -343,16 +417,20 @@ class Engine:
                 self._places.setdefault(block, set()).add(key)
             elif isinstance(key, tuple) and len(key) == 3:
                 self._cells_met.setdefault(block, set()).add(key[0])
-        self._mark_address(phi, others)
+        if self._mark_address(phi, others) and not new:
+            self._epoch += 1
         if record is not None:
             record[phi] = values
         return phi
 
-    def _mark_address(self, phi: Value, inputs: list[Value]) -> None:
-        """A phi may be an address of the frame when one of its inputs is one; in steps of its own it may only count up."""
+    def _mark_address(self, phi: Value, inputs: list[Value]) -> bool:
+        """A phi may be an address of the frame when one of its inputs is one; in steps of its own it may only count up.
+
+        Returns whether that was not known of it.
+        """
         held = [value for value in inputs if value.stack]
         if not held:
-            return
+            return False
         steady = [value for value in held if not any(atom is phi for atom, _ in value.terms)]
         upward = all(value.signed >= 0 for value in held if value not in steady)
         low = lowest(steady) if upward and steady else None
@@ -360,47 +438,45 @@ class Engine:
             phi.stack, phi.low = True, low
         elif phi.low is not None and (low is None or low < phi.low):
             phi.low = low
+        else:
+            return False
+        return True
 
-    def _execute(self, block: Block, state: State, result: Result | None) -> list[tuple[int, State]]:
-        calls: list[CudaCall] = []
+    def _execute(self, block: Block, state: State) -> _Record:
+        record = self._records[block.start] = _Record(self._epochs(), state)
+        self._memory.log, self._memory.frame_log = record.stores, record.frame_stores
         for instruction in block.instructions:
             callee = self._flow.calls.get(instruction.address)
             if callee is not None:
-                calls += self._call(state, instruction, callee, block, result is not None)
+                record.calls += self._call(state, instruction, callee, record)
             elif instruction.mnemonic == "call":
-                calls += self._call(state, instruction, UNKNOWN, block, result is not None)
+                record.calls += self._call(state, instruction, UNKNOWN, record)
             else:
                 execute(state, instruction)
-        if result is not None and calls:
-            result.calls[block.start] = calls
-        return self._leave(block, state, result)
+        self._leave(block, state, record)
+        return record
 
-    def _leave(self, block: Block, state: State, result: Result | None) -> list[tuple[int, State]]:
+    def _leave(self, block: Block, state: State, record: _Record) -> None:
         last = block.instructions[-1]
         edges = list(block.edges)
-        kinds = {edge.kind for edge in edges}
-        if TAKEN in kinds and len(edges) == 2:
-            if result is not None:
-                result.tests[block.start] = state.registers[FLAGS]
-            flags = state.registers[FLAGS]
+        if len(edges) == 2 and TAKEN in (edges[0].kind, edges[1].kind):
+            record.test = flags = state.registers[FLAGS]
             test = condition(self._memory.values, last.mnemonic, flags)
             known = test.constant() if test is not None else None
             if known is None:
                 known = self._memory.on_success(last.mnemonic, flags)
-                if known is not None and result is not None:
-                    result.assumed[block.start] = flags
+                if known is not None:
+                    record.assumed = flags
             if known is not None:
                 edges = [edge for edge in edges if edge.kind == (TAKEN if known else FALL)]
-            elif test is not None:
-                if result is not None:
-                    result.conditions[block.start] = test
-                if test.right.is_constant:
-                    return [(edge.target, _limited(state, test, edge.kind == TAKEN)) for edge in edges]
-        return [(edge.target, state) for edge in edges]
+            else:
+                record.condition = test
+                if test is not None and test.right.is_constant:
+                    record.targets = [(edge.target, _limited(state, test, edge.kind == TAKEN)) for edge in edges]
+                    return
+        record.targets = [(edge.target, state) for edge in edges]
 
-    def _call(
-        self, state: State, instruction: Instruction, callee: Callee, block: Block, collecting: bool
-    ) -> list[CudaCall]:
+    def _call(self, state: State, instruction: Instruction, callee: Callee, record: _Record) -> list[CudaCall]:
         values = self._memory.values
         site = instruction.address
         tail = instruction.mnemonic != "call"
@@ -408,18 +484,17 @@ class Engine:
             # As if called and returned from: the return address is already there.
             state.registers[RSP] = values.add(state.registers[RSP], 8)
         calls: list[CudaCall] = []
-        noted = len(self._memory.log or ())
-        before = state.copy() if collecting and (callee.address is not None or is_cuda(callee.name)) else None
+        noted = len(record.stores)
         if callee.address is not None:
+            before = state.copy()
             found = self._local_call(state, callee, site)
             if found is None:
                 unknown_call(state, site, self._quiet(callee))
             calls = found or []
-            if before is not None and calls:
-                self._result.sites[site] = before
+            if calls:
+                record.sites[site] = before
         elif is_cuda(callee.name):
-            if before is not None:
-                self._result.sites[site] = before
+            record.sites[site] = state.copy()
             recorded = cuda_call(state, callee.name, site)
             calls = [recorded] if recorded is not None else []
         elif callee.name in NEVER_RETURNS:
@@ -429,14 +504,10 @@ class Engine:
         else:
             unknown_call(state, site)
         if tail:
-            calls = [call if call.chain or call.site != site else replace(call, tail=True) for call in calls]
-        self._note_unknown(site, block, noted)
+            calls = [call if call.chain or call.site != site else call._replace(tail=True) for call in calls]
+        if any(store.address is None and not store.quiet for store in record.stores[noted:]):
+            record.unknown.append(site)
         return calls
-
-    def _note_unknown(self, site: int, block: Block, noted: int) -> None:
-        log = self._memory.log
-        if log is not None and any(store.address is None and not store.quiet for store in log[noted:]):
-            self._result.unknown_calls.setdefault(block.start, []).append(site)
 
 
 def _limited(state: State, test: Condition, taken: bool) -> State:

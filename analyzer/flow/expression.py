@@ -42,25 +42,35 @@ class Value:
         stack: whether this may be an address in the own frame or above it.
         low: for such an address, the lowest offset of the frame that it may mean; None when that is not known.
         lost: whether this is what a register holds that a call left undefined.
+        is_constant: whether there are no terms.
+        signed: the constant part, read as a signed number.
+        family: constant part -> the value with it and these terms. Keeps sums from being looked up by their terms, which is slow.
+        parts: what `Values.base` answered.
     """
 
-    __slots__ = ("arguments", "constant", "kind", "lost", "low", "serial", "stack", "terms")
+    __slots__ = (
+        "arguments",
+        "constant",
+        "family",
+        "is_constant",
+        "kind",
+        "lost",
+        "low",
+        "parts",
+        "serial",
+        "signed",
+        "stack",
+        "terms",
+    )
 
     def __init__(self, serial: int, kind: str, arguments: tuple[Any, ...]) -> None:
         self.serial, self.kind, self.arguments = serial, kind, arguments
-        self.constant = 0
+        self.constant = self.signed = 0
         self.terms: tuple[tuple[Value, int], ...] = ()
-        self.stack = self.lost = False
+        self.is_constant = self.stack = self.lost = False
         self.low: int | None = None
-
-    @property
-    def is_constant(self) -> bool:
-        return not self.terms
-
-    @property
-    def signed(self) -> int:
-        """The constant part, read as a signed number."""
-        return self.constant - 2**64 if self.constant >> 63 else self.constant
+        self.family: dict[int, Value] = {}
+        self.parts: tuple[Value, int] | None = None
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.arguments or (self.constant, self.terms)}>"
@@ -77,24 +87,33 @@ def lowest(addresses: Iterable[Value]) -> int | None:
 
 
 class Values:
-    """Makes values, each only once."""
+    """Makes values, each only once.
+
+    Attributes:
+        made: how many there are.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], Value] = {}
+        self._known: dict[tuple[Any, ...], Value] = {}  # atoms
+        self._families: dict[tuple[tuple[Value, int], ...], dict[int, Value]] = {}  # of sums
+        self._numbers: dict[int, Value] = {}
+        self.made = 0
         self.zero = self.constant(0)
         self.stack_pointer = self.atom(INITIAL, 4)
         self.stack_pointer.stack = True
         self.stack_pointer.low = 0
 
     def constant(self, number: int) -> Value:
-        return self._sum(number & MASK, ())
+        number &= MASK
+        return self._numbers.get(number) or self._new_sum(number, (), self._numbers)
 
     def atom(self, kind: str, *arguments: Any) -> Value:
         key = (kind, *arguments)
         value = self._known.get(key)
         if value is None:
-            value = self._new(key, kind, arguments)
+            value = self._known[key] = self._new(kind, arguments)
             value.terms = ((value, 1),)
+            value.family[0] = value
             if kind == OPERATION and arguments[0] in _POINTERS:
                 value.stack = any(isinstance(each, Value) and each.stack for each in arguments)
                 if value.stack and arguments[0] == "choose":
@@ -103,42 +122,58 @@ class Values:
                     value.low = arguments[1].low + arguments[2].signed
         return value
 
-    def _new(self, key: tuple[Any, ...], kind: str, arguments: tuple[Any, ...]) -> Value:
-        if len(self._known) >= MAXIMUM_NODES:
+    def _new(self, kind: str, arguments: tuple[Any, ...]) -> Value:
+        if self.made >= MAXIMUM_NODES:
             raise AnalysisError("too many values")
-        value = Value(len(self._known), kind, arguments)
-        self._known[key] = value
+        value = Value(self.made, kind, arguments)
+        self.made += 1
         return value
 
     def _sum(self, constant: int, terms: tuple[tuple[Value, int], ...]) -> Value:
-        if not constant and len(terms) == 1 and terms[0][1] == 1:
-            return terms[0][0]
-        key = (SUM, constant, terms)
-        value = self._known.get(key)
-        if value is None:
-            value = self._new(key, SUM, ())
-            value.constant, value.terms = constant, terms
-            held = [atom for atom, coefficient in terms if atom.stack]
-            if held:
-                value.stack = True
-                if len(held) == 1 and held[0].low is not None and (held[0], 1) in terms:
-                    value.low = held[0].low + value.signed
+        if not terms:
+            family = self._numbers
+        elif len(terms) == 1 and terms[0][1] == 1:
+            family = terms[0][0].family
+        else:
+            known = self._families.get(terms)
+            if known is None:
+                known = self._families[terms] = {}
+            family = known
+        return family.get(constant) or self._new_sum(constant, terms, family)
+
+    def _new_sum(self, constant: int, terms: tuple[tuple[Value, int], ...], family: dict[int, Value]) -> Value:
+        value = family[constant] = self._new(SUM, ())
+        value.constant, value.terms, value.family = constant, terms, family
+        value.signed = constant - 2**64 if constant >> 63 else constant
+        value.is_constant = not terms
+        held = [atom for atom, coefficient in terms if atom.stack]
+        if held:
+            value.stack = True
+            if len(held) == 1 and held[0].low is not None and (held[0], 1) in terms:
+                value.low = held[0].low + value.signed
         return value
+
+    def _moved(self, value: Value, constant: int) -> Value:
+        """The value with another constant part."""
+        return value.family.get(constant) or self._new_sum(constant, value.terms, value.family)
 
     def combine(self, first: Value, second: Value, factor: int = 1) -> Value:
         """first + factor * second."""
+        constant = (first.constant + factor * second.constant) & MASK
         if not second.terms:
-            return self._sum((first.constant + factor * second.constant) & MASK, first.terms)
+            return self._moved(first, constant)
+        if factor == 1 and not first.terms:
+            return self._moved(second, constant)
         terms = dict(first.terms)
         for atom, coefficient in second.terms:
             terms[atom] = (terms.get(atom, 0) + factor * coefficient) & MASK
-        kept = tuple(sorted(((a, c) for a, c in terms.items() if c), key=lambda term: term[0].serial))
+        kept = tuple(sorted(((a, c) for a, c in terms.items() if c), key=_by_serial))
         if len(kept) > MAXIMUM_TERMS:
             return self.atom(OPERATION, "add", first, self.scale(second, factor))
-        return self._sum((first.constant + factor * second.constant) & MASK, kept)
+        return self._sum(constant, kept)
 
     def add(self, first: Value, number: int) -> Value:
-        return self._sum((first.constant + number) & MASK, first.terms)
+        return self._moved(first, (first.constant + number) & MASK)
 
     def scale(self, value: Value, factor: int) -> Value:
         factor &= MASK
@@ -147,7 +182,10 @@ class Values:
 
     def base(self, value: Value) -> tuple[Value, int]:
         """(the value without its constant, the constant as a signed number): the parts of an address."""
-        return (self._sum(0, value.terms) if value.constant else value), value.signed
+        parts = value.parts
+        if parts is None:
+            parts = value.parts = (self._moved(value, 0) if value.constant else value), value.signed
+        return parts
 
     def zero_extended(self, value: Value, size: int) -> Value:
         """The low `size` bytes."""
@@ -177,23 +215,31 @@ class Values:
 
     def _congruent(self, value: Value, size: int) -> Value:
         """A simpler value with the same low `size` bytes: extensions of at least that size are taken off."""
+        if len(value.terms) == 1 and value is value.terms[0][0]:
+            inner = self._same_low_bytes(value, size)
+            return value if inner is value else self._congruent(inner, size)
         total = self.constant(value.constant)
         changed = False
         for atom, coefficient in value.terms:
-            inner = atom
-            while inner.kind == OPERATION and inner.arguments[0] in ("zx4", "sx4", "zx2", "sx2", "zx1", "sx1"):
-                if int(inner.arguments[0][2]) < size:
-                    break
-                inner = inner.arguments[1]
-            if inner.kind == OPERATION and inner.arguments[0] == "insert" and inner.arguments[3:5] == (size, 0):
-                inner = inner.arguments[2]
-            if inner.kind == OPERATION and inner.arguments[0] == "pair" and size <= 4:
-                inner = inner.arguments[1]
+            inner = self._same_low_bytes(atom, size)
             changed = changed or inner is not atom
             total = self.combine(total, inner, coefficient)
         if not changed:
             return value
         return self._congruent(total, size)
+
+    def _same_low_bytes(self, atom: Value, size: int) -> Value:
+        """What an atom is made of, when its low `size` bytes are the same."""
+        inner = atom
+        while inner.kind == OPERATION and inner.arguments[0] in ("zx4", "sx4", "zx2", "sx2", "zx1", "sx1"):
+            if int(inner.arguments[0][2]) < size:
+                break
+            inner = inner.arguments[1]
+        if inner.kind == OPERATION and inner.arguments[0] == "insert" and inner.arguments[3:5] == (size, 0):
+            inner = inner.arguments[2]
+        if inner.kind == OPERATION and inner.arguments[0] == "pair" and size <= 4:
+            inner = inner.arguments[1]
+        return inner
 
     def pair(self, low: Value, high: Value) -> Value:
         """Eight bytes from two halves, each zero-extended."""
@@ -249,6 +295,8 @@ class Values:
         done = memo.get(value)
         if done is not None:
             return done
+        if len(value.terms) == 1 and value is value.terms[0][0]:
+            return self._substituted(value, leaf, memo)
         total = self.constant(value.constant)
         for atom, coefficient in value.terms:
             total = self.combine(total, self._substituted(atom, leaf, memo), coefficient)
@@ -282,6 +330,10 @@ class Values:
                         result = self.atom(OPERATION, name, *inner)
         memo[atom] = result
         return result
+
+
+def _by_serial(term: tuple[Value, int]) -> int:
+    return term[0].serial
 
 
 _FOLDABLE = frozenset({"and", "or", "xor", "imul", "shl", "shr", "sar"})

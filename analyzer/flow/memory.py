@@ -40,8 +40,9 @@ class Memory:
 
     Attributes:
         handles: address of a variable that __cudaGetKernel filled -> address of the kernel's host function.
-        log: what is stored outside the frame of the function whose final pass runs; None while none does.
-        frame_log: what is stored in that function's own frame; None while there is no final pass.
+        epoch: changes when something changes that executing an instruction looks at beside the state.
+        log: what the block that is executed stores outside its function's frame; None while none is.
+        frame_log: what it stores in that function's own frame; None while none is.
         at: the instruction that is executed.
         in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
         lost: what registers hold that a call left undefined, by register; who reads one gets a value of the reader's own.
@@ -51,6 +52,7 @@ class Memory:
     def __init__(self, values: Values, image: Image, deadline: float | None = None) -> None:
         self.values, self.image, self.deadline = values, image, deadline
         self.handles: dict[int, int] = {}
+        self.epoch = 0
         self.log: list[Store] | None = None
         self.in_stub = False
         self.at = UNDEFINED
@@ -65,6 +67,12 @@ class Memory:
         """Raises AnalysisError when the time is used up."""
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise AnalysisError("the time for the binary is used up")
+
+    def note_handle(self, variable: int, kernel: int) -> None:
+        """A variable holds the handle of a kernel."""
+        if self.handles.get(variable) != kernel:
+            self.handles[variable] = kernel
+            self.epoch += 1
 
     def on_success(self, mnemonic: str, flags: Value) -> bool | None:
         """Whether a branch is taken when CUDA's calls succeed; None when that does not decide it."""

@@ -142,7 +142,8 @@ class State:
             exact = cells.get((offset, size))
             if exact is not None:
                 return exact
-            overlapping = [key for key in cells if key[0] < offset + size and offset < key[0] + key[1]]
+            end = offset + size
+            overlapping = [(start, wide) for start, wide in cells if start < end and offset < start + wide]
             if overlapping:
                 return self._assembled(cells, sorted(overlapping), address, offset, size)
         return self._untracked(address, size)

@@ -178,6 +178,7 @@ class Functions:
                 return before.read(values.substitute(atom.arguments[0], leaf, memo), atom.arguments[1])
             if atom.kind == OPERATION:
                 return None
+            made = values.made
             inside = values.atom(INSIDE, site, atom)
             if atom.kind == PHI and not inside.stack:
                 # One of several values, perhaps addresses that the caller gave.
@@ -188,6 +189,8 @@ class Functions:
                     if part.kind == INITIAL
                 ]
                 inside.stack = any(value.stack for value in given)
+                if inside.stack and made == values.made:
+                    self.memory.epoch += 1
             return inside
 
         calls = []

@@ -113,19 +113,15 @@ class State:
 
     def joined(self, other: State, widen: bool) -> State:
         """What holds in both states."""
-        result = State(self.image)
-        result.registers = [join(a, b, widen) for a, b in zip(self.registers, other.registers, strict=True)]
+        result = self.copy()
+        if self.registers != other.registers:
+            result.registers = [
+                a if a is b or a == b else join(a, b, widen)
+                for a, b in zip(self.registers, other.registers, strict=True)
+            ]
         result.loose = self.loose | other.loose
-        for offset, (size, value) in self.cells.items():
-            its = other.cells.get(offset)
-            if its is not None and its[0] == size:
-                result.cells[offset] = (size, join(value, its[1], widen))
-            else:
-                result.loose |= value.objects
-        for offset, (_, value) in other.cells.items():
-            if offset not in result.cells:
-                result.loose |= value.objects
-        result.contents = dict(self.contents)
+        if self.cells != other.cells:
+            result._join_cells(self.cells, other.cells, widen)
         for heap, objects in other.contents.items():
             result.contents[heap] = result.contents.get(heap, NONE) | objects
         result.escaped = self.escaped | other.escaped
@@ -134,6 +130,25 @@ class State:
         if result.escaped:
             result.escape(NONE)  # closes the set
         return result
+
+    def _join_cells(self, mine: dict[int, tuple[int, Value]], its: dict[int, tuple[int, Value]], widen: bool) -> None:
+        cells: dict[int, tuple[int, Value]] = {}
+        lost: set[Object] = set()
+        for offset, held in mine.items():
+            other = its.get(offset)
+            if other is held or other == held:
+                cells[offset] = held
+            elif other is not None and other[0] == held[0]:
+                cells[offset] = (held[0], join(held[1], other[1], widen))
+            else:
+                lost |= held[1].objects
+        if len(cells) < len(its):
+            for offset, (_, value) in its.items():
+                if offset not in cells:
+                    lost |= value.objects
+        self.cells = cells
+        if lost:
+            self.loose |= lost
 
     # Objects
 
@@ -163,10 +178,10 @@ class State:
 
     def held(self) -> Objects:
         """What the frame's cells hold."""
-        objects = self.loose
+        objects = set(self.loose)
         for _, value in self.cells.values():
             objects |= value.objects
-        return objects
+        return frozenset(objects)
 
     def touched(self, address: Value) -> Objects:
         """The objects that an access at an address may be to."""

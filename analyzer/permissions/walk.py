@@ -97,6 +97,8 @@ class Walker:
         self.streams_throw = library.CLEAR in self.imports or not self.imports & library.UNWINDS
         self._structures: dict[int, Structure | str] = {}
         self._tops: dict[int, int | None] = {}
+        self._positions: dict[int, dict[int, int]] = {}
+        self._kept: dict[int, int] = {}
         self._left, self._all = 0, PROGRAM
 
     def regions(self, start: int) -> Regions:
@@ -146,11 +148,25 @@ class Walker:
         self._left -= count
         return self._left
 
+    def position(self, start: int) -> dict[int, int]:
+        """Block -> its place in the order of a function's blocks."""
+        known = self._positions.get(start)
+        if known is None:
+            known = {block: index for index, block in enumerate(self.structure(start).order)}
+            self._positions[start] = known
+        return known
+
     def top(self, start: int) -> int | None:
         """How far below its return address a function's frame ends, the parts for arguments of calls left out."""
         if start not in self._tops:
             self._tops[start] = _top(self.structure(start))
         return self._tops[start]
+
+    def saved(self, start: int) -> int:
+        """The bytes in which a function keeps its caller's registers."""
+        if start not in self._kept:
+            self._kept[start] = _saved(self.structure(start))
+        return self._kept[start]
 
 
 def _saved(structure: Structure) -> int:
@@ -203,18 +219,15 @@ class _Run:
         self._walker, self._start, self._frame, self._regions, self._place = walker, start, frame_, regions, place
         self._structure = regions.structure
         self._flow = self._structure.flow
-        called = ("call", "jmp")
-        self._block_of = {
-            i.address: b for b in self._flow.blocks.values() for i in b.instructions if i.mnemonic in called
-        }
-        self._position = {block: index for index, block in enumerate(self._structure.order)}
-        self._incoming: dict[int, dict[int, State]] = {block: {} for block in self._flow.blocks}
+        self._position = walker.position(start)
+        self._incoming: dict[int, dict[int, State]] = {}
         self._ends: dict[int, State] = {}
         self._memo: dict[int, tuple[State, State | None, list[Access]]] = {}
         self._left = limit
         top = walker.top(start)
         self._top = None if top is None else frame_.entry + top
-        self._saved = frame_.entry - _saved(self._structure)
+        saved = frame_.entry - walker.saved(start)
+        self._bounds = tuple(sorted({*frame_.bounds, saved, *(() if self._top is None else (self._top,))}))
         self.throws = False
 
     def run(self, entry: State) -> State | None:
@@ -228,7 +241,7 @@ class _Run:
             visits[start] = visits.get(start, 0) + 1
             if visits[start] > VISITS:
                 raise Refused(f"{flow.name}: values do not settle")
-            states = [*self._incoming[start].values()]
+            states = [*self._incoming.get(start, {}).values()]
             if start == flow.entry:
                 states.append(entry)
             old = regions.before.get(start)
@@ -247,7 +260,7 @@ class _Run:
             targets = self._execute(block, merged.copy())
             regions.edges[start] = [target for target, _ in targets]
             for target, after in targets:
-                self._incoming[target][start] = after
+                self._incoming.setdefault(target, {})[start] = after
                 if target not in queued:
                     queued.add(target)
                     heapq.heappush(work, self._position[target])
@@ -267,15 +280,15 @@ class _Run:
             if callee is None:
                 step.execute(instruction)
                 continue
-            before = state.copy()
             tail = instruction.mnemonic != "call"
             if tail and instruction.mnemonic != "jmp":
                 raise Refused(f"a conditional jump to another function at {instruction.address:#x}")
             if instruction.operands and isinstance(instruction.operands[0], Memory) and callee == UNKNOWN:
                 step.get(instruction.operands[0], instruction)
-            exceptional = [edge for edge in block.edges if edge.kind == EXCEPTION]
-            throws = self._call(state, instruction, callee, records, tail)
-            if throws and exceptional and self._walker.catches:
+            exceptional = [edge for edge in block.edges if edge.kind == EXCEPTION] if self._walker.catches else []
+            before = state.copy() if exceptional else state
+            throws = self._call(state, block, instruction, callee, records, tail)
+            if throws and exceptional:
                 pads = [(edge.target, self._pad(before)) for edge in exceptional]
         self._regions.accesses[block.start] = records
         self._regions.escaped[block.start] = state.escaped
@@ -317,7 +330,15 @@ class _Run:
 
     # Calls
 
-    def _call(self, state: State, instruction: Instruction, callee: Callee, records: list[Access], tail: bool) -> bool:
+    def _call(
+        self,
+        state: State,
+        block: Block,
+        instruction: Instruction,
+        callee: Callee,
+        records: list[Access],
+        tail: bool,
+    ) -> bool:
         """Applies a call; whether it may throw."""
         at = instruction.address if self._place is None else self._place
         chain = (*self._frame.chain, instruction.address)
@@ -330,9 +351,9 @@ class _Run:
         if tail:
             state.registers[RSP] = stack = add(stack, constant(8))
         program, walker = self._walker.program, self._walker
-        bounds = tuple(sorted({*self._frame.bounds, self._saved, *(() if self._top is None else (self._top,))}))
+        bounds = self._bounds
         pushed = self._top is not None and stack.number < self._top
-        if callee == UNKNOWN and walker.widens(self._flow, self._block_of[instruction.address]):
+        if callee == UNKNOWN and walker.widens(self._flow, block):
             callee = Callee(library.WIDEN, None)
         call = Call(state, records, at, chain, bounds, pushed, callee.name)
         throws = False
