@@ -132,7 +132,8 @@ def resolved(state: State, launch: CudaCall) -> CudaCall:
         kernel = handle.arguments[1].constant
     arguments, sizes, references = launch.arguments, launch.sizes, launch.references
     if array is not None and array.stack and state.cells.get(state.memory.values.base(array)[0]):
-        found = _parameters(state, array)
+        own = launch.push is not None and launch.push.kind == INITIAL and state.memory.in_stub
+        found = _parameters(state, array, own)
         for index, (value, size) in enumerate(found):
             if size is None:
                 references += ((f"parameter {index}", value),)
@@ -169,13 +170,13 @@ def _object(state: State, name: str, address: Value) -> tuple[tuple[str, Value],
     return tuple(found) or ((name, state.read(address, 8)),)
 
 
-def _parameters(state: State, array: Value) -> list[tuple[Value, int | None]]:
+def _parameters(state: State, array: Value, stub: bool) -> list[tuple[Value, int | None]]:
     """The kernel's parameters, each with its bytes that are known: cells in the frame that hold addresses of cells in the frame, one after another.
 
     The array has no length here. It ends where an element is no address of the frame: the frame's other cells with such
     addresses are rare, and a parameter too many only adds a value that was stored. Bytes of a parameter are those of the
     largest cell at its address: of a structure the first ones. 0 bytes: its memory is not followed, nor its length known.
-    None: a structure that the stub was given the address of, which stands for it.
+    None: a structure whose address the function was given, a stub of the kernel's own (`stub`), and which stands for it.
     """
     values = state.memory.values
     found: list[tuple[Value, int | None]] = []
@@ -183,7 +184,7 @@ def _parameters(state: State, array: Value) -> list[tuple[Value, int | None]]:
         slot = values.add(array, 8 * index)
         base, offset = values.base(slot)
         address = state.cells.get(base, {}).get((offset, 8))
-        given = address is not None and address.kind == INITIAL and address.arguments[0] in ARGUMENTS
+        given = stub and address is not None and address.kind == INITIAL and address.arguments[0] in ARGUMENTS
         if address is not None and given and not any(address is value for value, _ in found):
             found.append((address, None))
             continue
