@@ -40,6 +40,7 @@ class ServiceKind(IntEnum):
     ASSERT = 2  # __assertfail(message, file, line, function, character size)
     ALLOCATE = 3  # malloc(size) -> address
     FREE = 4  # free(address)
+    ALLOCATE_ALIGNED = 5  # __nv_aligned_device_malloc(size, alignment) -> address
 
 
 class Request(ctypes.Structure):

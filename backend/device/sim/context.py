@@ -55,7 +55,7 @@ class SimContext(Context):
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
         self._memory = Memory(quota, budget)
         self.window: Window = self._memory.guest
-        self._runtime = Runtime()
+        self._runtime = Runtime(self._memory)
         self._begin()
 
     def _begin(self) -> None:

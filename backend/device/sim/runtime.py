@@ -12,18 +12,25 @@ Source: CUDA programming guide, "Formatted Output", "Assertion", "Dynamic Global
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 
+from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim import formats
+from farlane.backend.device.sim.heap import Heap
+from farlane.backend.device.sim.memory import Memory, Part
 from farlane.backend.device.sim.output import DEFAULT_LIMIT, Output
 from farlane.backend.jit import Call, FaultKind, ServiceFault, ServiceKind, services
 
-_INTERNAL_ERROR = -2
 _NO_FORMAT = -1
 _MAX_NAME = 4096  # of the texts of an assertion
 _MAX_STRING = 1 << 20  # of a %s
 
-STACK_SIZE, PRINTF_FIFO_SIZE = 0, 1  # cudaLimit
+STACK_SIZE, PRINTF_FIFO_SIZE, MALLOC_HEAP_SIZE = 0, 1, 2  # cudaLimit
+DEFAULT_HEAP = 8 << 20
+_INVALID_VALUE = 1
+
+_log = logging.getLogger(__name__)
 
 
 def _no_text(address: int) -> bytes:
@@ -33,7 +40,10 @@ def _no_text(address: int) -> bytes:
 class Runtime:
     """Answers a session's requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._heap: Heap | None = None
+        self._heap_limit = DEFAULT_HEAP
         self._lock = threading.Lock()
         self._printed, self._asserted = Output(), Output()
         self._callback = services.callback(self._serve)
@@ -45,10 +55,17 @@ class Runtime:
         if limit == PRINTF_FIFO_SIZE:
             with self._lock:
                 self._printed.set_limit(value)
+        elif limit == MALLOC_HEAP_SIZE:
+            if self._heap is not None and value != self._heap.size:
+                raise CudaError(
+                    _INVALID_VALUE, "the device heap is in use: its size is set before the first kernel that uses it"
+                )
+            self._heap_limit = value
 
     def reset(self) -> None:
-        """cudaDeviceReset: limits as at the start; what was printed stays until it is taken."""
+        """cudaDeviceReset: limits as at the start; what was printed stays until it is taken. The memory has been given back."""
         with self._lock:
+            self._heap, self._heap_limit = None, DEFAULT_HEAP
             self._printed.set_limit(DEFAULT_LIMIT)
 
     def take_output(self) -> tuple[bytes, bytes]:
@@ -62,8 +79,10 @@ class Runtime:
                 self._print(call)
             elif call.kind is ServiceKind.ASSERT:
                 self._assert(call)
+            elif call.kind is ServiceKind.FREE:
+                self._free(call)
             else:
-                raise ServiceFault(FaultKind.ILLEGAL_INSTRUCTION, next(call.lanes(), 0))
+                self._allocate(call)
 
     # printf -----------------------------------------------------------------------------------------------------
     def _print(self, call: Call) -> None:
@@ -84,6 +103,31 @@ class Runtime:
                 text = formats.render(form, b"", _no_text)
             self._printed.add(launch, text)
             call.answer(lane, form.arity)
+
+    # malloc and free --------------------------------------------------------------------------------------------
+    def _allocate(self, call: Call) -> None:
+        heap = self._heap or self._make_heap()
+        for lane in call.lanes():
+            alignment = call.argument(1, lane) if call.kind is ServiceKind.ALLOCATE_ALIGNED else 0
+            power = alignment & (alignment - 1) == 0
+            call.answer(lane, heap.allocate(call.argument(0, lane), alignment) if power else 0)
+
+    def _free(self, call: Call) -> None:
+        for lane in call.lanes():
+            address = call.argument(0, lane)
+            if address and not (self._heap is not None and self._heap.free(address)):
+                raise ServiceFault(FaultKind.INVALID_FREE, lane, address)
+
+    def _make_heap(self) -> Heap:
+        """At the first request: a session whose kernels allocate nothing has none. Without room it is empty."""
+        size = self._heap_limit
+        try:
+            base = self._memory.allocate_module(size, [Part(0, size, "device heap")]) if size else 0
+        except CudaError as error:
+            _log.warning("no room for a device heap of %d bytes: %s", size, error.message)
+            base = size = 0
+        self._heap = Heap(base, size)
+        return self._heap
 
     # assert -----------------------------------------------------------------------------------------------------
     def _assert(self, call: Call) -> None:

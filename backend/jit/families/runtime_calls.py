@@ -34,6 +34,7 @@ FUNCTIONS = {
     "vprintf": RuntimeFunction(ServiceKind.PRINT, ("i64", "i64"), "i32", True),
     "__assertfail": RuntimeFunction(ServiceKind.ASSERT, ("i64", "i64", "i32", "i64", "i64"), "", False),
     "malloc": RuntimeFunction(ServiceKind.ALLOCATE, ("i64",), "i64", True),
+    "__nv_aligned_device_malloc": RuntimeFunction(ServiceKind.ALLOCATE_ALIGNED, ("i64", "i64"), "i64", True),
     "free": RuntimeFunction(ServiceKind.FREE, ("i64",), "", True),
 }
 

@@ -23,6 +23,9 @@ HEAD = """.version 9.0
 .extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);
 .extern .func __assertfail (.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);
 """
+HEAD += """.extern .func (.param .b64 r) malloc (.param .b64 a);
+.extern .func free (.param .b64 a);
+"""
 TEXTS = (
     text_of("number", b"%d\n")
     + text_of("string", b"%s\n")
@@ -96,6 +99,25 @@ setp.eq.s32 %p0, %r7, -1;
 @%p0 bra $fine;
 trap;
 $fine:
+ret;
+}}
+.visible .entry give_back(.param .u64 pointer)
+{{
+{REGISTERS}
+ld.param.u64 %rd5, [pointer];
+{{ .param .b64 p0; st.param.b64 [p0], %rd5; call free, (p0); }}
+ret;
+}}
+.visible .entry take(.param .u64 out, .param .u64 size)
+{{
+{REGISTERS}
+ld.param.u64 %rd5, [out]; ld.param.u64 %rd6, [size]; mov.u32 %r0, %tid.x; mul.wide.u32 %rd7, %r0, 8; add.u64 %rd5, %rd5, %rd7;
+{{ .param .b64 p0; .param .b64 q; st.param.b64 [p0], %rd6; call (q), malloc, (p0); ld.param.b64 %rd8, [q]; }}
+st.global.u64 [%rd5], %rd8;
+setp.eq.u64 %p0, %rd8, 0;
+@%p0 bra $none;
+st.u64 [%rd8], %rd6;
+$none:
 ret;
 }}
 .visible .entry k(.param .u32 least)
@@ -211,6 +233,39 @@ def test_what_was_printed_outlives_a_reset(program: Program) -> None:
     program.launch("parted", block=2)
     program.context.reset()
     assert output(program) == b"1\n100\n"
+
+
+def addresses(program: Program, size: int, block: int) -> list[int]:
+    at = program.allocate(8 * block)
+    program.launch("take", pack("QQ", at, size), block=block)
+    return [int.from_bytes(program.read(at + 8 * lane, 8), "little") for lane in range(block)]
+
+
+def test_every_lane_gets_memory_of_its_own_that_is_freed_once(program: Program) -> None:
+    blocks = addresses(program, 40, 40)
+    assert len(set(blocks)) == 40
+    for block in blocks:
+        assert program.read(block, 8) == pack("Q", 40)
+        program.launch("give_back", pack("Q", block))
+    program.launch("give_back", pack("Q", 0))
+    error = failed(program, "give_back", pack("Q", blocks[0]))
+    assert (error.code, f"free of {blocks[0]:#x}, which device malloc did not return" in error.message) == (719, True)
+
+
+def test_the_heap_has_a_limit_that_its_use_fixes(program: Program) -> None:
+    program.context.set_limit(2, 1 << 16)
+    assert [bool(block) for block in addresses(program, 40000, 2)] == [True, False]
+    with pytest.raises(CudaError) as found:
+        program.context.set_limit(2, 1 << 20)
+    assert (found.value.code, found.value.sticky) == (1, False)
+    program.context.reset()
+    program.module = program.context.load_module(MODULE.encode())
+    assert all(addresses(program, 1 << 20, 7))
+
+
+def test_a_heap_larger_than_the_quota_is_empty(program: Program) -> None:
+    program.context.set_limit(2, 1 << 40)
+    assert addresses(program, 16, 2) == [0, 0]
 
 
 def test_sessions_print_for_themselves(device: SimDevice, program: Program) -> None:
