@@ -11,6 +11,7 @@ Source: facts page "Divergence"; Cooper, Harvey, Kennedy, "A Simple, Fast Domina
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,9 +63,9 @@ class Graph:
         return [header for header in sorted(self.loops, reverse=True) if block in self.loops[header]]
 
 
-def build(body: Body) -> Graph:
-    """The graph of a body."""
-    blocks = _split(body)
+def build(body: Body, apart: Callable[[Instruction], bool] | None = None) -> Graph:
+    """The graph of a body. Instructions for which `apart` holds start a block."""
+    blocks = _split(body, apart)
     _drop_empty_exits(blocks)
     blocks = _reorder(blocks, _reverse_postorder(blocks))
     idom = _dominators(blocks)
@@ -95,7 +96,7 @@ def build(body: Body) -> Graph:
     return Graph(blocks, idom, _postdominators(blocks), loops, loop_of, reducible)
 
 
-def _split(body: Body) -> list[Block]:
+def _split(body: Body, apart: Callable[[Instruction], bool] | None) -> list[Block]:
     # Copies: the SSA pass rewrites instructions, and a body may be compiled again for another block shape.
     code = [
         Instruction(
@@ -109,6 +110,8 @@ def _split(body: Body) -> list[Block]:
             starts.add(index + 1)
         if instruction.guard is not None and instruction.base != "bra":
             starts.update((index, index + 1))
+        if apart is not None and apart(instruction):
+            starts.add(index)
     starts |= _extension_starts(code, starts)
     boundaries = sorted(start for start in starts if start < len(code))
     # An empty block at the end catches labels there and running off the end (= ret).

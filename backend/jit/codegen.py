@@ -9,7 +9,8 @@ Owns control flow and values; what an instruction computes is in families/. Each
   masked version returns here when a join or loop header has all lanes again.
 
 Values and their slots are the base class's (values.py); only phis and exported values are blended under the mask.
-In the conservative mode of divergence.py, lanes that reach a barrier park there while the warp's other lanes run on.
+In the conservative mode of divergence.py, lanes that reach a barrier park there while the warp's other lanes run on; and lanes that wait
+in a loop for others (spins.py) let them go ahead after some iterations, up to instructions in which the waiting lanes take part.
 Source: facts page "Divergence" and "Barriers".
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import families, liveness
+from farlane.backend.jit import families, liveness, spins
 from farlane.backend.jit.affine import Affine, operand
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.divergence import Divergence
@@ -29,6 +30,8 @@ from farlane.backend.jit.values import ALL, ValueScope
 
 if TYPE_CHECKING:
     from farlane.backend.jit.kernel import KernelContext
+
+PATIENCE = 16  # iterations of a loop that waits, before lanes that are through it go ahead
 
 
 class FunctionEmitter(ValueScope):
@@ -48,6 +51,12 @@ class FunctionEmitter(ValueScope):
             kernel.options.dual and entry and not divergence.conservative and kernel.dual_fits(graph, divergence)
         )
         self.parks = divergence.conservative and kernel.fibers
+        self.waiting = divergence.waiting if divergence.conservative else set()
+        self.deferring = [
+            index
+            for index, block in enumerate(graph.blocks)
+            if self.waiting and block.instructions and spins.warp_wide(block.instructions[0])
+        ]
 
     # Function ----------------------------------------------------------------------------------------------------
     def emit(self) -> str:
@@ -93,6 +102,7 @@ class FunctionEmitter(ValueScope):
     def _end(self, count: int) -> None:
         b = self.body
         b.block(f"m{count}.test")
+        self._return_to_waiting()
         if not self.parks:
             b.branch("done")
             return
@@ -110,6 +120,38 @@ class FunctionEmitter(ValueScope):
         for index in sites:
             families.resume(self, index, self.graph.blocks[index], released)
         b.branch("m0.test")
+
+    def _return_to_waiting(self) -> None:
+        """At the end: back to lanes that let others go ahead, the lowest first."""
+        b = self.body
+        for target in sorted(self.waiting | set(self.deferring)):
+            left = b.load("i32", False, self.pending(target))
+            again, onward = b.new_label("again"), b.new_label("onward")
+            b.branch_if(b.icmp("ne", left, integer(0, "i32")), again, onward)
+            b.block(again)
+            if target in self.waiting:
+                b.store(integer(0, "i32"), self.slot(f"%spun{target}", "i32", False))
+                self._poll(target)
+            b.branch(f"m{target}.test")
+            b.block(onward)
+
+    def _defer(self, index: int, block: Block, bits: Val) -> None:
+        """Lanes stay in front of a warp-wide instruction while others of its member mask still wait in a loop."""
+        b = self.body
+        self.local, self.forms = {}, {}
+        operand = spins.members(block.instructions[0])
+        mask = ALL if operand is None else self.read(operand, "i32")
+        if mask.vec:
+            mask = b.lane(mask, b.call("cttz", "i32", [bits], "i1 false"))
+        missing = integer(0, "i32")
+        for target in sorted(self.waiting):
+            missing = b.bin("or", missing, b.load("i32", False, self.pending(target)))
+        later, now = b.new_label("later"), b.new_label("now")
+        b.branch_if(b.icmp("ne", b.bin("and", missing, mask), integer(0, "i32")), later, now)
+        b.block(later)
+        b.store(bits, self.pending(index))
+        b.branch(f"m{index + 1}.test")
+        b.block(now)
 
     @staticmethod
     def _barrier(block: Block) -> Instruction | None:
@@ -151,7 +193,7 @@ class FunctionEmitter(ValueScope):
             self.part([(yes, bits), (no, b.invert(bits))])
             first = min(target for target in block.targets if target != EXIT)
             if first <= index:
-                self._poll(bits)
+                self._poll(first)
             b.branch(f"m{first}.test")
 
     def _full_jump(self, target: int) -> None:
@@ -161,7 +203,7 @@ class FunctionEmitter(ValueScope):
             return
         self._copies([(target, None)])
         if target <= self.block:
-            self._poll(None)
+            self._poll(target)
         self.body.branch(f"f{target}")
 
     def _full_switch(self, index: int, block: Block) -> None:
@@ -193,6 +235,8 @@ class FunctionEmitter(ValueScope):
             b.branch(f"f{index}")
             b.block(inside)
         self.mask, self.mask_bits = b.mask(bits), bits
+        if index in self.deferring:
+            self._defer(index, block, bits)
         self._code(block)
         if block.leaves == "trap":
             return
@@ -227,16 +271,24 @@ class FunctionEmitter(ValueScope):
         for target in sorted(set(back)):
             waiting = b.load("i32", False, self.pending(target))
             onward, again = b.new_label("onward"), b.new_label("again")
-            b.branch_if(b.icmp("ne", waiting, integer(0, "i32")), again, onward)
+            back_again = b.icmp("ne", waiting, integer(0, "i32"))
+            if target in self.waiting:
+                slot = self.slot(f"%spun{target}", "i32", False)
+                spun = b.bin("add", b.load("i32", False, slot), integer(1, "i32"))
+                b.store(spun, slot)
+                back_again = b.bin("and", back_again, b.icmp("ult", spun, integer(PATIENCE, "i32")))
+            b.branch_if(back_again, again, onward)
             b.block(again)
-            self._poll(None)
+            self._poll(target)
             b.branch(f"m{target}.test")
             b.block(onward)
         b.branch(f"m{self.block + 1}.test")
 
-    def _poll(self, _bits: Val | None) -> None:
-        """A back edge: leaves when the launch is aborted."""
+    def _poll(self, target: int) -> None:
+        """A back edge: leaves when the launch is aborted, lets other warps run when the loop waits."""
         families.poll(self)
+        if target in self.divergence.waiting:
+            self.body.line("call void @farlane_yield(ptr %warp)")
 
     def _code(self, block: Block) -> None:
         self.local, self.forms = {}, {}

@@ -43,6 +43,7 @@ class Divergence:
     loops: set[int] = field(default_factory=set)  # headers of loops left at different iterations
     branches: set[int] = field(default_factory=set)  # blocks that end in a varying branch
     parted: set[int] = field(default_factory=set)  # blocks where some lanes may wait elsewhere
+    waiting: set[int] = field(default_factory=set)  # headers of loops that wait for other threads (spins.py)
 
 
 def analyse(

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
-from farlane.backend.jit import cfg, divergence, fibers, ssa
+from farlane.backend.jit import cfg, divergence, fibers, spins, ssa
 from farlane.backend.jit.abi import KernelInfo, Options, PtxError, UnsupportedError
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.ir import LANES, Val, integer
@@ -64,8 +65,10 @@ class KernelContext:
         self.shared: dict[str, int] = {}
         self.static_shared = 0
         self._layout_shared()
-        self.fibers = any(
-            item.base in ("bar", "barrier") and "warp" not in item.modifiers
+        self.prepared = {name: self._prepare(body) for name, body in self.bodies.items()}
+        self.fibers = any(waiting for _, _, waiting in self.prepared.values()) or any(
+            (item.base in ("bar", "barrier") and "warp" not in item.modifiers)
+            or (item.base == "mbarrier" and item.modifiers[0] in ("test_wait", "try_wait"))
             for body in self.bodies.values()
             for item in body.instructions
         )
@@ -186,11 +189,16 @@ class KernelContext:
         texts = []
         for name, body in self.bodies.items():
             entry = name == self.name
-            graph = cfg.build(body)
-            values = ssa.build(graph)
+            graph, values, waiting = self.prepared.pop(name)
             parting = divergence.analyse(graph, values, self.block, entry, set(self.parameter_offsets))
-            if parting.conservative is False and not entry and self._barriers(body):
+            strict = not parting.conservative and not entry and self._barriers(body)
+            if waiting & parting.loops:
+                # Lanes may wait for lanes of their own warp: those that are through stop before what the others take part in.
+                graph, values, waiting = self._prepare(body, spins.warp_wide)
+                strict = True
+            if strict:
                 parting = divergence.conservative(graph, values, self.block, entry, set(self.parameter_offsets))
+            parting.waiting = waiting
             self.stack_estimate = max(self.stack_estimate, (64 << 10) + 512 * len(values))
             self.registers = max(self.registers, len(values) // 8)
             emitter = FunctionEmitter(self, name, graph, parting, body.storage, entry)
@@ -202,6 +210,15 @@ class KernelContext:
             for declaration in (*emitter.body.intrinsics.values(), *emitter.prologue.intrinsics.values()):
                 self.declare(declaration)
         return self._assemble(texts)
+
+    @staticmethod
+    def _prepare(
+        body: Body, apart: Callable[[Instruction], bool] | None = None
+    ) -> tuple[cfg.Graph, list[ssa.Value], set[int]]:
+        """The graph, its values, and the loops that wait for other threads."""
+        graph = cfg.build(body, apart)
+        values = ssa.build(graph)
+        return graph, values, spins.waiting_loops(graph) if spins.may_wait(body) else set()
 
     @staticmethod
     def _barriers(body: Body) -> bool:

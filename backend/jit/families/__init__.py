@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit import affine
 from farlane.backend.jit.families import (
+    asynchronous,
     atomics,
     bitwise,
     calls,
@@ -33,7 +34,22 @@ from farlane.backend.jit.support import fault, fault_if, poll, warp_field
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
 
-FAMILIES = (atomics, bitwise, calls, compare, control, convert, floating, integer, matrix, memory, moves, video, warp)
+FAMILIES = (
+    asynchronous,
+    atomics,
+    bitwise,
+    calls,
+    compare,
+    control,
+    convert,
+    floating,
+    integer,
+    matrix,
+    memory,
+    moves,
+    video,
+    warp,
+)
 
 
 def emit(e: FunctionEmitter, instruction: Instruction) -> None:

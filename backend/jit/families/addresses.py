@@ -159,6 +159,11 @@ def place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: boo
     return _generic(e, address, shape)
 
 
+def as_offsets(e: FunctionEmitter, place: Place) -> Place:
+    """One index per lane (or one for all) in place of an affine form."""
+    return place if place.form is None else Place(place.base, affine.materialise(e, place.form))
+
+
 def _form(e: FunctionEmitter, operand: Any, space: str, size: int) -> affine.Affine | None:
     """The address as an affine value of 64 bits, where it is one and every lane is as aligned as the first."""
     if (

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import affine
-from farlane.backend.jit.families import addresses
+from farlane.backend.jit.families import addresses, small_atomics
 from farlane.backend.jit.families.base import check, handles, write
 from farlane.backend.jit.ir import BITS, LANES, Val, integer
-from farlane.backend.jit.model import Instruction
+from farlane.backend.jit.model import Instruction, Vector
 from farlane.backend.jit.types import SIGNED, integer_of
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ _SCOPES = {"cta", "gpu", "sys", "cluster"}
 _OPERATIONS = {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"}
 _TYPES = {
     "u32": "i32", "s32": "i32", "b32": "i32", "u64": "i64", "s64": "i64", "b64": "i64", "f32": "float", "f64": "double",
-    "b16": "i16", "f16": "half", "f16x2": "<2 x half>", "b128": "i128",
+    "b16": "i16", "f16": "half", "f16x2": "<2 x half>", "bf16": "bfloat", "bf16x2": "<2 x bfloat>", "b128": "i128",
 }  # fmt: skip
 _RMW = {"add": "add", "inc": "uinc_wrap", "dec": "udec_wrap", "and": "and", "or": "or", "xor": "xor", "exch": "xchg"}
 _REDUCE = {
@@ -42,43 +41,66 @@ _REDUCE = {
 
 @handles("atom", "red")
 def atomic(e: FunctionEmitter, i: Instruction) -> None:
-    check(e, i, addresses.SPACES | set(_ORDER) | _SCOPES | _OPERATIONS | set(_TYPES) | {"noftz", "global"})
+    check(
+        e, i,
+        addresses.SPACES | set(_ORDER) | _SCOPES | _OPERATIONS | set(_TYPES) | {"noftz", "L2::cache_hint", "v2", "v4", "v8"},
+    )  # fmt: skip
     operation = next((item for item in i.modifiers if item in _OPERATIONS), "")
     name = i.modifiers[-1]
-    if not operation or name not in _TYPES or len(i.sources) != (3 if operation == "cas" else 2):
+    sources = i.sources[:-1] if "L2::cache_hint" in i.modifiers else i.sources
+    if not operation or name not in _TYPES or len(sources) != (3 if operation == "cas" else 2):
         raise e.fail(f"unsupported {i.text}")
     kind = _TYPES[name]
     carrier = "i32" if kind.startswith("<") else integer_of(kind)
-    b = e.body
-    place = addresses.place(e, i.sources[0], addresses.space_of(i), BITS[carrier] // 8, True)
-    if place.form is not None:
-        place = addresses.Place(place.base, affine.materialise(e, place.form))
-    values = [e.read(source, carrier) for source in i.sources[1:]]
+    count = next((int(item[1]) for item in i.modifiers if item in ("v2", "v4", "v8")), 1)
+    if count > 1 and (operation not in ("add", "min", "max") or not name.startswith(("f", "bf")) or name == "f64"):
+        raise e.fail(f"unsupported {i.text}")
+    size = BITS[carrier] // 8
+    place = addresses.as_offsets(e, addresses.place(e, sources[0], addresses.space_of(i), size * count, True))
+    rmw = _operation(e, i, operation, name)
     used = any(value is not None and value.used for value in i.destinations)
     shared = place.base != "null"
-    rmw = _operation(e, i, operation, name)
-    if rmw.startswith("f") and not shared:
+    if rmw == "fadd" and not shared:
         e.kernel.order_sensitive = True
     if used and not shared:
         e.kernel.order_visible = True
     order = next((_ORDER[item] for item in i.modifiers if item in _ORDER), "monotonic")
-    if not used and not place.index.vec and rmw in _REDUCE and carrier == kind:
-        _one_atomic(e, place, rmw, values[0], order, shared)
+    if count == 1:
+        values = [e.read(source, carrier) for source in sources[1:]]
+        if not used and not place.index.vec and rmw in _REDUCE and carrier == kind:
+            _one_atomic(e, place, rmw, values[0], order, shared)
+            return
+        result = _by_lane(e, place, rmw, kind, carrier, order, values)
+        if i.destinations:
+            write(e, i, result, name)
         return
-    helper = _helper(e, rmw, kind, carrier, order, shared)
+    # A vector is not updated as a whole: each element is.
+    items = sources[1].items if isinstance(sources[1], Vector) else ()
+    if len(items) != count or len(i.destinations) not in (0, count):
+        raise e.fail(f"malformed {i.text}")
+    for number, item in enumerate(items):
+        at = addresses.Place(place.base, e.body.bin("add", place.index, integer(size * number, "i64")))
+        result = _by_lane(e, at, rmw, kind, carrier, order, [e.read(item, carrier)])
+        if i.destinations:
+            write(e, i, result, name, number)
+
+
+def _by_lane(
+    e: FunctionEmitter, place: addresses.Place, rmw: str, kind: str, carrier: str, order: str, values: list[Val]
+) -> Val:
+    """One update for each active lane, in order; the values before."""
+    b = e.body
+    helper = _helper(e, rmw, kind, carrier, order, place.base != "null")
     operands = ", ".join(str(b.splat(value)) for value in values)
-    result = b.op(
-        f"call <{LANES} x {carrier}> @{helper}(ptr {place.base}, {b.splat(place.index)}, {e.mask_bits}, {operands})",
-        carrier,
-        True,
-    )
-    if i.destinations:
-        write(e, i, result, name)
+    arguments = f"ptr {place.base}, {b.splat(place.index)}, {e.mask_bits}, {operands}"
+    return b.op(f"call <{LANES} x {carrier}> @{helper}({arguments})", carrier, True)
 
 
 def _operation(e: FunctionEmitter, i: Instruction, operation: str, name: str) -> str:
+    if operation in ("min", "max") and name in ("f16", "bf16", "f16x2", "bf16x2"):
+        return "f" + operation
     if operation in ("min", "max"):
-        if name.startswith(("f", "bf", "b")):
+        if name.startswith(("f", "b")):
             raise e.fail(f"unsupported {i.text}")
         return ("s" if name in SIGNED else "u") + operation
     if operation == "cas":
@@ -175,6 +197,8 @@ def _helper(e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, s
 def _update(rmw: str, kind: str, carrier: str, order: str, shared: bool) -> list[str]:
     """Text that sets %old and updates *%pointer with %x0 (and %x1)."""
     size = BITS[carrier] // 8
+    if kind in small_atomics.KINDS:
+        return small_atomics.update(rmw, kind, carrier, order, shared)
     if rmw == "cas":
         if shared:
             return [

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit import support
-from farlane.backend.jit.affine import materialise
 from farlane.backend.jit.families import addresses, lanewise, rows
 from farlane.backend.jit.families.addresses import Place
 from farlane.backend.jit.families.base import check, handles, type_of
@@ -159,7 +158,7 @@ def read_memory(e: FunctionEmitter, place: Place, element: str, count: int, orde
     size = BITS[element] // 8
     if place.form is not None and not ordered:
         return rows.read(e, place, place.form, element, count)
-    place = as_vector(e, place)
+    place = addresses.as_offsets(e, place)
     if not place.index.vec:
         pointer = _pointer(e, place)
         extra = f", align {size}"
@@ -185,7 +184,7 @@ def write_memory(e: FunctionEmitter, place: Place, element: str, values: list[Va
     if place.form is not None and not ordered:
         rows.write(e, place, place.form, element, values)
         return
-    place = as_vector(e, place)
+    place = addresses.as_offsets(e, place)
     if not place.index.vec:
         pointer = _pointer(e, place)
         lane = support.last_lane(e) if any(value.vec for value in values) else 0
@@ -204,11 +203,6 @@ def write_memory(e: FunctionEmitter, place: Place, element: str, values: list[Va
     mask = e.mask or Val("splat (i1 true)", "i1", True, True)
     shown = ", ".join(str(b.splat(value)) for value in values)
     b.line(f"call void @{helper}(ptr {place.base}, {place.index}, {mask}, {shown})")
-
-
-def as_vector(e: FunctionEmitter, place: Place) -> Place:
-    """One index per lane in place of an affine form."""
-    return place if place.form is None else Place(place.base, materialise(e, place.form))
 
 
 def _pointer(e: FunctionEmitter, place: Place) -> str:

@@ -7,6 +7,7 @@ Source: PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync", "activema
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit import support
@@ -176,28 +177,88 @@ def match(e: FunctionEmitter, i: Instruction) -> None:
         write(e, i, b.splat(all_equal), "", 1)
 
 
+_IDENTITY = {
+    "add": 0, "or": 0, "xor": 0, "and": -1, "umin": -1, "umax": 0, "smin": 0x7FFF_FFFF, "smax": -0x8000_0000,
+}  # fmt: skip
+
+
 @handles("redux")
 def reduce(e: FunctionEmitter, i: Instruction) -> None:
-    check(e, i, {"sync", "add", "min", "max", "and", "or", "xor", "u32", "s32", "b32"}, 2)
+    check(e, i, {"sync", "add", "min", "max", "and", "or", "xor", "u32", "s32", "b32", "f32", "abs", "NaN"}, 2)
     b = e.body
-    operation = i.modifiers[1]
-    if operation in ("min", "max"):
-        operation = ("s" if i.modifiers[-1] == "s32" else "u") + operation
-    identity = {
-        "add": 0,
-        "or": 0,
-        "xor": 0,
-        "and": -1,
-        "umin": -1,
-        "umax": 0,
-        "smin": 0x7FFF_FFFF,
-        "smax": -0x8000_0000,
-    }[operation]
+    operation, name = i.modifiers[1], i.modifiers[-1]
+    if (name == "f32") != (operation in ("min", "max") and name == "f32") or (
+        {"abs", "NaN"} & set(i.modifiers) and name != "f32"
+    ):
+        raise e.fail(f"unsupported {i.text}")
+    value = b.splat(e.read(i.sources[0], "i32"))
     members = e.read(i.sources[1], "i32")
-    if members.vec:
-        raise e.fail("redux with a member mask that differs between lanes")
-    mask = b.mask(b.bin("and", members, e.mask_bits))
-    value = b.select(mask, e.read(i.sources[0], "i32"), integer(identity, "i32"))
+    if name == "f32":
+        value, operation = _ordered_bits(e, i, value), "s" + operation
+    elif operation in ("min", "max"):
+        operation = ("s" if name == "s32" else "u") + operation
     full = f"@llvm.vector.reduce.{operation}.v{LANES}i32"
     e.kernel.declare(f"declare i32 {full}(<{LANES} x i32>)")
-    write(e, i, b.op(f"call i32 {full}({value})", "i32", False))
+    identity = integer(_IDENTITY[operation], "i32")
+
+    def over(group: Val) -> Val:
+        return b.op(f"call i32 {full}({b.select(b.mask(group), value, identity)})", "i32", False)
+
+    if not members.vec:
+        result = over(b.bin("and", members, e.mask_bits))
+    else:
+        # Groups with masks of their own: one reduction for each different mask.
+        result = _by_group(e, b.bin("and", members, e.mask_bits), over)
+    if name == "f32":
+        result = _from_ordered(e, i, result)
+    write(e, i, result)
+
+
+def _by_group(e: FunctionEmitter, members: Val, over: Callable[[Val], Val]) -> Val:
+    """over(mask) for each lane's own mask: a loop over the different masks of the active lanes."""
+    b = e.body
+    shown = f"<{LANES} x i32>"
+    start, loop, done = b.label, b.new_label("groups"), b.new_label("reduced")
+    entered = b.new_label("each")
+    b.branch(entered)
+    b.block(entered)
+    start = b.label
+    b.branch(loop)
+    b.block(loop)
+    left_name, result_name = b.name("left"), b.name("all")
+    at = len(b.lines)
+    left, sofar = Val(left_name, "i32"), Val(result_name, "i32", True)
+    leader = b.bin("and", b.call("cttz", "i32", [left], "i1 false"), integer(LANES - 1, "i32"))
+    mask = b.lane(members, leader)
+    same = b.bin("and", b.bits(b.icmp("eq", members, mask)), left)
+    result = b.select(b.mask(same), over(mask), sofar)
+    rest = b.bin("and", left, b.invert(same))
+    end = b.label
+    b.lines[at:at] = [
+        f"  {left_name} = phi i32 [ {e.mask_bits.name}, %{start} ], [ {rest.name}, %{end} ]",
+        f"  {result_name} = phi {shown} [ zeroinitializer, %{start} ], [ {result.name}, %{end} ]",
+    ]
+    b.branch_if(b.icmp("ne", rest, integer(0, "i32")), loop, done)
+    b.block(done)
+    return result
+
+
+def _ordered_bits(e: FunctionEmitter, i: Instruction, value: Val) -> Val:
+    """f32 as integers of the same order. NaN goes where it loses, or with .NaN where it wins."""
+    b = e.body
+    if "abs" in i.modifiers:
+        value = b.bin("and", value, integer(0x7FFF_FFFF, "i32"))
+    negative = b.bin("ashr", value, integer(31, "i32"))
+    keyed = b.bin("xor", value, b.bin("and", negative, integer(0x7FFF_FFFF, "i32")))
+    nan = b.icmp("ugt", b.bin("and", value, integer(0x7FFF_FFFF, "i32")), integer(0x7F80_0000, "i32"))
+    smallest = ("min" in i.modifiers) == ("NaN" in i.modifiers)
+    return b.select(nan, integer(-0x8000_0000 if smallest else 0x7FFF_FFFF, "i32"), keyed)
+
+
+def _from_ordered(e: FunctionEmitter, i: Instruction, keyed: Val) -> Val:
+    b = e.body
+    negative = b.bin("ashr", keyed, integer(31, "i32"))
+    value = b.bin("xor", keyed, b.bin("and", negative, integer(0x7FFF_FFFF, "i32")))
+    smallest = ("min" in i.modifiers) == ("NaN" in i.modifiers)
+    none = b.icmp("eq", keyed, integer(-0x8000_0000 if smallest else 0x7FFF_FFFF, "i32"))
+    return b.select(none, integer(0x7FFF_FFFF, "i32"), value)

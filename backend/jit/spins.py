@@ -1,0 +1,83 @@
+"""Loops that wait for another thread: found on the graph in SSA form.
+
+A loop waits when it is left depending on what an instruction read from memory that others write (an atomic, a volatile or ordered load, a test
+of an mbarrier), and that instruction asks for the same thing again in each iteration: no operand of it is computed in the loop. So the
+retry of a compare-and-swap with a new expected value is not one, and a lock is. In a loop with a fence or a sleep plain loads count too.
+
+Such a loop lets the other warps run at each iteration. Where lanes leave it at different iterations, lanes of one warp may wait for each
+other: the emitter then sends the ones that are through ahead (codegen.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farlane.backend.jit.cfg import Graph
+from farlane.backend.jit.model import Body, Instruction, registers_of
+from farlane.backend.jit.ssa import Phi, Value
+
+_ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
+_PAUSES = {"membar", "fence", "nanosleep"}
+WARP_WIDE = {"shfl", "vote", "match", "redux", "elect"}
+
+
+def may_wait(body: Body) -> bool:
+    """Whether a body is worth looking at."""
+    return any(_asks(item, True) or item.base in _PAUSES for item in body.instructions)
+
+
+def warp_wide(instruction: Instruction) -> bool:
+    """Whether an instruction takes part with all lanes of its member mask."""
+    if instruction.base in ("bar", "barrier"):
+        return "warp" in instruction.modifiers
+    return instruction.base in WARP_WIDE
+
+
+def members(instruction: Instruction) -> Any:
+    """The member mask's operand, None for the old forms without one."""
+    if "sync" not in instruction.modifiers:
+        return None
+    return instruction.sources[0 if instruction.base in ("bar", "barrier", "elect") else -1]
+
+
+def waiting_loops(graph: Graph) -> set[int]:
+    """Headers of the loops that wait."""
+    found = set()
+    for header, inside in graph.loops.items():
+        paused = any(item.base in _PAUSES for index in inside for item in graph.blocks[index].instructions)
+        for index in inside:
+            block = graph.blocks[index]
+            leaves = any(target not in inside for target in block.targets)
+            if leaves and block.condition is not None and _depends(block.condition, inside, paused):
+                found.add(header)
+                break
+    return found
+
+
+def _asks(item: Instruction, paused: bool) -> bool:
+    """Whether an instruction reads memory that others may write."""
+    if item.base == "atom":
+        return True
+    if item.base == "mbarrier":
+        return item.modifiers[0] in ("test_wait", "try_wait")
+    return item.base == "ld" and "param" not in item.modifiers and (paused or bool(_ORDERED & set(item.modifiers)))
+
+
+def _depends(condition: Any, inside: set[int], paused: bool) -> bool:
+    """Whether a value depends, through values of the loop, on an instruction that asks for the same again."""
+    stack: list[Value] = list(registers_of(condition))
+    seen: set[int] = set()
+    while stack:
+        value = stack.pop()
+        if value.number in seen or value.block not in inside:
+            continue
+        seen.add(value.number)
+        definition = value.definition
+        if isinstance(definition, Phi):
+            stack.extend(definition.operands.values())
+        elif definition is not None:
+            operands = [item for source in definition.sources for item in registers_of(source)]
+            if _asks(definition, paused) and all(item.block not in inside for item in operands):
+                return True
+            stack.extend(operands)
+    return False

@@ -1,0 +1,110 @@
+"""Threads that wait for each other in loops: across blocks, warps of a block, and lanes of a warp."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from farlane.backend import jit
+from farlane.backend.jit import cfg, spins, ssa
+from farlane.backend.jit.parser import body_of
+from jit_tools.device import TinyDevice
+from jit_tools.instructions import HEADER
+
+LOCK = """
+    .visible .entry k(.param .u64 lock, .param .u64 count) {{
+    .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %a<4>;
+    ld.param.u64 %a0, [lock]; ld.param.u64 %a1, [count]; mov.u32 %r0, %laneid;
+    TAKE: atom.global.cas.b32 %r1, [%a0], 0, 1; setp.ne.s32 %p0, %r1, 0; @%p0 bra TAKE;
+    membar.gl; ld.global.u32 %r2, [%a1]; add.u32 %r2, %r2, 1; st.global.u32 [%a1], %r2;
+    membar.gl; atom.global.exch.b32 %r3, [%a0], 0;
+    {after} ret; }}
+"""
+
+
+@pytest.mark.parametrize("dual", [True, False])
+def test_lock_between_lanes(device: TinyDevice, dual: bool) -> None:
+    """Every lane takes the lock in turn: those that have it must get to the unlock while others of their warp spin."""
+    module = device.load(HEADER + LOCK.format(after=""))
+    lock, count = device.upload(np.zeros(1, "u4")), device.upload(np.zeros(1, "u4"))
+    options = jit.Options(cache=False, dual=dual)
+    assert device.launch(module, "k", 3, 70, [lock, count], options=options, threads=2) == 0
+    assert device.download(count, "u4", 1)[0] == 210
+
+
+def test_lanes_meet_after_a_lock(device: TinyDevice) -> None:
+    """A warp-wide instruction behind the lock waits for the lanes that still spin."""
+    after = """
+    setp.ge.u32 %p1, %r0, 0; shfl.sync.bfly.b32 %r4, %r0, 31, 31, -1; bar.warp.sync -1; vote.sync.ballot.b32 %r5, %p1, -1;
+    mul.wide.u32 %a2, %r0, 8; add.s64 %a2, %a1, %a2; st.global.v2.u32 [%a2+8], {%r4, %r5};
+    """
+    module = device.load(HEADER + LOCK.format(after=after))
+    lock, count = device.upload(np.zeros(1, "u4")), device.upload(np.zeros(80, "u4"))
+    assert device.launch(module, "k", 1, 32, [lock, count]) == 0
+    result = device.download(count, "u4", 66)
+    assert result[0] == 32
+    assert np.array_equal(result[2:].reshape(32, 2), [[31 - lane, 0xFFFFFFFF] for lane in range(32)])
+
+
+@pytest.mark.parametrize("wait", ["ld.volatile.shared.u32", "ld.shared.u32", "ld.acquire.cta.shared.u32"])
+def test_warps_of_a_block(device: TinyDevice, wait: str) -> None:
+    """Warp w waits, without a barrier, for what warp w + 1 stores; a lane of a warp for its neighbour."""
+    pause = "membar.cta;" if wait == "ld.shared.u32" else ""
+    text = f"""{HEADER}
+    .visible .entry k(.param .u64 out) {{
+    .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %a<4>; .shared .align 4 .b8 area[1024];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, area; shl.b32 %r2, %r0, 2; add.u32 %r3, %r1, %r2;
+    mov.u32 %r6, 1; setp.eq.u32 %p0, %r0, 127; @%p0 bra DONE;
+    WAIT: {wait} %r4, [%r3+4]; {pause} setp.eq.u32 %p1, %r4, 0; @%p1 bra WAIT;
+    add.u32 %r6, %r4, 1;
+    DONE: st.volatile.shared.u32 [%r3], %r6;
+    ld.param.u64 %a0, [out]; mul.wide.u32 %a1, %r0, 4; add.s64 %a0, %a0, %a1; st.global.u32 [%a0], %r6; ret; }}"""
+    out = device.upload(np.zeros(128, "u4"))
+    assert device.launch(device.load(text), "k", 1, 128, [out]) == 0, device.fault.kind
+    assert list(device.download(out, "u4", 128)) == list(range(128, 0, -1))
+
+
+def test_blocks_in_order(device: TinyDevice) -> None:
+    """Block b waits for block b - 1, as scans with look-back do."""
+    text = f"""{HEADER}
+    .visible .entry k(.param .u64 flags) {{
+    .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %a<4>;
+    mov.u32 %r0, %tid.x; setp.ne.u32 %p0, %r0, 0; @%p0 bra END;
+    mov.u32 %r1, %ctaid.x; ld.param.u64 %a0, [flags]; mul.wide.u32 %a1, %r1, 4; add.s64 %a0, %a0, %a1;
+    WAIT: ld.relaxed.gpu.global.u32 %r2, [%a0]; setp.eq.u32 %p1, %r2, 0; @%p1 bra WAIT;
+    add.u32 %r2, %r2, 1; st.release.gpu.global.u32 [%a0+4], %r2;
+    END: bar.sync 0; ret; }}"""
+    flags = device.upload(np.array([1] + [0] * 64, "u4"))
+    assert device.launch(device.load(text), "k", 64, 64, [flags], threads=2) == 0
+    assert list(device.download(flags, "u4", 65)) == list(range(1, 66))
+
+
+def test_which_loops_wait() -> None:
+    """A retry with a new expected value and a counted loop round an atomic do not wait."""
+
+    def loops(code: str) -> int:
+        text = f"{HEADER}.visible .entry k(.param .u64 x) {{ .reg .pred %p; .reg .b32 %r<8>; .reg .b64 %a; ld.param.u64 %a, [x]; {code} ret; }}"
+        module = jit.parse_module(text)
+        body = body_of(module, module.functions["k"])
+        graph = cfg.build(body)
+        ssa.build(graph)
+        return len(spins.waiting_loops(graph)) if spins.may_wait(body) else 0
+
+    assert (
+        loops(
+            "ld.global.u32 %r0, [%a]; L: mov.u32 %r1, %r0; atom.global.cas.b32 %r0, [%a], %r1, 5; setp.ne.u32 %p, %r0, %r1; @%p bra L;"
+        )
+        == 0
+    )
+    assert (
+        loops(
+            "mov.u32 %r0, 0; L: atom.global.add.u32 %r1, [%a], 1; add.u32 %r0, %r0, 1; setp.ne.u32 %p, %r0, 9; @%p bra L;"
+        )
+        == 0
+    )
+    assert loops("L: ld.global.u32 %r1, [%a]; setp.ne.u32 %p, %r1, 9; @%p bra L;") == 0
+    assert loops("L: ld.global.u32 %r1, [%a]; nanosleep.u32 10; setp.ne.u32 %p, %r1, 9; @%p bra L;") == 1
+    assert loops("L: atom.global.exch.b32 %r1, [%a], 1; setp.ne.u32 %p, %r1, 0; @%p bra L;") == 1
+    assert (
+        loops("L: ld.volatile.global.u32 %r1, [%a]; and.b32 %r2, %r1, 3; setp.ne.u32 %p, %r2, 0; @!%p bra E; bra L; E:")
+        == 1
+    )
