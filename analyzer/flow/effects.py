@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from farlane.analyzer.flow import interface, library
 from farlane.analyzer.flow.expression import CALL, INITIAL, OPAQUE, OPERATION, OUT, Value
-from farlane.analyzer.flow.memory import Store
+from farlane.analyzer.flow.memory import LAUNCH_SLOT, OTHER, Store
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.machine.instruction import ARGUMENTS, CALLEE_SAVED, CALLER_SAVED, RAX, RSP, XMM0
 
@@ -81,8 +81,10 @@ def cuda_call(state: State, name: str, site: int) -> CudaCall | None:
     if name == interface.POP:
         configuration = [state.registers[CONFIGURATION + index] for index in range(6)]
         writes = [(0, 0, 8, 0), (0, 8, 4, 1), (1, 0, 8, 2), (1, 8, 4, 3), (2, 0, 8, 4), (3, 0, 8, 5)]
+        state.memory.storing = LAUNCH_SLOT
         for argument, offset, size, index in writes:
             state.write(values.add(inputs[argument], offset), size, configuration[index], site)
+        state.memory.storing = OTHER
         lose_registers(state, site, values.zero)
         return None
     if name == interface.GET_KERNEL:

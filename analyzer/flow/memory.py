@@ -28,11 +28,16 @@ class Store(NamedTuple):
     length: Value | None = None
 
 
+# What is stored in the own frame: what a launch's configuration is put back into, a whole address of the frame, less than 8 bytes.
+OTHER, LAUNCH_SLOT, ADDRESS, PART = range(4)
+
+
 class FrameStore(NamedTuple):
-    """A store in the own frame: offsets from `start` to before `end`; None: without limit."""
+    """A store in the own frame: offsets from `start` to before `end`; None: without limit. `what`: see above."""
 
     start: int | None
     end: int | None
+    what: int = OTHER
 
 
 class Memory:
@@ -43,6 +48,7 @@ class Memory:
         epoch: changes when something changes that executing an instruction looks at beside the state.
         log: what the block that is executed stores outside its function's frame; None while none is.
         frame_log: what it stores in that function's own frame; None while none is.
+        storing: what the stores in the frame are that are made next.
         at: the instruction that is executed.
         in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
         lost: what registers hold that a call left undefined, by register; who reads one gets a value of the reader's own.
@@ -57,6 +63,7 @@ class Memory:
         self.in_stub = False
         self.at = UNDEFINED
         self.frame_log: list[FrameStore] | None = None
+        self.storing = OTHER
         self._decided: dict[tuple[str, Value], bool | None] = {}
         self._objects: dict[Value, Value | None] = {}
         self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(XMM0 + 32)]

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection
 
 from farlane.analyzer.flow.expression import CALL, CODE, INITIAL, LOAD, OPERATION, VERSION, Value
 from farlane.analyzer.flow.interface import GET_KERNEL
-from farlane.analyzer.flow.memory import FrameStore, Memory, Store
+from farlane.analyzer.flow.memory import ADDRESS, OTHER, PART, FrameStore, Memory, Store
 
 CONFIGURATION = 48  # .. 53: grid x|y, grid z, block x|y, block z, shared memory, stream
 PUSHED = 54  # the push that set them aside
@@ -220,7 +220,7 @@ class State:
             self._drop(base, offset, offset + size)
             return
         self._note(address, size, value)
-        self._note_frame(address, size)
+        self._note_frame(address, size, ADDRESS if size == 8 and value.stack else PART if size < 8 else OTHER)
         if base is values.stack_pointer:
             self._overwrite(base, offset, size, STACK_RANGES, version)
             self._forget(lambda other: other.stack and other is not base)
@@ -345,12 +345,12 @@ class State:
         if not own:
             self.memory.log.append(Store(address, size, value, False, length if size is None else None))
 
-    def _note_frame(self, address: Value, size: int | None) -> None:
+    def _note_frame(self, address: Value, size: int | None, what: int = OTHER) -> None:
         if self.memory.frame_log is None:
             return
         if address.stack:
             end = None if size is None else self._end(address, size)
-            self.memory.frame_log.append(FrameStore(address.low, end))
+            self.memory.frame_log.append(FrameStore(address.low, end, self.memory.storing or what))
 
     def clobber(self, at: int) -> None:
         """Anything reachable may have changed: all but the part of the frame that has not escaped."""

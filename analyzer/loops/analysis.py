@@ -161,6 +161,8 @@ class _Describer:
         fixed = self._fixed(call) if call.chain else {}
         sizes = {f"parameter {index}": size for index, size in enumerate(call.sizes)}
         for name, value in call.arguments:
+            if _is_handle(call.name, name):
+                self._values.handle(value)
             dependence = self._values.of(value, block)
             kinds |= dependence.kinds
             self._reasons |= dependence.reasons
@@ -240,6 +242,16 @@ class _Describer:
             initial = show(variable.initial, {})
             found.append(Induction(self._names[phi], (place(key),), initial, str(variable.step)))
         return tuple(found)
+
+
+def _is_handle(call: str, argument: str) -> bool:
+    """Whether an argument is a handle or a device's address, and no number or a kernel's parameter."""
+    if call == interface.LAUNCH:
+        return argument == "stream"
+    roles, (what, _, index) = interface.ROLES.get(call, "").split(), argument.partition(" ")
+    if what != "argument" or int(index) >= len(roles) or call in interface.COPIES:
+        return False
+    return roles[int(index)] == "v" and int(index) not in interface.NUMBERS.get(call, ())
 
 
 def _runs(calls: list[Call], reading: set[int]) -> tuple[tuple[int, ...], ...]:

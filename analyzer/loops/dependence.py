@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow.condition import NEGATED, number
 from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import CALL, INSIDE, LOAD, OPAQUE, OPERATION, OUT, PHI, VERSION, Value, Values
 from farlane.analyzer.flow.interface import COPIES, FROM_SYMBOL
-from farlane.analyzer.graph.control_flow import TAKEN
+from farlane.analyzer.flow.memory import ADDRESS, LAUNCH_SLOT, PART
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.loops.model import Kind
+from farlane.analyzer.loops.ranges import Ranges
 from farlane.analyzer.loops.reasons import Reason
-from farlane.analyzer.loops.variables import InductionVariable, iterations, progress
+from farlane.analyzer.loops.variables import induction_variables
 
 MAXIMUM_QUESTIONS = 300_000  # about values of one loop
 
@@ -65,28 +65,14 @@ class LoopValues:
         self._memo: dict[tuple[Value, int], Dependence] = {}
         self._active: set[Value] = set()
         self._asked = 0
-        self.inductions = self.induction_variables(loop)
+        self._ranges = Ranges(structure, result, values, loop)
+        self._handles: set[Value] = set()
+        self.inductions = induction_variables(result, values, loop)
 
-    def induction_variables(self, loop: Loop) -> dict[Value, InductionVariable]:
-        """phi = initial at the entry, phi + step in the next iteration, whichever way that is reached."""
-        found: dict[Value, InductionVariable] = {}
-        for phi, inputs in self._result.phis.items():
-            if phi.arguments[1] != loop.header or not isinstance(phi.arguments[2], (int, tuple)):
-                continue
-            outside = {value for source, value in inputs.items() if source not in loop.blocks}
-            inside = {value for source, value in inputs.items() if source in loop.blocks}
-            if len(outside) != 1 or len(inside) != 1:
-                continue
-            following = inside.pop()
-            size = 8
-            if following.kind == OPERATION and following.arguments[0] in ("zx4", "sx4"):
-                size, following = 4, following.arguments[1]
-            step = self._values.combine(following, phi, -1)
-            if step.is_constant and step.constant:
-                signed = step.constant & 0xFFFFFFFF if size == 4 else step.constant
-                signed -= (1 << 8 * size) if signed >> (8 * size - 1) else 0
-                found[phi] = InductionVariable(phi, outside.pop(), signed, size)
-        return found
+    def handle(self, value: Value) -> None:
+        """A value is a handle or a device's address: where it was loaded from there are only whole ones, none of the own frame."""
+        if value.kind == LOAD and value.arguments[1] == 8:
+            self._handles.add(value)
 
     def of(self, value: Value, block: int) -> Dependence:
         """The dependence of a value that is used in a block of the loop."""
@@ -166,10 +152,10 @@ class LoopValues:
         return _unknown(Reason.MEMORY_CHANGED if atom.kind == LOAD else Reason.CALLEE)
 
     def _load(self, atom: Value, block: int) -> Dependence:
-        address, size, versions = atom.arguments
+        address, _, versions = atom.arguments
         if self._managed and address.is_constant:
             return _unknown(Reason.DEVICE_DATA)
-        untouched = self._untouched_frame(address, size, block)
+        untouched = self._untouched_frame(atom, block)
         # Of the frame's own versions, when no store in the loop touches what is read, only that of everything counts.
         for version in versions[:1] if untouched else versions:
             changed = version.kind == PHI and version.arguments[1] in self._loop.blocks
@@ -178,85 +164,22 @@ class LoopValues:
         found = self.of(address, block)
         return found.joined(Dependence(frozenset({Kind.LOAD}))) if found.kinds else found
 
-    def _untouched_frame(self, address: Value, size: int, block: int) -> bool:
-        """Whether an address is in the own frame and nothing that the loop stores there is within its reach."""
-        low = address.low
-        if not address.stack or low is None:
+    def _untouched_frame(self, load: Value, block: int) -> bool:
+        """Whether a load is from the own frame and nothing that the loop stores there is within its reach."""
+        address, size, _ = load.arguments
+        if not address.stack:
             return False
-        reach = self._reach(address, block)
-        end = None if reach is None else low + reach + size
+        low, end = self._ranges.extent(address, size, block)
+        if low is None:
+            return False
+        harmless = {LAUNCH_SLOT, ADDRESS, PART} if load in self._handles else {LAUNCH_SLOT}
         for each in self._loop.blocks:
             for store in self._result.frame_stores.get(each, ()):
                 before = store.end is not None and store.end <= low
                 behind = end is not None and store.start is not None and store.start >= end
-                if not (before or behind):
+                if not (before or behind or store.what in harmless):
                     return False
         return True
-
-    def _reach(self, address: Value, block: int) -> int | None:
-        """By how much a computed part makes an address of the frame larger at most; None when that is not known."""
-        total = 0
-        for atom, coefficient in address.terms:
-            if atom is self._values.stack_pointer:
-                continue
-            largest = self._largest(atom, block)
-            if largest is None or coefficient >> 32:
-                return None
-            total += coefficient * largest
-        return total
-
-    def _largest(self, atom: Value, block: int) -> int | None:
-        """The largest value of what counts from a constant that is not negative up to a constant, or is masked."""
-        if atom.kind == OPERATION:
-            name, *operands = atom.arguments
-            if name in ("zx4", "sx4") and len(operands[0].terms) == 1:
-                (inner, coefficient), start = operands[0].terms[0], operands[0].signed
-                largest = self._largest(inner, block) if coefficient == 1 and start >= 0 else None
-                return None if largest is None else largest + start
-            if name in ("and", "and4"):
-                masks = [operand.constant for operand in operands if operand.is_constant and operand.constant < 2**16]
-                return min(masks, default=None)
-            if name in ("zx1", "set"):
-                return 255 if name == "zx1" else 1
-            if name in ("xor", "xor4"):
-                parts = [
-                    o.constant if o.is_constant else self._largest(o, block) if o.kind == OPERATION else None
-                    for o in operands
-                ]
-                known = [part for part in parts if part is not None and part < 2**16]
-                return sum((1 << part.bit_length()) - 1 for part in known) if len(known) == len(parts) else None
-            return None
-        if atom.kind != PHI:
-            return None
-        loop = self._structure.loops.get(atom.arguments[1])
-        if loop is None or block not in loop.blocks:
-            return None
-        variables = self.inductions if loop is self._loop else self.induction_variables(loop)
-        variable = variables.get(atom)
-        if variable is None or not variable.initial.is_constant or variable.initial.signed < 0 or variable.step <= 0:
-            return None
-        passes = self._passes(loop, atom, variables)
-        return None if passes is None else variable.initial.signed + passes * variable.step
-
-    def _passes(self, loop: Loop, phi: Value, variables: dict[Value, InductionVariable]) -> int | None:
-        """How often at most a loop goes on, from a test against a constant that every iteration makes."""
-        best: int | None = None
-        latches = set(loop.latches)
-        for source, target in loop.exits:
-            test = self._result.conditions.get(source)
-            edges = self._structure.flow.blocks[source].edges
-            if test is None or not all(self._structure.dominates(source, latch) for latch in latches):
-                continue
-            taken = next(edge.target for edge in edges if edge.kind == TAKEN)
-            if taken == target:
-                test = test._replace(relation=NEGATED[test.relation])
-            moves = progress(self._values, test, variables)
-            if moves is None or not moves.start.is_constant:
-                continue
-            count = iterations(number(moves.start.constant, moves.size, True), moves.step, moves.relation)
-            if count is not None and (best is None or count < best):
-                best = count
-        return best
 
     def _phi(self, phi: Value, block: int) -> Dependence:
         _, where, _ = phi.arguments
@@ -273,7 +196,7 @@ class LoopValues:
                 return self._recurrence(inputs, block)
             inner = self._structure.loops.get(where)
             if inner is not None and block in inner.blocks and not inner.irreducible:
-                variable = self.induction_variables(inner).get(phi)
+                variable = induction_variables(self._result, self._values, inner).get(phi)
                 if variable is not None:
                     return self.of(variable.initial, block).joined(Dependence(frozenset({Kind.AFFINE})))
                 return self._all(inputs.values(), block).joined(Dependence(frozenset({Kind.INDUCTION})))

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from farlane.analyzer.flow.condition import Condition
+from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import OPERATION, Value, Values
+from farlane.analyzer.graph.structure import Loop
 
 
 class InductionVariable(NamedTuple):
@@ -28,6 +30,28 @@ class Progress(NamedTuple):
     step: int
     relation: str
     size: int
+
+
+def induction_variables(result: Result, values: Values, loop: Loop) -> dict[Value, InductionVariable]:
+    """phi = initial at the entry, phi + step in the next iteration, whichever way that is reached."""
+    found: dict[Value, InductionVariable] = {}
+    for phi, inputs in result.phis.items():
+        if phi.arguments[1] != loop.header or not isinstance(phi.arguments[2], (int, tuple)):
+            continue
+        outside = {value for source, value in inputs.items() if source not in loop.blocks}
+        inside = {value for source, value in inputs.items() if source in loop.blocks}
+        if len(outside) != 1 or len(inside) != 1:
+            continue
+        following = inside.pop()
+        size = 8
+        if following.kind == OPERATION and following.arguments[0] in ("zx4", "sx4"):
+            size, following = 4, following.arguments[1]
+        step = values.combine(following, phi, -1)
+        if step.is_constant and step.constant:
+            signed = step.constant & 0xFFFFFFFF if size == 4 else step.constant
+            signed -= (1 << 8 * size) if signed >> (8 * size - 1) else 0
+            found[phi] = InductionVariable(phi, outside.pop(), signed, size)
+    return found
 
 
 def progress(values: Values, test: Condition, variables: Mapping[Value, InductionVariable]) -> Progress | None:

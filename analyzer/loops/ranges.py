@@ -1,0 +1,236 @@
+"""How far a computed address of the frame reaches: the largest value that an index has in a loop.
+
+Owns upper bounds: of what counts up to a constant, of masks, of remainders of a division by a constant, of variables that take a
+few values in turn (`from = 1 - from`), and sums of these. What an index is at least, `Value.low` assumes: a computed part of
+an address is not negative. An index that counts is not negative either, and does not overflow 32 bits.
+
+Source for divisions by multiplication: Granlund and Montgomery, Division by Invariant Integers using Multiplication.
+"""
+
+from __future__ import annotations
+
+from farlane.analyzer.flow.condition import NEGATED, number
+from farlane.analyzer.flow.engine import Result
+from farlane.analyzer.flow.expression import OPERATION, PHI, Value, Values
+from farlane.analyzer.graph.control_flow import TAKEN
+from farlane.analyzer.graph.structure import Loop, Structure
+from farlane.analyzer.loops.variables import InductionVariable, induction_variables, iterations, progress
+
+MAXIMUM_TURN = 64
+_EXTENSIONS = ("zx4", "sx4")
+_BITS = 31  # of an index
+
+
+class Ranges:
+    """Answers for one loop."""
+
+    def __init__(self, structure: Structure, result: Result, values: Values, loop: Loop) -> None:
+        self._structure, self._result, self._values, self._loop = structure, result, values, loop
+        self._inductions = induction_variables(result, values, loop)
+
+    def extent(self, address: Value, size: int, block: int) -> tuple[int | None, int | None]:
+        """The offsets of the frame that an access in a block of the loop may touch, from the first to behind the last."""
+        turns = self._in_turn(address)
+        if turns is not None:
+            return turns[0], turns[1] + size
+        stack_pointer = self._values.stack_pointer
+        one = self._by_one_variable(address)
+        if (stack_pointer, 1) not in one.terms:
+            return address.low, None
+        index = self._values.combine(one, stack_pointer, -1)
+        reach = self._largest(index, block)
+        return (address.low, None) if reach is None else (index.signed, reach + size)
+
+    def _by_one_variable(self, value: Value) -> Value:
+        """The value with the loop's variables expressed by one of them, which counts by 1 from a constant."""
+        counter = next((v for v in self._inductions.values() if v.step == 1 and v.initial.is_constant), None)
+        if counter is None:
+            return value
+        result = value
+        for atom, coefficient in value.terms:
+            variable = self._inductions.get(atom)
+            if variable is not None and variable.phi is not counter.phi and variable.size == 8 and atom.stack:
+                gone = self._values.add(counter.phi, -counter.initial.signed)
+                now = self._values.combine(variable.initial, gone, variable.step)
+                result = self._values.combine(self._values.combine(result, atom, -coefficient), now, coefficient)
+        return result
+
+    def _largest(self, value: Value, block: int) -> int | None:
+        """The largest number that a value is."""
+        total = value.signed
+        terms = {atom: signed(coefficient) for atom, coefficient in value.terms}
+        for atom, coefficient in list(terms.items()):
+            divided = _quotient(atom)
+            if divided is None:
+                continue
+            dividend, divisor, factor = divided
+            whole = next((each for each in terms if _plain(each) is dividend and each is not atom), None)
+            if whole is None or coefficient * factor != -terms[whole] * divisor or terms[whole] < 0:
+                continue
+            total += terms.pop(whole) * (divisor - 1)
+            del terms[atom]
+            for each in [each for each in terms if _sign(each) is dividend]:
+                del terms[each]
+        for atom, coefficient in terms.items():
+            largest = self._largest_atom(atom, block)
+            if largest is None or coefficient < 0:
+                return None
+            total += coefficient * largest
+        return total
+
+    def _largest_atom(self, atom: Value, block: int) -> int | None:
+        """The largest value of what counts from a constant that is not negative up to a constant, is masked, or a remainder."""
+        if atom.kind == OPERATION:
+            name, *operands = atom.arguments
+            if name in _EXTENSIONS:
+                largest = self._largest(operands[0], block)
+                return None if largest is None or not 0 <= largest < 2**_BITS else largest
+            if name in ("and", "and4"):
+                masks = [operand.constant for operand in operands if operand.is_constant and operand.constant < 2**16]
+                return min(masks, default=None)
+            if name in ("zx1", "set"):
+                return 255 if name == "zx1" else 1
+            if name in ("xor", "xor4"):
+                parts = [
+                    o.constant if o.is_constant else self._largest_atom(o, block) if o.kind == OPERATION else None
+                    for o in operands
+                ]
+                known = [part for part in parts if part is not None and part < 2**16]
+                return sum((1 << part.bit_length()) - 1 for part in known) if len(known) == len(parts) else None
+            return None
+        return self._counted(atom, block) if atom.kind == PHI else None
+
+    def _counted(self, phi: Value, block: int) -> int | None:
+        loop = self._structure.loops.get(phi.arguments[1])
+        if loop is None or block not in loop.blocks:
+            return None
+        own = loop is self._loop
+        variables = self._inductions if own else induction_variables(self._result, self._values, loop)
+        variable = variables.get(phi)
+        if variable is None or not variable.initial.is_constant or variable.initial.signed < 0 or variable.step <= 0:
+            return None
+        passes = self._passes(loop, variables)
+        return None if passes is None else variable.initial.signed + passes * variable.step
+
+    def _passes(self, loop: Loop, variables: dict[Value, InductionVariable]) -> int | None:
+        """How often at most a loop goes on, from a test against a constant that every iteration makes."""
+        best: int | None = None
+        latches = set(loop.latches)
+        for source, target in loop.exits:
+            test = self._result.conditions.get(source)
+            edges = self._structure.flow.blocks[source].edges
+            if test is None or not all(self._structure.dominates(source, latch) for latch in latches):
+                continue
+            taken = next(edge.target for edge in edges if edge.kind == TAKEN)
+            if taken == target:
+                test = test._replace(relation=NEGATED[test.relation])
+            moves = progress(self._values, test, variables)
+            if moves is None or not moves.start.is_constant:
+                continue
+            count = iterations(number(moves.start.constant, moves.size, True), moves.step, moves.relation)
+            if count is not None and (best is None or count < best):
+                best = count
+        return best
+
+    def _in_turn(self, address: Value) -> tuple[int, int] | None:
+        """The least and largest offset, where the address comes from variables of the loop that take a few values in turn."""
+        carried = self._carried(address)
+        if not carried:
+            return None
+        now = {phi: outside for phi, (outside, _) in carried.items()}
+        seen: set[tuple[Value, ...]] = set()
+        offsets: list[int] = []
+        while tuple(now.values()) not in seen:
+            seen.add(tuple(now.values()))
+            memo: dict[Value, Value] = {**now, self._values.stack_pointer: self._values.zero}
+            offset = self._values.substitute(address, memo.get, memo)
+            if len(seen) > MAXIMUM_TURN or not offset.is_constant:
+                return None
+            offsets.append(offset.signed)
+            following = {
+                phi: self._values.substitute(inside, now.get, dict(now)) for phi, (_, inside) in carried.items()
+            }
+            if not all(value.is_constant for value in following.values()):
+                return None
+            now = following
+        return min(offsets), max(offsets)
+
+    def _carried(self, value: Value) -> dict[Value, tuple[Value, Value]] | None:
+        """phi of the loop's head -> a constant it begins with, what it is next; all that a value comes from, else None."""
+        found: dict[Value, tuple[Value, Value]] = {}
+        work, seen = [value], {value}
+        while work:
+            for atom, _ in work.pop().terms:
+                inner: list[Value] = []
+                if atom.kind == OPERATION:
+                    inner = [each for each in atom.arguments[1:] if isinstance(each, Value)]
+                elif atom.kind == PHI and atom.arguments[1] == self._loop.header and atom not in found:
+                    inputs = self._result.phis.get(atom, {})
+                    outside = {each for source, each in inputs.items() if source not in self._loop.blocks}
+                    inside = {each for source, each in inputs.items() if source in self._loop.blocks}
+                    if len(outside) != 1 or len(inside) != 1 or not next(iter(outside)).is_constant:
+                        return None
+                    found[atom] = (outside.pop(), next(iter(inside)))
+                    inner = [inside.pop()]
+                elif atom not in found and atom is not self._values.stack_pointer:
+                    return None
+                for each in inner:
+                    if each not in seen:
+                        seen.add(each)
+                        work.append(each)
+        return found
+
+
+def signed(coefficient: int) -> int:
+    return coefficient - 2**64 if coefficient >> 63 else coefficient
+
+
+def _plain(value: Value) -> Value:
+    """A value without extensions of 32-bit parts."""
+    while value.kind == OPERATION and value.arguments[0] in _EXTENSIONS:
+        value = value.arguments[1]
+    return value
+
+
+def _sign(atom: Value) -> Value | None:
+    """Of what an atom is the sign: 0 for what is not negative."""
+    if atom.kind != OPERATION or atom.arguments[0] not in ("sar", "sar4", "shr4"):
+        return None
+    _, value, count = atom.arguments
+    return _plain(value) if count.is_constant and count.constant in (31, 63) else None
+
+
+def _quotient(atom: Value) -> tuple[Value, int, int] | None:
+    """(dividend, divisor, factor), where an atom is factor * (dividend / divisor) for a dividend that is not negative."""
+    if atom.kind != OPERATION:
+        return None
+    name, *operands = atom.arguments
+    if name == "shr" and operands[1].is_constant and len(operands[0].terms) == 1 and not operands[0].constant:
+        product, multiplier = operands[0].terms[0]
+        divisor = _divisor(multiplier, operands[1].constant)
+        extended = product.kind == OPERATION and product.arguments[0] in _EXTENSIONS
+        return (_plain(product), divisor, 1) if divisor and extended and multiplier < 2**33 else None
+    if name == "and":
+        masks = [each for each in operands if each.is_constant]
+        others = [each for each in operands if len(each.terms) == 1 and not each.constant]
+        if len(masks) != 1 or len(others) != 1:
+            return None
+        factor, (high, before) = 2**64 - masks[0].constant, others[0].terms[0]
+        if high.kind != OPERATION or high.arguments[0] != "mulhigh8" or not high.arguments[2].is_constant:
+            return None
+        if factor & (factor - 1) or before & (before - 1) or factor < before or factor > 2**16:
+            return None
+        divisor = _divisor(high.arguments[2].constant, 64 + factor.bit_length() - before.bit_length())
+        return (_plain(high.arguments[1]), divisor, factor) if divisor else None
+    return None
+
+
+def _divisor(multiplier: int, shift: int) -> int | None:
+    """The number by which x * multiplier >> shift divides every x of 31 bits."""
+    if multiplier <= 0 or not _BITS < shift < 96:
+        return None
+    divisor = -(-(1 << shift) // multiplier)
+    for each in (divisor - 1, divisor):
+        if each > 1 and 0 <= multiplier * each - (1 << shift) <= 1 << (shift - _BITS):
+            return each
+    return None
