@@ -1,7 +1,8 @@
 """`farlane analyze`: the loops with CUDA calls of an executable, as a report or as a manifest.
 
 Owns the command line and its bounds: time, memory, and what becomes of an exception. Runnable as a module too: the launcher and the
-host run it in a process of its own, because they import nothing of the analyzer, and because what it reads is not theirs.
+host run it in a process of its own, because they import nothing of the analyzer, and because what it reads is not theirs. What only
+one form of output needs is imported for that form: importing takes as long as analyzing a small program.
 """
 
 from __future__ import annotations
@@ -18,9 +19,6 @@ from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.loader import elf
 from farlane.analyzer.loops import analysis
 from farlane.analyzer.loops.model import ProgramReport
-from farlane.analyzer.manifest import embed, files, writer
-from farlane.analyzer.manifest.build import build
-from farlane.analyzer.report import export, html, table
 
 FAILED, OUT_OF_TIME, OUR_FAULT = 1, 3, 70  # exit statuses
 _CACHE = "\0"  # --manifest without a name
@@ -90,6 +88,8 @@ class AnalyzeCommand:
         program: Path = arguments.program
         report = analysis.analyze(program, arguments.seconds)
         if arguments.manifest is not None:
+            from farlane.analyzer.manifest import files
+
             content = _manifest(program, report, arguments.seconds)
             wanted = arguments.manifest
             identity = report.identity.partition("-")[2] or report.identity
@@ -98,6 +98,8 @@ class AnalyzeCommand:
             if wanted == _CACHE:
                 print(path)
         elif arguments.embed is not None:
+            from farlane.analyzer.manifest import embed, files
+
             if arguments.embed.exists() and os.path.samefile(arguments.embed, program):
                 raise AnalysisError(f"{arguments.embed} is the program itself: give another name for the copy")
             content = _manifest(program, report, arguments.seconds)
@@ -110,16 +112,28 @@ class AnalyzeCommand:
                 raise AnalysisError(f"{program}: {error}") from error
             files.write(arguments.embed, copy, mode)
         elif arguments.html is not None:
+            from farlane.analyzer.manifest import files
+            from farlane.analyzer.report import html
+
             files.write(arguments.html, html.page(program, report).encode())
         elif arguments.json:
+            from farlane.analyzer.report import export
+
             sys.stdout.write(export.to_json(report))
         elif arguments.dot:
+            from farlane.analyzer.report import export
+
             sys.stdout.write(export.to_dot(report))
         else:
+            from farlane.analyzer.report import table
+
             print("\n".join(table.lines(report)))
 
 
 def _manifest(program: Path, report: ProgramReport, seconds: float) -> bytes:
+    from farlane.analyzer.manifest import writer
+    from farlane.analyzer.manifest.build import build
+
     # What one machine has time for and another has not must not show in the bytes.
     if report.seconds > seconds:
         raise OutOfTime(f"{program}: not analyzed within {seconds:g} s")

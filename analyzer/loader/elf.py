@@ -1,30 +1,35 @@
-"""Loading an ELF file into an `Image`; the analyzer's only user of pyelftools beside `lines.py`.
+"""Reads an ELF file into an `Image`: what of its tables (`sections.py`) matters to the analyzer, and where its functions are.
 
-pyelftools rather than LIEF: pure Python, reads DWARF lines too, and loading is a few hundredths of the analysis. It may
-raise nearly anything on a damaged file, so `load` turns every exception into an `AnalysisError`. The exception tables
-are read by `exception_tables.py`, which is ours because pyelftools decodes the call-frame programs we do not need.
+Whatever goes wrong on a damaged file becomes an `AnalysisError`. The exception tables are read by `exception_tables.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 from pathlib import Path
-from typing import Any
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.relocation import RelocationSection
-from elftools.elf.sections import NoteSection, SymbolTableSection
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.loader.exception_tables import Frame, frames, landing_pads
 from farlane.analyzer.loader.image import Function, Image, Segment
+from farlane.analyzer.loader.sections import (
+    DYNSYM,
+    FUNCTION,
+    INDIRECT_FUNCTION,
+    NOBITS,
+    NOTE,
+    RELA,
+    SYMTAB,
+    UNDEFINED,
+    Section,
+    Tables,
+)
 
 MAXIMUM_BYTES = 1 << 30
-MAXIMUM_SECTIONS = 4096
 MAXIMUM_SYMBOLS = 4_000_000
 BUILD_ID_LIMIT = 32
 
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXECINSTR = 1, 2, 4
+_BUILD_ID = 3  # a note's type
 _GLOB_DAT, _JUMP_SLOT, _RELATIVE, _ABSOLUTE = 6, 7, 8, 1
 _STUB_SECTIONS = (".plt", ".plt.sec", ".plt.got", ".plt.bnd")
 
@@ -53,62 +58,50 @@ def load_bytes(content: bytes, name: str) -> Image:
         raise AnalysisError(f"{name}: {error}") from error
     except MemoryError:
         raise
-    except Exception as error:  # pyelftools checks little, and raises what its parsing happens to hit
+    except Exception as error:  # of a kind that nobody thought of
         raise AnalysisError(f"{name}: not an intact ELF file ({type(error).__name__}: {error})") from error
 
 
 def _load(content: bytes, name: str) -> Image:
-    if content[:4] != b"\x7fELF":
-        raise AnalysisError("not an ELF file")
-    elf = ELFFile(io.BytesIO(content))
-    if elf.header["e_machine"] != "EM_X86_64" or elf.elfclass != 64:
-        raise AnalysisError("not for x86-64")
-    if elf.header["e_type"] not in ("ET_EXEC", "ET_DYN"):
-        raise AnalysisError("neither an executable nor a shared object")
-    if elf.num_sections() > MAXIMUM_SECTIONS:
-        raise AnalysisError(f"more than {MAXIMUM_SECTIONS} sections")
-    sections = list(elf.iter_sections())
-    _check_extents(sections, len(content))
-    segments = tuple(_segments(content, sections))
-    slots, pointers = _relocations(elf, sections)
+    tables = Tables(content)
+    _check_extents(tables.sections, len(content))
+    segments = tuple(_segments(tables))
+    slots, pointers = _relocations(tables)
     stubs = _stubs(segments, slots)
-    symbols = _symbols(sections)
+    symbols = _symbols(tables)
     functions = _functions(segments, symbols, _named(segments, ".eh_frame"), _named(segments, ".gcc_except_table"))
     return Image(
         path=name,
-        identity=_identity(sections, segments),
+        identity=_identity(tables, segments),
         segments=segments,
         functions=functions,
         stubs=stubs,
         slots=slots,
         pointers=pointers,
-        entry=int(elf.header["e_entry"]),
-        stripped=not any(section.name == ".symtab" for section in sections),
-        end=max((s["sh_addr"] + s["sh_size"] for s in sections if s["sh_flags"] & _SHF_ALLOC), default=0),
+        entry=tables.entry,
+        stripped=not any(section.name == ".symtab" for section in tables.sections),
+        end=max((s.address + s.size for s in tables.sections if s.flags & _SHF_ALLOC), default=0),
     )
 
 
-def _check_extents(sections: list[Any], size: int) -> None:
+def _check_extents(sections: list[Section], size: int) -> None:
     for section in sections:
-        if section["sh_type"] == "SHT_NOBITS":
+        if section.kind == NOBITS:
             continue
-        if section["sh_offset"] + section["sh_size"] > size:
+        if section.offset + section.size > size:
             raise AnalysisError(f"section {section.name} lies outside the file")
-        if section["sh_type"] in ("SHT_SYMTAB", "SHT_DYNSYM", "SHT_RELA") and section["sh_entsize"] != 24:
+        if section.kind in (SYMTAB, DYNSYM, RELA) and section.entry != 24:
             raise AnalysisError(f"section {section.name} has entries of the wrong size")
 
 
-def _segments(content: bytes, sections: list[Any]) -> list[Segment]:
+def _segments(tables: Tables) -> list[Segment]:
     found = []
-    for section in sections:
-        flags = section["sh_flags"]
-        if not flags & _SHF_ALLOC or section["sh_type"] == "SHT_NOBITS" or not section["sh_size"]:
+    for section in tables.sections:
+        flags = section.flags
+        if not flags & _SHF_ALLOC or section.kind == NOBITS or not section.size:
             continue
-        start, size = section["sh_offset"], section["sh_size"]
-        data = content[start : start + size]
-        found.append(
-            Segment(section["sh_addr"], data, bool(flags & _SHF_WRITE), bool(flags & _SHF_EXECINSTR), section.name)
-        )
+        writable, code = bool(flags & _SHF_WRITE), bool(flags & _SHF_EXECINSTR)
+        found.append(Segment(section.address, tables.data(section), writable, code, section.name))
     return sorted(found, key=lambda segment: segment.start)
 
 
@@ -116,26 +109,27 @@ def _named(segments: tuple[Segment, ...], name: str) -> Segment | None:
     return next((segment for segment in segments if segment.name == name), None)
 
 
-def _relocations(elf: Any, sections: list[Any]) -> tuple[dict[int, str], dict[int, int]]:
+def _relocations(tables: Tables) -> tuple[dict[int, str], dict[int, int]]:
     """Names and local addresses that the loader puts into slots. A name that this file defines stays a name."""
     slots: dict[int, str] = {}
     pointers: dict[int, int] = {}
-    for section in sections:
-        if not isinstance(section, RelocationSection) or not section.is_RELA() or not section["sh_flags"] & _SHF_ALLOC:
+    for section in tables.sections:
+        if section.kind != RELA or not section.flags & _SHF_ALLOC:
             continue
-        symbols = elf.get_section(section["sh_link"]) if section["sh_link"] else None
-        for relocation in section.iter_relocations():
-            kind, offset = relocation["r_info_type"], relocation["r_offset"]
+        table = tables.sections[section.link] if 0 < section.link < len(tables.sections) else None
+        named = table is not None and table.kind in (SYMTAB, DYNSYM)
+        symbols = tables.symbols(table) if named and table is not None else []
+        for offset, kind, number, addend in tables.relocations(section):
             if kind == _RELATIVE:
-                pointers[offset] = relocation["r_addend"]
-            elif kind in (_GLOB_DAT, _JUMP_SLOT, _ABSOLUTE) and isinstance(symbols, SymbolTableSection):
-                symbol = symbols.get_symbol(relocation["r_info_sym"])
+                pointers[offset] = addend
+            elif kind in (_GLOB_DAT, _JUMP_SLOT, _ABSOLUTE) and named and table is not None:
+                symbol = symbols[number]
                 # What an indirect function's symbol points to is the function that chooses, not the chosen one.
-                chooser = symbol["st_info"]["type"] in ("STT_GNU_IFUNC", "STT_LOOS")
-                if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_value"] and not chooser:
-                    pointers[offset] = symbol["st_value"] + relocation["r_addend"]
-                if symbol.name and not relocation["r_addend"]:
-                    slots[offset] = symbol.name.split("@")[0]
+                if symbol.section != UNDEFINED and symbol.value and symbol.kind != INDIRECT_FUNCTION:
+                    pointers[offset] = symbol.value + addend
+                name = tables.name(table, symbol)
+                if name and not addend:
+                    slots[offset] = name
     return slots, pointers
 
 
@@ -160,19 +154,19 @@ def _stubs(segments: tuple[Segment, ...], slots: dict[int, str]) -> dict[int, st
     return stubs
 
 
-def _symbols(sections: list[Any]) -> dict[int, tuple[int, str]]:
+def _symbols(tables: Tables) -> dict[int, tuple[int, str]]:
     """Address -> (size, name) of function symbols; of several names the one that sorts first, .symtab before .dynsym."""
     found: dict[int, tuple[int, str]] = {}
-    tables = [section for section in sections if isinstance(section, SymbolTableSection)]
-    for table in sorted(tables, key=lambda table: table.name != ".symtab"):
-        if table.num_symbols() > MAXIMUM_SYMBOLS:
+    sections = [section for section in tables.sections if section.kind in (SYMTAB, DYNSYM)]
+    for table in sorted(sections, key=lambda table: table.name != ".symtab"):
+        if table.size // 24 > MAXIMUM_SYMBOLS:
             raise AnalysisError("too many symbols")
         own: dict[int, tuple[int, str]] = {}
-        for symbol in table.iter_symbols():
-            if symbol["st_info"]["type"] not in ("STT_FUNC", "STT_GNU_IFUNC") or symbol["st_shndx"] == "SHN_UNDEF":
+        for symbol in tables.symbols(table):
+            if symbol.kind not in (FUNCTION, INDIRECT_FUNCTION) or symbol.section == UNDEFINED:
                 continue
-            address = symbol["st_value"]
-            entry = (symbol["st_size"], symbol.name.split("@")[0])
+            address = symbol.value
+            entry = (symbol.size, tables.name(table, symbol))
             if address not in own or (-entry[0], entry[1]) < (-own[address][0], own[address][1]):
                 own[address] = entry
         for address, entry in own.items():
@@ -211,13 +205,13 @@ def _functions(
     return tuple(functions)
 
 
-def _identity(sections: list[Any], segments: tuple[Segment, ...]) -> str:
+def _identity(tables: Tables, segments: tuple[Segment, ...]) -> str:
     """As protos/manifest.md has it: the build-id, else a hash of code, constants and exception tables."""
-    for section in sections:
-        if isinstance(section, NoteSection) and section.name == ".note.gnu.build-id":
-            for note in section.iter_notes():
-                if note["n_type"] == "NT_GNU_BUILD_ID" and 2 <= len(note["n_desc"]) <= 2 * BUILD_ID_LIMIT:
-                    return str(note["n_desc"])
+    for section in tables.sections:
+        if section.kind == NOTE and section.name == ".note.gnu.build-id":
+            for owner, kind, contents in tables.notes(section):
+                if owner == b"GNU" and kind == _BUILD_ID and 1 <= len(contents) <= BUILD_ID_LIMIT:
+                    return contents.hex()
     digest = hashlib.sha256()
     for name in (".text", ".rodata", ".eh_frame"):
         segment = _named(segments, name)

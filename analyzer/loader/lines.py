@@ -1,5 +1,6 @@
 """Source lines from DWARF, when there are any.
 
+The analyzer's only user of pyelftools, which is imported when there are lines: that takes long.
 Lines are a courtesy to the reader of a report: damaged or oversized debug information gives none and no error.
 """
 
@@ -9,7 +10,7 @@ import bisect
 import io
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
+from farlane.analyzer.loader.sections import Tables
 
 MAXIMUM_BYTES = 64 << 20
 
@@ -36,6 +37,10 @@ def read(path: Path) -> Lines:
 
 
 def _rows(content: bytes) -> list[tuple[int, str]]:
+    if not any(section.name in (".debug_line", ".zdebug_line") for section in Tables(content).sections):
+        return []
+    from elftools.elf.elffile import ELFFile
+
     elf = ELFFile(io.BytesIO(content))
     section = elf.get_section_by_name(".debug_line")
     if section is None or section.data_size > MAXIMUM_BYTES:
