@@ -127,3 +127,30 @@ def test_inclusive_scan(device: TinyDevice) -> None:
     values = np.random.default_rng(3).integers(0, 1000, 96)
     rows = run(device, "mov.u32 %o0, %r1;" + steps, 1, block=96, inputs=values)
     assert np.array_equal(rows[:, 0], np.cumsum(values.reshape(3, 32), axis=1).ravel())
+
+
+def test_redux_of_groups_and_floats(device: TinyDevice) -> None:
+    """Each lane names its own group; f32 minima and maxima with and without NaN."""
+    values = np.random.default_rng(5).integers(0, 1 << 32, 32, dtype="u4")
+    body = """
+    and.b32 %r2, %r0, 3; mov.u32 %r3, 0x11111111; shl.b32 %r3, %r3, %r2; redux.sync.add.u32 %o0, %r1, %r3; redux.sync.min.s32 %o1, %r1, %r3;
+    """
+    rows = run(device, body, 2, inputs=values)
+    for lane in range(32):
+        group = values[lane % 4 :: 4]
+        assert list(rows[lane]) == [int(group.sum(dtype="u4")), int(group.view("i4").min()) & 0xFFFFFFFF]
+    floats = np.random.default_rng(6).standard_normal(32).astype("f4")
+    body = """
+    redux.sync.min.f32 %o0, %r1, -1; redux.sync.max.f32 %o1, %r1, -1; redux.sync.max.abs.f32 %o2, %r1, 0xffff;
+    redux.sync.min.NaN.f32 %o3, %r1, -1; redux.sync.max.NaN.f32 %o4, %r1, 0xff;
+    """
+    for nan in (False, True):
+        inputs = floats.copy()
+        if nan:
+            inputs[20] = np.nan
+        rows = run(device, body, 5, inputs=inputs.view("u4"))
+        assert np.all(rows == rows[0])
+        got = rows[0].view("f4")
+        assert list(got[:3]) == [np.nanmin(inputs), np.nanmax(inputs), np.abs(inputs[:16]).max()]
+        assert np.isnan(got[3]) if nan else got[3] == inputs.min()
+        assert got[4] == inputs[:8].max()
