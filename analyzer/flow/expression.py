@@ -149,7 +149,8 @@ class Values:
         held = [atom for atom, coefficient in terms if atom.stack]
         if held:
             value.stack = True
-            if len(held) == 1 and held[0].low is not None and (held[0], 1) in terms:
+            upward = all(coefficient == 1 if atom.stack else not coefficient >> 63 for atom, coefficient in terms)
+            if len(held) == 1 and held[0].low is not None and upward:
                 value.low = held[0].low + value.signed
         return value
 

@@ -104,6 +104,25 @@ PROGRAM over_streams(float *data, int rounds) {
     cudaStreamDestroy(streams[1]), cudaStreamDestroy(streams[2]), cudaStreamDestroy(streams[5]);
 }
 
+// The tables stand on the stack, and the loop changes them.
+PROGRAM own_table_changed(float *first, float *second, int count) {
+    float *buffers[3] = {first, second, first};
+    for (int i = 0; i < count; ++i) {
+        touch<<<4, 256>>>(buffers[i % 3], i, COUNT);
+        buffers[1] = buffers[i & 1];
+    }
+}
+
+PROGRAM streams_changed(float *data, int rounds) {
+    cudaStream_t streams[4] = {};
+    cudaStreamCreate(&streams[1]);
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256, 0, streams[i & 3]>>>(data, i, COUNT);
+        streams[2] = i % 5 == 3 ? streams[1] : nullptr;
+    }
+    cudaStreamDestroy(streams[1]);
+}
+
 PROGRAM swapped(float *first, float *second, int rounds) {
     for (int i = 0; i < rounds; ++i) {
         shift<<<4, 256>>>(first, second, COUNT);
@@ -181,6 +200,7 @@ int main(int argc, char **argv) {
     table_perhaps_written(arena.a, amounts, log, rounds), table_reachable(3), global_value(rounds);
     over_streams(arena.a, rounds), swapped(arena.a, arena.b, rounds), swapped_in_memory(rounds);
     Node last{nullptr, 4}, middle{&last, 5}, front{&middle, 6};
+    own_table_changed(arena.a, arena.b, rounds), streams_changed(arena.a, rounds);
     rewritten(arena.a, amounts, rounds), rewritten_somewhere(arena.a, amounts, rounds), list(arena.a, &front);
     rotated(arena.a, arena.b, arena.c, rounds), toggled(both, rounds), toggled_in_memory(rounds);
     by_parity(arena.a, arena.b, rounds), chosen_by_parity(arena.a, arena.b, rounds);
