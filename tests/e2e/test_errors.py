@@ -164,9 +164,9 @@ def test_relocatable_code_of_several_files_is_refused_with_advice(
 def test_functions_that_are_not_there_are_named_once(nvcc: Toolchain, guest: Guest) -> None:
     outcome = guest.run(ENTRIES["unsupported"].compiled(nvcc, PLAIN))
     assert (outcome.status, outcome.stdout) == (0, "PASS\n")
-    for name in ("cudaMallocManaged", "cudaStreamBeginCapture"):
+    for name in ("cudaIpcGetMemHandle", "cudaGraphicsMapResources"):
         assert outcome.stderr.count(name) == 1
-    assert outcome.report.unsupported == ["cudaMallocManaged", "cudaStreamBeginCapture"]
+    assert outcome.report.unsupported == ["cudaGraphicsMapResources", "cudaIpcGetMemHandle"]
 
 
 def fat_binary(program: Path) -> tuple[int, int]:

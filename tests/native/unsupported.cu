@@ -7,10 +7,11 @@ int main() {
     Verdict verdict;
     DeviceArray<int> data(32);
     for (int round = 0; round < 3; ++round) {
-        void *pointer = nullptr;
-        verdict.expect(cudaMallocManaged(&pointer, 64) == cudaErrorNotSupported, "cudaMallocManaged");
+        cudaIpcMemHandle_t handle;
+        cudaGraphicsResource_t resource = nullptr;
+        verdict.expect(cudaIpcGetMemHandle(&handle, data.get()) == cudaErrorNotSupported, "cudaIpcGetMemHandle");
         verdict.expect(cudaGetLastError() == cudaErrorNotSupported, "last error");
-        verdict.expect(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeGlobal) == cudaErrorNotSupported, "capture");
+        verdict.expect(cudaGraphicsMapResources(1, &resource, nullptr) == cudaErrorNotSupported, "graphics");
         cudaGetLastError();
         fill<<<1, 32>>>(data.get());
         CHECK_LAUNCH();

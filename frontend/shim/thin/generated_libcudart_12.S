@@ -346,21 +346,21 @@ refuse cudaGraphicsUnregisterResource, 76
 refuse cudaGraphicsVDPAURegisterOutputSurface, 77
 refuse cudaGraphicsVDPAURegisterVideoSurface, 78
 forward cudaHostAlloc
-refuse cudaHostGetDevicePointer, 79
+forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 80
-refuse cudaImportExternalSemaphore, 81
+refuse cudaImportExternalMemory, 79
+refuse cudaImportExternalSemaphore, 80
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 82
-refuse cudaIpcGetEventHandle, 83
-refuse cudaIpcGetMemHandle, 84
-refuse cudaIpcOpenEventHandle, 85
-refuse cudaIpcOpenMemHandle, 86
+refuse cudaIpcCloseMemHandle, 81
+refuse cudaIpcGetEventHandle, 82
+refuse cudaIpcGetMemHandle, 83
+refuse cudaIpcOpenEventHandle, 84
+refuse cudaIpcOpenMemHandle, 85
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
-refuse cudaLaunchCooperativeKernelMultiDevice, 87
+refuse cudaLaunchCooperativeKernelMultiDevice, 86
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
@@ -372,88 +372,88 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 88
-refuse cudaLibraryGetUnifiedFunction, 89
+refuse cudaLibraryGetManaged, 87
+refuse cudaLibraryGetUnifiedFunction, 88
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
 forward cudaMalloc
 forward cudaMalloc3D
-refuse cudaMalloc3DArray, 90
-refuse cudaMallocArray, 91
+refuse cudaMalloc3DArray, 89
+refuse cudaMallocArray, 90
 forward cudaMallocAsync
 forward cudaMallocAsync_ptsz
 forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
-refuse cudaMallocManaged, 92
-refuse cudaMallocMipmappedArray, 93
+forward cudaMallocManaged
+refuse cudaMallocMipmappedArray, 91
 forward cudaMallocPitch
-refuse cudaMemAdvise, 94
-refuse cudaMemAdvise_v2, 95
+forward_to cudaMemAdvise, cudaMemAdvise_v12
+forward cudaMemAdvise_v2
 forward cudaMemGetInfo
-refuse cudaMemPoolCreate, 96
-refuse cudaMemPoolDestroy, 97
-refuse cudaMemPoolExportPointer, 98
-refuse cudaMemPoolExportToShareableHandle, 99
-refuse cudaMemPoolGetAccess, 100
+refuse cudaMemPoolCreate, 92
+refuse cudaMemPoolDestroy, 93
+refuse cudaMemPoolExportPointer, 94
+refuse cudaMemPoolExportToShareableHandle, 95
+refuse cudaMemPoolGetAccess, 96
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 101
-refuse cudaMemPoolImportPointer, 102
-refuse cudaMemPoolSetAccess, 103
+refuse cudaMemPoolImportFromShareableHandle, 97
+refuse cudaMemPoolImportPointer, 98
+refuse cudaMemPoolSetAccess, 99
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
-refuse cudaMemPrefetchAsync, 104
-refuse cudaMemPrefetchAsync_ptsz, 105
-refuse cudaMemPrefetchAsync_v2, 106
-refuse cudaMemPrefetchAsync_v2_ptsz, 107
-refuse cudaMemRangeGetAttribute, 108
-refuse cudaMemRangeGetAttributes, 109
+forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v12
+forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v12_ptsz
+forward cudaMemPrefetchAsync_v2
+forward cudaMemPrefetchAsync_v2_ptsz
+refuse cudaMemRangeGetAttribute, 100
+refuse cudaMemRangeGetAttributes, 101
 forward cudaMemcpy
 forward cudaMemcpy2D
-refuse cudaMemcpy2DArrayToArray, 110
-refuse cudaMemcpy2DArrayToArray_ptds, 111
+refuse cudaMemcpy2DArrayToArray, 102
+refuse cudaMemcpy2DArrayToArray_ptds, 103
 forward cudaMemcpy2DAsync
 forward cudaMemcpy2DAsync_ptsz
-refuse cudaMemcpy2DFromArray, 112
-refuse cudaMemcpy2DFromArrayAsync, 113
-refuse cudaMemcpy2DFromArrayAsync_ptsz, 114
-refuse cudaMemcpy2DFromArray_ptds, 115
-refuse cudaMemcpy2DToArray, 116
-refuse cudaMemcpy2DToArrayAsync, 117
-refuse cudaMemcpy2DToArrayAsync_ptsz, 118
-refuse cudaMemcpy2DToArray_ptds, 119
+refuse cudaMemcpy2DFromArray, 104
+refuse cudaMemcpy2DFromArrayAsync, 105
+refuse cudaMemcpy2DFromArrayAsync_ptsz, 106
+refuse cudaMemcpy2DFromArray_ptds, 107
+refuse cudaMemcpy2DToArray, 108
+refuse cudaMemcpy2DToArrayAsync, 109
+refuse cudaMemcpy2DToArrayAsync_ptsz, 110
+refuse cudaMemcpy2DToArray_ptds, 111
 forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 120
-refuse cudaMemcpy3DBatchAsync_ptsz, 121
+refuse cudaMemcpy3DBatchAsync, 112
+refuse cudaMemcpy3DBatchAsync_ptsz, 113
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 122
-refuse cudaMemcpyArrayToArray_ptds, 123
+refuse cudaMemcpyArrayToArray, 114
+refuse cudaMemcpyArrayToArray_ptds, 115
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 124
-refuse cudaMemcpyBatchAsync_ptsz, 125
-refuse cudaMemcpyFromArray, 126
-refuse cudaMemcpyFromArrayAsync, 127
-refuse cudaMemcpyFromArrayAsync_ptsz, 128
-refuse cudaMemcpyFromArray_ptds, 129
+refuse cudaMemcpyBatchAsync, 116
+refuse cudaMemcpyBatchAsync_ptsz, 117
+refuse cudaMemcpyFromArray, 118
+refuse cudaMemcpyFromArrayAsync, 119
+refuse cudaMemcpyFromArrayAsync_ptsz, 120
+refuse cudaMemcpyFromArray_ptds, 121
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
 forward cudaMemcpyFromSymbolAsync_ptsz
 forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
-refuse cudaMemcpyToArray, 130
-refuse cudaMemcpyToArrayAsync, 131
-refuse cudaMemcpyToArrayAsync_ptsz, 132
-refuse cudaMemcpyToArray_ptds, 133
+refuse cudaMemcpyToArray, 122
+refuse cudaMemcpyToArrayAsync, 123
+refuse cudaMemcpyToArrayAsync_ptsz, 124
+refuse cudaMemcpyToArray_ptds, 125
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
@@ -471,13 +471,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 134
-refuse cudaMipmappedArrayGetSparseProperties, 135
+refuse cudaMipmappedArrayGetMemoryRequirements, 126
+refuse cudaMipmappedArrayGetSparseProperties, 127
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 136
-refuse cudaOccupancyMaxPotentialClusterSize, 137
+refuse cudaOccupancyMaxActiveClusters, 128
+refuse cudaOccupancyMaxPotentialClusterSize, 129
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -488,14 +488,14 @@ forward cudaSetDeviceFlags
 forward cudaSetDoubleForDevice
 forward cudaSetDoubleForHost
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 138
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 139
-refuse cudaSignalExternalSemaphoresAsync_v2, 140
-refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 141
+refuse cudaSignalExternalSemaphoresAsync, 130
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 131
+refuse cudaSignalExternalSemaphoresAsync_v2, 132
+refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 133
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
-refuse cudaStreamAttachMemAsync, 142
-refuse cudaStreamAttachMemAsync_ptsz, 143
+forward cudaStreamAttachMemAsync
+forward cudaStreamAttachMemAsync_ptsz
 forward cudaStreamBeginCapture
 forward cudaStreamBeginCaptureToGraph
 forward cudaStreamBeginCaptureToGraph_ptsz
@@ -548,11 +548,11 @@ forward cudaThreadSynchronize
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 144
-refuse cudaVDPAUSetVDPAUDevice, 145
-refuse cudaWaitExternalSemaphoresAsync, 146
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 147
-refuse cudaWaitExternalSemaphoresAsync_v2, 148
-refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 149
+refuse cudaVDPAUGetDevice, 134
+refuse cudaVDPAUSetVDPAUDevice, 135
+refuse cudaWaitExternalSemaphoresAsync, 136
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 137
+refuse cudaWaitExternalSemaphoresAsync_v2, 138
+refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 139
 
     .section .note.GNU-stack, "", %progbits

@@ -363,25 +363,25 @@ refuse cudaGraphicsVDPAURegisterOutputSurface, 96
 refuse cudaGraphicsVDPAURegisterVideoSurface, 97
 refuse cudaGreenCtxCreate, 98
 forward cudaHostAlloc
-refuse cudaHostGetDevicePointer, 99
+forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 100
-refuse cudaImportExternalSemaphore, 101
+refuse cudaImportExternalMemory, 99
+refuse cudaImportExternalSemaphore, 100
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 102
-refuse cudaIpcGetEventHandle, 103
-refuse cudaIpcGetMemHandle, 104
-refuse cudaIpcOpenEventHandle, 105
-refuse cudaIpcOpenMemHandle, 106
+refuse cudaIpcCloseMemHandle, 101
+refuse cudaIpcGetEventHandle, 102
+refuse cudaIpcGetMemHandle, 103
+refuse cudaIpcOpenEventHandle, 104
+refuse cudaIpcOpenMemHandle, 105
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
-refuse cudaLaunchHostFunc_v2, 107
-refuse cudaLaunchHostFunc_v2_ptsz, 108
+refuse cudaLaunchHostFunc_v2, 106
+refuse cudaLaunchHostFunc_v2_ptsz, 107
 forward cudaLaunchKernel
 forward cudaLaunchKernelExC
 forward cudaLaunchKernelExC_ptsz
@@ -390,108 +390,108 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 109
-refuse cudaLibraryGetUnifiedFunction, 110
+refuse cudaLibraryGetManaged, 108
+refuse cudaLibraryGetUnifiedFunction, 109
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
-refuse cudaLogsCurrent, 111
-refuse cudaLogsDumpToFile, 112
-refuse cudaLogsDumpToMemory, 113
-refuse cudaLogsRegisterCallback, 114
-refuse cudaLogsUnregisterCallback, 115
+refuse cudaLogsCurrent, 110
+refuse cudaLogsDumpToFile, 111
+refuse cudaLogsDumpToMemory, 112
+refuse cudaLogsRegisterCallback, 113
+refuse cudaLogsUnregisterCallback, 114
 forward cudaMalloc
 forward cudaMalloc3D
-refuse cudaMalloc3DArray, 116
-refuse cudaMallocArray, 117
+refuse cudaMalloc3DArray, 115
+refuse cudaMallocArray, 116
 forward cudaMallocAsync
 forward cudaMallocAsync_ptsz
 forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
-refuse cudaMallocManaged, 118
-refuse cudaMallocMipmappedArray, 119
+forward cudaMallocManaged
+refuse cudaMallocMipmappedArray, 117
 forward cudaMallocPitch
-refuse cudaMemAdvise, 120
-refuse cudaMemDiscardAndPrefetchBatchAsync, 121
-refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 122
-refuse cudaMemDiscardBatchAsync, 123
-refuse cudaMemDiscardBatchAsync_ptsz, 124
-refuse cudaMemGetDefaultMemPool, 125
+forward_to cudaMemAdvise, cudaMemAdvise_v13
+refuse cudaMemDiscardAndPrefetchBatchAsync, 118
+refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 119
+refuse cudaMemDiscardBatchAsync, 120
+refuse cudaMemDiscardBatchAsync_ptsz, 121
+refuse cudaMemGetDefaultMemPool, 122
 forward cudaMemGetInfo
-refuse cudaMemGetLocationInfo, 126
-refuse cudaMemGetMemPool, 127
-refuse cudaMemPoolCreate, 128
-refuse cudaMemPoolDestroy, 129
-refuse cudaMemPoolExportPointer, 130
-refuse cudaMemPoolExportToShareableHandle, 131
-refuse cudaMemPoolGetAccess, 132
+refuse cudaMemGetLocationInfo, 123
+refuse cudaMemGetMemPool, 124
+refuse cudaMemPoolCreate, 125
+refuse cudaMemPoolDestroy, 126
+refuse cudaMemPoolExportPointer, 127
+refuse cudaMemPoolExportToShareableHandle, 128
+refuse cudaMemPoolGetAccess, 129
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 133
-refuse cudaMemPoolImportPointer, 134
-refuse cudaMemPoolSetAccess, 135
+refuse cudaMemPoolImportFromShareableHandle, 130
+refuse cudaMemPoolImportPointer, 131
+refuse cudaMemPoolSetAccess, 132
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
-refuse cudaMemPrefetchAsync, 136
-refuse cudaMemPrefetchAsync_ptsz, 137
-refuse cudaMemPrefetchBatchAsync, 138
-refuse cudaMemPrefetchBatchAsync_ptsz, 139
-refuse cudaMemRangeGetAttribute, 140
-refuse cudaMemRangeGetAttributes, 141
-refuse cudaMemSetMemPool, 142
+forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v13
+forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v13_ptsz
+refuse cudaMemPrefetchBatchAsync, 133
+refuse cudaMemPrefetchBatchAsync_ptsz, 134
+refuse cudaMemRangeGetAttribute, 135
+refuse cudaMemRangeGetAttributes, 136
+refuse cudaMemSetMemPool, 137
 forward cudaMemcpy
 forward cudaMemcpy2D
-refuse cudaMemcpy2DArrayToArray, 143
-refuse cudaMemcpy2DArrayToArray_ptds, 144
+refuse cudaMemcpy2DArrayToArray, 138
+refuse cudaMemcpy2DArrayToArray_ptds, 139
 forward cudaMemcpy2DAsync
 forward cudaMemcpy2DAsync_ptsz
-refuse cudaMemcpy2DFromArray, 145
-refuse cudaMemcpy2DFromArrayAsync, 146
-refuse cudaMemcpy2DFromArrayAsync_ptsz, 147
-refuse cudaMemcpy2DFromArray_ptds, 148
-refuse cudaMemcpy2DToArray, 149
-refuse cudaMemcpy2DToArrayAsync, 150
-refuse cudaMemcpy2DToArrayAsync_ptsz, 151
-refuse cudaMemcpy2DToArray_ptds, 152
+refuse cudaMemcpy2DFromArray, 140
+refuse cudaMemcpy2DFromArrayAsync, 141
+refuse cudaMemcpy2DFromArrayAsync_ptsz, 142
+refuse cudaMemcpy2DFromArray_ptds, 143
+refuse cudaMemcpy2DToArray, 144
+refuse cudaMemcpy2DToArrayAsync, 145
+refuse cudaMemcpy2DToArrayAsync_ptsz, 146
+refuse cudaMemcpy2DToArray_ptds, 147
 forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 153
-refuse cudaMemcpy3DBatchAsync_ptsz, 154
+refuse cudaMemcpy3DBatchAsync, 148
+refuse cudaMemcpy3DBatchAsync_ptsz, 149
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
-refuse cudaMemcpy3DWithAttributesAsync, 155
-refuse cudaMemcpy3DWithAttributesAsync_ptsz, 156
+refuse cudaMemcpy3DWithAttributesAsync, 150
+refuse cudaMemcpy3DWithAttributesAsync_ptsz, 151
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 157
-refuse cudaMemcpyArrayToArray_ptds, 158
+refuse cudaMemcpyArrayToArray, 152
+refuse cudaMemcpyArrayToArray_ptds, 153
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 159
-refuse cudaMemcpyBatchAsync_ptsz, 160
-refuse cudaMemcpyFromArray, 161
-refuse cudaMemcpyFromArrayAsync, 162
-refuse cudaMemcpyFromArrayAsync_ptsz, 163
-refuse cudaMemcpyFromArray_ptds, 164
+refuse cudaMemcpyBatchAsync, 154
+refuse cudaMemcpyBatchAsync_ptsz, 155
+refuse cudaMemcpyFromArray, 156
+refuse cudaMemcpyFromArrayAsync, 157
+refuse cudaMemcpyFromArrayAsync_ptsz, 158
+refuse cudaMemcpyFromArray_ptds, 159
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
 forward cudaMemcpyFromSymbolAsync_ptsz
 forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
-refuse cudaMemcpyToArray, 165
-refuse cudaMemcpyToArrayAsync, 166
-refuse cudaMemcpyToArrayAsync_ptsz, 167
-refuse cudaMemcpyToArray_ptds, 168
+refuse cudaMemcpyToArray, 160
+refuse cudaMemcpyToArrayAsync, 161
+refuse cudaMemcpyToArrayAsync_ptsz, 162
+refuse cudaMemcpyToArray_ptds, 163
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
 forward cudaMemcpyToSymbol_ptds
-refuse cudaMemcpyWithAttributesAsync, 169
-refuse cudaMemcpyWithAttributesAsync_ptsz, 170
+refuse cudaMemcpyWithAttributesAsync, 164
+refuse cudaMemcpyWithAttributesAsync_ptsz, 165
 forward cudaMemcpy_ptds
 forward cudaMemset
 forward cudaMemset2D
@@ -505,13 +505,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 171
-refuse cudaMipmappedArrayGetSparseProperties, 172
+refuse cudaMipmappedArrayGetMemoryRequirements, 166
+refuse cudaMipmappedArrayGetSparseProperties, 167
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 173
-refuse cudaOccupancyMaxPotentialClusterSize, 174
+refuse cudaOccupancyMaxActiveClusters, 168
+refuse cudaOccupancyMaxPotentialClusterSize, 169
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -520,18 +520,18 @@ forward_to cudaRuntimeGetVersion, cudaRuntimeGetVersion_v13
 forward cudaSetDevice
 forward cudaSetDeviceFlags
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 175
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 176
+refuse cudaSignalExternalSemaphoresAsync, 170
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 171
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
-refuse cudaStreamAttachMemAsync, 177
-refuse cudaStreamAttachMemAsync_ptsz, 178
+forward cudaStreamAttachMemAsync
+forward cudaStreamAttachMemAsync_ptsz
 forward cudaStreamBeginCapture
 forward cudaStreamBeginCaptureToGraph
 forward cudaStreamBeginCaptureToGraph_ptsz
 forward cudaStreamBeginCapture_ptsz
-refuse cudaStreamBeginRecaptureToGraph, 179
-refuse cudaStreamBeginRecaptureToGraph_ptsz, 180
+refuse cudaStreamBeginRecaptureToGraph, 172
+refuse cudaStreamBeginRecaptureToGraph_ptsz, 173
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
@@ -544,8 +544,8 @@ forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource, 181
-refuse cudaStreamGetDevResource_ptsz, 182
+refuse cudaStreamGetDevResource, 174
+refuse cudaStreamGetDevResource_ptsz, 175
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags
@@ -566,16 +566,16 @@ forward_to cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependenc
 forward_to cudaStreamUpdateCaptureDependencies_ptsz, cudaStreamUpdateCaptureDependencies_v13_ptsz
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
-refuse cudaSubgridCreate, 183
-refuse cudaSubgridWorkerGridCreate, 184
-refuse cudaSubgridWorksetCreate, 185
+refuse cudaSubgridCreate, 176
+refuse cudaSubgridWorkerGridCreate, 177
+refuse cudaSubgridWorksetCreate, 178
 forward cudaThreadExchangeStreamCaptureMode
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 186
-refuse cudaVDPAUSetVDPAUDevice, 187
-refuse cudaWaitExternalSemaphoresAsync, 188
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 189
+refuse cudaVDPAUGetDevice, 179
+refuse cudaVDPAUSetVDPAUDevice, 180
+refuse cudaWaitExternalSemaphoresAsync, 181
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 182
 
     .section .note.GNU-stack, "", %progbits

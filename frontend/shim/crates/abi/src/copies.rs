@@ -105,3 +105,5 @@ pub const cudaMemPoolAttrReservedMemCurrent: cudaMemPoolAttr = 5;
 pub const cudaMemPoolAttrReservedMemHigh: cudaMemPoolAttr = 6;
 pub const cudaMemPoolAttrUsedMemCurrent: cudaMemPoolAttr = 7;
 pub const cudaMemPoolAttrUsedMemHigh: cudaMemPoolAttr = 8;
+
+pub type cudaMemoryAdvise = c_int;

@@ -122,6 +122,7 @@ pub unsafe fn cudaDeviceReset() -> CudaResult {
         return Ok(());
     }
     crate::graph::forget();
+    crate::managed::forget();
     work::reset_device()?;
     module::forget_all();
     settings::reset(runtime::current_device());

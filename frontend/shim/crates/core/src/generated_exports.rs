@@ -199,6 +199,15 @@ pub enum Function {
     cudaMemPoolTrimTo,
     cudaMemPoolSetAttribute,
     cudaMemPoolGetAttribute,
+    cudaMallocManaged,
+    cudaMemPrefetchAsync_v12,
+    cudaMemPrefetchAsync_v13,
+    cudaMemPrefetchAsync_v2,
+    cudaMemAdvise_v12,
+    cudaMemAdvise_v13,
+    cudaMemAdvise_v2,
+    cudaStreamAttachMemAsync,
+    cudaHostGetDevicePointer,
     cudaFuncGetAttributes,
     cudaFuncGetName,
     cudaFuncGetParamInfo,
@@ -266,7 +275,7 @@ impl Function {
     #[must_use]
     pub const fn class(self) -> Class {
         match self {
-            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphAddMemAllocNode | Self::cudaGraphAddNode_v12 | Self::cudaGraphAddNode_v13 | Self::cudaGraphAddNode_v2 | Self::cudaGraphLaunch | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture => Class::Deferred,
+            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphAddMemAllocNode | Self::cudaGraphAddNode_v12 | Self::cudaGraphAddNode_v13 | Self::cudaGraphAddNode_v2 | Self::cudaGraphLaunch | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture => Class::Deferred,
             Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery => Class::Sync,
             _ => Class::Local,
         }
@@ -460,6 +469,15 @@ impl Function {
             Self::cudaMemPoolTrimTo => "cudaMemPoolTrimTo",
             Self::cudaMemPoolSetAttribute => "cudaMemPoolSetAttribute",
             Self::cudaMemPoolGetAttribute => "cudaMemPoolGetAttribute",
+            Self::cudaMallocManaged => "cudaMallocManaged",
+            Self::cudaMemPrefetchAsync_v12 => "cudaMemPrefetchAsync",
+            Self::cudaMemPrefetchAsync_v13 => "cudaMemPrefetchAsync",
+            Self::cudaMemPrefetchAsync_v2 => "cudaMemPrefetchAsync_v2",
+            Self::cudaMemAdvise_v12 => "cudaMemAdvise",
+            Self::cudaMemAdvise_v13 => "cudaMemAdvise",
+            Self::cudaMemAdvise_v2 => "cudaMemAdvise_v2",
+            Self::cudaStreamAttachMemAsync => "cudaStreamAttachMemAsync",
+            Self::cudaHostGetDevicePointer => "cudaHostGetDevicePointer",
             Self::cudaFuncGetAttributes => "cudaFuncGetAttributes",
             Self::cudaFuncGetName => "cudaFuncGetName",
             Self::cudaFuncGetParamInfo => "cudaFuncGetParamInfo",
@@ -1634,6 +1652,71 @@ pub unsafe extern "C" fn farlane_cudaMemPoolGetAttribute(memPool: cudaMemPool_t,
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMallocManaged(devPtr: *mut *mut c_void, size: usize, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaMallocManaged, || unsafe { memory::cudaMallocManaged(devPtr, size, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPrefetchAsync_v12(devPtr: *const c_void, count: usize, dstDevice: c_int, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemPrefetchAsync_v12, || unsafe { memory::cudaMemPrefetchAsync_v12(DefaultStream::Legacy, devPtr, count, dstDevice, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPrefetchAsync_v12_ptsz(devPtr: *const c_void, count: usize, dstDevice: c_int, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemPrefetchAsync_v12, || unsafe { memory::cudaMemPrefetchAsync_v12(DefaultStream::PerThread, devPtr, count, dstDevice, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPrefetchAsync_v13(devPtr: *const c_void, count: usize, location: cudaMemLocation, flags: c_uint, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemPrefetchAsync_v13, || unsafe { memory::cudaMemPrefetchAsync_v13(DefaultStream::Legacy, devPtr, count, location, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPrefetchAsync_v13_ptsz(devPtr: *const c_void, count: usize, location: cudaMemLocation, flags: c_uint, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemPrefetchAsync_v13, || unsafe { memory::cudaMemPrefetchAsync_v13(DefaultStream::PerThread, devPtr, count, location, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPrefetchAsync_v2(devPtr: *const c_void, count: usize, location: cudaMemLocation, flags: c_uint, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemPrefetchAsync_v2, || unsafe { memory::cudaMemPrefetchAsync_v2(DefaultStream::Legacy, devPtr, count, location, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPrefetchAsync_v2_ptsz(devPtr: *const c_void, count: usize, location: cudaMemLocation, flags: c_uint, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemPrefetchAsync_v2, || unsafe { memory::cudaMemPrefetchAsync_v2(DefaultStream::PerThread, devPtr, count, location, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemAdvise_v12(devPtr: *const c_void, count: usize, advice: cudaMemoryAdvise, device: c_int) -> cudaError_t {
+    call::enter(Function::cudaMemAdvise_v12, || unsafe { memory::cudaMemAdvise_v12(devPtr, count, advice, device) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemAdvise_v13(devPtr: *const c_void, count: usize, advice: cudaMemoryAdvise, location: cudaMemLocation) -> cudaError_t {
+    call::enter(Function::cudaMemAdvise_v13, || unsafe { memory::cudaMemAdvise_v13(devPtr, count, advice, location) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemAdvise_v2(devPtr: *const c_void, count: usize, advice: cudaMemoryAdvise, location: cudaMemLocation) -> cudaError_t {
+    call::enter(Function::cudaMemAdvise_v2, || unsafe { memory::cudaMemAdvise_v2(devPtr, count, advice, location) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamAttachMemAsync(stream: cudaStream_t, devPtr: *mut c_void, length: usize, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaStreamAttachMemAsync, || unsafe { memory::cudaStreamAttachMemAsync(DefaultStream::Legacy, stream, devPtr, length, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamAttachMemAsync_ptsz(stream: cudaStream_t, devPtr: *mut c_void, length: usize, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaStreamAttachMemAsync, || unsafe { memory::cudaStreamAttachMemAsync(DefaultStream::PerThread, stream, devPtr, length, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaHostGetDevicePointer(pDevice: *mut *mut c_void, pHost: *mut c_void, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaHostGetDevicePointer, || unsafe { memory::cudaHostGetDevicePointer(pDevice, pHost, flags) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cudaFuncGetAttributes(attr: *mut cudaFuncAttributes, func: *const c_void) -> cudaError_t {
     call::enter(Function::cudaFuncGetAttributes, || unsafe { module::cudaFuncGetAttributes(attr, func) })
 }
@@ -2038,7 +2121,7 @@ pub unsafe extern "C" fn farlane_cudaCreateChannelDesc(x: c_int, y: c_int, z: c_
     call::enter_value(Function::cudaCreateChannelDesc, cudaChannelFormatDesc::default(), || unsafe { texture::cudaCreateChannelDesc(x, y, z, w, f) })
 }
 
-static UNSUPPORTED_12: [&str; 150] = [
+static UNSUPPORTED_12: [&str; 140] = [
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetInfo",
     "cudaArrayGetMemoryRequirements",
@@ -2118,7 +2201,6 @@ static UNSUPPORTED_12: [&str; 150] = [
     "cudaGraphicsUnregisterResource",
     "cudaGraphicsVDPAURegisterOutputSurface",
     "cudaGraphicsVDPAURegisterVideoSurface",
-    "cudaHostGetDevicePointer",
     "cudaImportExternalMemory",
     "cudaImportExternalSemaphore",
     "cudaIpcCloseMemHandle",
@@ -2131,10 +2213,7 @@ static UNSUPPORTED_12: [&str; 150] = [
     "cudaLibraryGetUnifiedFunction",
     "cudaMalloc3DArray",
     "cudaMallocArray",
-    "cudaMallocManaged",
     "cudaMallocMipmappedArray",
-    "cudaMemAdvise",
-    "cudaMemAdvise_v2",
     "cudaMemPoolCreate",
     "cudaMemPoolDestroy",
     "cudaMemPoolExportPointer",
@@ -2143,10 +2222,6 @@ static UNSUPPORTED_12: [&str; 150] = [
     "cudaMemPoolImportFromShareableHandle",
     "cudaMemPoolImportPointer",
     "cudaMemPoolSetAccess",
-    "cudaMemPrefetchAsync",
-    "cudaMemPrefetchAsync",
-    "cudaMemPrefetchAsync_v2",
-    "cudaMemPrefetchAsync_v2",
     "cudaMemRangeGetAttribute",
     "cudaMemRangeGetAttributes",
     "cudaMemcpy2DArrayToArray",
@@ -2181,8 +2256,6 @@ static UNSUPPORTED_12: [&str; 150] = [
     "cudaSignalExternalSemaphoresAsync",
     "cudaSignalExternalSemaphoresAsync_v2",
     "cudaSignalExternalSemaphoresAsync_v2",
-    "cudaStreamAttachMemAsync",
-    "cudaStreamAttachMemAsync",
     "cudaVDPAUGetDevice",
     "cudaVDPAUSetVDPAUDevice",
     "cudaWaitExternalSemaphoresAsync",
@@ -2197,7 +2270,7 @@ pub extern "C" fn farlane_unsupported_12(index: c_uint) -> cudaError_t {
     call::unsupported(UNSUPPORTED_12.get(index as usize).copied().unwrap_or("an unknown function"))
 }
 
-static UNSUPPORTED_13: [&str; 190] = [
+static UNSUPPORTED_13: [&str; 183] = [
     "__cudaGetProcAddress",
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetInfo",
@@ -2297,7 +2370,6 @@ static UNSUPPORTED_13: [&str; 190] = [
     "cudaGraphicsVDPAURegisterOutputSurface",
     "cudaGraphicsVDPAURegisterVideoSurface",
     "cudaGreenCtxCreate",
-    "cudaHostGetDevicePointer",
     "cudaImportExternalMemory",
     "cudaImportExternalSemaphore",
     "cudaIpcCloseMemHandle",
@@ -2316,9 +2388,7 @@ static UNSUPPORTED_13: [&str; 190] = [
     "cudaLogsUnregisterCallback",
     "cudaMalloc3DArray",
     "cudaMallocArray",
-    "cudaMallocManaged",
     "cudaMallocMipmappedArray",
-    "cudaMemAdvise",
     "cudaMemDiscardAndPrefetchBatchAsync",
     "cudaMemDiscardAndPrefetchBatchAsync",
     "cudaMemDiscardBatchAsync",
@@ -2334,8 +2404,6 @@ static UNSUPPORTED_13: [&str; 190] = [
     "cudaMemPoolImportFromShareableHandle",
     "cudaMemPoolImportPointer",
     "cudaMemPoolSetAccess",
-    "cudaMemPrefetchAsync",
-    "cudaMemPrefetchAsync",
     "cudaMemPrefetchBatchAsync",
     "cudaMemPrefetchBatchAsync",
     "cudaMemRangeGetAttribute",
@@ -2375,8 +2443,6 @@ static UNSUPPORTED_13: [&str; 190] = [
     "cudaOccupancyMaxPotentialClusterSize",
     "cudaSignalExternalSemaphoresAsync",
     "cudaSignalExternalSemaphoresAsync",
-    "cudaStreamAttachMemAsync",
-    "cudaStreamAttachMemAsync",
     "cudaStreamBeginRecaptureToGraph",
     "cudaStreamBeginRecaptureToGraph",
     "cudaStreamGetDevResource",

@@ -96,7 +96,7 @@ pub fn holds(start: usize, length: usize) -> bool {
 
 /// Whether a device could write to any pinned range without a call of the program: it is mapped, or registered.
 pub fn any_device_written() -> bool {
-    pinned().0.values().any(|range| range.registered || range.flags & MAPPED != 0)
+    crate::managed::any() || pinned().0.values().any(|range| range.registered || range.flags & MAPPED != 0)
 }
 
 /// Memory of `size` bytes, null for none. Zeroed it is not, as with CUDA.

@@ -20,7 +20,7 @@ use tape::generated_operations as operation;
 
 use crate::call::{CudaResult, DefaultStream};
 use crate::module::{kernel_of, Kernel, Signature};
-use crate::{frame, graph, log, module, occupancy, output, runtime, stream, trace, work};
+use crate::{frame, graph, log, managed, module, occupancy, output, runtime, stream, trace, work};
 
 mod attributes;
 mod checks;
@@ -230,13 +230,33 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
         return graph::capture::add(&stream, unsafe { graph::Work::launch(func, &launch, args) }?).map(drop);
     }
     let function = kernel.function()?;
-    work::defer(&stream, |w| {
-        let bytes = signature.image.parameter_bytes as usize;
-        let shared = launch.shared_bytes as u32;
-        operation::launch_with(w, function, stream.number, grid, block, shared, launch.cooperative, bytes, |buffer| {
-            arguments.fill(buffer);
-        });
-    })?;
+    let shared = launch.shared_bytes as u32;
+    if managed::any() {
+        // The program's values are read before its managed memory is out of reach.
+        let mut buffer = vec![0; signature.image.parameter_bytes as usize];
+        arguments.fill(&mut buffer);
+        let _held = managed::hand_over()?;
+        work::defer(&stream, |w| {
+            operation::launch(w, function, stream.number, grid, block, shared, launch.cooperative, &buffer);
+        })?;
+    } else {
+        work::defer(&stream, |w| {
+            let bytes = signature.image.parameter_bytes as usize;
+            operation::launch_with(
+                w,
+                function,
+                stream.number,
+                grid,
+                block,
+                shared,
+                launch.cooperative,
+                bytes,
+                |buffer| {
+                    arguments.fill(buffer);
+                },
+            );
+        })?;
+    }
     if signature.image.prints {
         output::launched();
     }

@@ -25,6 +25,7 @@ mod hostmem;
 mod launch;
 mod lifecycle;
 mod log;
+mod managed;
 mod manifests;
 mod memory;
 mod module;

@@ -14,6 +14,7 @@ mod copies;
 mod copy;
 mod graphs;
 mod host;
+mod managed;
 pub mod payloads;
 mod pools;
 mod sets;
@@ -24,6 +25,7 @@ pub use copies::*;
 pub use copy::{copy, write_copy, End, Wait};
 pub use graphs::{free_of_graph, graph_memory_used, reset_graph_memory_high, GraphMemory};
 pub use host::*;
+pub use managed::*;
 pub use pools::{
     cudaDeviceGetDefaultMemPool, cudaDeviceGetMemPool, cudaDeviceSetMemPool, cudaMemPoolGetAttribute,
     cudaMemPoolSetAttribute, cudaMemPoolTrimTo,
@@ -33,6 +35,7 @@ pub use shape::{Extent, Layout};
 
 use crate::call::{CudaResult, DefaultStream};
 use crate::graph::{capture, Work};
+use crate::managed::{self as regions, Kind};
 use crate::work::{self, tracking};
 use crate::{hostmem, stream};
 use abi::{cudaExtent, cudaMemPool_t, cudaPitchedPtr, cudaPointerAttributes, cudaStream_t, CudaError};
@@ -61,6 +64,9 @@ fn free(pointer: *mut c_void) -> CudaResult {
     // Freeing null does nothing, but is how programs start CUDA: the session is open afterwards.
     if pointer.is_null() {
         return Ok(());
+    }
+    if let Some(freed) = regions::free(pointer as usize, &[Kind::Managed]) {
+        return freed;
     }
     let address = pointer as u64;
     let mut live = tracking.addresses.lock();
@@ -184,7 +190,11 @@ pub unsafe fn cudaPointerGetAttributes(attributes: *mut cudaPointerAttributes, p
     }
     // SAFETY: an all-zero value of this C struct is valid: unregistered, no pointers.
     let mut found: cudaPointerAttributes = unsafe { std::mem::zeroed() };
-    if tracking()?.addresses.lock().find(ptr as u64).is_some() {
+    if let Some(kind) = regions::kind(ptr as usize) {
+        let mapped = kind == Kind::Mapped;
+        (found.type_, found.device) = (if mapped { abi::cudaMemoryTypeHost } else { abi::cudaMemoryTypeManaged }, 0);
+        (found.devicePointer, found.hostPointer) = (ptr.cast_mut(), ptr.cast_mut());
+    } else if tracking()?.addresses.lock().find(ptr as u64).is_some() {
         (found.type_, found.device) = (abi::cudaMemoryTypeDevice, 0);
         found.devicePointer = ptr.cast_mut();
     } else if hostmem::find(ptr as usize).is_some() {

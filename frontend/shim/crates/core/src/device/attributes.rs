@@ -19,12 +19,12 @@ use crate::runtime::Device;
 
 /// What the shim answers whatever the device can do: a program that asks first takes the path that works here.
 const OURS: [(cudaDeviceAttr, c_int); 22] = [
-    // Host memory that the device reads by itself, and memory that both share, do not reach across a network.
-    (cudaDevAttrCanMapHostMemory, 0),
+    // Managed and mapped memory is kept coherent page by page (`managed`); other host memory the device cannot reach.
+    (cudaDevAttrCanMapHostMemory, 1),
     (cudaDevAttrCanUseHostPointerForRegisteredMem, 0),
     (cudaDevAttrHostNativeAtomicSupported, 0),
-    (cudaDevAttrManagedMemory, 0),
-    (cudaDevAttrConcurrentManagedAccess, 0),
+    (cudaDevAttrManagedMemory, 1),
+    (cudaDevAttrConcurrentManagedAccess, 1),
     (cudaDevAttrDirectManagedMemAccessFromHost, 0),
     (cudaDevAttrPageableMemoryAccess, 0),
     (cudaDevAttrPageableMemoryAccessUsesHostPageTables, 0),

@@ -5,6 +5,7 @@
 //! changes. From the second launch of the same records on, a launch is one REPEAT of 24 bytes.
 
 use crate::call::CudaResult;
+use crate::managed;
 use crate::runtime;
 use crate::work;
 use crate::work::order::Stream;
@@ -88,6 +89,7 @@ impl Records {
 
     /// Puts the records on the tape, in one way or another.
     pub fn send(&mut self, stream: &Stream) -> CudaResult {
+        let _held = managed::hand_over()?;
         if let Some(number) = &self.number {
             return work::defer(stream, |w| operation::repeat(w, number.value.into(), 1, false, &[]));
         }

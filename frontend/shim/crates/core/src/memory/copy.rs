@@ -15,6 +15,7 @@ use super::shape::{parts, pieces, Extent, Layout, Part};
 use crate::call::CudaResult;
 use crate::graph::{capture, Work};
 use crate::hostmem;
+use crate::managed;
 use crate::module;
 use crate::permission;
 use crate::work::order::Stream;
@@ -94,6 +95,14 @@ impl End {
         self.layout
     }
 
+    /// The device address; 0 for host memory and variables.
+    fn device(&self) -> u64 {
+        match self.start {
+            Start::Device(address) if address & VARIABLE_RELATIVE == 0 => address,
+            _ => 0,
+        }
+    }
+
     /// The program's pointer; null for a variable.
     pub fn pointer(&self) -> *mut c_void {
         match self.start {
@@ -136,6 +145,9 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
             _ => capture::add(stream, Work::captured_copy(to, from, extent)).map(drop),
         };
     }
+    let held = managed::hand_over_for(&[to.device(), from.device()])?;
+    // A read waits for its answer: what it reads is on the device by then, and nobody else's work is kept waiting.
+    let _held = held.filter(|_| matches!(to.start, Start::Device(_)));
     let (to_pitch, from_pitch) = (to.layout.pitch, from.layout.pitch);
     let mut parts = parts(extent, to.layout, from.layout).peekable();
     while let Some(part) = parts.next() {

@@ -4,9 +4,12 @@
 
 use crate::call::CudaResult;
 use crate::hostmem;
+use crate::managed::{self, Kind};
 use crate::work::tracking;
 use abi::CudaError;
 use std::ffi::{c_uint, c_void};
+
+const MAPPED_FLAGS: c_uint = abi::cudaHostAllocPortable | abi::cudaHostAllocMapped | abi::cudaHostAllocWriteCombined;
 
 pub unsafe fn cudaMallocHost(ptr: *mut *mut c_void, size: usize) -> CudaResult {
     // SAFETY: the caller's promise.
@@ -18,7 +21,15 @@ pub unsafe fn cudaHostAlloc(pHost: *mut *mut c_void, size: usize, flags: c_uint)
         return Err(CudaError::INVALID_VALUE);
     }
     tracking()?;
-    let memory = hostmem::allocate(size, flags)?;
+    // Mapped memory is memory of both sides.
+    let memory = if flags & abi::cudaHostAllocMapped != 0 && size != 0 {
+        if flags & !MAPPED_FLAGS != 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        managed::allocate(size, Kind::Mapped)?
+    } else {
+        hostmem::allocate(size, flags)?
+    };
     // SAFETY: not null, and the program says that it is a pointer's place.
     unsafe { pHost.write(memory.cast()) };
     Ok(())
@@ -26,7 +37,7 @@ pub unsafe fn cudaHostAlloc(pHost: *mut *mut c_void, size: usize, flags: c_uint)
 
 pub unsafe fn cudaFreeHost(ptr: *mut c_void) -> CudaResult {
     tracking()?;
-    hostmem::free(ptr.cast())
+    managed::free(ptr as usize, &[Kind::Mapped]).unwrap_or_else(|| hostmem::free(ptr.cast()))
 }
 
 pub unsafe fn cudaHostRegister(ptr: *mut c_void, size: usize, flags: c_uint) -> CudaResult {
@@ -41,8 +52,10 @@ pub unsafe fn cudaHostUnregister(ptr: *mut c_void) -> CudaResult {
 
 pub unsafe fn cudaHostGetFlags(pFlags: *mut c_uint, pHost: *mut c_void) -> CudaResult {
     tracking()?;
-    let found = hostmem::find(pHost as usize).filter(|_| !pFlags.is_null()).ok_or(CudaError::INVALID_VALUE)?;
+    let mapped = || (managed::kind(pHost as usize) == Some(Kind::Mapped)).then_some(abi::cudaHostAllocMapped);
+    let flags = hostmem::find(pHost as usize).map(|found| found.flags).or_else(mapped);
+    let flags = flags.filter(|_| !pFlags.is_null()).ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: not null, and the program says that it is such a place.
-    unsafe { pFlags.write(found.flags) };
+    unsafe { pFlags.write(flags) };
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::call::{CudaResult, DefaultStream};
 use crate::graph::{capture, Work};
 use crate::work::order::Stream;
 use crate::work::{self, tracking};
-use crate::{hostmem, stream};
+use crate::{hostmem, managed, stream};
 use abi::{cudaExtent, cudaMemsetParams, cudaPitchedPtr, cudaStream_t, CudaError};
 use std::ffi::{c_int, c_void};
 use tape::generated_operations as operation;
@@ -36,6 +36,7 @@ fn set(
     if !tracking()?.addresses.holds(address, span) {
         return set_pinned(start.cast(), layout, value, extent, span as usize);
     }
+    let _held = managed::hand_over_for(&[address])?;
     let mut parts = parts(extent, layout, layout).peekable();
     while let Some(part) = parts.next() {
         let (address, pitch) = (address + part.to, layout.pitch.max(part.width));

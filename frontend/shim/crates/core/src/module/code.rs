@@ -111,8 +111,9 @@ impl Module {
     /// What is in the image, for the session's device.
     ///
     /// # Errors
-    /// cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice, cudaErrorNotSupported for managed variables.
+    /// cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice; cudaErrorNotSupported when managed variables have no memory.
     pub fn contents(&self) -> CudaResult<Arc<image::Module>> {
+        self.managed.check()?;
         let mut contents = lock(&self.contents);
         if let Some(known) = &*contents {
             return known.clone();
@@ -123,7 +124,6 @@ impl Module {
     }
 
     fn read(&self, target: &Target) -> CudaResult<Arc<image::Module>> {
-        self.managed.refuse(&self.origin)?;
         let source = self.source(Some(target))?;
         match image::Module::read(source.bytes(&self.origin), target) {
             Ok(module) => Ok(Arc::new(module)),
@@ -196,8 +196,8 @@ impl Module {
     }
 
     /// Gives managed variables memory: the program is about to touch them.
-    pub fn back_managed(&self) {
-        self.managed.back(&self.origin);
+    pub fn back_managed(&'static self) {
+        self.managed.back(self);
     }
 }
 

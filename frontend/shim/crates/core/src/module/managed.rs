@@ -1,98 +1,97 @@
-//! `__managed__` variables: registered, and refused where they are used.
+//! `__managed__` variables: the program reaches them through a pointer, without a call.
 //!
-//! A program reads and writes them through a pointer, without a call. They get host memory, so that this is no fault, and
-//! the program is told; the module's kernels are refused, so that no wrong result comes of it.
+//! The compiler's code calls __cudaInitModule before the program first touches one. The host is asked then where each lies on the device (one round trip
+//! each), the guest gets memory at the same addresses (`crate::managed`), and the program's pointers are set. Where that fails they get
+//! memory of the guest alone, so that touching them is no fault, the user is told, and the module's kernels are refused from then on.
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::{Mutex, PoisonError};
 
-use abi::CudaError;
-
+use super::code::Module;
+use super::variable::Variable;
 use crate::call::CudaResult;
-use crate::log;
+use crate::{log, managed};
+use abi::CudaError;
 
 /// The managed variables of one module.
 #[derive(Debug, Default)]
 pub struct Managed {
-    variables: Mutex<Vec<Variable>>,
-    told: AtomicBool,
+    variables: Mutex<Vec<Declared>>,
+    failed: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
-struct Variable {
+struct Declared {
     name: String,
     /// Address of the pointer through which the program reaches the variable.
     place: usize,
     size: usize,
+    backed: bool,
 }
 
 impl Managed {
     pub fn add(&self, name: String, place: usize, size: usize) {
-        self.variables.lock().unwrap_or_else(PoisonError::into_inner).push(Variable { name, place, size });
-    }
-
-    fn variables(&self) -> Vec<Variable> {
-        self.variables.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Gives each variable memory, and tells the user; `module` names where they are.
-    pub fn back(&self, module: &impl fmt::Display) {
-        let variables = self.variables();
-        for variable in &variables {
-            let place = variable.place as *mut *mut u8;
-            // SAFETY: the program registered the place as that of its pointer, which is null until it is set here.
-            if place.is_null() || !unsafe { place.read() }.is_null() {
-                continue;
-            }
-            let words = variable.size.div_ceil(16).max(1);
-            let memory: &'static mut [u128] = Box::leak(vec![0u128; words].into_boxed_slice());
-            // SAFETY: as above.
-            unsafe { place.write(memory.as_mut_ptr().cast()) };
-        }
-        self.tell(&variables, module);
+        let mut variables = self.variables.lock().unwrap_or_else(PoisonError::into_inner);
+        variables.push(Declared { name, place, size, backed: false });
     }
 
     /// # Errors
-    /// cudaErrorNotSupported when there are any.
-    pub fn refuse(&self, module: &impl fmt::Display) -> CudaResult {
-        let variables = self.variables();
-        if variables.is_empty() {
-            return Ok(());
+    /// cudaErrorNotSupported when the program and the kernels would not see the same.
+    pub fn check(&self) -> CudaResult {
+        if self.failed.load(Acquire) {
+            return Err(CudaError::NOT_SUPPORTED);
         }
-        self.tell(&variables, module);
-        Err(CudaError::NOT_SUPPORTED)
+        Ok(())
     }
 
-    fn tell(&self, variables: &[Variable], module: &impl fmt::Display) {
-        let Some(first) = variables.first() else { return };
-        if !self.told.swap(true, Relaxed) {
-            let more = if variables.len() > 1 { format!(" and {} more", variables.len() - 1) } else { String::new() };
+    /// Gives each variable memory.
+    pub fn back(&self, module: &'static Module) {
+        // Held throughout: another thread that is about to touch one waits here.
+        let mut variables = self.variables.lock().unwrap_or_else(PoisonError::into_inner);
+        if variables.iter().all(|variable| variable.backed) {
+            return;
+        }
+        if let Err(error) = set_pointers(&variables, module) {
+            let first = variables.first().map_or("", |variable| variable.name.as_str());
             log::error(format_args!(
-                "{module}: __managed__ variables are not supported yet ({}{more}): kernels of this module return \
+                "__managed__ variables ({first}) cannot be shared with the device (CUDA error {}): kernels of their module return \
                  cudaErrorNotSupported",
-                first.name
+                error.0
             ));
+            self.failed.store(true, Release);
+            give_own_memory(&variables);
+        }
+        for variable in variables.iter_mut() {
+            variable.backed = true;
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn set_pointers(variables: &[Declared], module: &'static Module) -> CudaResult {
+    let mut places = Vec::new();
+    for variable in variables.iter().filter(|variable| !variable.backed && variable.place != 0) {
+        let on_device: &'static Variable =
+            Box::leak(Box::new(Variable::new(module, variable.name.clone(), variable.size)));
+        places.push((on_device.address()? as usize, variable.size, variable.place as *mut usize));
+    }
+    let ranges: Vec<(usize, usize)> = places.iter().map(|(address, size, _)| (*address, *size)).collect();
+    managed::add_variables(&ranges)?;
+    for (address, _, pointer) in places {
+        // SAFETY: the program registered the place as that of its pointer.
+        unsafe { pointer.write(address) };
+    }
+    Ok(())
+}
 
-    #[test]
-    fn they_get_zeroed_memory_once_and_are_refused() {
-        let mut pointer: *mut u8 = std::ptr::null_mut();
-        let managed = Managed::default();
-        assert_eq!(managed.refuse(&"a test"), Ok(()));
-        managed.add("m".to_owned(), std::ptr::from_mut(&mut pointer) as usize, 20);
-        managed.back(&"a test");
-        let first = pointer;
-        // SAFETY: `back` set it to at least 20 bytes.
-        assert!(unsafe { std::slice::from_raw_parts(first, 20) }.iter().all(|byte| *byte == 0));
-        managed.back(&"a test");
-        assert_eq!(pointer, first);
-        assert_eq!(managed.refuse(&"a test"), Err(CudaError::NOT_SUPPORTED));
+fn give_own_memory(variables: &[Declared]) {
+    for variable in variables.iter().filter(|variable| variable.place != 0) {
+        let place = variable.place as *mut *mut u128;
+        // SAFETY: the program registered the place as that of its pointer, which is null until it is set.
+        if unsafe { place.read() }.is_null() {
+            let words = variable.size.div_ceil(16).max(1);
+            let memory: &'static mut [u128] = Box::leak(vec![0u128; words].into_boxed_slice());
+            // SAFETY: as above.
+            unsafe { place.write(memory.as_mut_ptr()) };
+        }
     }
 }

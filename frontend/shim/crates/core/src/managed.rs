@@ -1,0 +1,222 @@
+//! Managed memory: one address for the program and the kernels, kept coherent by page protection.
+//!
+//! A *region* is device memory with the program's memory at the same address: what cudaMallocManaged gives, mapped host memory (which
+//! is the same here), and the pages of `__managed__` variables. Each of its pages is in one state:
+//!
+//! - `Shared`: guest and device have the same bytes; the program may read them.
+//! - `Dirty`: the program may have written; the device's bytes are old.
+//! - `Device`: a kernel may have written since; the program may not touch them.
+//!
+//! The first touch of a page that is not allowed faults (`faults`), and the page's bytes are fetched, with more behind it when the program
+//! goes through memory in order. Before work that could touch regions on the device (`hand_over`) the dirty pages are sent, and all
+//! become `Device`. So pages that nobody touches never travel. Bytes move through a second mapping of the same memory, which
+//! is always accessible: nobody sees a page half filled.
+//!
+//! System calls do not fault, they fail: `io` makes the memory accessible before the common ones.
+//!
+//! Locking: one mutex around all regions. `hand_over` returns it locked, and the caller appends its record before it lets go, so that no page is
+//! fetched in between. Nothing that may fault is touched while it, or a lock of the session, is held.
+//! Source: CUDA programming guide, "Unified Memory Programming".
+
+mod faults;
+mod io;
+mod region;
+
+pub use region::Kind;
+
+use crate::call::CudaResult;
+use crate::work::{self, tracking};
+use abi::CudaError;
+use region::{Region, PAGE};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Release};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tape::generated_operations as operation;
+
+/// The regions, by start.
+#[derive(Debug, Default)]
+pub struct Regions(BTreeMap<usize, Region>);
+
+static REGIONS: Mutex<Regions> = Mutex::new(Regions(BTreeMap::new()));
+static ANY: AtomicBool = AtomicBool::new(false);
+/// All regions there ever were lie in `[LOW, HIGH)`.
+static LOW: AtomicUsize = AtomicUsize::new(usize::MAX);
+static HIGH: AtomicUsize = AtomicUsize::new(0);
+
+fn regions() -> MutexGuard<'static, Regions> {
+    REGIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether there ever was a region.
+#[inline]
+pub fn any() -> bool {
+    ANY.load(Acquire)
+}
+
+/// Whether an address may be in a region. Async-signal-safe.
+fn near(address: usize) -> bool {
+    address >= LOW.load(Acquire) && address < HIGH.load(Acquire)
+}
+
+impl Regions {
+    fn find(&mut self, address: usize) -> Option<&mut Region> {
+        let (_, region) = self.0.range_mut(..=address).next_back()?;
+        (address < region.end()).then_some(region)
+    }
+
+    fn add(&mut self, region: Region) {
+        LOW.fetch_min(region.start(), Release);
+        HIGH.fetch_max(region.end(), Release);
+        ANY.store(true, Release);
+        self.0.insert(region.start(), region);
+    }
+}
+
+/// What cudaPointerGetAttributes says of an address.
+pub fn kind(address: usize) -> Option<Kind> {
+    if !near(address) {
+        return None;
+    }
+    regions().find(address).map(|region| region.kind())
+}
+
+/// Memory of both sides.
+pub fn allocate(size: usize, kind: Kind) -> CudaResult<*mut u8> {
+    faults::install()?;
+    // The allocator packs small allocations; a region needs pages of its own.
+    let bytes = size.checked_next_multiple_of(PAGE).ok_or(CudaError::MEMORY_ALLOCATION)?;
+    let whole = bytes.checked_add(PAGE).ok_or(CudaError::MEMORY_ALLOCATION)?;
+    let address = {
+        let mut live = tracking()?.addresses.lock();
+        let address = live.allocator.allocate(whole as u64)?;
+        if let Err(error) = work::append(|w| operation::allocate(w, address, whole as u64)) {
+            live.allocator.free(address)?;
+            return Err(error);
+        }
+        address as usize
+    };
+    let start = address.next_multiple_of(PAGE);
+    let made = Region::map(start, bytes, kind, address).and_then(|mut region| {
+        region.fresh()?;
+        Ok(region)
+    });
+    match made {
+        Ok(region) => {
+            regions().add(region);
+            Ok(start as *mut u8)
+        }
+        Err(error) => {
+            release(address as u64)?;
+            Err(error)
+        }
+    }
+}
+
+fn release(address: u64) -> CudaResult {
+    let mut live = tracking()?.addresses.lock();
+    live.allocator.free(address)?;
+    work::append(|w| operation::free(w, address))
+}
+
+/// Ends the region that starts at the address; `None` when there is none of these kinds.
+pub fn free(address: usize, kinds: &[Kind]) -> Option<CudaResult> {
+    if !near(address) {
+        return None;
+    }
+    let mut regions = regions();
+    let found = regions.0.get(&address).filter(|region| kinds.contains(&region.kind()))?.raw();
+    let region = regions.0.remove(&address);
+    drop(regions);
+    drop(region);
+    Some(release(found as u64))
+}
+
+/// The pages of variables, given by their device addresses and sizes: they start as what the device has.
+pub fn add_variables(places: &[(usize, usize)]) -> CudaResult {
+    faults::install()?;
+    let mut places = places.to_vec();
+    places.sort_unstable();
+    let mut at = 0;
+    while at < places.len() {
+        let start = places[at].0 / PAGE * PAGE;
+        let (mut end, mut ranges) = (start, Vec::new());
+        while at < places.len() && (ranges.is_empty() || places[at].0 < end) {
+            let (address, size) = places[at];
+            end = end.max((address + size).next_multiple_of(PAGE));
+            ranges.push((address - start, size));
+            at += 1;
+        }
+        let mut region = Region::map(start, end - start, Kind::Variable, start)?;
+        region.set_ranges(ranges);
+        regions().add(region);
+    }
+    Ok(())
+}
+
+/// The device was reset: there are none.
+pub fn forget() {
+    if any() {
+        regions().0.clear();
+    }
+}
+
+/// Before work that may touch regions on the device: it has all bytes, the program has none. The caller appends that work
+/// before it drops what this returns.
+pub fn hand_over() -> CudaResult<Option<MutexGuard<'static, Regions>>> {
+    if !any() {
+        return Ok(None);
+    }
+    let mut regions = regions();
+    for region in regions.0.values_mut() {
+        region.hand_over()?;
+    }
+    Ok(Some(regions))
+}
+
+/// As `hand_over`, for a copy or a set of which these are the device's addresses.
+pub fn hand_over_for(addresses: &[u64]) -> CudaResult<Option<MutexGuard<'static, Regions>>> {
+    if any() && addresses.iter().any(|address| near(*address as usize)) {
+        return hand_over();
+    }
+    Ok(None)
+}
+
+/// Makes one address accessible. False when it is in no region.
+fn resolve(address: usize, write: bool) -> CudaResult<bool> {
+    let mut regions = regions();
+    let Some(region) = regions.find(address) else { return Ok(false) };
+    region.resolve(address, write)?;
+    Ok(true)
+}
+
+/// Makes `[start, start + length)` accessible to a system call, as far as it is in regions.
+#[cfg_attr(test, allow(dead_code))] // `io` is not there in tests
+fn touch(start: usize, length: usize, write: bool) {
+    let end = start.saturating_add(length);
+    if length == 0 || start >= HIGH.load(Acquire) || end <= LOW.load(Acquire) {
+        return;
+    }
+    let mut at = start;
+    while at < end {
+        let mut regions = regions();
+        let Some(region) = regions.find(at) else { return };
+        let stop = end.min(region.end());
+        if region.touch(at, stop, write).is_err() {
+            return; // the call will fail by itself
+        }
+        at = stop;
+    }
+}
+
+/// The program will read all of it: the first touch fetches all.
+pub fn expect_reads(start: usize, length: usize) -> CudaResult {
+    let mut regions = regions();
+    let region = regions.find(start).filter(|region| start.saturating_add(length) <= region.end());
+    region.ok_or(CudaError::INVALID_VALUE)?.expect_reads(length);
+    Ok(())
+}
+
+/// Whether all of it is in one region.
+pub fn holds(start: usize, length: usize) -> bool {
+    near(start) && regions().find(start).is_some_and(|region| start.saturating_add(length) <= region.end())
+}
