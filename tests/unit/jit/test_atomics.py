@@ -167,3 +167,58 @@ def test_order_flags(device: TinyDevice) -> None:
     assert info("red.global.add.u32 [%rd0], 1;") == (False, False)
     assert info("atom.global.add.u32 %r0, [%rd0], 1; st.global.u32 [%rd0+4], %r0;") == (False, True)
     assert info("red.global.add.f32 [%rd0], 0f3F800000;") == (True, False)
+
+
+@pytest.mark.parametrize("space", ["global", "shared"])
+@pytest.mark.parametrize("form", ["f16", "bf16", "f16x2", "bf16x2"])
+def test_small_floats(device: TinyDevice, space: str, form: str) -> None:
+    """Sums of f16 and bf16: every partial sum is exact, so the order does not matter; old values are some partial sums."""
+    pair, wide = form.endswith("x2"), "bf16" in form
+    register, load, size = ("r", "u32", 4) if pair else ("h", "u16", 2)
+    target = "[%rd1]" if space == "global" else "[%r1]"
+    text = f"""{HEADER}
+    .visible .entry k(.param .u64 cell, .param .u64 in, .param .u64 out) {{
+    .reg .pred %p; .reg .b16 %h<8>; .reg .b32 %r<8>; .reg .b64 %rd<8>; .shared .align 4 .b8 area[16];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, area; ld.param.u64 %rd1, [cell]; ld.param.u64 %rd2, [in]; ld.param.u64 %rd3, [out];
+    mul.wide.u32 %rd4, %r0, {size}; add.s64 %rd2, %rd2, %rd4; add.s64 %rd3, %rd3, %rd4;
+    mov.u32 %r2, 0; st.shared.u32 [%r1], %r2; bar.sync 0;
+    ld.global.{load} %{register}4, [%rd2]; atom.{space}.add.noftz.{form} %{register}5, {target}, %{register}4; bar.sync 0;
+    st.global.{load} [%rd3], %{register}5;
+    setp.ne.u32 %p, %r0, 0; @%p bra END; ld.{space}.{load} %{register}6, {target}; st.global.{load} [%rd1], %{register}6; END: ret; }}"""
+    generator = np.random.default_rng(1)
+    values = generator.integers(-3, 4, (64, 2 if pair else 1)).astype("f4")
+
+    def encode(numbers: np.ndarray) -> np.ndarray:
+        return (numbers.view("u4") >> 16).astype("u2") if wide else numbers.astype("f2").view("u2")
+
+    def decode(bits: np.ndarray) -> np.ndarray:
+        return (bits.astype("u4") << 16).view("f4") if wide else bits.view("f2").astype("f4")
+
+    cell, out = device.upload(np.zeros(2, "u2")), device.allocate(512)
+    assert device.launch(device.load(text), "k", 1, 64, [cell, device.upload(encode(values)), out]) == 0
+    total = decode(device.download(cell, "u2", values.shape[1]))
+    assert np.array_equal(total, values.sum(axis=0))
+    before = decode(device.download(out, "u2", values.size)).reshape(values.shape)
+    # Lanes act in order and, here, so do warps: the old values are the running sums.
+    assert np.array_equal(before, np.cumsum(values, axis=0) - values)
+
+
+def test_vectors(device: TinyDevice) -> None:
+    """v4.f32 sums, v2 minima and maxima of f16 and bf16: each element on its own; a NaN loses."""
+    text = f"""{HEADER}
+    .visible .entry k(.param .u64 sums, .param .u64 in, .param .u64 least, .param .u64 most) {{
+    .reg .b16 %h<8>; .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .f32 %f<8>;
+    mov.u32 %r0, %tid.x; ld.param.u64 %rd1, [sums]; ld.param.u64 %rd2, [in]; ld.param.u64 %rd3, [least]; ld.param.u64 %rd4, [most];
+    mul.wide.u32 %rd5, %r0, 16; add.s64 %rd2, %rd2, %rd5; ld.global.v4.f32 {{%f0, %f1, %f2, %f3}}, [%rd2];
+    red.global.add.v4.f32 [%rd1], {{%f0, %f1, %f2, %f3}}; atom.global.add.v2.f32 {{%f4, _}}, [%rd1+16], {{%f0, %f1}};
+    cvt.rn.f16.f32 %h0, %f0; cvt.rn.f16.f32 %h1, %f1; red.global.min.noftz.v2.f16 [%rd3], {{%h0, %h1}};
+    cvt.rn.bf16.f32 %h2, %f0; cvt.rn.bf16.f32 %h3, %f1; red.global.max.noftz.v2.bf16 [%rd4], {{%h2, %h3}}; ret; }}"""
+    values = np.random.default_rng(2).integers(-100, 100, (96, 4)).astype("f4")
+    sums = device.upload(np.zeros(6, "f4"))
+    least, most = device.upload(np.array([0x7E00, 0x7BFF], "u2")), device.upload(np.array([0xFF80, 0x7FC0], "u2"))
+    assert device.launch(device.load(text), "k", 1, 96, [sums, device.upload(values), least, most]) == 0
+    total = values.sum(axis=0)
+    assert np.array_equal(device.download(sums, "f4", 6), [*total, *total[:2]])
+    assert np.array_equal(device.download(least, "f2", 2), values[:, :2].min(axis=0))
+    bits = device.download(most, "u2", 2).astype("u4") << 16
+    assert np.array_equal(bits.view("f4"), values[:, :2].max(axis=0))
