@@ -30,6 +30,7 @@ _WITH_ZERO = {
     "jle": ("<=", True),
     "jg": (">", True),
 }
+TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", "<=": ">", ">": "<="}
 
 
@@ -41,6 +42,10 @@ class Condition(NamedTuple):
     right: Value
     size: int
     signed: bool
+
+    def turned(self) -> Condition:
+        """The same with its sides exchanged."""
+        return self._replace(relation=TURNED[self.relation], left=self.right, right=self.left)
 
     def constant(self) -> bool | None:
         """Whether it holds, when that is known."""

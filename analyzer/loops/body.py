@@ -103,7 +103,8 @@ class Body:
             taken = next(edge.target for edge in self._flow.blocks[source].edges if edge.kind == TAKEN)
             if taken == target:
                 condition = condition._replace(relation=NEGATED[condition.relation])
-            found.setdefault(condition, set()).add(source)
+            turned = condition.turned()  # copies of a test may compare the other way round
+            found.setdefault(turned if turned in found else condition, set()).add(source)
         tests = []
         for condition, sources in found.items():
             together = frozenset(sources)
