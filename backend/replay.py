@@ -25,13 +25,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from farlane.backend.ahead import Ahead
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import NOT_READY, DeadTransport, ProtocolError, name_of, to_cuda
 from farlane.backend.handlers.binding import TABLE, Bound
 from farlane.backend.handlers.memory import Reading
 from farlane.backend.loops.plan import Path, Plan, plan
 from farlane.backend.loops.store import Repetition
-from farlane.backend.loops.template import Template, rows_of
+from farlane.backend.loops.template import Record, Template, rows_of
 from farlane.backend.resources import Resources
 
 log = logging.getLogger("farlane.replay")
@@ -52,14 +53,19 @@ _PADDING = bytes(8)
 
 _NAMED = {operation.name: operation for operation in TABLE.values()}
 _LAUNCH, _REPEAT, _WRITE = _NAMED["LAUNCH"], _NAMED["REPEAT"], _NAMED["WRITE"]
+_RUN_AHEAD, _KEEP_AHEAD = _NAMED["RUN_AHEAD"], _NAMED["KEEP_AHEAD"]
 _LAUNCH_BYTES = _LAUNCH.fixed
 _RESET = _NAMED["DEVICE_RESET"].code
 _HOST_ONLY = frozenset(
     _NAMED[name].code
-    for name in ("MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END", "TEMPLATE", "PAYLOAD_KEEP", "PAYLOAD_DROP")
-)
+    for name in (
+        "MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END", "TEMPLATE", "PAYLOAD_KEEP", "PAYLOAD_DROP", "RUN_AHEAD",
+        "KEEP_AHEAD",
+    )
+)  # fmt: skip
 _VERSION_2 = frozenset(
-    _NAMED[name].code for name in ("TEMPLATE", "REPEAT", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT")
+    _NAMED[name].code
+    for name in ("TEMPLATE", "REPEAT", "RUN_AHEAD", "KEEP_AHEAD", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT")
 )
 # Operations after which every object that a plan holds is still there, and every launch still passes its checks.
 _LASTING = frozenset(
@@ -68,7 +74,7 @@ _LASTING = frozenset(
         "FENCE", "ALLOCATE", "FREE", "MEMSET", "WRITE", "READ", "COPY", "STREAM_WAIT_EVENT", "STREAM_SYNCHRONIZE",
         "STREAM_QUERY", "EVENT_RECORD", "EVENT_SYNCHRONIZE", "EVENT_QUERY", "EVENT_ELAPSED", "DEVICE_SYNCHRONIZE",
         "MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END", "MODULE_QUERY", "VARIABLE_ADDRESS", "LAUNCH", "REPEAT",
-        "PAYLOAD_KEEP", "WRITE_KEPT",
+        "PAYLOAD_KEEP", "WRITE_KEPT", "RUN_AHEAD", "KEEP_AHEAD",
     )
 )  # fmt: skip
 _WORTH = 16  # records: fewer are walked sooner than a device is asked
@@ -90,6 +96,7 @@ class Replay:
         self._out: list[Piece] = []
         self._out_bytes = 0
         self._unfinished: Iterator[Piece] | None = None
+        self._ahead = Ahead()
 
     def run(self, buffer: bytes, start: int, end: int) -> Iterator[list[Piece]]:
         """Replays the records in buffer[start:end].
@@ -167,6 +174,7 @@ class Replay:
     def close(self) -> None:
         self._finish_read()
         self._out.clear()
+        self._ahead.close()
 
     # Records ----------------------------------------------------------------------------------------------------
 
@@ -194,6 +202,11 @@ class Replay:
             raise CudaError(self.sticky.code, "the session is lost", sticky=True)
         if operation is _LAUNCH:
             self._launch(buffer, view, at, length, flags, arguments)
+            return None
+        if operation is _RUN_AHEAD:
+            return self._run_ahead(*arguments)
+        if operation is _KEEP_AHEAD:
+            self._ahead.keep(self.resources, operation.handler(self.resources, *arguments))
             return None
         if operation.code not in _LASTING:
             self.resources.plans.clear()
@@ -229,6 +242,27 @@ class Replay:
         launches[buffer[at : at + _LAUNCH_BYTES]] = (length, parameters_end, function, shape, stream)
         self.resources.context.launch_from(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
 
+    # Running ahead ----------------------------------------------------------------------------------------------
+
+    def _run_ahead(self, number: int, count: int, nanoseconds: int, columns: memoryview) -> Reading:
+        template: Template = _RUN_AHEAD.handler(self.resources, number, count, nanoseconds, columns)
+        if self.sticky is not None or self._deferred is not None:
+            self._ahead.last_read = None  # it has something to tell first
+        return self._ahead.run(self.resources, self._issue, template, count, nanoseconds, columns)
+
+    def _issue(self, data: bytes, view: memoryview, record: Record) -> Reading | None:
+        """Does one record of an iteration. Raises what it raises."""
+        self._check_interrupted()
+        at = record.offset
+        prepared = self.resources.launches.get(data[at : at + _LAUNCH_BYTES])
+        if prepared is None:
+            return self._one(TABLE[record.row.code], data, view, at, record.length, record.flags)
+        length, parameters_end, function, shape, stream = prepared
+        if length != record.length:
+            raise ProtocolError(f"a launch of {record.length} bytes where {length} are due")
+        self.resources.context.launch_from(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
+        return None
+
     # Loops ------------------------------------------------------------------------------------------------------
 
     def _repetition(
@@ -261,6 +295,8 @@ class Replay:
                 at += stop.iterations
                 ended = planned.body.steps[stop.step - 1].result_end if stop.step else 0
                 self._append_results(results.reshape(-1)[: stop.iterations * results.shape[1] + ended])
+                if planned.answers and stop.iterations:
+                    self._ahead.last_read = planned.last_value(results[stop.iterations - 1])
                 if stop.iterations < size:
                     body = template.fill(rows_of(columns, at, 1), 0)
                     yield from self._resume(template, body, planned.paths[stop.step], stop.error)
@@ -339,6 +375,7 @@ class Replay:
         if self._deferred is not None and self._deferred.sticky:
             self._deferred = None  # delivered here
         if operation.result == "data":
+            self._ahead.last_read = None
             self._append(_DATA_RECORD.pack(_DATA_RECORD.size, _DATA, 0, slot, error.code, 0, 0, 0))
         elif operation.result == "value":
             self._append(_VALUE_RECORD.pack(_VALUE_RECORD.size, _VALUE, 0, slot, error.code, 0))
@@ -371,6 +408,8 @@ class Replay:
             if size > DATA_LIMIT or offset + size > reading.total:
                 raise RuntimeError(f"the device yielded {size} bytes at {offset} of {reading.total}")
             padding = -size % 8
+            if not offset:
+                self._ahead.last_read = int.from_bytes(piece, "little") if size == reading.total in (4, 8) else 0
             self._append(_DATA_RECORD.pack(_DATA_RECORD.size + size + padding, _DATA, 0, slot, 0, offset, size, 0))
             self._append(piece if size >= CHUNK_BYTES else bytes(piece))
             if padding:

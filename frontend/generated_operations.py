@@ -310,6 +310,23 @@ def repeat(template: int, count: int, columns: bytes | bytearray | memoryview, *
     return _with_tail("REPEAT", _repeat.pack(length, 0x0061, continued, template, len(columns), count), columns, length)
 
 
+_run_ahead = struct.Struct("<IHHIIQQII")
+
+
+def run_ahead(template: int, count: int, nanoseconds: int, slot: int, columns: bytes | bytearray | memoryview) -> bytes:
+    """Does up to count iterations that the guest has not come to yet, as long as nanoseconds last; what their reads yield is the DATA. See tape.md."""
+    length = (47 + len(columns)) & -8
+    return _with_tail("RUN_AHEAD", _run_ahead.pack(length, 0x0062, 0, template, len(columns), count, nanoseconds, slot, 0), columns, length)
+
+
+_keep_ahead = struct.Struct("<IHHII")
+
+
+def keep_ahead(reads: int) -> bytes:
+    """Of the iterations that RUN_AHEAD has done, everything up to and with so many reads is kept, the rest is undone."""
+    return _keep_ahead.pack(16, 0x0063, 0, reads, 0)
+
+
 _payload_keep = struct.Struct("<IHHIIII")
 
 

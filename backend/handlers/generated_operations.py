@@ -433,6 +433,33 @@ def _decode_repeat(buffer: bytes, view: memoryview, at: int, length: int, record
     return (template, count, view[start : start + column_bytes])
 
 
+_unpack_run_ahead = struct.Struct("<8xIIQQ4xI").unpack_from
+
+
+def _decode_run_ahead(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length < 40 or record_flags:
+        raise _malformed("RUN_AHEAD", at, length, record_flags, "length or flags")
+    template, column_bytes, count, nanoseconds, reserved = _unpack_run_ahead(buffer, at)
+    if reserved:
+        raise _malformed("RUN_AHEAD", at, length, record_flags, "reserved is not 0")
+    if (column_bytes + 47) & -8 != length:
+        raise _malformed("RUN_AHEAD", at, length, record_flags, "length of the tail")
+    start = at + 40
+    return (template, count, nanoseconds, view[start : start + column_bytes])
+
+
+_unpack_keep_ahead = struct.Struct("<8xII").unpack_from
+
+
+def _decode_keep_ahead(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 16 or record_flags:
+        raise _malformed("KEEP_AHEAD", at, length, record_flags, "length or flags")
+    reads, reserved = _unpack_keep_ahead(buffer, at)
+    if reserved:
+        raise _malformed("KEEP_AHEAD", at, length, record_flags, "reserved is not 0")
+    return (reads,)
+
+
 _unpack_payload_keep = struct.Struct("<8xIIII").unpack_from
 
 
@@ -911,6 +938,32 @@ OPERATIONS: dict[int, Operation] = {
         result="none",
         slot_at=None,
         decode=_decode_repeat,
+    ),
+    0x0062: Operation(
+        name="RUN_AHEAD",
+        code=0x0062,
+        family="loop",
+        fields=(Field("template", "I", 8), Field("column_bytes", "I", 12), Field("count", "Q", 16), Field("nanoseconds", "Q", 24), Field("slot", "I", 32), Field("reserved", "I", 36),),
+        fixed=40,
+        tail='columns',
+        length_field='column_bytes',
+        flags=0,
+        result="data",
+        slot_at=32,
+        decode=_decode_run_ahead,
+    ),
+    0x0063: Operation(
+        name="KEEP_AHEAD",
+        code=0x0063,
+        family="loop",
+        fields=(Field("reads", "I", 8), Field("reserved", "I", 12),),
+        fixed=16,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_keep_ahead,
     ),
     0x0068: Operation(
         name="PAYLOAD_KEEP",

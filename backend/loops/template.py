@@ -27,12 +27,19 @@ _HEADER = struct.Struct("<IHH")
 _HOLE = struct.Struct("<IB3s")
 _REPEAT = struct.Struct("<IIQ")
 _REPEAT_BYTES = _HEADER.size + _REPEAT.size
-_OUTSIDE = frozenset(
-    row.code
-    for row in OPERATIONS.values()
-    if row.name.startswith("MODULE_")
-    or row.name in ("TEMPLATE", "FUNCTION_OPEN", "VARIABLE_OPEN", "PAYLOAD_KEEP", "PAYLOAD_DROP", "DEVICE_RESET")
+_ALONE = frozenset(
+    (
+        "TEMPLATE",
+        "RUN_AHEAD",
+        "KEEP_AHEAD",
+        "FUNCTION_OPEN",
+        "VARIABLE_OPEN",
+        "PAYLOAD_KEEP",
+        "PAYLOAD_DROP",
+        "DEVICE_RESET",
+    )
 )
+_OUTSIDE = frozenset(row.code for row in OPERATIONS.values() if row.name.startswith("MODULE_") or row.name in _ALONE)
 REPEAT = next(row.code for row in OPERATIONS.values() if row.name == "REPEAT")
 _STORE: dict[int, Callable[..., None]] = {
     width: struct.Struct("<" + letter).pack_into for width, letter in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))

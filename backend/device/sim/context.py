@@ -178,6 +178,27 @@ class SimContext(Context):
             self.device_nanoseconds += nanoseconds
         return stop
 
+    # Running ahead ----------------------------------------------------------------------------------------------
+    def checkpoint(self) -> Any | None:
+        with self._working:
+            return None if self._closed else self._memory.content()
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        return self._memory.allocations.bytes
+
+    def restore(self, point: Any) -> bool:
+        with self._working:
+            return not self._closed and self._memory.put_back(point)
+
+    def tentative(self, on: bool) -> None:
+        self._runtime.tentative = on
+        if not on:
+            self._launcher.go_on()
+
+    def abandon(self) -> None:
+        self._launcher.abandon()
+
     # Streams and events -----------------------------------------------------------------------------------------
     def default_stream(self, number: int) -> Any:
         return self._timeline.default_stream(number)

@@ -32,6 +32,7 @@ PIECE = 1 << 20
 GUEST_BYTES = 1 << 36
 MODULE_BYTES = 1 << 34
 MODULE_ALIGNMENT = 256
+CONTENT_LIMIT = 1 << 20  # of what can be put back
 _NUMPY_FROM = 1 << 17  # below it numpy's own cost outweighs the GIL held for a memmove
 _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 
@@ -62,6 +63,13 @@ class Budget:
     def give(self, size: int) -> None:
         with self._lock:
             self.used -= size
+
+
+class Content(NamedTuple):
+    """What every allocation held."""
+
+    version: int
+    parts: list[tuple[int, bytes]]  # where in the window, and the bytes
 
 
 class Memory:
@@ -195,6 +203,24 @@ class Memory:
         """The pages of an allocation not in the map that others in it use too: at most its first and its last."""
         edges = [first] if last - first == PAGE else [first, last - PAGE]
         return [page for page in edges if self.allocations.overlapping(page, page + PAGE) is not None]
+
+    # Content ----------------------------------------------------------------------------------------------------
+    def content(self) -> Content | None:
+        """What every allocation holds; None where that is more than CONTENT_LIMIT."""
+        if self.allocations.bytes > CONTENT_LIMIT:
+            return None
+        base, view = self.window.base, self.window.view
+        parts = [(one.start - base, bytes(view[one.start - base : one.end - base])) for one in self.allocations]
+        return Content(self.allocations.version, parts)
+
+    def put_back(self, content: Content) -> bool:
+        """False when there are other allocations than there were."""
+        if content.version != self.allocations.version:
+            return False
+        view = self.window.view
+        for at, data in content.parts:
+            view[at : at + len(data)] = data
+        return True
 
     # Copies -----------------------------------------------------------------------------------------------------
     def set(self, rows: Rows, value: int, element: int) -> None:

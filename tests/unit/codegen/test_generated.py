@@ -73,7 +73,7 @@ def test_every_operation_of_the_tape_is_used_or_is_the_sessions_own() -> None:
     used = {name for function in api.functions for name in function.operations}
     own = {operation.name for operation in tape.operations} - used
     # Appended by no function in particular: mode `none`, large images, payloads already sent.
-    assert own == {"FENCE", "MODULE_QUERY", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT"}
+    assert own == {"FENCE", "MODULE_QUERY", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT", "RUN_AHEAD", "KEEP_AHEAD"}
 
 
 def test_every_function_that_public_programs_call_is_in_the_table() -> None:

@@ -131,6 +131,8 @@ pub struct Config {
     pub report: Option<PathBuf>,
     /// Whether payloads that the host has are named instead of sent, and others compressed where that pays.
     pub payloads: bool,
+    /// Whether the host may run ahead of a loop that waits (mode loops).
+    pub ahead: bool,
 }
 
 impl Config {
@@ -148,6 +150,7 @@ impl Config {
             connect_timeout: Self::CONNECT_TIMEOUT,
             report: None,
             payloads: true,
+            ahead: true,
         }
     }
 
@@ -190,10 +193,12 @@ impl Config {
                     ConfigError(format!("FARLANE_TIMEOUT is \"{seconds}\": it must be a number of seconds"))
                 })?;
         }
-        match text("FARLANE_PAYLOADS")?.as_deref() {
-            None | Some("auto") => {}
-            Some("off") => config.payloads = false,
-            Some(other) => return Err(ConfigError(format!("FARLANE_PAYLOADS is \"{other}\": it must be auto or off"))),
+        for (name, setting) in [("FARLANE_PAYLOADS", &mut config.payloads), ("FARLANE_AHEAD", &mut config.ahead)] {
+            match text(name)?.as_deref() {
+                None | Some("auto") => {}
+                Some("off") => *setting = false,
+                Some(other) => return Err(ConfigError(format!("{name} is \"{other}\": it must be auto or off"))),
+            }
         }
         // A program of several processes leaves one report for each.
         config.report =
@@ -265,9 +270,10 @@ mod tests {
             ("FARLANE_TIMEOUT", "0.5"),
             ("FARLANE_REPORT", "/r-%p"),
             ("FARLANE_PAYLOADS", "off"),
+            ("FARLANE_AHEAD", "off"),
         ])
         .expect("valid");
-        assert!(!config.payloads);
+        assert!(!config.payloads && !config.ahead);
         assert_eq!(config.mode, Mode::None);
         assert_eq!(config.connect_timeout, Duration::from_millis(500));
         assert_eq!(config.report, Some(PathBuf::from(format!("/r-{}", std::process::id()))));
@@ -281,6 +287,7 @@ mod tests {
             ("FARLANE_TIMEOUT", "nan"),
             ("FARLANE_TIMEOUT", "1e99"),
             ("FARLANE_PAYLOADS", "on"),
+            ("FARLANE_AHEAD", "always"),
         ] {
             let message = from(&[("FARLANE_HOST", "grpc://h:1"), (name, value)]).expect_err(value).to_string();
             assert!(message.contains(name) && message.contains(value), "{message}");

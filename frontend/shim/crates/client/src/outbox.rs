@@ -10,6 +10,7 @@ use crate::generated_farlane_v1::{guest_message::Kind, Goodbye, GuestMessage, Ta
 use crate::ledger::{Awaited, Entry, Ledger, Patience};
 use crate::loops::Loops;
 use crate::reads::Reads;
+use crate::waiter::Waiter;
 use fold::{Origin, Reason};
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
@@ -33,6 +34,8 @@ pub(crate) struct Limits {
     pub(crate) age: Duration,
     /// Loops become templates.
     pub(crate) fold: bool,
+    /// The host may run ahead.
+    pub(crate) ahead: bool,
 }
 
 #[derive(Debug)]
@@ -45,6 +48,8 @@ pub(crate) struct Outbox {
     last_slot: u32,
     /// Reads on the tape that nobody waits for.
     pub(crate) reads: Reads,
+    /// What the host will do ahead, on the tape behind the read that is awaited.
+    ahead: Option<Awaited>,
     /// The group for whose first record the age timer runs.
     timer: Option<u64>,
     sender: Option<UnboundedSender<GuestMessage>>,
@@ -79,6 +84,7 @@ impl Outbox {
             next_group: 1,
             last_slot: 0,
             reads: Reads::default(),
+            ahead: None,
             timer: None,
             sender: Some(sender),
         }
@@ -108,6 +114,55 @@ impl Outbox {
             None => {}
         }
         self.begin_aging(timer);
+    }
+
+    /// As `appended`, for a read that the program waits for: what it yields, when the host has done it ahead.
+    pub(crate) fn appended_read(&mut self, mark: usize, timer: &AgeTimer, origin: fn() -> Origin) -> Option<Vec<u8>> {
+        let Some(loops) = self.loops.as_mut().filter(|_| self.limits.ahead) else {
+            self.appended(mark, timer, origin);
+            return None;
+        };
+        let done = loops.folder.appended_read(&mut self.writer, mark, origin());
+        self.begin_aging(timer);
+        done
+    }
+
+    /// Behind a read that the program will wait for: has the host run ahead, where that is promising. Who gets what it yields.
+    pub(crate) fn run_ahead(&mut self, ledger: &Ledger) -> Option<Arc<Waiter>> {
+        if !self.reads.is_empty() {
+            return None;
+        }
+        let round_trip = ledger.shortest()?;
+        let loops = self.loops.as_mut()?;
+        let slot = self.last_slot.checked_add(1)?;
+        let nanoseconds = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX);
+        let bytes = loops.folder.run_ahead(&mut self.writer, slot, nanoseconds)?;
+        self.last_slot = slot;
+        let waiter = Arc::new(Waiter::for_bytes(bytes));
+        self.ahead = Some(Awaited::unwatched(slot, waiter.clone()));
+        Some(waiter)
+    }
+
+    /// The read that the program waited for has yielded this; what the host has done ahead is there.
+    pub(crate) fn answered(&mut self, data: &[u8], ahead: Option<Vec<u8>>) {
+        if let Some(loops) = &mut self.loops {
+            loops.folder.read_answered(data);
+            if let Some(results) = ahead {
+                loops.folder.ahead_arrived(&mut self.writer, results);
+            }
+        }
+    }
+
+    /// Whether `answered` is wanted.
+    pub(crate) fn watches(&self) -> bool {
+        self.loops.as_ref().is_some_and(|loops| loops.folder.watches())
+    }
+
+    /// What follows is answered later, or by something else than data.
+    pub(crate) fn forget_ahead(&mut self) {
+        if let Some(loops) = &mut self.loops {
+            loops.folder.forget_ahead(&mut self.writer);
+        }
     }
 
     /// Takes what loops hold onto the tape: nothing is behind the calls made so far.
@@ -188,9 +243,9 @@ impl Outbox {
         };
         let mut rest = self.spares.clone().lend(self.writer.replace(self.spares.take()));
         let largest_group = usize::try_from(ledger.credit_bytes()).unwrap_or(usize::MAX);
-        if !self.reads.is_empty() {
+        if !self.reads.is_empty() || self.ahead.is_some() {
             let last = self.next_group + groups(&rest, largest_group).saturating_sub(1);
-            ledger.expect(self.next_group, last, self.reads.take());
+            ledger.expect(self.next_group, last, self.reads.take().chain(self.ahead.take()));
         }
         while !rest.is_empty() {
             let mut records = rest.split_to(whole_records(&rest, largest_group));

@@ -152,7 +152,8 @@ impl Session {
         self.shared.ask(Waiter::for_answer(), write)
     }
 
-    /// As `request` for a READ: the data is written into the destination as it arrives. One round trip.
+    /// As `request` for a READ: the data is written into the destination as it arrives. One round trip, or none where the host has
+    /// run ahead.
     ///
     /// # Safety
     /// Every row of `destination` must be writable, and accessed by nobody else, until this returns.
@@ -160,8 +161,8 @@ impl Session {
     /// # Errors
     /// The error of the read, or [`Failure::Dead`]; then the destination may be partly written.
     pub unsafe fn read(&self, destination: Destination, write: impl FnOnce(&mut Writer, u32)) -> Result<(), Failure> {
-        let waiter = Waiter::for_rows(destination).ok_or(UNUSABLE_DESTINATION)?;
-        let answer = self.shared.ask(waiter, write)?;
+        // SAFETY: the caller's promise.
+        let answer = unsafe { self.shared.read(destination, write) }.ok_or(UNUSABLE_DESTINATION)??;
         self.shared.result(answer.error)
     }
 

@@ -159,6 +159,7 @@ impl Shared {
         let waiter = Waiter::for_rows(destination)?;
         let record = || {
             let mut outbox = self.lock_running()?;
+            outbox.forget_ahead();
             let slot = outbox.mint_slot();
             if !self.write(&mut outbox, |writer| write(writer, slot))? {
                 return Err(UNKNOWN); // nothing was asked
@@ -176,6 +177,22 @@ impl Shared {
     /// wrote nothing.
     #[inline]
     fn write(&self, outbox: &mut Outbox, write: impl FnOnce(&mut Writer)) -> Result<bool, Failure> {
+        let mark = self.encode(outbox, write)?;
+        let written = outbox.writer.len() > mark;
+        if written {
+            outbox.appended(mark, &self.timer, self.origin());
+        }
+        Ok(written)
+    }
+
+    #[inline]
+    fn origin(&self) -> fn() -> Origin {
+        self.origin.get().copied().unwrap_or(anywhere)
+    }
+
+    /// Runs `write` on the tape; where its records begin.
+    #[inline]
+    fn encode(&self, outbox: &mut Outbox, write: impl FnOnce(&mut Writer)) -> Result<usize, Failure> {
         let mark = outbox.writer.len();
         {
             let guard = Whole { writer: &mut outbox.writer, mark };
@@ -186,11 +203,7 @@ impl Shared {
             log::error(format_args!("{oversized}"));
             return Err(UNKNOWN);
         }
-        let written = outbox.writer.len() > mark;
-        if written {
-            outbox.appended(mark, &self.timer, self.origin.get().copied().unwrap_or(anywhere));
-        }
-        Ok(written)
+        Ok(mark)
     }
 
     pub(crate) fn flush(&self) -> Result<(), Failure> {
@@ -214,6 +227,62 @@ impl Shared {
         waiter.wait().ok_or_else(|| self.over())
     }
 
+    /// As `ask`, for a read: no round trip where the host has done it ahead. `None`: no memory is of that shape.
+    ///
+    /// # Safety
+    /// The rows are writable, and accessed by nobody else, until this returns.
+    pub(crate) unsafe fn read(
+        &self,
+        destination: Destination,
+        write: impl FnOnce(&mut Writer, u32),
+    ) -> Option<Result<Answer, Failure>> {
+        let waiter = Arc::new(Waiter::for_rows(destination)?);
+        // SAFETY: the caller's promise.
+        Some(self.ask_or_take(destination, &waiter, write, |data| unsafe { destination.store(0, data) }))
+    }
+
+    fn ask_or_take(
+        &self,
+        destination: Destination,
+        waiter: &Arc<Waiter>,
+        write: impl FnOnce(&mut Writer, u32),
+        store: impl FnOnce(&[u8]),
+    ) -> Result<Answer, Failure> {
+        let mut outbox = self.lock_running()?;
+        let slot = outbox.mint_slot();
+        let mark = self.encode(&mut outbox, |writer| write(writer, slot))?;
+        if outbox.writer.len() == mark {
+            return Err(UNKNOWN); // nothing was asked
+        }
+        let bytes = destination.width.saturating_mul(destination.height);
+        if let Some(data) = outbox.appended_read(mark, &self.timer, self.origin()) {
+            drop(outbox);
+            if data.len() != bytes {
+                return Err(UNKNOWN); // what was compared says otherwise
+            }
+            store(&data);
+            return Ok(Answer { error: 0, value: 0 });
+        }
+        outbox.close_loops(Reason::Sync);
+        let ahead = outbox.run_ahead(&self.ledger);
+        let watched = outbox.watches();
+        self.send(&mut outbox, Some(Awaited::new(slot, waiter.clone())))?;
+        drop(outbox);
+        self.counters.round_trips.add(1);
+        let answer = waiter.wait().ok_or_else(|| self.over())?;
+        if watched || ahead.is_some() {
+            let mut value = [0; 8];
+            let known = answer.error == 0 && destination.height == 1 && matches!(bytes, 4 | 8);
+            if known {
+                // SAFETY: the row was just written, and is the caller's until it returns.
+                unsafe { std::ptr::copy_nonoverlapping(destination.ptr, value.as_mut_ptr(), bytes) };
+            }
+            let results = ahead.and_then(|ahead| ahead.take_bytes());
+            self.outbox.lock().answered(if known { &value[..bytes] } else { &[] }, results);
+        }
+        Ok(answer)
+    }
+
     /// Appends records, of which the last answers into the slot, and sends everything.
     pub(crate) fn post(
         &self,
@@ -221,6 +290,7 @@ impl Shared {
         awaited: impl FnOnce(u32) -> Awaited,
     ) -> Result<(), Failure> {
         let mut outbox = self.lock_running()?;
+        outbox.forget_ahead();
         let slot = outbox.mint_slot();
         if !self.write(&mut outbox, |writer| write(writer, slot))? {
             return Err(UNKNOWN); // nothing was asked

@@ -143,6 +143,7 @@ impl Task {
             message_bytes: welcome.message_bytes as usize,
             age: self.config.age,
             fold: self.hello.mode == Mode::Loops && welcome.tape_version >= TEMPLATES,
+            ahead: self.config.ahead,
         };
         Shared {
             endpoint: self.config.endpoint.to_string(),

@@ -56,6 +56,11 @@ enum Target {
         total: u64,
         received: u64,
     },
+    /// As rows, into memory of its own.
+    Kept {
+        bytes: Vec<u8>,
+        total: usize,
+    },
 }
 
 // SAFETY: the destination's pointer is used by the background thread only, while the thread that handed it in waits
@@ -69,6 +74,23 @@ pub(crate) struct Unexpected(pub(crate) &'static str);
 impl Waiter {
     pub(crate) fn for_answer() -> Self {
         Self::new(Target::Answer, None)
+    }
+
+    /// So many bytes (not none), for `take_bytes`.
+    pub(crate) fn for_bytes(total: usize) -> Self {
+        Self::new(Target::Kept { bytes: Vec::with_capacity(total), total }, None)
+    }
+
+    /// What has come, if it is complete.
+    pub(crate) fn take_bytes(&self) -> Option<Vec<u8>> {
+        let mut state = self.state.lock();
+        let State { target, end, .. } = &mut *state;
+        match (target, *end) {
+            (Target::Kept { bytes, total }, Some(End::Complete)) if bytes.len() == *total => {
+                Some(std::mem::take(bytes))
+            }
+            _ => None,
+        }
     }
 
     /// None when the destination's size overflows: no memory has such a size.
@@ -138,8 +160,19 @@ impl Waiter {
                     *outcome = Some(Answer { error: 0, value: 0 });
                 }
             }
-            (Target::Rows { .. }, ResultRecord::Data { .. }) => return Err(Unexpected("data after the end")),
-            (Target::Rows { .. }, _) => return Err(Unexpected("no data where data was awaited")),
+            (Target::Kept { bytes, total }, ResultRecord::Data { error, offset, data, .. }) if outcome.is_none() => {
+                if error == 0 && (offset != bytes.len() as u64 || data.len() > *total - bytes.len()) {
+                    return Err(Unexpected("other data than was asked for"));
+                }
+                bytes.extend_from_slice(data);
+                if error != 0 || bytes.len() == *total {
+                    *outcome = Some(Answer { error, value: 0 });
+                }
+            }
+            (Target::Rows { .. } | Target::Kept { .. }, ResultRecord::Data { .. }) => {
+                return Err(Unexpected("data after the end"));
+            }
+            (Target::Rows { .. } | Target::Kept { .. }, _) => return Err(Unexpected("no data where data was awaited")),
             (Target::Answer, _) => return Err(Unexpected("a second answer")),
         }
         Ok(())
@@ -181,7 +214,7 @@ impl Destination {
     ///
     /// # Safety
     /// `offset + data.len()` is at most `width * height`, and the rows are writable.
-    unsafe fn store(&self, offset: u64, mut data: &[u8]) {
+    pub(crate) unsafe fn store(&self, offset: u64, mut data: &[u8]) {
         #[allow(clippy::cast_possible_truncation)] // at most width * height, which fits the address space
         let offset = offset as usize;
         if data.is_empty() {
@@ -258,6 +291,18 @@ mod tests {
         assert!(waiter.fill(&data(0, &[1])).is_err());
         assert_eq!(waiter.fill(&ResultRecord::Data { slot: 1, error: 1, offset: 0, data: &[] }), Ok(()));
         assert_eq!(waiter.wait_after_complete(), Some(Answer { error: 1, value: 0 }));
+    }
+
+    #[test]
+    fn bytes_are_kept_until_they_are_taken() {
+        let waiter = Waiter::for_bytes(5);
+        assert_eq!(waiter.fill(&data(0, &[1, 2])), Ok(()));
+        assert_eq!(waiter.take_bytes(), None);
+        assert!(waiter.fill(&data(1, &[3])).is_err() && waiter.fill(&data(2, &[3; 4])).is_err());
+        assert_eq!(waiter.fill(&data(2, &[3, 4, 5])), Ok(()));
+        assert!(waiter.fill(&data(5, &[6])).is_err());
+        assert!(waiter.complete());
+        assert_eq!((waiter.take_bytes(), waiter.take_bytes()), (Some(vec![1, 2, 3, 4, 5]), None));
     }
 
     #[test]

@@ -8,12 +8,13 @@
 //! At the bottom a record either begins a loop that is known (by the token of its first record), or goes to the tape and into the
 //! thread's history, which may find that it repeats.
 
+use crate::ahead::{Ahead, Found};
 use crate::body::{Body, Nested};
 use crate::history::{History, MAX_RECORD};
 use crate::layout::{self, operation, u32_at, u64_at};
 use crate::run::{Run, Verdict};
 use crate::templates::Templates;
-use crate::{mix, Counts, Origin, Reason};
+use crate::{mix, AheadCounts, Counts, Origin, Reason};
 use std::sync::Arc;
 use tape::operations::{self, code};
 use tape::{record_length, Writer, HEADER_BYTES};
@@ -55,6 +56,7 @@ pub struct Folder {
     pending: u64,
     counts: Counts,
     scratch: Vec<u8>,
+    ahead: Ahead,
 }
 
 impl Default for Folder {
@@ -94,6 +96,7 @@ impl Folder {
             pending: 0,
             counts: Counts::default(),
             scratch: Vec::new(),
+            ahead: Ahead::default(),
         }
     }
 
@@ -120,9 +123,67 @@ impl Folder {
         self.counts.taken
     }
 
-    /// The records behind `mark` were appended to the tape. Those that a run holds are taken off it.
+    /// The records behind `mark` were appended to the tape. Those that a run holds are taken off it, and so are those that the host
+    /// has done ahead.
     #[inline]
-    pub fn appended(&mut self, tape: &mut Writer, mark: usize, origin: Origin) {
+    pub fn appended(&mut self, tape: &mut Writer, mut mark: usize, origin: Origin) {
+        if self.ahead.awake && self.ahead.appended(tape, &mut mark, origin, false, token_of) != Found::New {
+            return;
+        }
+        self.record(tape, mark, origin);
+    }
+
+    /// As `appended`, for a READ that the program waits for: what it yields, when the host has done it ahead.
+    pub fn appended_read(&mut self, tape: &mut Writer, mut mark: usize, origin: Origin) -> Option<Vec<u8>> {
+        if let Found::Done(data) = self.ahead.appended(tape, &mut mark, origin, true, token_of) {
+            return Some(data);
+        }
+        self.record(tape, mark, origin);
+        None
+    }
+
+    /// Behind a flush, and a READ that the program will wait for: has the host run ahead, where that is promising. The bytes that will
+    /// come for the slot. `nanoseconds`: what a round trip takes.
+    pub fn run_ahead(&mut self, tape: &mut Writer, slot: u32, nanoseconds: u64) -> Option<usize> {
+        if !self.ahead.awake || self.holds() {
+            return None;
+        }
+        let bytes = self.ahead.issue(tape, &mut self.templates, slot, nanoseconds)?;
+        // What the program does next is compared with what the host does, not with these.
+        while let Some(run) = self.stack.pop() {
+            self.retire(&run, false);
+        }
+        Some(bytes)
+    }
+
+    /// The READ that the program waited for has yielded this.
+    pub fn read_answered(&mut self, data: &[u8]) {
+        self.ahead.answered(data);
+    }
+
+    /// What the host has done ahead is here.
+    pub fn ahead_arrived(&mut self, tape: &mut Writer, results: Vec<u8>) {
+        self.ahead.arrived(tape, results);
+    }
+
+    /// Whether what a READ yields is of interest (`read_answered`).
+    #[must_use]
+    pub fn watches(&self) -> bool {
+        self.ahead.awake
+    }
+
+    /// A call comes that waits for something else, or whose answer comes later: nothing is ahead of it.
+    pub fn forget_ahead(&mut self, tape: &mut Writer) {
+        self.ahead.forget(tape);
+    }
+
+    #[must_use]
+    pub fn ahead_counts(&self) -> AheadCounts {
+        self.ahead.counts
+    }
+
+    #[inline]
+    fn record(&mut self, tape: &mut Writer, mark: usize, origin: Origin) {
         if let Some(run) = self.stack.last_mut() {
             let record = tape.as_slice().get(mark..).unwrap_or_default();
             if origin.thread == self.thread && run.take_predicted(record) {
@@ -481,6 +542,9 @@ impl Folder {
 
     /// A flush: everything that is held goes to the tape. A run that stands between two iterations goes on afterwards.
     pub fn flush(&mut self, tape: &mut Writer, reason: Reason) {
+        if self.ahead.is_active() {
+            self.ahead.settle(tape);
+        }
         if !self.holds() {
             return;
         }

@@ -216,6 +216,8 @@ mod tests {
                     | c::DEVICE_RESET
                     | c::TEMPLATE
                     | c::REPEAT
+                    | c::RUN_AHEAD
+                    | c::KEEP_AHEAD
             )
         };
         for (code, _, _) in operations() {

@@ -6,7 +6,8 @@
 //! recorded (tests/property.rs expands it again).
 //!
 //! From outside in: `folder` (runs within runs, what a flush sends), `run` (one loop's iterations, the fast path), `column` (one hole's values),
-//! `body` (records and holes), `templates` (what the session has given), `history` (the search), `layout` (where holes may lie).
+//! `body` (records and holes), `templates` (what the session has given), `history` (the search), `layout` (where holes may lie). Beside
+//! them `ahead`: loops that wait in their iterations.
 //!
 //! Work per record is bounded: a comparison on the fast path; a look into two tables where nothing repeats; columns change their form in
 //! a run's first 32 iterations only. Memory is bounded by the limits of tape.md and the constants of `history` and `templates`.
@@ -15,6 +16,7 @@
 //! Sources: `protos/tape.md`, "Loops". Folding with columns in place of patterns is ScalaTrace's regular section descriptors, with
 //! call sites for signatures.
 
+mod ahead;
 mod body;
 mod column;
 mod folder;
@@ -23,6 +25,7 @@ mod layout;
 mod run;
 mod templates;
 
+pub use ahead::AheadCounts;
 pub use folder::Folder;
 
 /// Where a record comes from.

@@ -43,6 +43,8 @@ pub mod code {
     pub const LAUNCH: u16 = 0x0050;
     pub const TEMPLATE: u16 = 0x0060;
     pub const REPEAT: u16 = 0x0061;
+    pub const RUN_AHEAD: u16 = 0x0062;
+    pub const KEEP_AHEAD: u16 = 0x0063;
     pub const PAYLOAD_KEEP: u16 = 0x0068;
     pub const PAYLOAD_DROP: u16 = 0x0069;
     pub const WRITE_KEPT: u16 = 0x006a;
@@ -93,6 +95,8 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::LAUNCH => "LAUNCH",
         code::TEMPLATE => "TEMPLATE",
         code::REPEAT => "REPEAT",
+        code::RUN_AHEAD => "RUN_AHEAD",
+        code::KEEP_AHEAD => "KEEP_AHEAD",
         code::PAYLOAD_KEEP => "PAYLOAD_KEEP",
         code::PAYLOAD_DROP => "PAYLOAD_DROP",
         code::WRITE_KEPT => "WRITE_KEPT",
@@ -604,6 +608,46 @@ pub fn repeat_with(w: &mut Writer, template: u32, count: u64, continued: bool, c
     w.begin(code::REPEAT, u16::from(continued));
     w.bytes(&fields);
     fill(w.space(column_bytes));
+    w.end();
+}
+
+/// Does up to count iterations that the guest has not come to yet, as long as nanoseconds last; what their reads yield is the DATA. See tape.md.
+#[inline]
+pub fn run_ahead(w: &mut Writer, template: u32, count: u64, nanoseconds: u64, slot: u32, columns: &[u8]) {
+    let mut fields = [0u8; 32];
+    fields[0..4].copy_from_slice(&template.to_le_bytes());
+    fields[4..8].copy_from_slice(&(columns.len() as u32).to_le_bytes());
+    fields[8..16].copy_from_slice(&count.to_le_bytes());
+    fields[16..24].copy_from_slice(&nanoseconds.to_le_bytes());
+    fields[24..28].copy_from_slice(&slot.to_le_bytes());
+    w.begin(code::RUN_AHEAD, 0);
+    w.bytes(&fields);
+    w.bytes(columns);
+    w.end();
+}
+
+/// Does up to count iterations that the guest has not come to yet, as long as nanoseconds last; what their reads yield is the DATA. See tape.md. The tail is zero until `fill` has filled it.
+#[inline]
+pub fn run_ahead_with(w: &mut Writer, template: u32, count: u64, nanoseconds: u64, slot: u32, column_bytes: usize, fill: impl FnOnce(&mut [u8])) {
+    let mut fields = [0u8; 32];
+    fields[0..4].copy_from_slice(&template.to_le_bytes());
+    fields[4..8].copy_from_slice(&(column_bytes as u32).to_le_bytes());
+    fields[8..16].copy_from_slice(&count.to_le_bytes());
+    fields[16..24].copy_from_slice(&nanoseconds.to_le_bytes());
+    fields[24..28].copy_from_slice(&slot.to_le_bytes());
+    w.begin(code::RUN_AHEAD, 0);
+    w.bytes(&fields);
+    fill(w.space(column_bytes));
+    w.end();
+}
+
+/// Of the iterations that RUN_AHEAD has done, everything up to and with so many reads is kept, the rest is undone.
+#[inline]
+pub fn keep_ahead(w: &mut Writer, reads: u32) {
+    let mut fields = [0u8; 8];
+    fields[0..4].copy_from_slice(&reads.to_le_bytes());
+    w.begin(code::KEEP_AHEAD, 0);
+    w.bytes(&fields);
     w.end();
 }
 

@@ -134,6 +134,11 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
             let continued = flag(vector, "continued");
             o::repeat(w, f.u32("template"), f.u64("count"), continued, &f.bytes("columns"));
         }
+        "RUN_AHEAD" => {
+            let (template, count, nanoseconds) = (f.u32("template"), f.u64("count"), f.u64("nanoseconds"));
+            o::run_ahead(w, template, count, nanoseconds, f.u32("slot"), &f.bytes("columns"));
+        }
+        "KEEP_AHEAD" => o::keep_ahead(w, f.u32("reads")),
         "PAYLOAD_KEEP" => {
             let (lz4, zstd) = (flag(vector, "lz4"), flag(vector, "zstd"));
             o::payload_keep(w, f.u32("payload"), f.u32("raw_bytes"), lz4, zstd, &f.bytes("data"));

@@ -1,0 +1,431 @@
+//! Running ahead: where a program waits in every iteration for a value that decides how it goes on, the host does iterations that the
+//! program has not come to, and sends what their reads yield. The program's calls are then compared with them.
+//!
+//! Nothing is trusted: a call that is not what the host did (the loop's end, another argument) has the host put memory back to where the
+//! program's last read was, and everything since then goes to the tape as it was called. The host does so only where it can undo
+//! (memory alone has changed), stops in front of whatever fails, and says which values it has used.
+//!
+//! idle -> issued (`issue`: RUN_AHEAD is on the tape) -> active (`arrived`: what it yielded is here) -> idle (`settle`, or all of it was taken).
+//! Between RUN_AHEAD and KEEP_AHEAD nothing else stands on the tape.
+//!
+//! How far is a matter of time: the first run may cost what one round trip costs; each that was taken to its end doubles that, up to
+//! `MOST_FACTOR`. One that was not ends in a pause, which grows where that happens again. So what is done in vain is a share of what was saved.
+//!
+//! Source: `protos/tape.md`, "Running ahead".
+
+mod fit;
+mod watch;
+
+use crate::body::{Body, Nested};
+use crate::layout::{self, operation};
+use crate::templates::Templates;
+use crate::Origin;
+use fit::Fit;
+use std::sync::Arc;
+use tape::operations::{self, code};
+use tape::Writer;
+use watch::{plain, read_bytes, Pattern, Watch, READ_ADDRESS};
+
+/// Iterations of one run.
+const MOST_ITERATIONS: u64 = 64;
+/// Times a round trip that a run may take; nanoseconds.
+const MOST_FACTOR: u64 = 8;
+const LEAST_NANOSECONDS: u64 = 500_000;
+const MOST_NANOSECONDS: u64 = 20_000_000;
+/// A read of an iteration; what all of a run yields.
+const MOST_READ: usize = 4096;
+const MOST_RESULT: usize = 256 << 10;
+/// Reads to wait after a run that was of no use.
+const FIRST_PAUSE: u64 = 4;
+const MOST_PAUSE: u64 = 1024;
+/// Templates that are remembered.
+const MOST_KNOWN: usize = 8;
+
+/// What became of running ahead, for the report.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AheadCounts {
+    pub runs: u64,
+    /// Reads that were answered at once.
+    pub reads: u64,
+    /// Runs that were undone in part.
+    pub undone: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    /// Something is to be done with each record.
+    pub(crate) awake: bool,
+    pub(crate) counts: AheadCounts,
+    watch: Watch,
+    state: State,
+    known: Vec<Known>,
+    factor: u64,
+    /// Iterations that the last run has done.
+    came: u64,
+    /// Reads to let pass before the next run, and how many were of no use.
+    pause: u64,
+    failures: u32,
+}
+
+#[derive(Debug)]
+struct Known {
+    key: u64,
+    place: Nested,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Idle,
+    Issued(Flight),
+    Active(Flight),
+}
+
+/// Iterations that the host does, or has done, ahead of the program.
+#[derive(Debug)]
+struct Flight {
+    thread: u64,
+    body: Arc<Body>,
+    /// For each hole of the body; and where the host's value of a computed one stands in a row.
+    fits: Vec<(Fit, usize)>,
+    count: u64,
+    /// Bytes of what an iteration yields: the computed holes, then the reads, each in multiples of 8.
+    row: usize,
+    results: Vec<u8>,
+    iterations: u64,
+    /// Where the program is.
+    iteration: u64,
+    item: usize,
+    /// Of the next read, in the row.
+    at: usize,
+    /// Reads that the program has taken, and its records since the last of them.
+    reads: u32,
+    since: Vec<u8>,
+}
+
+impl Flight {
+    /// Whether a record is the one that the host has done.
+    fn expects(&self, record: &[u8], token: u64) -> bool {
+        let Some(item) = self.body.items.get(self.item) else { return false };
+        if item.token != token || record.len() != item.bytes().len() || !self.body.fits(item, record) {
+            return false;
+        }
+        item.holes().all(|index| {
+            let (hole, (fit, at)) = (self.body.holes[index], &self.fits[index]);
+            let found = layout::read(record, hole.at() - item.start as usize, hole.width());
+            let expected = fit.value(self.iteration, hole.width());
+            expected.unwrap_or_else(|| layout::u64_at(self.current(), *at)) == found
+        })
+    }
+
+    /// What the iteration has yielded.
+    fn current(&self) -> &[u8] {
+        let start = 8 + usize::try_from(self.iteration).unwrap_or(usize::MAX / 2) * self.row;
+        self.results.get(start..start + self.row).unwrap_or_default()
+    }
+
+    /// The record was what was expected. True at the end of everything.
+    fn advance(&mut self) -> bool {
+        self.item += 1;
+        if self.item == self.body.items.len() {
+            (self.item, self.iteration, self.at) = (0, self.iteration + 1, self.computed_bytes());
+        }
+        self.iteration == self.iterations
+    }
+
+    fn computed_bytes(&self) -> usize {
+        8 * self.fits.iter().filter(|(fit, _)| fit.is_computed()).count()
+    }
+}
+
+/// What became of a record.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It is to be recorded.
+    New,
+    /// The host has done it; of a read, this is what it yielded.
+    Done(Vec<u8>),
+}
+
+impl Ahead {
+    /// The records behind `mark` were appended. `waits`: the last one is a read that the program waits for.
+    pub(crate) fn appended(
+        &mut self,
+        tape: &mut Writer,
+        mark: &mut usize,
+        origin: Origin,
+        waits: bool,
+        token_of: fn(&[u8], u64) -> u64,
+    ) -> Found {
+        let mut record = tape.as_slice().get(*mark..).unwrap_or_default().to_vec();
+        let one = tape::record_length(&record) == Some(record.len());
+        let token = token_of(&record, origin.site);
+        if let State::Active(flight) = &mut self.state {
+            plain(&mut record);
+            let is_read = operation(&record) == code::READ;
+            if one && is_read == waits && flight.thread == origin.thread && flight.expects(&record, token) {
+                tape.truncate(*mark);
+                let mut data = Vec::new();
+                if is_read {
+                    let bytes = read_bytes(&record);
+                    data.extend_from_slice(flight.current().get(flight.at..flight.at + bytes).unwrap_or_default());
+                    flight.at += bytes.next_multiple_of(8);
+                    flight.reads += 1;
+                    flight.since.clear();
+                } else {
+                    flight.since.extend_from_slice(&record);
+                }
+                let done = flight.advance();
+                self.watch.note(&record, token, origin.thread);
+                if is_read {
+                    self.counts.reads += 1;
+                    self.watch.read(origin.thread);
+                    self.watch.answered(&data);
+                }
+                if done {
+                    self.factor = (2 * self.factor).min(MOST_FACTOR);
+                    self.failures = 0;
+                    self.settle(tape);
+                }
+                return Found::Done(data);
+            }
+            record.copy_from_slice(&tape.as_slice()[*mark..]);
+        }
+        if !matches!(self.state, State::Idle) {
+            tape.truncate(*mark);
+            self.settle(tape);
+            *mark = tape.len();
+            tape.records(&record);
+        }
+        if one {
+            self.watch.note(&record, token, origin.thread);
+        } else {
+            self.watch.forget();
+        }
+        if waits {
+            self.watch.read(origin.thread);
+        }
+        self.doze();
+        Found::New
+    }
+
+    /// Whether calls are compared with what the host has done.
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self.state, State::Active(_))
+    }
+
+    fn doze(&mut self) {
+        self.awake = self.watch.on || !matches!(self.state, State::Idle);
+    }
+
+    /// What follows is nothing that can be compared: an answer that is no read's.
+    pub(crate) fn forget(&mut self, tape: &mut Writer) {
+        if self.awake {
+            self.settle(tape);
+            self.watch.forget();
+            self.doze();
+        }
+    }
+
+    /// The read that the program waited for is answered.
+    pub(crate) fn answered(&mut self, data: &[u8]) {
+        self.watch.answered(data);
+    }
+
+    /// Behind a read that the program will wait for: has the host run ahead, where that is promising. `nanoseconds`: what a round trip
+    /// takes. The bytes that the slot will receive.
+    pub(crate) fn issue(
+        &mut self,
+        tape: &mut Writer,
+        templates: &mut Templates,
+        slot: u32,
+        nanoseconds: u64,
+    ) -> Option<usize> {
+        if !matches!(self.state, State::Idle) {
+            return None;
+        }
+        let pattern = self.watch.pattern()?;
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        let Some((place, fits)) = self.plan(templates, pattern) else {
+            self.failed();
+            return None;
+        };
+        let body = templates.get(place.place)?.body.clone();
+        let read = |item: &crate::body::Item| {
+            let record = &body.bytes[item.bytes()];
+            (operation(record) == code::READ).then(|| read_bytes(record).next_multiple_of(8))
+        };
+        let computed = 8 * fits.iter().filter(|fit| fit.is_computed()).count();
+        let row = computed + body.items.iter().filter_map(read).sum::<usize>();
+        // Room for twice what came last time: what is not used is sent all the same.
+        let count = (2 * self.came).clamp(4, MOST_ITERATIONS).min((MOST_RESULT / row.max(1)) as u64);
+        let known = templates.get(place.place)?.number.is_some();
+        let number = match templates.get(place.place)?.number {
+            Some(number) => number,
+            None => templates.publish(place.place)?,
+        };
+        if !known {
+            operations::template(tape, number.into(), body.holes.len() as u32, &body.content());
+        }
+        templates.touch(place.place);
+        let mut columns = Vec::new();
+        for value in self.watch.values() {
+            columns.extend_from_slice(&value.to_le_bytes());
+        }
+        let mut at = 0;
+        let mut placed = Vec::with_capacity(fits.len());
+        for (fit, hole) in fits.into_iter().zip(&body.holes) {
+            fit.encode(hole.width(), &mut columns);
+            let place = at;
+            at += if fit.is_computed() { 8 } else { 0 };
+            placed.push((fit, place));
+        }
+        self.factor = self.factor.max(1);
+        let allowed = nanoseconds.max(LEAST_NANOSECONDS).saturating_mul(self.factor).min(MOST_NANOSECONDS);
+        operations::run_ahead(tape, number.into(), count, allowed, slot, &columns);
+        self.counts.runs += 1;
+        self.state = State::Issued(Flight {
+            thread: self.watch.thread(),
+            body,
+            fits: placed,
+            count,
+            row,
+            results: Vec::new(),
+            iterations: 0,
+            iteration: 0,
+            item: 0,
+            at: computed,
+            reads: 0,
+            since: Vec::new(),
+        });
+        self.doze();
+        usize::try_from(count).ok().map(|count| 8 + count * row)
+    }
+
+    /// The template of an iteration to come, and what its holes will hold.
+    fn plan(&mut self, templates: &mut Templates, pattern: Pattern) -> Option<(Nested, Vec<Fit>)> {
+        let before = self.known.iter().position(|known| known.key == pattern.key);
+        let known = before.map(|index| self.known.swap_remove(index).place);
+        let known = known.filter(|known| templates.nested(*known).is_some());
+        let mut body = known.and_then(|known| templates.nested(known)).map(|template| template.body.clone());
+        let mut changed = body.is_none();
+        let mut rows: Vec<Vec<u64>> = Vec::new();
+        for iteration in 0..pattern.iterations {
+            let records = (0..pattern.reads).flat_map(|read| self.watch.stretch(pattern, iteration, read).records());
+            let Some(current) = &body else {
+                let mut first = Body::new();
+                for (record, token) in records {
+                    if !first.push(record, token, None) {
+                        return None;
+                    }
+                }
+                body = Some(Arc::new(first));
+                continue;
+            };
+            let mut wider = current.clone();
+            for (index, (record, token)) in records.enumerate() {
+                let item = wider.items.get(index)?;
+                if item.token != token || item.bytes().len() != record.len() {
+                    return None;
+                }
+                if !wider.fits(item, record) {
+                    wider = Arc::new(wider.widened(index, record, &[])?);
+                    changed = true;
+                }
+            }
+            body = Some(wider);
+        }
+        let body = body?;
+        let mut reads = 0;
+        for item in &body.items {
+            let record = &body.bytes[item.bytes()];
+            if operation(record) == code::READ {
+                reads += 1;
+                let moves = |index: usize| !READ_ADDRESS.contains(&(body.holes[index].at() - item.start as usize));
+                if read_bytes(record) > MOST_READ || item.holes().any(moves) {
+                    return None;
+                }
+            }
+        }
+        if reads != pattern.reads {
+            return None;
+        }
+        for iteration in 0..pattern.iterations {
+            let mut row = Vec::with_capacity(body.holes.len());
+            let records = (0..pattern.reads).flat_map(|read| self.watch.stretch(pattern, iteration, read).records());
+            for (item, (record, _)) in body.items.iter().zip(records) {
+                let value = |index| {
+                    let hole: crate::body::Hole = body.holes[index];
+                    layout::read(record, hole.at() - item.start as usize, hole.width())
+                };
+                row.extend(item.holes().map(value));
+            }
+            rows.push(row);
+        }
+        let mut fits = Vec::with_capacity(body.holes.len());
+        let mut read = 0;
+        for item in &body.items {
+            for index in item.holes() {
+                let values: Vec<u64> = rows.iter().map(|row| row[index]).collect();
+                let earlier = |iteration, back| self.watch.value(pattern, iteration, read, back);
+                fits.push(Fit::of(&values, body.holes[index].width(), earlier)?);
+            }
+            read += usize::from(operation(&body.bytes[item.bytes()]) == code::READ);
+        }
+        let place = match known.filter(|_| !changed) {
+            Some(known) => known,
+            None => {
+                let place = templates.add(body)?;
+                Nested { place, birth: templates.get(place)?.birth, levels: 1 }
+            }
+        };
+        if self.known.len() >= MOST_KNOWN {
+            self.known.remove(0);
+        }
+        self.known.push(Known { key: pattern.key, place });
+        Some((place, fits))
+    }
+
+    /// What the host has done: the number of iterations, then what each has yielded.
+    pub(crate) fn arrived(&mut self, tape: &mut Writer, results: Vec<u8>) {
+        let State::Issued(mut flight) = std::mem::take(&mut self.state) else { return };
+        flight.iterations = layout::u64_at(&results, 0).min(flight.count);
+        flight.results = results;
+        self.came = flight.iterations;
+        let nothing = flight.iterations == 0;
+        self.state = State::Active(flight);
+        if nothing {
+            self.failed();
+            self.settle(tape);
+        }
+        self.doze();
+    }
+
+    /// Brings the host to where the program is.
+    pub(crate) fn settle(&mut self, tape: &mut Writer) {
+        let (flight, undone) = match std::mem::take(&mut self.state) {
+            State::Idle => return,
+            State::Issued(flight) => (flight, true),
+            State::Active(flight) => {
+                let undone = flight.iteration < flight.iterations;
+                (flight, undone)
+            }
+        };
+        operations::keep_ahead(tape, flight.reads);
+        tape.records(&flight.since);
+        if undone {
+            self.counts.undone += 1;
+            self.failed();
+        }
+        self.doze();
+    }
+
+    fn failed(&mut self) {
+        self.factor = 1;
+        self.pause = (FIRST_PAUSE << self.failures.min(16)).min(MOST_PAUSE);
+        self.failures += 1;
+    }
+}
