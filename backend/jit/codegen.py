@@ -48,7 +48,11 @@ class FunctionEmitter(ValueScope):
     ) -> None:
         super().__init__(kernel, name, graph, divergence, storage, entry)
         self.dual = (
-            kernel.options.dual and entry and not divergence.conservative and kernel.dual_fits(graph, divergence)
+            kernel.options.dual
+            and entry
+            and not divergence.conservative
+            and not kernel.exits
+            and kernel.dual_fits(graph, divergence)
         )
         self.parks = divergence.conservative and kernel.fibers
         self.waiting = divergence.waiting if divergence.conservative else set()
@@ -63,10 +67,6 @@ class FunctionEmitter(ValueScope):
         """The whole function as IR text."""
         families.layout_frame(self)
         blocks = self.graph.blocks
-        for block in blocks:
-            self.line = block.line
-            if block.leaves == "exit" and not self.entry:
-                raise self.fail("exit inside a device function is not supported yet")
         live = self.once("live", self._live)
         if self.dual:
             self.live_in, self.live_out = liveness.compute(self.graph, self.is_affine)
@@ -240,6 +240,8 @@ class FunctionEmitter(ValueScope):
         self._code(block)
         if block.leaves == "trap":
             return
+        if block.leaves == "exit" and not self.entry:
+            families.leave_kernel(self)
         if self.parks and self._barrier(block):
             b.branch(f"m{index + 1}.test")
         elif block.condition is None or len(set(block.targets)) == 1:
@@ -257,8 +259,8 @@ class FunctionEmitter(ValueScope):
             if not condition.vec:
                 self._uniform_branch(condition, [(yes, self._masked_jump), (no, self._masked_jump)])
                 return
-            taken = b.bits(condition)
-            self.part([(yes, b.bin("and", bits, taken)), (no, b.bin("and", bits, b.invert(taken)))])
+            taken, here = b.bits(condition), self.mask_bits  # a call may have taken lanes away
+            self.part([(yes, b.bin("and", here, taken)), (no, b.bin("and", here, b.invert(taken)))])
             self._next([target for target in block.targets if target != EXIT and target <= index])
 
     def _masked_jump(self, target: int) -> None:

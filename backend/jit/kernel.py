@@ -62,6 +62,7 @@ class KernelContext:
         self.instructions = sum(len(body.instructions) for body in self.bodies.values())
         self.large = self.instructions > LARGE
         self.recursive = self.indirect or self._cyclic()
+        self.exits = self._exiting()
         self.shared: dict[str, int] = {}
         self.static_shared = 0
         self._layout_shared()
@@ -112,6 +113,21 @@ class KernelContext:
                 state[following] = 1
                 stack.append((following, iter(self.calls[following])))
         return False
+
+    def _exiting(self) -> set[str]:
+        """Device functions that execute `exit`, and functions that call one."""
+        found = {name for name, body in self.bodies.items() if any(item.base == "exit" for item in body.instructions)}
+        found.discard(self.name)
+        if found and self.indirect:
+            # A pointer may name any of them.
+            found |= {
+                name
+                for name, body in self.bodies.items()
+                if any(item.base == "call" and not isinstance(item.sources[0], Symbol) for item in body.instructions)
+            }
+        while more := {name for name, callees in self.calls.items() if name not in found and found & set(callees)}:
+            found |= more
+        return found
 
     def require(self, name: str) -> None:
         """A device function is called: it was found by _reach."""

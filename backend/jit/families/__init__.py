@@ -26,7 +26,7 @@ from farlane.backend.jit.families import (
 )
 from farlane.backend.jit.families.addresses import symbol_address
 from farlane.backend.jit.families.base import HANDLERS
-from farlane.backend.jit.families.calls import enter, layout_frame, signature
+from farlane.backend.jit.families.calls import enter, layout_frame, leave_kernel, signature
 from farlane.backend.jit.families.control import resume
 from farlane.backend.jit.model import Instruction
 from farlane.backend.jit.support import fault, fault_if, poll, warp_field
@@ -69,5 +69,5 @@ def emit(e: FunctionEmitter, instruction: Instruction) -> None:
 
 
 __all__ = [
-    "HANDLERS", "emit", "enter", "fault", "fault_if", "layout_frame", "poll", "resume", "signature", "symbol_address", "warp_field",
+    "HANDLERS", "emit", "enter", "fault", "fault_if", "layout_frame", "leave_kernel", "poll", "resume", "signature", "symbol_address", "warp_field",
 ]  # fmt: skip

@@ -130,8 +130,31 @@ def call(e: FunctionEmitter, i: Instruction) -> None:
             raise e.fail(f"call of '{callee.name}', which this module does not define")
         e.kernel.require(function.name)
         _call(e, function, arguments, returns, e.mask_bits)
+        if function.name in e.kernel.exits:
+            _keep_living(e)
         return
     _indirect(e, i, callee, arguments, returns)
+    if e.name in e.kernel.exits:
+        _keep_living(e)
+
+
+def leave_kernel(e: FunctionEmitter) -> None:
+    """`exit` in a device function: the warp's own mask tells the callers which lanes are left."""
+    b = e.body
+    field = support.warp_field(b, 4)
+    b.store(b.bin("and", b.load("i32", False, field), b.invert(e.mask_bits)), field)
+    if e.kernel.fibers:
+        b.line(f"call void @farlane_leave(ptr %warp, {e.mask_bits})")
+
+
+def _keep_living(e: FunctionEmitter) -> None:
+    """After a call: goes on with the lanes that did not exit in it, or with the next block when there is none."""
+    b = e.body
+    e.mask_bits = b.bin("and", e.mask_bits, b.load("i32", False, support.warp_field(b, 4)))
+    alive = b.new_label("alive")
+    b.branch_if(b.icmp("ne", e.mask_bits, integer(0, "i32")), alive, f"m{e.block + 1}.test")
+    b.block(alive)
+    e.mask = b.mask(e.mask_bits)
 
 
 def _call(e: FunctionEmitter, function: Function, arguments: Vector, returns: Vector, lanes: Val) -> None:

@@ -277,3 +277,37 @@ def test_scopes_and_labels(device: TinyDevice) -> None:
     scope = "{ .reg .u32 t; .reg .pred q; mov.u32 t, %r1; W: add.u32 t, t, 1; setp.lt.u32 q, t, 10; @q bra W; mov.u32 %r1, t; }"
     body = f"mov.u32 %r1, %r0; {scope} {scope} st.global.u32 [%rd0], %r1; ret;"
     assert list(run(device, module_text(body), 40)) == [max(10, t + 1) + 1 for t in range(40)]
+
+
+EXITING = """
+.func (.param .b32 result) inner (.param .b32 x)
+{ .reg .pred %p; .reg .b32 %r<4>; ld.param.u32 %r0, [x]; and.b32 %r1, %r0, 3; setp.eq.u32 %p, %r1, 3; @%p exit;
+  add.u32 %r0, %r0, 1; st.param.b32 [result], %r0; ret; }
+.func (.param .b32 result) outer (.param .b32 x)
+{ .reg .pred %p; .reg .b32 %r<4>; ld.param.u32 %r0, [x]; setp.gt.u32 %p, %r0, 40; @%p exit;
+  { .param .b32 a; .param .b32 c; st.param.b32 [a], %r0; call (c), inner, (a); ld.param.u32 %r0, [c]; }
+  mul.lo.u32 %r0, %r0, 10; st.param.b32 [result], %r0; ret; }
+"""
+
+
+@pytest.mark.parametrize("indirect", [False, True])
+def test_exit_in_functions(device: TinyDevice, indirect: bool) -> None:
+    """Lanes that exit two calls deep do nothing more, whole warps included; barriers do not wait for them."""
+    if indirect:
+        call = "mov.u64 %rd2, outer; P: .callprototype (.param .b32 _) _ (.param .b32 _); call (c), %rd2, (a), P;"
+    else:
+        call = "call (c), outer, (a);"
+    body = f"""
+    mov.u32 %r4, 0; mov.u32 %r1, %r0;
+    L: {{ .param .b32 a; .param .b32 c; st.param.b32 [a], %r1; {call} ld.param.u32 %r2, [c]; }}
+    add.u32 %r4, %r4, 1; setp.lt.u32 %p0, %r4, 2; add.u32 %r1, %r1, 1; @%p0 bra L;
+    bar.sync 0; st.global.u32 [%rd0], %r2; ret;
+    """
+    result = run(device, module_text(body, EXITING), 100)
+
+    def expected(thread: int) -> int:
+        # Two rounds, with the thread's number and the next one.
+        gone = any(x > 40 or x & 3 == 3 for x in (thread, thread + 1))
+        return 0xDEAD if gone else 10 * (thread + 2)
+
+    assert list(result) == [expected(thread) for thread in range(100)]

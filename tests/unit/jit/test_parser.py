@@ -111,12 +111,6 @@ def test_malformed_modules(text: str) -> None:
         jit.parse_module(text)
 
 
-def test_exit_in_a_function_is_refused() -> None:
-    text = HEADER + ".func f() { exit; }\n.visible .entry k() { call.uni f; ret; }"
-    with pytest.raises(jit.UnsupportedError, match="exit inside"):
-        compile_text(text)
-
-
 def test_deep_nesting_is_bounded() -> None:
     with pytest.raises(jit.PtxError):
         compile_text(fragment("{" * 100000 + "}" * 100000))
