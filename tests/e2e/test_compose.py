@@ -79,7 +79,7 @@ def engine() -> None:
             pytest.skip(f"{image} is not here and cannot be pulled; tests/e2e/compose/base_images.sh makes a stand-in")
 
 
-@pytest.fixture(scope="module", params=compose_commands() or [[]], ids=lambda words: "-".join(words) or "none")
+@pytest.fixture(scope="module", params=compose_commands() or [[]], ids=lambda words: " ".join(words) or "none")
 def compose(request: pytest.FixtureRequest, engine: None) -> Iterator[list[str]]:
     """A compose command with a project of its own, its images built; everything it started is removed."""
     command = [*request.param, "--project-name", f"farlane{uuid.uuid4().hex[:8]}"]
