@@ -14,7 +14,7 @@ from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import library
 from farlane.analyzer.flow.effects import CudaCall, lose_registers, resolved, unknown_call, unknown_memory
 from farlane.analyzer.flow.engine import Engine, Result
-from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
+from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
 from farlane.analyzer.flow.memory import Memory
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.flow.success import is_code
@@ -27,6 +27,7 @@ from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RDI, RDX, RS
 
 MAXIMUM_DEPTH = 12
 CODES = (RDI, RSI)  # where error codes are looked for
+_ENDS = frozenset({"_ZSt9terminatev", "__cxa_begin_catch", "abort", "exit", "_exit", "__assert_fail"})
 MAXIMUM_BYTES = 4096  # of a callee that contains no CUDA calls: larger ones are unknown functions
 
 
@@ -146,6 +147,13 @@ class Functions:
                     work.append(inner)
         return True
 
+    def _ends_the_program(self, start: int) -> bool:
+        """Whether a function ends the program without more ado, as what compilers call when a destructor throws."""
+        callees = self.program.callees.get(start, ())
+        return start in self.program.never_returns and all(
+            each.name in _ENDS and each.address is None for each in callees
+        )
+
     def called(self, caller: Analysis, site: int) -> Analysis | None:
         """The analysis that was applied at a call instruction which leads to CUDA calls."""
         state, callee = caller.result.sites.get(site), caller.structure.flow.calls.get(site)
@@ -212,7 +220,10 @@ class Functions:
                 calls.append(resolved(before, call) if handle or array or call.references else call)
         end = result.end
         if end is None:
-            unknown_call(state, site)
+            if self._ends_the_program(analysis.structure.flow.entry):
+                lose_registers(state, site, values.atom(CALL, site, ""))
+            else:
+                unknown_call(state, site)
             return calls
         unknown = [store for store in result.stores if store.address is None]
         if unknown:
