@@ -6,7 +6,7 @@ given compute capability runs (`choice`). Does not parse PTX: that is the jit's.
 
 from __future__ import annotations
 
-from farlane.backend.fatbin.choice import choose
+from farlane.backend.fatbin.choice import choose, choose_all
 from farlane.backend.fatbin.container import Entry, FatBinaryError, Kind, parse
 
-__all__ = ["Entry", "FatBinaryError", "Kind", "choose", "parse"]
+__all__ = ["Entry", "FatBinaryError", "Kind", "choose", "choose_all", "parse"]

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from farlane.backend.device.base import CudaError
+from farlane.backend.fatbin import joined
 from farlane.backend.fatbin.container import ELF_MAGIC, MAGIC, Entry, FatBinaryError, Kind, parse
 
 NO_KERNEL_IMAGE_FOR_DEVICE = 209
@@ -60,6 +61,18 @@ def choose(image: bytes, capability: tuple[int, int]) -> str:
             raise _none(capability, [f"PTX for {target}"])
         return text
     raise FatBinaryError(f"the image is neither a fat binary, nor PTX, nor a cubin: it begins with {head.hex()}")
+
+
+def choose_all(image: bytes, capability: tuple[int, int]) -> list[str]:
+    """The PTX texts of an image that are linked for a device of this compute capability: several of a joined image, else one.
+
+    Raises:
+        FatBinaryError: the image, or a part of it, is malformed.
+        CudaError: 209, nothing in a part can run.
+    """
+    if not joined.is_joined(image):
+        return [choose(image, capability)]
+    return [choose(part, capability) for part in joined.parts(image)]
 
 
 def looks_like_ptx(image: bytes) -> bool:

@@ -35,6 +35,7 @@ from farlane.backend.jit.abi import (
 )
 from farlane.backend.jit.arenas import Worker
 from farlane.backend.jit.kernel import KernelContext
+from farlane.backend.jit.linker import link
 from farlane.backend.jit.module import Module, parse_module
 from farlane.backend.jit.services import Call, ServiceFault, ServiceKind
 
@@ -123,5 +124,6 @@ __all__ = [
     "Worker",
     "WorkerState",
     "compile_kernel",
+    "link",
     "parse_module",
 ]

@@ -22,10 +22,10 @@ SCALAR_BYTES = {
 }  # fmt: skip
 MAX_VARIABLE = 1 << 32
 MAX_PARAMETERS = 4096
-_LINKING = {".visible", ".extern", ".weak", ".common"}
+LINKING = {".visible", ".extern", ".weak", ".common"}
 _DELIMITER = re.compile(r'[{};"]')
-_WORDS = re.compile(r"\s*([.$%\w]+)")
-_LINE_DIRECTIVES = {".version", ".target", ".address_size", ".file", ".loc"}
+WORDS = re.compile(r"\s*([.$%\w]+)")
+LINE_DIRECTIVES = {".version", ".target", ".address_size", ".file", ".loc"}
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ def parse_module(text: str) -> Module:
     module = Module(clean, hashlib.sha256(clean.encode("utf-8", "surrogateescape")).digest())
     position, line = 0, 1
     while True:
-        match = _WORDS.match(clean, position)
+        match = WORDS.match(clean, position)
         if match is None:
             rest = clean[position:].strip()
             if rest and rest.strip(";"):
@@ -81,12 +81,12 @@ def parse_module(text: str) -> Module:
             break
         line += clean.count("\n", position, match.start(1))
         word, start = match.group(1), match.start(1)
-        if word in _LINE_DIRECTIVES:
+        if word in LINE_DIRECTIVES:
             end = clean.find("\n", start)
             end = len(clean) if end < 0 else end
-            _header_line(module, clean[start:end], line)
+            header_line(module, clean[start:end], line)
         else:
-            end = _statement(module, start, line)
+            end = statement(module, start, line)
         line += clean.count("\n", start, end)
         position = end
     if module.version == (0, 0):
@@ -94,7 +94,7 @@ def parse_module(text: str) -> Module:
     return module
 
 
-def _header_line(module: Module, text: str, line: int) -> None:
+def header_line(module: Module, text: str, line: int) -> None:
     words = text.replace(",", " ").split()
     if len(words) < 2:
         raise PtxError(f"malformed {words[0]}", line)
@@ -109,16 +109,16 @@ def _header_line(module: Module, text: str, line: int) -> None:
         raise PtxError("only 64-bit addresses are supported", line)
 
 
-def _statement(module: Module, start: int, line: int) -> int:
+def statement(module: Module, start: int, line: int) -> int:
     """Handles one top-level statement; returns the offset after it."""
     text = module.text
-    head = _WORDS.match(text, start)
+    head = WORDS.match(text, start)
     words: list[str] = []
     position = start
-    while head is not None and head.group(1) in _LINKING:
+    while head is not None and head.group(1) in LINKING:
         words.append(head.group(1))
         position = head.end()
-        head = _WORDS.match(text, position)
+        head = WORDS.match(text, position)
     kind = head.group(1) if head else ""
     opening = _delimiter(text, position, line)
     if kind in (".entry", ".func"):

@@ -151,16 +151,6 @@ def test_an_image_of_machine_code_only(nvcc: Toolchain, guest: Guest, mode: str)
     assert "no kernel image is available for execution on the device" in outcome.stdout
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "compute_75"])
-def test_relocatable_code_of_several_files_is_refused_with_advice(
-    nvcc: Toolchain, guest: Guest, architecture: str
-) -> None:
-    outcome = guest.run(ENTRIES["relocatable"].compiled(nvcc, Build(architecture=architecture)))
-    assert outcome.status == 1
-    assert outcome.stdout.endswith("FAIL\n")
-    assert "build without -rdc=true" in outcome.stderr
-
-
 def test_functions_that_are_not_there_are_named_once(nvcc: Toolchain, guest: Guest) -> None:
     outcome = guest.run(ENTRIES["unsupported"].compiled(nvcc, PLAIN))
     assert (outcome.status, outcome.stdout) == (0, "PASS\n")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory import MODULE_ALIGNMENT, Memory, Part
-from farlane.backend.fatbin import FatBinaryError, choose
+from farlane.backend.fatbin import FatBinaryError, choose_all
 
 if TYPE_CHECKING:
     from farlane.backend.device.sim.launches import Prepared
@@ -56,7 +56,7 @@ class Library:
                 self._parsed.move_to_end(digest)
                 return found
         try:
-            module = jit.parse_module(choose(image, self._capability))
+            module = jit.parse_module(jit.link(choose_all(image, self._capability)))
         except FatBinaryError as error:
             raise CudaError(INVALID_KERNEL_IMAGE, f"malformed image: {error}") from None
         except jit.PtxError as error:
@@ -138,8 +138,7 @@ class SimModule:
             if variable.extern:
                 raise CudaError(
                     INVALID_KERNEL_IMAGE,
-                    f"the variable {variable.name!r} is declared extern and the image does not define it; "
-                    "relocatable device code (nvcc -rdc=true) that spans several images cannot be linked here",
+                    f"the variable {variable.name!r} is declared extern, and no translation unit of the image defines it",
                 )
             size = -(-size // variable.align) * variable.align
             part = Part(size, max(1, variable.size), f"variable {variable.name}")  # an address of its own for each
@@ -160,14 +159,17 @@ class SimModule:
             content = bytearray(variable.initial or b"")  # what it does not reach is zero already
             for relocation in variable.relocations:
                 end = relocation.offset + relocation.size
-                if relocation.symbol not in by_name:
+                target = by_name.get(relocation.symbol)
+                if target is None and relocation.symbol in self.parsed.functions:
+                    target = self.parsed.function_number(relocation.symbol)  # what a pointer to it holds
+                if target is None:
                     raise CudaError(
                         INVALID_KERNEL_IMAGE,
                         f"the initial value of {variable.name!r} needs the address of {relocation.symbol!r}, "
-                        "which is no variable in memory",
+                        "which is neither a variable in memory nor a function",
                     )
                 content.extend(bytes(max(0, end - len(content))))
-                value = (by_name[relocation.symbol] + relocation.addend) & ((1 << 8 * relocation.size) - 1)
+                value = (target + relocation.addend) & ((1 << 8 * relocation.size) - 1)
                 content[relocation.offset : end] = value.to_bytes(relocation.size, "little")
             size = len(content)
             self._memory.write(Rows(address, size, size, 1), memoryview(content))

@@ -86,6 +86,7 @@ pub(crate) fn read(data: &[u8]) -> Result<Module, Error> {
         kernels: kernels.into_iter().map(|(name, kernel)| (name.to_owned(), kernel)).collect(),
         variables: variables.map(|symbol| (symbol.name.to_owned(), symbol.size)).collect(),
         constant_bytes: elf.section(".nv.constant3").map_or(0, |section| section.size),
+        prints,
     })
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::container::{Container, Kind, CONTAINER_MAGIC};
 use crate::error::Error;
 use crate::select::{self, Target};
-use crate::{bytes, cubin, elf, ptx};
+use crate::{bytes, cubin, elf, joined, ptx};
 
 /// One kernel parameter's place in the parameter buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub struct Module {
     pub variables: HashMap<String, u64>,
     /// Bytes of `__constant__` variables.
     pub constant_bytes: u64,
+    /// Some function prints.
+    pub prints: bool,
 }
 
 impl Module {
@@ -70,6 +72,9 @@ impl Module {
     pub fn read(image: &[u8], target: &Target) -> Result<Module, Error> {
         if bytes::u32_at(image, 0) == Some(CONTAINER_MAGIC) {
             return read_container(image, target);
+        }
+        if joined::is_joined(image) {
+            return read_joined(image, target);
         }
         if elf::is_elf(image) {
             let module = cubin::read(image)?;
@@ -98,6 +103,32 @@ fn read_container(image: &[u8], target: &Target) -> Result<Module, Error> {
         add_registers(&mut module, &container, target);
     }
     Ok(module)
+}
+
+/// What the parts of a joined image have together. What a kernel reaches in another part (shared memory) is not followed.
+fn read_joined(image: &[u8], target: &Target) -> Result<Module, Error> {
+    let mut whole: Option<Module> = None;
+    for part in joined::parts(image)? {
+        if joined::is_joined(part) {
+            return Err(Error::malformed("a joined image in a joined image"));
+        }
+        let module = Module::read(part, target)?;
+        let Some(known) = &mut whole else {
+            whole = Some(module);
+            continue;
+        };
+        known.prints |= module.prints;
+        known.architecture = known.architecture.max(module.architecture);
+        known.constant_bytes = known.constant_bytes.saturating_add(module.constant_bytes);
+        known.variables.extend(module.variables);
+        for (name, kernel) in module.kernels {
+            known.kernels.entry(name).or_insert(kernel);
+        }
+    }
+    let mut whole = whole.ok_or_else(|| Error::malformed("a joined image without parts"))?;
+    let prints = whole.prints;
+    whole.kernels.values_mut().flatten().for_each(|kernel| kernel.prints = prints);
+    Ok(whole)
 }
 
 /// Register counts from machine code beside the PTX. It is advice: damage in it is no error.
@@ -162,6 +193,22 @@ mod tests {
         assert_eq!(ptx.constant_bytes, code.constant_bytes);
         assert_eq!(ptx.variables, code.variables);
         assert_eq!(ptx.variables["counter"], 4);
+    }
+
+    #[test]
+    fn a_joined_image_has_what_its_parts_have() {
+        const OTHER: &[u8] =
+            b".version 8.0\n.target sm_80\n.extern .func vprintf();\n.global .u32 more[4];\n.func other() { ret; }";
+        let image = image();
+        let joined = crate::join(&[&image, OTHER]);
+        let target = Target { compute: (8, 6), ..PTX_ONLY };
+        let (whole, first) = (Module::read(&joined, &target).unwrap(), Module::read(&image, &target).unwrap());
+        assert_eq!(whole.kernels.len(), first.kernels.len());
+        assert_eq!((whole.variables["counter"], whole.variables["more"], whole.architecture), (4, 16, 80));
+        assert!(whole.kernels.values().all(|kernel| kernel.as_ref().unwrap().prints));
+        let nested = crate::join(&[&joined]);
+        assert!(matches!(Module::read(&nested, &target), Err(Error::Malformed(_))));
+        assert!(matches!(Module::read(&joined[..joined.len() - 8], &target), Err(Error::Malformed(_))));
     }
 
     #[test]

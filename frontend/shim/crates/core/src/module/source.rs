@@ -2,16 +2,16 @@
 //!
 //! A wrapper of version 1 points to one container. One of version 2 (`nvcc -rdc=true`) points to the device-linked
 //! machine code and to the containers it was linked from: the first is taken when the device runs it, otherwise the
-//! only one of the others that the device can run. Joining several is a device linker's work, which is not done here.
+//! others that the device can run: they travel as one joined image, which the host links.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use image::{container_length, Container, Error, Target, Wrapper, CONTAINER_HEADER, WRAPPER_SIZE};
 
 use crate::registration::mapped::Map;
 
-/// More containers than any program has translation units.
-const MOST_LINKED: u64 = 4096;
+const MOST_LINKED: u64 = image::MOST_PARTS as u64;
 
 /// Where an image comes from.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub enum Origin {
 #[derive(Debug)]
 pub struct Source {
     pub digest: [u8; 32],
-    /// For wrappers: the container in the program's memory, which stays there until it is unregistered.
-    container: &'static [u8],
+    /// For wrappers: the container in the program's memory, which stays there until it is unregistered, or what several were joined to.
+    container: Cow<'static, [u8]>,
 }
 
 impl Origin {
@@ -59,30 +59,30 @@ impl Source {
     pub fn find(origin: &Origin, target: Option<&Target>, map: &Map) -> Result<Source, Error> {
         let address = match origin {
             Origin::Wrapper(address) => *address,
-            Origin::Bytes(bytes) => return Ok(Source { digest: image::digest(bytes), container: &[] }),
+            Origin::Bytes(bytes) => return Ok(Source { digest: image::digest(bytes), container: Cow::Borrowed(&[]) }),
         };
         let wrapper = read_wrapper(map, address)?;
         let first = read_container(map, wrapper.container)?;
         let container = match (wrapper.to_link, target) {
             (Some(array), Some(target)) => choose_linked(map, first, array, target)?,
-            _ => first,
+            _ => Cow::Borrowed(first),
         };
-        Ok(Source { digest: image::digest(container), container })
+        Ok(Source { digest: image::digest(&container), container })
     }
 
     /// The image's bytes.
-    pub fn bytes<'a>(&self, origin: &'a Origin) -> &'a [u8] {
+    pub fn bytes<'a>(&'a self, origin: &'a Origin) -> &'a [u8] {
         match origin {
-            Origin::Wrapper(_) => self.container,
+            Origin::Wrapper(_) => &self.container,
             Origin::Bytes(bytes) => bytes,
         }
     }
 }
 
-fn choose_linked(map: &Map, linked: &'static [u8], array: u64, target: &Target) -> Result<&'static [u8], Error> {
+fn choose_linked(map: &Map, linked: &'static [u8], array: u64, target: &Target) -> Result<Cow<'static, [u8]>, Error> {
     let runs = |image: &&'static [u8]| Container::parse(image).is_ok_and(|container| container.runs_on(target));
     if runs(&linked) {
-        return Ok(linked);
+        return Ok(Cow::Borrowed(linked));
     }
     let (mut usable, mut first) = (Vec::new(), None);
     for index in 0..MOST_LINKED {
@@ -95,17 +95,13 @@ fn choose_linked(map: &Map, linked: &'static [u8], array: u64, target: &Target) 
         first.get_or_insert(container);
         usable.extend(Some(container).filter(runs));
     }
-    match usable[..] {
-        [only] => Ok(only),
+    Ok(match usable[..] {
+        [only] => Cow::Borrowed(only),
         // Reading it will say what is there and what the device takes.
-        [] if is_empty(linked) => Ok(first.unwrap_or(linked)),
-        [] => Ok(linked),
-        _ => Err(Error::NoUsableEntry(format!(
-            "the program was built with -rdc=true from {} files, whose PTX would have to be linked for this device, \
-             which is not supported yet: build without -rdc=true, or from one file",
-            usable.len()
-        ))),
-    }
+        [] if is_empty(linked) => Cow::Borrowed(first.unwrap_or(linked)),
+        [] => Cow::Borrowed(linked),
+        _ => Cow::Owned(image::join(&usable)),
+    })
 }
 
 fn is_empty(image: &[u8]) -> bool {
@@ -172,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn of_what_was_linked_the_only_usable_one_is_taken() {
+    fn of_what_was_linked_the_usable_ones_are_taken() {
         let (empty, usable, other) = (container(None), container(Some(70)), container(Some(121)));
         let addresses =
             |images: &[&Vec<u8>]| -> Vec<u64> { images.iter().map(|image| image.as_ptr() as u64).chain([0]).collect() };
         let one = addresses(&[&other, &usable]);
         assert_eq!(find(&wrapper(2, &empty, &one)).unwrap(), usable);
         let two = addresses(&[&usable, &usable]);
-        assert!(matches!(find(&wrapper(2, &empty, &two)), Err(Error::NoUsableEntry(_))));
+        assert_eq!(find(&wrapper(2, &empty, &two)).unwrap(), image::join(&[&usable, &usable]));
         assert_eq!(find(&wrapper(2, &usable, &two)).unwrap(), usable);
         let none = addresses(&[&other]);
         assert_eq!(find(&wrapper(2, &empty, &none)).unwrap(), other);

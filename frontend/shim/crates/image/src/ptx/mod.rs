@@ -162,8 +162,14 @@ impl<'a> Scanner<'a> {
         }
         let kernels = self.kernels.into_iter().map(|(name, kernel)| (name.to_owned(), kernel)).collect();
         let variables = self.variables.into_iter().map(|(name, size)| (name.to_owned(), size)).collect();
-        let module =
-            Module { source: Source::Ptx, architecture, kernels, variables, constant_bytes: self.constant_bytes };
+        let module = Module {
+            source: Source::Ptx,
+            architecture,
+            kernels,
+            variables,
+            constant_bytes: self.constant_bytes,
+            prints: self.prints,
+        };
         Ok((module, reach))
     }
 }
