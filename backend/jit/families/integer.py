@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.families.base import check, halves, handles, pack, type_of, write
 from farlane.backend.jit.ir import BITS, Val, integer
 from farlane.backend.jit.model import Instruction
-from farlane.backend.jit.types import SIGNED
+from farlane.backend.jit.types import PTX_LLVM, SIGNED
 
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
@@ -214,18 +214,20 @@ def min_max(e: FunctionEmitter, i: Instruction) -> None:
     """min and max on integers."""
     check(e, i, TYPES | _PAIRS | {"relu"}, 2)
     b = e.body
-    signed = i.modifiers[-1] in SIGNED | {"s16x2"}
-    if "relu" in i.modifiers and i.modifiers[-1] not in ("s32", "s16x2"):
+    # .relu stands before or after the type.
+    name = next((item for item in reversed(i.modifiers) if item != "relu"), "")
+    signed = name in SIGNED | {"s16x2"}
+    if name not in TYPES | _PAIRS or ("relu" in i.modifiers and name not in ("s32", "s16x2")):
         raise e.fail(f"unsupported {i.text}")
 
     def compute(x: Val, y: Val) -> Val:
         result = b.call(("s" if signed else "u") + i.base, x.type, [x, y])
         return b.call("smax", x.type, [result, integer(0, x.type)]) if "relu" in i.modifiers else result
 
-    if i.modifiers[-1] in _PAIRS:
+    if name in _PAIRS:
         _by_halves(e, i, compute)
         return
-    name, kind = type_of(e, i)
+    kind = PTX_LLVM[name]
     write(e, i, compute(e.read(i.sources[0], kind), e.read(i.sources[1], kind)), name)
 
 

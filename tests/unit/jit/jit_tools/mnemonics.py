@@ -71,7 +71,7 @@ def memory(modifiers: list[str]) -> str:
 
 
 def _plain(count: int) -> Callable[[Operands, list[str]], str]:
-    return lambda o, m: o(*[m[-1]] * (count + 1))
+    return lambda o, m: o(*[m[-2] if m[-1] == "relu" else m[-1]] * (count + 1))
 
 
 def _wide(o: Operands, m: list[str]) -> str:
