@@ -66,13 +66,16 @@ class Image:
     stripped: bool
     end: int = 0
     _starts: list[int] = field(default_factory=list, compare=False, repr=False)
+    _spans: list[tuple[int, int, Segment]] = field(default_factory=list, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._starts.extend(function.start for function in self.functions)
+        self._spans.extend((segment.start, segment.end, segment) for segment in self.segments)
 
     def segment(self, address: int) -> Segment | None:
-        for segment in self.segments:
-            if segment.start <= address < segment.end:
+        # Segments may overlap in a damaged file; the first one counts.
+        for start, end, segment in self._spans:
+            if start <= address < end:
                 return segment
         return None
 

@@ -48,15 +48,17 @@ class Locator:
     def __init__(self, values: Values, states: Sequence[State]) -> None:
         self._values, self._state, self._deeper = values, states[0], states[1:]
         self._holders: dict[Value, list[_Holder]] = {}
-        self._collect()
+        self._collected = False
+        # Of places that were asked for: where they are seen from the end of the chain.
+        self._descended: dict[Location, Location | None] = {}
 
     def find(self, value: Value, size: int = 8, depth: int = 0) -> Found | None:
         """The low `size` bytes of a value; what is above them is of no meaning."""
         base, offset = self._values.base(value)
         if base.kind == SUM:  # a pointer to the end of an array is kept whole, its parts are gone
-            for holder in self._holders.get(base, ()):
-                if holder.size >= size:
-                    return Found(total([(1, term(holder.location)), (1, constant(offset - holder.offset))]))
+            held = self._held(base, size)
+            if held is not None:
+                return Found(total([(1, term(held.location)), (1, constant(offset - held.offset))]))
         parts: list[tuple[int, Formula]] = [(1, constant(value.constant))]
         exact = True
         for atom, coefficient in value.terms:
@@ -80,18 +82,34 @@ class Locator:
 
     def _hold(self, value: Value, location: Location, size: int) -> None:
         if value.terms:
-            place = self._descend(location)
-            if place is None:
-                return
             atom, offset = self._values.base(value)
-            self._holders.setdefault(atom, []).append(_Holder(place, offset, size))
+            self._holders.setdefault(atom, []).append(_Holder(location, offset, size))
             if atom.kind == OPERATION and atom.arguments[0] in ("zx4", "sx4") and not offset:
                 inner = atom.arguments[1]
                 if len(inner.terms) == 1 and inner.terms[0][1] == 1:
-                    self._holders.setdefault(inner.terms[0][0], []).append(_Holder(place, inner.signed, 4))
+                    self._holders.setdefault(inner.terms[0][0], []).append(_Holder(location, inner.signed, 4))
+
+    def _held(self, atom: Value, size: int) -> _Holder | None:
+        """The first place with enough bytes that can be seen from the end of the chain."""
+        if not self._collected:
+            self._collected = True
+            self._collect()
+        for holder in self._holders.get(atom, ()):
+            if holder.size >= size:
+                place = self._descend(holder.location)
+                if place is not None:
+                    return holder._replace(location=place)
+        return None
 
     def _descend(self, location: Location) -> Location | None:
         """The same place, seen from the CUDA call at the end of the chain."""
+        if not self._deeper:
+            return location
+        if location not in self._descended:
+            self._descended[location] = self._seen_below(location)
+        return self._descended[location]
+
+    def _seen_below(self, location: Location) -> Location | None:
         for state in self._deeper:
             base, top = self._values.base(state.registers[RSP])
             if base is not self._values.stack_pointer:
@@ -119,9 +137,9 @@ class Locator:
         return None
 
     def _atom(self, atom: Value, size: int, depth: int) -> Found | None:
-        for holder in self._holders.get(atom, ()):
-            if holder.size >= size:
-                return Found(total([(1, term(holder.location)), (-1, constant(holder.offset))]))
+        held = self._held(atom, size)
+        if held is not None:
+            return Found(total([(1, term(held.location)), (-1, constant(held.offset))]))
         if depth > MAXIMUM_DEPTH:
             return None
         if atom.kind == OPERATION:

@@ -42,6 +42,7 @@ from farlane.analyzer.permissions.memory import (
 # Conversions that read or write memory: texts (also wide, or by locale), counts of what was printed.
 _READS_TEXT = re.compile(r"%[^%a-zA-Z]*(?:hh|ll|[hljztLqw])*[nsSm]")
 MAXIMUM_PARAMETERS = 256
+_NO_VECTORS = [UNKNOWN] * (REGISTERS - XMM0)
 
 
 class Call:
@@ -88,8 +89,9 @@ class Call:
     def finish(self, result: Value) -> None:
         """A call's effect on registers by the calling convention."""
         registers = self.state.registers
-        for number in (*CALLER_SAVED, *range(XMM0, REGISTERS)):
+        for number in CALLER_SAVED:
             registers[number] = UNKNOWN
+        registers[XMM0:] = _NO_VECTORS
         registers[RAX] = result
         self.state.recent = frozenset()
         self.state.flags = None

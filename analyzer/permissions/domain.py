@@ -76,6 +76,8 @@ def based_on(objects: Objects) -> Value:
 
 def blurred(value: Value, more: Objects = NONE) -> Value:
     """The value after it may have been replaced by something based on `more`."""
+    if value.kind == ANY and not value.number and value.objects >= more:
+        return value
     return Value(ANY, 0, value.objects | more)
 
 

@@ -16,7 +16,6 @@ from farlane.analyzer.permissions.domain import (
     CONSTANT,
     EXACT,
     FRAME,
-    GLOBAL,
     IN_ANYTHING,
     IN_GLOBAL,
     IN_OUTSIDE,
@@ -40,6 +39,7 @@ REGISTERS = XMM0 + 32  # general registers, then two halves of each vector regis
 READ, WRITE, FREE, LEAVES = "read", "write", "free", "leaves"
 LOWEST, HIGHEST = -(2**62), 2**62
 _FIXED = 0x10000  # where a file that is not position-independent starts, at least
+_ALWAYS_KNOWN: Objects = IN_OUTSIDE | IN_GLOBAL
 _LOW_PAGES = 4096  # no object lies there
 
 
@@ -127,8 +127,8 @@ class State:
         result.escaped = self.escaped | other.escaped
         result.recent = self.recent | other.recent
         result.flags = self.flags if self.flags == other.flags else None
-        if result.escaped:
-            result.escape(NONE)  # closes the set
+        if self.escaped != other.escaped:
+            result._close(NONE)
         return result
 
     def _join_cells(self, mine: dict[int, tuple[int, Value]], its: dict[int, tuple[int, Value]], widen: bool) -> None:
@@ -163,11 +163,16 @@ class State:
 
     def escape(self, objects: Objects) -> None:
         """Addresses of these objects became known elsewhere, and with them everything that they hold."""
+        # What is escaped is always closed: all that escaped objects hold has escaped.
+        if objects - self.escaped - _ALWAYS_KNOWN:
+            self._close(objects)
+
+    def _close(self, objects: Objects) -> None:
         found: set[Object] = set()
         work = [*self.escaped, *objects]
         while work:
             each = work.pop()
-            if each in found or each in (OUTSIDE, GLOBAL):
+            if each in found or each in _ALWAYS_KNOWN:
                 continue
             found.add(each)
             if each == FRAME:
@@ -178,10 +183,7 @@ class State:
 
     def held(self) -> Objects:
         """What the frame's cells hold."""
-        objects = set(self.loose)
-        for _, value in self.cells.values():
-            objects |= value.objects
-        return frozenset(objects)
+        return self.loose.union(*{value.objects for _, value in self.cells.values()})
 
     def touched(self, address: Value) -> Objects:
         """The objects that an access at an address may be to."""
