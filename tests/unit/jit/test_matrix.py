@@ -149,9 +149,9 @@ def test_saturating_integers(device: TinyDevice) -> None:
 
 LAYOUTS = ["row col row col", "col row col row"]
 WMMA = [
-    *((shape, f"{d} {a} {a} {c}") for shape in ("16 16 16", "8 32 16", "32 8 16") for d, a, c in (
-        ("f32", "f16", "f32"), ("f16", "f16", "f16"), ("f32", "bf16", "f32"), ("s32", "s8", "s32"))),
-    ("16 16 16", "f32 f16 f16 f16"), ("16 16 16", "s32 u8 u8 s32"), ("16 16 8", "f32 tf32 tf32 f32"), ("8 8 4", "f64 f64 f64 f64"),
+    *((shape, "f32 f16 f16 f32") for shape in ("16 16 16", "8 32 16", "32 8 16")), ("8 32 16", "f32 bf16 bf16 f32"),
+    ("32 8 16", "s32 s8 s8 s32"), ("16 16 16", "s32 u8 u8 s32"), ("16 16 16", "f16 f16 f16 f16"), ("16 16 16", "f32 f16 f16 f16"),
+    ("16 16 8", "f32 tf32 tf32 f32"), ("8 8 4", "f64 f64 f64 f64"),
 ]  # fmt: skip
 
 
