@@ -24,18 +24,22 @@ _ADDRESS = ((1 << 52) - 1) & ~0xFFF
 _LEVELS = 4
 
 
-# Called from compiled code only: without the wrappers for Python, compiling takes a third of the time.
+# No wrappers for Python where only compiled code calls, which is half of the time that compiling takes, and no reference counts: nothing is allocated here.
+# Compiled code is kept on disk. Numba compares the age of this file only, hence one file; after a change of layout.py it must be saved anew.
+_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False}
 _WITHOUT: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-_inner: Any = njit(cache=True, error_model="numpy", **_WITHOUT)
+_outer: Any = njit(nogil=True, **_OPTIONS)
+_inner: Any = njit(**_OPTIONS, **_WITHOUT)
+_leaf: Any = njit(forceinline=True, **_OPTIONS, **_WITHOUT)
 
 
 @_inner
-def _push(s: Any, time: int, kind: int, core: int, peer: int, page: int) -> None:
-    events, size = s.events, s.scalars[at.V_EVENTS]
+def _push(events: Any, scalars: Any, time: int, kind: int, core: int, peer: int, page: int) -> None:
+    size = scalars[at.V_EVENTS]
     if size == len(events):
         raise RuntimeError("more events than the model has room for")
     key = kind << _KIND | core << _CORE | peer << _PEER | page
-    s.scalars[at.V_EVENTS] = size + 1
+    scalars[at.V_EVENTS] = size + 1
     i = size
     while i > 0:
         up = (i - 1) // 2
@@ -47,10 +51,9 @@ def _push(s: Any, time: int, kind: int, core: int, peer: int, page: int) -> None
 
 
 @_inner
-def _pop(s: Any) -> tuple[int, int]:
-    events = s.events
-    size = s.scalars[at.V_EVENTS] - 1
-    s.scalars[at.V_EVENTS] = size
+def _pop(events: Any, scalars: Any) -> tuple[int, int]:
+    size = scalars[at.V_EVENTS] - 1
+    scalars[at.V_EVENTS] = size
     top_time, top_key = events[0, 0], events[0, 1]
     time, key = events[size, 0], events[size, 1]
     i = 0
@@ -72,7 +75,7 @@ def _pop(s: Any) -> tuple[int, int]:
     return top_time, top_key
 
 
-@_inner
+@_leaf
 def _find(pages: Any, first: int, count: int, page: int) -> int:
     """The slot of a page among `count` from `first` on, or -1."""
     for slot in range(first, first + count):
@@ -81,7 +84,7 @@ def _find(pages: Any, first: int, count: int, page: int) -> int:
     return -1
 
 
-@_inner
+@_leaf
 def _oldest(pages: Any, stamps: Any, first: int, count: int) -> int:
     """A free slot of a set, or the one used least recently."""
     best = first
@@ -93,45 +96,45 @@ def _oldest(pages: Any, stamps: Any, first: int, count: int) -> int:
     return best
 
 
-@_inner
-def _tick(s: Any) -> int:
-    s.scalars[at.V_CLOCK] += 1
-    return s.scalars[at.V_CLOCK]
+@_leaf
+def _tick(scalars: Any) -> int:
+    scalars[at.V_CLOCK] += 1
+    return scalars[at.V_CLOCK]
 
 
-@_inner
-def _in_private(p: Any, s: Any, core: int, page: int) -> int:
+@_leaf
+def _in_private(p: Any, private: Any, core: int, page: int) -> int:
     ways = p[at.P_PRIVATE_WAYS]
-    return _find(s.private[core, at.PAGE], page % p[at.P_PRIVATE_SETS] * ways, ways, page)
+    return _find(private[core, at.PAGE], page % p[at.P_PRIVATE_SETS] * ways, ways, page)
 
 
-@_inner
-def _in_shared(p: Any, s: Any, page: int) -> int:
+@_leaf
+def _in_shared(p: Any, shared: Any, page: int) -> int:
     ways = p[at.P_SHARED_WAYS]
-    return _find(s.shared[at.PAGE], page % p[at.P_SHARED_SETS] * ways, ways, page)
+    return _find(shared[at.PAGE], page % p[at.P_SHARED_SETS] * ways, ways, page)
 
 
-@_inner
-def _in_directory(p: Any, s: Any, core: int, page: int) -> int:
+@_leaf
+def _in_directory(p: Any, directory: Any, core: int, page: int) -> int:
     ways = p[at.P_DIR_WAYS]
-    return _find(s.directory[core, at.PAGE], page % p[at.P_DIR_SETS] * ways, ways, page)
+    return _find(directory[core, at.PAGE], page % p[at.P_DIR_SETS] * ways, ways, page)
 
 
-@_inner
-def _in_mshr(s: Any, core: int, page: int) -> int:
-    return _find(s.mshr[core, at.PAGE], 0, s.mshr.shape[2], page)
+@_leaf
+def _in_mshr(mshr: Any, core: int, page: int) -> int:
+    return _find(mshr[core, at.PAGE], 0, mshr.shape[2], page)
 
 
-@_inner
+@_leaf
 def _distance(p: Any, one: int, other: int) -> int:
     columns = p[at.P_COLUMNS]
     return abs(one % columns - other % columns) + abs(one // columns - other // columns)
 
 
 @_inner
-def _send(p: Any, s: Any, source: int, target: int, time: int) -> int:
+def _send(p: Any, links: Any, counts: Any, source: int, target: int, time: int) -> int:
     columns, here = p[at.P_COLUMNS], source
-    s.counts[at.N_MESSAGES] += 1
+    counts[at.N_MESSAGES] += 1
     while here != target:
         if here % columns != target % columns:
             east = target % columns > here % columns
@@ -139,10 +142,10 @@ def _send(p: Any, s: Any, source: int, target: int, time: int) -> int:
         else:
             south = target > here
             link, step = here * 4 + (2 if south else 3), (columns if south else -columns)
-        start = max(time, s.links[link])
-        s.counts[at.N_NETWORK_WAIT] += start - time
-        s.counts[at.N_HOPS] += 1
-        s.links[link] = start + p[at.P_LINK]
+        start = max(time, links[link])
+        counts[at.N_NETWORK_WAIT] += start - time
+        counts[at.N_HOPS] += 1
+        links[link] = start + p[at.P_LINK]
         time = start + p[at.P_HOP]
         here += step
     return time
@@ -153,10 +156,12 @@ def _tell(p: Any, s: Any, time: int, kind: int, core: int, page: int) -> None:
     if p[at.P_SHARING] == at.DIRECTORY:
         everybody = kind in (SHARED_SET, SHARED_CLEAR)
         s.counts[at.N_UPDATE_MESSAGES] += p[at.P_CORES] if everybody else s.near[core, 0]
-        _push(s, time + p[at.P_UPDATE], kind, core, 0, page)
+        if everybody and p[at.P_ROUTE] != at.CHEAPEST:
+            return  # the bit of the shared TLB is read by that route only, and keeping it in all directories is most of the work
+        _push(s.events, s.scalars, time + p[at.P_UPDATE], kind, core, 0, page)
 
 
-@_inner
+@_leaf
 def _better(p: Any, core: int, other: int, best: int) -> bool:
     """Whether a holder goes before the best of those with lower numbers."""
     if best < 0:
@@ -164,7 +169,7 @@ def _better(p: Any, core: int, other: int, best: int) -> bool:
     return p[at.P_ROUTE] != at.FIRST and _distance(p, core, other) < _distance(p, core, best)
 
 
-@_inner
+@_leaf
 def _shared_is_nearer(p: Any, core: int, target: int) -> bool:
     cycles = 2 * _distance(p, core, target) * p[at.P_HOP] + p[at.P_PRIVATE_LATENCY]
     return p[at.P_ROUTE] == at.CHEAPEST and p[at.P_SHARED_LATENCY] <= cycles
@@ -174,7 +179,7 @@ def _shared_is_nearer(p: Any, core: int, target: int) -> bool:
 def _ask(p: Any, s: Any, core: int, target: int, slot: int, page: int, time: int) -> None:
     s.counts[at.N_PEER_REQUESTS] += 1
     s.mshr[core, at.M_AWAITED, slot] += 1
-    _push(s, _send(p, s, core, target, time), REMOTE, core, target, page)
+    _push(s.events, s.scalars, _send(p, s.links, s.counts, core, target, time), REMOTE, core, target, page)
 
 
 @_inner
@@ -188,9 +193,9 @@ def _miss(p: Any, s: Any, time: int, core: int, slot: int, page: int) -> None:
             return
     elif sharing == at.DIRECTORY:
         send += p[at.P_DIR_LATENCY]
-        entry = _in_directory(p, s, core, page)
+        entry = _in_directory(p, s.directory, core, page)
         if entry >= 0:
-            s.directory[core, at.STAMP, entry] = _tick(s)
+            s.directory[core, at.STAMP, entry] = _tick(s.scalars)
             target = -1
             for other in range(p[at.P_CORES]):
                 if s.holders[core, entry, other] and other != core and _better(p, core, other, target):
@@ -206,11 +211,11 @@ def _miss(p: Any, s: Any, time: int, core: int, slot: int, page: int) -> None:
         target, frame = -1, 0
         for other in range(p[at.P_CORES]):
             if other != core and _better(p, core, other, target):
-                entry = _in_private(p, s, other, page)
+                entry = _in_private(p, s.private, other, page)
                 if entry >= 0:
                     target, frame = other, s.private[other, at.FRAME, entry]
         if target >= 0:
-            if _shared_is_nearer(p, core, target) and _in_shared(p, s, page) >= 0:
+            if _shared_is_nearer(p, core, target) and _in_shared(p, s.shared, page) >= 0:
                 s.counts[at.N_BYPASSED] += 1
             else:
                 hops = _distance(p, core, target)
@@ -219,9 +224,9 @@ def _miss(p: Any, s: Any, time: int, core: int, slot: int, page: int) -> None:
                 s.counts[at.N_MESSAGES] += 2
                 s.counts[at.N_HOPS] += 2 * hops
                 s.mshr[core, at.M_PEER, slot], s.mshr[core, at.M_FRAME, slot] = 1, frame
-                _push(s, send + 2 * hops * p[at.P_HOP] + p[at.P_PRIVATE_LATENCY], FILL, core, 0, page)
+                _push(s.events, s.scalars, send + 2 * hops * p[at.P_HOP] + p[at.P_PRIVATE_LATENCY], FILL, core, 0, page)
                 return
-    _push(s, send, SHARED, core, 0, page)
+    _push(s.events, s.scalars, send, SHARED, core, 0, page)
 
 
 @_inner
@@ -235,17 +240,17 @@ def _issue(
         position = offsets[core] + c[at.C_NEXT]
         if position == offsets[core + 1]:
             if not final:
-                _push(s, time, ISSUE, core, 0, 0)
+                _push(s.events, s.scalars, time, ISSUE, core, 0, 0)
             return final
         page = pages[position]
         if c[at.C_WANTED] < 0:
             time = max(time, c[at.C_LAST] + gaps[position])
-        slot = 0 if perfect else _in_private(p, s, core, page)
+        slot = 0 if perfect else _in_private(p, s.private, core, page)
         if s.scalars[at.V_EVENTS] and not (slot >= 0 and c[at.C_MISSES] == 0):
             key = ISSUE << _KIND | core << _CORE
             top, top_key = s.events[0, 0], s.events[0, 1]
             if top < time or (top == time and top_key < key):
-                _push(s, time, ISSUE, core, 0, 0)
+                _push(s.events, s.scalars, time, ISSUE, core, 0, 0)
                 return True
         wanted = time if c[at.C_WANTED] < 0 else c[at.C_WANTED]
         if slot >= 0:
@@ -253,10 +258,10 @@ def _issue(
             n[at.N_LATENCY] += latency + time - wanted
             n[at.N_CYCLES] = max(n[at.N_CYCLES], time + latency)
             if not perfect:
-                s.private[core, at.STAMP, slot] = _tick(s)
+                s.private[core, at.STAMP, slot] = _tick(s.scalars)
         else:
-            slot = _in_mshr(s, core, page)
-            free = slot if slot >= 0 else _in_mshr(s, core, -1)
+            slot = _in_mshr(s.mshr, core, page)
+            free = slot if slot >= 0 else _in_mshr(s.mshr, core, -1)
             if free < 0 or c[at.C_WAITING] == p[at.P_WAITING]:
                 c[at.C_STALLED], c[at.C_WANTED] = 1, wanted
                 return True
@@ -287,11 +292,11 @@ def _remote(p: Any, s: Any, time: int, core: int, peer: int, page: int) -> None:
     start = max(time, s.cores[peer, at.C_PORT])
     s.counts[at.N_NETWORK_WAIT] += start - time
     s.cores[peer, at.C_PORT] = start + 1
-    reply = _send(p, s, peer, core, start + p[at.P_PRIVATE_LATENCY])
-    slot = _in_mshr(s, core, page)
+    reply = _send(p, s.links, s.counts, peer, core, start + p[at.P_PRIVATE_LATENCY])
+    slot = _in_mshr(s.mshr, core, page)
     m = s.mshr[core]
     m[at.M_AWAITED, slot] -= 1
-    entry = _in_private(p, s, peer, page)
+    entry = _in_private(p, s.private, peer, page)
     if entry < 0:
         s.counts[at.N_PEER_MISSES] += 1
         m[at.M_LAST, slot] = max(m[at.M_LAST, slot], reply)
@@ -303,9 +308,9 @@ def _remote(p: Any, s: Any, time: int, core: int, peer: int, page: int) -> None:
     if m[at.M_AWAITED, slot]:
         return
     if m[at.M_PEER, slot]:
-        _push(s, max(time, m[at.M_PEER, slot]), FILL, core, 0, page)
+        _push(s.events, s.scalars, max(time, m[at.M_PEER, slot]), FILL, core, 0, page)
     else:
-        _push(s, m[at.M_LAST, slot], SHARED, core, 0, page)
+        _push(s.events, s.scalars, m[at.M_LAST, slot], SHARED, core, 0, page)
 
 
 # The shared TLB and the walkers
@@ -318,16 +323,16 @@ def _drain(p: Any, s: Any, time: int) -> None:
         if v[at.V_PORT_CYCLE] == time and v[at.V_PORT_USED] == p[at.P_PORTS]:
             if v[at.V_DRAIN] < 0:
                 v[at.V_DRAIN] = time + 1
-                _push(s, time + 1, DRAIN, 0, 0, 0)
+                _push(s.events, s.scalars, time + 1, DRAIN, 0, 0, 0)
             return
         head = v[at.V_INBOX_HEAD]
         core, page, arrival = inbox[head, 0], inbox[head, 1], inbox[head, 2]
-        entry = _in_shared(p, s, page)
+        entry = _in_shared(p, s.shared, page)
         if entry >= 0:
             n[at.N_SHARED_HITS] += 1
-            s.shared[at.STAMP, entry] = _tick(s)
-            s.mshr[core, at.M_FRAME, _in_mshr(s, core, page)] = s.shared[at.FRAME, entry]
-            _push(s, time + p[at.P_SHARED_LATENCY], FILL, core, 0, page)
+            s.shared[at.STAMP, entry] = _tick(s.scalars)
+            s.mshr[core, at.M_FRAME, _in_mshr(s.mshr, core, page)] = s.shared[at.FRAME, entry]
+            _push(s.events, s.scalars, time + p[at.P_SHARED_LATENCY], FILL, core, 0, page)
         else:
             walk = _find(s.walks[at.W_PAGE], 0, s.walks.shape[1], page)
             if walk >= 0:
@@ -339,7 +344,7 @@ def _drain(p: Any, s: Any, time: int) -> None:
                 walk = _find(s.walks[at.W_PAGE], 0, s.walks.shape[1], -1)
                 s.walks[at.W_PAGE, walk] = page
                 s.walk_waiters[walk, :] = 0
-                _push(s, time + p[at.P_SHARED_LATENCY], ENQUEUE, 0, 0, page)
+                _push(s.events, s.scalars, time + p[at.P_SHARED_LATENCY], ENQUEUE, 0, 0, page)
             s.walk_waiters[walk, core] = 1
         if v[at.V_PORT_CYCLE] != time:
             v[at.V_PORT_CYCLE], v[at.V_PORT_USED] = time, 0
@@ -349,7 +354,7 @@ def _drain(p: Any, s: Any, time: int) -> None:
         v[at.V_INBOX] -= 1
 
 
-@_inner
+@_leaf
 def _shift(level: int) -> int:
     return 39 - 9 * level
 
@@ -362,7 +367,7 @@ def _walk(p: Any, s: Any, words: Any, page: int, walk: int) -> int:
     for level in range(_LEVELS - 2, -1, -1):
         entry = _find(s.walk_cache[0], 0, s.walk_cache.shape[1], level << 48 | address >> _shift(level))
         if entry >= 0:
-            s.walk_cache[1, entry] = _tick(s)
+            s.walk_cache[1, entry] = _tick(s.scalars)
             s.counts[at.N_WALK_CACHE_HITS] += 1
             begin = level + 1
             break
@@ -395,7 +400,7 @@ def _learn(p: Any, s: Any, words: Any, page: int) -> None:
         entry = _find(s.walk_cache[0], 0, size, key)
         if entry < 0:
             entry = _oldest(s.walk_cache[0], s.walk_cache[1], 0, size)
-        s.walk_cache[0, entry], s.walk_cache[1, entry] = key, _tick(s)
+        s.walk_cache[0, entry], s.walk_cache[1, entry] = key, _tick(s.scalars)
         table = word & _ADDRESS
 
 
@@ -418,7 +423,7 @@ def _start_walks(p: Any, s: Any, words: Any, time: int) -> None:
         n[at.N_WALK_WAIT] += time - since
         n[at.N_WALK_CYCLES] += cycles
         n[at.N_FAULTS] += s.walks[at.W_FRAME, walk] < 0
-        _push(s, time + cycles, WALK_DONE, 0, 0, page)
+        _push(s.events, s.scalars, time + cycles, WALK_DONE, 0, 0, page)
     if started:
         _drain(p, s, time)
 
@@ -435,22 +440,22 @@ def _walk_done(p: Any, s: Any, words: Any, time: int, page: int) -> None:
         entry = _oldest(s.shared[at.PAGE], s.shared[at.STAMP], page % p[at.P_SHARED_SETS] * ways, ways)
         if s.shared[at.PAGE, entry] >= 0:
             _tell(p, s, time, SHARED_CLEAR, 0, s.shared[at.PAGE, entry])
-        s.shared[at.PAGE, entry], s.shared[at.FRAME, entry], s.shared[at.STAMP, entry] = page, frame, _tick(s)
+        s.shared[at.PAGE, entry], s.shared[at.FRAME, entry], s.shared[at.STAMP, entry] = page, frame, _tick(s.scalars)
         _tell(p, s, time, SHARED_SET, 0, page)
     for core in range(p[at.P_CORES]):
         if s.walk_waiters[walk, core]:
-            s.mshr[core, at.M_FRAME, _in_mshr(s, core, page)] = frame
-            _push(s, time, FILL, core, 0, page)
+            s.mshr[core, at.M_FRAME, _in_mshr(s.mshr, core, page)] = frame
+            _push(s.events, s.scalars, time, FILL, core, 0, page)
     _start_walks(p, s, words, time)
 
 
 # Private TLBs and directories
 
 
-@_inner
-def _degree(p: Any, s: Any, core: int, page: int) -> int:
-    entry = _in_directory(p, s, core, page)
-    return s.directory[core, at.D_DEGREE, entry] if entry >= 0 else 1
+@_leaf
+def _degree(p: Any, directory: Any, core: int, page: int) -> int:
+    entry = _in_directory(p, directory, core, page)
+    return directory[core, at.D_DEGREE, entry] if entry >= 0 else 1
 
 
 @_inner
@@ -463,7 +468,7 @@ def _may_fill(p: Any, s: Any, core: int, from_peer: bool, replies: int, room: bo
         return False
     total, pages = 0, s.private[core, at.PAGE]
     for slot in range(len(pages)):
-        if pages[slot] >= 0 and _degree(p, s, core, pages[slot]) > 1:
+        if pages[slot] >= 0 and _degree(p, s.directory, core, pages[slot]) > 1:
             total += 1
             if total >= p[at.P_FILL_THRESHOLD]:
                 return True
@@ -487,7 +492,7 @@ def _victim(p: Any, s: Any, core: int, first: int, ways: int) -> int:
         last = sign * stamps[best]
         if favourite < 0:
             favourite = best
-        if not spare or _degree(p, s, core, pages[best]) < spare:
+        if not spare or _degree(p, s.directory, core, pages[best]) < spare:
             favourite = best
             break
         passed += 1
@@ -496,18 +501,20 @@ def _victim(p: Any, s: Any, core: int, first: int, ways: int) -> int:
 
 
 @_inner
-def _clear_holder(s: Any, core: int, entry: int, holder: int) -> None:
-    d = s.directory[core]
-    if s.holders[core, entry, holder]:
-        s.holders[core, entry, holder] = 0
+def _clear_holder(directory: Any, holders: Any, core: int, entry: int, holder: int) -> None:
+    d = directory[core]
+    if holders[core, entry, holder]:
+        holders[core, entry, holder] = 0
         d[at.D_DEGREE, entry] -= 1
     if not d[at.D_DEGREE, entry]:
         d[at.PAGE, entry] = -1
 
 
 @_inner
-def _remember(p: Any, s: Any, core: int, page: int, holder: int, shared: bool) -> int:
-    d, ways = s.directory[core], p[at.P_DIR_WAYS]
+def _remember(
+    p: Any, directory: Any, holders: Any, scalars: Any, core: int, page: int, holder: int, shared: bool
+) -> int:
+    d, ways = directory[core], p[at.P_DIR_WAYS]
     first = page % p[at.P_DIR_SETS] * ways
     entry = _find(d[at.PAGE], first, ways, page)
     fresh = entry < 0
@@ -518,25 +525,25 @@ def _remember(p: Any, s: Any, core: int, page: int, holder: int, shared: bool) -
             for slot in range(first, first + ways):
                 if d[at.STAMP, slot] < d[at.STAMP, best]:
                     best = slot
-                if not s.holders[core, slot, core] and (foreign < 0 or d[at.STAMP, slot] < d[at.STAMP, foreign]):
+                if not holders[core, slot, core] and (foreign < 0 or d[at.STAMP, slot] < d[at.STAMP, foreign]):
                     foreign = slot
             entry = foreign if foreign >= 0 else best
-        s.holders[core, entry, :] = 0
+        holders[core, entry, :] = 0
         d[:, entry] = 0
         d[at.PAGE, entry] = page
-    if not s.holders[core, entry, holder]:
-        s.holders[core, entry, holder] = 1
+    if not holders[core, entry, holder]:
+        holders[core, entry, holder] = 1
         d[at.D_DEGREE, entry] += 1
     if shared:
         d[at.D_SHARED, entry] = 1
     if fresh or holder == core:
-        d[at.STAMP, entry] = _tick(s)
+        d[at.STAMP, entry] = _tick(scalars)
     return entry
 
 
 @_inner
 def _fill(p: Any, s: Any, time: int, core: int, page: int) -> None:
-    n, c, m, slot = s.counts, s.cores[core], s.mshr[core], _in_mshr(s, core, page)
+    n, c, m, slot = s.counts, s.cores[core], s.mshr[core], _in_mshr(s.mshr, core, page)
     waiters, frame, from_peer = m[at.M_COUNT, slot], m[at.M_FRAME, slot], m[at.M_PEER, slot] != 0
     n[at.N_LATENCY] += waiters * time - m[at.M_WANTED, slot]
     n[at.N_CYCLES] = max(n[at.N_CYCLES], time)
@@ -546,7 +553,7 @@ def _fill(p: Any, s: Any, time: int, core: int, page: int) -> None:
     if frame >= 0:
         directory, replies = p[at.P_SHARING] == at.DIRECTORY, 1
         if directory and from_peer:
-            entry = _in_directory(p, s, core, page)
+            entry = _in_directory(p, s.directory, core, page)
             if entry >= 0:
                 replies = min(7, s.directory[core, at.D_REPLIES, entry] + 1)
                 s.directory[core, at.D_REPLIES, entry] = replies
@@ -560,44 +567,46 @@ def _fill(p: Any, s: Any, time: int, core: int, page: int) -> None:
                 n[at.N_EVICTIONS] += 1
                 victim = tlb[at.PAGE, place]
                 if directory:
-                    entry = _in_directory(p, s, core, victim)
+                    entry = _in_directory(p, s.directory, core, victim)
                     if entry >= 0:
-                        _clear_holder(s, core, entry, core)
+                        _clear_holder(s.directory, s.holders, core, entry, core)
                     _tell(p, s, time, UPDATE_CLEAR, core, victim)
-            tlb[at.PAGE, place], tlb[at.FRAME, place], tlb[at.STAMP, place] = page, frame, _tick(s)
+            tlb[at.PAGE, place], tlb[at.FRAME, place], tlb[at.STAMP, place] = page, frame, _tick(s.scalars)
             if directory:
-                s.directory[core, at.D_REPLIES, _remember(p, s, core, page, core, not from_peer)] = 0
+                s.directory[
+                    core, at.D_REPLIES, _remember(p, s.directory, s.holders, s.scalars, core, page, core, not from_peer)
+                ] = 0
                 _tell(p, s, time, UPDATE_SET, core, page)
         else:
             n[at.N_FILLS_REFUSED] += 1
     if c[at.C_STALLED]:
         c[at.C_STALLED] = 0
-        _push(s, time, ISSUE, core, 0, 0)
+        _push(s.events, s.scalars, time, ISSUE, core, 0, 0)
 
 
 @_inner
 def _update(p: Any, s: Any, kind: int, core: int, page: int) -> None:
     if kind in (SHARED_SET, SHARED_CLEAR):
         for near in range(p[at.P_CORES]):
-            entry = _in_directory(p, s, near, page)
+            entry = _in_directory(p, s.directory, near, page)
             if entry >= 0:
                 s.directory[near, at.D_SHARED, entry] = kind == SHARED_SET
         return
     for i in range(s.near[core, 0]):
         near = s.near[core, 1 + i]
         if kind == UPDATE_SET:
-            _remember(p, s, near, page, core, False)
+            _remember(p, s.directory, s.holders, s.scalars, near, page, core, False)
         else:
-            entry = _in_directory(p, s, near, page)
+            entry = _in_directory(p, s.directory, near, page)
             if entry >= 0:
-                _clear_holder(s, near, entry, core)
+                _clear_holder(s.directory, s.holders, near, entry, core)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@_outer
 def run(p: Any, s: Any, words: Any, offsets: Any, pages: Any, gaps: Any, left_out: Any, final: bool) -> None:
     """Takes events until none is left, or, if more requests are to come, until a core has none."""
     while s.scalars[at.V_EVENTS]:
-        time, key = _pop(s)
+        time, key = _pop(s.events, s.scalars)
         kind, core, peer, page = key >> _KIND, key >> _CORE & _BYTE, key >> _PEER & _BYTE, key & _PAGE
         if kind == ISSUE:
             if not _issue(p, s, time, core, offsets, pages, gaps, left_out, final):
@@ -626,8 +635,8 @@ def run(p: Any, s: Any, words: Any, offsets: Any, pages: Any, gaps: Any, left_ou
             _update(p, s, kind, core, page)
 
 
-@njit(cache=True, error_model="numpy")
+@_outer
 def begin(p: Any, s: Any) -> None:
     """The first events of a kernel."""
     for core in range(p[at.P_CORES]):
-        _push(s, 0, ISSUE, core, 0, 0)
+        _push(s.events, s.scalars, 0, ISSUE, core, 0, 0)

@@ -1,6 +1,7 @@
 """The fast model's state as arrays, and where in them is what.
 
 State is everything that changes. Fields of a record lie in the second dimension, so that a search through the pages of one core reads consecutive words.
+After a change here save kernel.py anew, or its compiled code is taken from the disk with the old numbers in it.
 -1 is a page number that no request has: an entry that is free.
 """
 

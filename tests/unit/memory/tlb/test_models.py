@@ -105,7 +105,7 @@ def cases(draw: st.DrawFn) -> tuple[Spec, list[Stream]]:
     return spec, streams
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(cases())
 def test_fast_equals_reference(case: tuple[Spec, list[Stream]]) -> None:
     spec, streams = case
@@ -137,7 +137,7 @@ def conserved(counts: Counts, stream: Stream) -> None:
     assert counts.stall_cycles <= counts.latency
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(cases(), st.integers(1, 50))
 def test_in_parts_is_the_same_as_at_once(case: tuple[Spec, list[Stream]], step: int) -> None:
     spec, streams = case
@@ -151,7 +151,7 @@ def test_in_parts_is_the_same_as_at_once(case: tuple[Spec, list[Stream]], step: 
             assert parts.contents() == whole.contents()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(cases())
 def test_state_goes_through_json(case: tuple[Spec, list[Stream]]) -> None:
     spec, streams = case
