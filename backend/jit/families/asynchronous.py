@@ -1,4 +1,4 @@
-"""Asynchronous copies (cp.async) and mbarrier objects.
+"""Asynchronous copies (cp.async, cp.async.bulk of bytes) and mbarrier objects.
 
 A copy is made when it is asked for, so groups are always complete and waiting for one does nothing: PTX leaves open when a copy happens before
 the wait. An mbarrier is a 64-bit object in shared memory; its layout is ours:
@@ -12,8 +12,10 @@ Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy",
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from farlane.backend.jit import support
+from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.families import addresses
 from farlane.backend.jit.families.base import check, handles, write
 from farlane.backend.jit.families.memory import read_memory, write_memory
@@ -25,16 +27,19 @@ if TYPE_CHECKING:
 
 _HINTS = {"L2::cache_hint", "L2::64B", "L2::128B", "L2::256B"}
 _ORDER = {"release", "acquire", "relaxed", "cta", "cluster", "shared", "shared::cta", "shared::cluster", "b64"}
+_COMPLETES = "mbarrier::complete_tx::bytes"
 _COUNT = (1 << 20) - 1
 _PHASE, _BYTES = 40, 43
-MAX_ARRIVALS = _COUNT
 
 
 # cp.async ---------------------------------------------------------------------------------------------------------------
 @handles("cp")
 def copy(e: FunctionEmitter, i: Instruction) -> None:
-    if i.modifiers[0] != "async" or "bulk" in i.modifiers:
+    if i.modifiers[0] != "async" or {"tensor", "reduce"} & set(i.modifiers):
         raise e.fail(f"unsupported instruction {i.text}")
+    if "bulk" in i.modifiers:
+        _bulk(e, i)
+        return
     if "mbarrier" in i.modifiers:
         _arrive_on_copies(e, i)
         return
@@ -90,6 +95,47 @@ def _partial(e: FunctionEmitter, operands: list[object], given: Val, size: int) 
     return words
 
 
+def _bulk(e: FunctionEmitter, i: Instruction) -> None:
+    """cp.async.bulk of bytes in a row: each lane copies its own range, 16 bytes at a time, then tells the mbarrier."""
+    if {"commit_group", "wait_group", "prefetch"} & set(i.modifiers):
+        check(e, i, {"async", "bulk", "commit_group", "wait_group", "read", "prefetch", "L2", "global"} | _HINTS)
+        return
+    completing = _COMPLETES in i.modifiers
+    check(e, i, {"async", "bulk", "shared::cta", "shared::cluster", "global", "bulk_group", _COMPLETES} | _HINTS)
+    spaces = [item.split("::")[0] for item in i.modifiers if item in addresses.SPACES]
+    operands = i.sources[:-1] if "L2::cache_hint" in i.modifiers else i.sources
+    if len(spaces) != 2 or len(operands) != 3 + completing or completing == ("bulk_group" in i.modifiers):
+        raise e.fail(f"unsupported {i.text}")
+    b = e.body
+    size = b.splat(e.read(operands[2], "i32"))
+    bad = b.bin("and", b.bits(b.icmp("ne", b.bin("and", size, integer(15, "i32")), integer(0, "i32"))), e.mask_bits)
+    support.fault_if(e, b.icmp("ne", bad, integer(0, "i32")), FaultKind.ILLEGAL_INSTRUCTION)
+    places = [addresses.effective(e, operand, space) for operand, space in zip(operands, spaces, strict=False)]
+    slot = e.slot("%bulk", "i32", False)
+    b.store(integer(0, "i32"), slot)
+    loop, body, done = b.new_label("bulk"), b.new_label("chunk"), b.new_label("copied")
+    mask, bits = e.mask, e.mask_bits
+    b.branch(loop)
+    b.block(loop)
+    at = b.load("i32", False, slot)
+    here = b.bin("and", b.bits(b.icmp("ult", at, size)), bits)
+    b.branch_if(b.icmp("ne", here, integer(0, "i32")), body, done)
+    b.block(body)
+    e.mask, e.mask_bits = b.mask(here), here
+    offset = b.cast("zext", at, "i64")
+    (target_space, target), (source_space, source) = places
+    where = addresses.place_at(e, source_space, b.splat(b.bin("add", source, offset)), 16, False)
+    values = read_memory(e, where, "i64", 2)
+    where = addresses.place_at(e, target_space, b.splat(b.bin("add", target, offset)), 16, True)
+    write_memory(e, where, "i64", values)
+    b.store(b.bin("add", at, integer(16, "i32")), slot)
+    e.mask, e.mask_bits = mask, bits
+    b.branch(loop)
+    b.block(done)
+    if completing:
+        _update(e, i, "complete_tx", size, operands[3])
+
+
 def _arrive_on_copies(e: FunctionEmitter, i: Instruction) -> None:
     """cp.async.mbarrier.arrive: the copies are made, so it arrives now. Without .noinc the pending count is raised before."""
     check(e, i, {"async", "mbarrier", "arrive", "noinc", "shared", "shared::cta", "b64"}, 1)
@@ -129,10 +175,11 @@ def _initial(e: FunctionEmitter, i: Instruction) -> Val:
     return b.bin("or", count, b.bin("shl", count, integer(20, "i64")))
 
 
-def _update(e: FunctionEmitter, i: Instruction, action: str, count: Val) -> None:
-    """Lane by lane; the result is the object before."""
+def _update(e: FunctionEmitter, i: Instruction, action: str, count: Val, where: Any = None) -> None:
+    """Lane by lane; the result is the object before. `where`: its operand if it is not the first one."""
     b = e.body
-    place = addresses.as_offsets(e, addresses.place(e, i.sources[0], addresses.space_of(i), 8, True))
+    operand, space = (where, "shared") if where is not None else (i.sources[0], addresses.space_of(i))
+    place = addresses.as_offsets(e, addresses.place(e, operand, space, 8, True))
     helper = _helper(e, action)
     arguments = f"ptr {place.base}, {b.splat(place.index)}, {e.mask_bits}, {b.splat(count)}"
     result = b.op(f"call <{LANES} x i64> @{helper}({arguments})", "i64", True)

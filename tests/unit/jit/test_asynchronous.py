@@ -93,3 +93,28 @@ def test_counts_and_bytes(device: TinyDevice) -> None:
     assert device.launch(device.load(text), "k", 1, 1, [out]) == 0
     # Two arrivals are expected in the second phase, after one of three was dropped.
     assert list(device.download(out, "u4", 9)) == [0, 3, 2, 0, 0, 1, 0, 1, 0]
+
+
+def test_bulk_copies(device: TinyDevice) -> None:
+    """One thread copies a block in, all wait for its bytes; another copies it out from shared memory."""
+    text = f"""{HEADER}
+    .visible .entry k(.param .u64 in, .param .u64 out, .param .u32 size) {{
+    .reg .pred %p, %q; .reg .b32 %r<8>; .reg .b64 %a<4>; .shared .align 8 .b64 phase; .shared .align 16 .b8 area[1024];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, phase; mov.u32 %r2, area; setp.ne.u32 %q, %r0, 0; ld.param.u32 %r5, [size];
+    ld.param.u64 %a0, [in]; ld.param.u64 %a1, [out];
+    @!%q mbarrier.init.shared.b64 [%r1], 1; bar.sync 0; @%q bra WAIT;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%a0], %r5, [%r1];
+    mbarrier.arrive.expect_tx.shared.b64 _, [%r1], %r5;
+    WAIT: mbarrier.try_wait.parity.shared.b64 %p, [%r1], 0; @!%p bra WAIT;
+    mad.lo.u32 %r3, %r0, 4, %r2; ld.shared.u32 %r4, [%r3]; add.u32 %r4, %r4, 1; st.shared.u32 [%r3], %r4;
+    fence.proxy.async.shared::cta; bar.sync 0; setp.ne.u32 %q, %r0, 40; @%q bra END;
+    cp.async.bulk.global.shared::cta.bulk_group [%a1], [%r2], %r5; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+    END: ret; }}"""
+    module = device.load(text)
+    data = np.random.default_rng(1).integers(0, 1000, 256).astype("u4")
+    out = device.upload(np.zeros(256, "u4"))
+    assert device.launch(module, "k", 1, 64, [device.upload(data), out, 208]) == 0, device.fault.kind
+    expected = np.where(np.arange(256) < 52, data + 1, 0)
+    assert np.array_equal(device.download(out, "u4", 256), expected)
+    assert device.launch(module, "k", 1, 64, [device.upload(data), out, 20]) == jit.STATUS_FAULT
+    assert device.fault.kind == jit.FaultKind.ILLEGAL_INSTRUCTION

@@ -231,6 +231,11 @@ def _cp(o: Operands, m: list[str]) -> str:
         return ""
     if "wait_group" in m:
         return "1"
+    if "prefetch" in m:
+        return "[%l30], 64"
+    if "bulk" in m:
+        ends = "[%l30], [%r50], 64" if m[2] == "global" else "[%r50], [%l30], 64, [%r52]"
+        return ends.replace("%l30", "%r53") if m[3] == "shared::cta" else ends
     if "mbarrier" in m:
         return "[%r50]"
     return "[%r50], [%l30], " + ("16" if "cg" in m else "4")
