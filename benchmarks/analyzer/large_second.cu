@@ -1,0 +1,3 @@
+#include "large.cuh"
+
+double second(int count, int size) { return all<short, long, unsigned, signed char>(count, size); }
