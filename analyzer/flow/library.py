@@ -129,6 +129,7 @@ _HARMLESS = [
     "strcasecmp",
     "strncasecmp",
     "memcmp",
+    "bcmp",
     "strspn",
     "strcspn",
     "strerror",

@@ -84,6 +84,7 @@ class Case:
         for gap in GAPS:
             builds = set(gap.get("builds", self.row.names))
             here = gap["unit"] == self.unit and not builds.isdisjoint(self.row.names)
+            here = here and f"!{self.row.name}" not in builds
             if here and function in gap["functions"] and aspect in gap["aspects"]:
                 return str(gap["why"])
         return None
