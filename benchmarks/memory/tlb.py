@@ -33,12 +33,15 @@ def hierarchies(base: Spec) -> dict[str, Spec]:
     s3, peers = config.preset("mgpusim-s3").tlb, config.preset("mgpusim-peers").tlb
     literal = dataclasses.replace(base, sharing="directory", directory=s3.directory, policy=s3.policy)
     nearest = dataclasses.replace(literal, directory=dataclasses.replace(s3.directory, route="nearest"))
+    pool = config.preset("mgpusim-pool").tlb
+    pooled = dataclasses.replace(base, sharing="directory", directory=pool.directory, policy=pool.policy)
     tuned = dataclasses.replace(base, sharing="directory", directory=peers.directory, policy=peers.policy)
     small = dataclasses.replace(tuned, directory=dataclasses.replace(tuned.directory, entries=128, radius=2))
     found = {
         "none": rival.baseline(base),
         "s3": literal,
         "s3-nearest": nearest,
+        "pool": pooled,
         "peers": tuned,
         "peers-small": small,
         "larger": rival.larger(literal),
@@ -186,12 +189,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="mgpusim", help="private and shared TLB, walkers and page size")
     parser.add_argument("--programs", default=",".join(PROGRAMS))
+    parser.add_argument("--hierarchies", default="", help="some of them only, besides none and oracle")
     parser.add_argument("--grid", action="store_true")
     parser.add_argument("--cost", action="store_true")
     arguments = parser.parse_args()
     base = config.preset(arguments.preset).tlb
     print(f"preset {arguments.preset}; generated streams, until the simulated device records what kernels touch")
     specs = hierarchies(base)
+    if arguments.hierarchies:
+        chosen = {"none", "oracle", *arguments.hierarchies.split(",")}
+        specs = {name: spec for name, spec in specs.items() if name in chosen}
     programs = [PROGRAMS[name]() for name in arguments.programs.split(",")]
     if arguments.grid:
         grid(programs, base)
@@ -199,8 +206,9 @@ def main() -> None:
         cost(programs, base, specs)
     if not arguments.grid and not arguments.cost:
         results = {program.name: compare(program, specs) for program in programs}
-        for scheme in ("s3", "s3-nearest", "peers", "peers-small"):
-            goals(results, scheme)
+        for scheme in ("s3", "s3-nearest", "pool", "peers", "peers-small"):
+            if scheme in specs:
+                goals(results, scheme)
 
 
 if __name__ == "__main__":
