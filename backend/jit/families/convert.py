@@ -20,8 +20,8 @@ from farlane.backend.jit.families.base import (
     saturate,
     write,
 )
-from farlane.backend.jit.families.floating import directed
 from farlane.backend.jit.families.narrow import SMALL, narrow, to_odd, widen
+from farlane.backend.jit.families.rounding import directed
 from farlane.backend.jit.ir import BITS, FLOATS, Val, floating, integer, real
 from farlane.backend.jit.model import Instruction
 from farlane.backend.jit.types import PTX_LLVM, SIGNED
