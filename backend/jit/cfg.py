@@ -146,7 +146,7 @@ def _split(body: Body, apart: Callable[[Instruction], bool] | None) -> list[Bloc
     return blocks + extra
 
 
-EFFECTS = {"st", "red", "atom", "call", "bar", "barrier", "nanosleep", "cp", "wmma", "stmatrix", "mbarrier"}
+EFFECTS = {"st", "sust", "red", "atom", "call", "bar", "barrier", "nanosleep", "cp", "wmma", "stmatrix", "mbarrier"}
 
 
 def _extension_starts(code: list[Instruction], starts: set[int]) -> set[int]:

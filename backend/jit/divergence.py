@@ -27,11 +27,11 @@ from farlane.backend.jit.ssa import Phi, Value
 LANE_SPECIALS = {"laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"}
 # Carry chains read the hidden carry register, which is kept per lane.
 _VARYING_OPERATIONS = {
-    "atom", "shfl", "match", "elect", "call", "tex", "redux", "addc", "subc", "madc", "mma", "wmma", "ldmatrix", "movmatrix",
+    "atom", "shfl", "match", "elect", "call", "tex", "suld", "redux", "addc", "subc", "madc", "mma", "wmma", "ldmatrix", "movmatrix",
     "mbarrier",
 }  # fmt: skip
 # Results that may differ from one execution to the next although the operands do not.
-_TIMED = {"ld", "ldu", "vote", "activemask", "bar", "barrier", "mbarrier"}
+_TIMED = {"ld", "ldu", "suld", "vote", "activemask", "bar", "barrier", "mbarrier"}
 _TIMED_SPECIALS = {"clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi", "smid", "warpid"}
 
 

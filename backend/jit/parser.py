@@ -393,7 +393,18 @@ class _BodyParser:
                 return register
         return None
 
-    def _address(self, line: int) -> Address:
+    def _coordinates(self, handle: Any, line: int) -> Vector:
+        """[object, {x, y}] of textures and surfaces, as {object, x, y}."""
+        cursor = self.cursor
+        cursor.expect(",")
+        if cursor.peek in ("[", "!"):
+            raise PtxError("malformed coordinates", line)
+        place = self._operand()
+        if not cursor.accept("]"):
+            raise UnsupportedError(f"address form with '{cursor.peek}'", line)
+        return Vector((handle, *(place.items if isinstance(place, Vector) else (place,))))
+
+    def _address(self, line: int) -> Address | Vector:
         cursor = self.cursor
         base: Any = None
         offset = 0
@@ -408,6 +419,8 @@ class _BodyParser:
             while cursor.peek in ("+", "-"):
                 sign = -1 if cursor.next() == "-" else 1
                 offset += sign * cursor.integer("an offset")
+        if cursor.peek == "," and not offset:
+            return self._coordinates(base, line)
         if not cursor.accept("]"):
             raise UnsupportedError(f"address form with '{cursor.peek}'", line)
         if not -(1 << 63) <= offset < 1 << 64:

@@ -21,6 +21,7 @@ from farlane.backend.jit.families import (
     matrix,
     memory,
     moves,
+    textures,
     video,
     warp,
 )
@@ -47,6 +48,7 @@ FAMILIES = (
     matrix,
     memory,
     moves,
+    textures,
     video,
     warp,
 )

@@ -133,19 +133,19 @@ forward __cudaRegisterManagedVar
 refuse __cudaRegisterUnifiedTable, 0
 forward __cudaRegisterVar
 forward __cudaUnregisterFatBinary
-refuse cudaArrayGetInfo, 1
-refuse cudaArrayGetMemoryRequirements, 2
-refuse cudaArrayGetPlane, 3
-refuse cudaArrayGetSparseProperties, 4
+forward cudaArrayGetInfo
+refuse cudaArrayGetMemoryRequirements, 1
+refuse cudaArrayGetPlane, 2
+refuse cudaArrayGetSparseProperties, 3
 forward_to cudaChooseDevice, cudaChooseDevice_v12
 forward cudaCreateChannelDesc
-refuse cudaCreateSurfaceObject, 5
-refuse cudaCreateTextureObject, 6
+forward cudaCreateSurfaceObject
+forward cudaCreateTextureObject
 forward cudaCtxResetPersistingL2Cache
-refuse cudaDestroyExternalMemory, 7
-refuse cudaDestroyExternalSemaphore, 8
-refuse cudaDestroySurfaceObject, 9
-refuse cudaDestroyTextureObject, 10
+refuse cudaDestroyExternalMemory, 4
+refuse cudaDestroyExternalSemaphore, 5
+forward cudaDestroySurfaceObject
+forward cudaDestroyTextureObject
 forward cudaDeviceCanAccessPeer
 forward cudaDeviceDisablePeerAccess
 forward cudaDeviceEnablePeerAccess
@@ -157,14 +157,14 @@ forward cudaDeviceGetDefaultMemPool
 forward cudaDeviceGetGraphMemAttribute
 forward cudaDeviceGetLimit
 forward cudaDeviceGetMemPool
-refuse cudaDeviceGetNvSciSyncAttributes, 11
+refuse cudaDeviceGetNvSciSyncAttributes, 6
 forward cudaDeviceGetP2PAttribute
 forward cudaDeviceGetPCIBusId
 forward cudaDeviceGetSharedMemConfig
 forward cudaDeviceGetStreamPriorityRange
-refuse cudaDeviceGetTexture1DLinearMaxWidth, 12
+refuse cudaDeviceGetTexture1DLinearMaxWidth, 7
 forward cudaDeviceGraphMemTrim
-refuse cudaDeviceRegisterAsyncNotification, 13
+refuse cudaDeviceRegisterAsyncNotification, 8
 forward cudaDeviceReset
 forward cudaDeviceSetCacheConfig
 forward cudaDeviceSetGraphMemAttribute
@@ -172,19 +172,19 @@ forward cudaDeviceSetLimit
 forward cudaDeviceSetMemPool
 forward cudaDeviceSetSharedMemConfig
 forward cudaDeviceSynchronize
-refuse cudaDeviceUnregisterAsyncNotification, 14
+refuse cudaDeviceUnregisterAsyncNotification, 9
 forward cudaDriverGetVersion
-refuse cudaEGLStreamConsumerAcquireFrame, 15
-refuse cudaEGLStreamConsumerConnect, 16
-refuse cudaEGLStreamConsumerConnectWithFlags, 17
-refuse cudaEGLStreamConsumerDisconnect, 18
-refuse cudaEGLStreamConsumerReleaseFrame, 19
-refuse cudaEGLStreamProducerConnect, 20
-refuse cudaEGLStreamProducerDisconnect, 21
-refuse cudaEGLStreamProducerPresentFrame, 22
-refuse cudaEGLStreamProducerReturnFrame, 23
+refuse cudaEGLStreamConsumerAcquireFrame, 10
+refuse cudaEGLStreamConsumerConnect, 11
+refuse cudaEGLStreamConsumerConnectWithFlags, 12
+refuse cudaEGLStreamConsumerDisconnect, 13
+refuse cudaEGLStreamConsumerReleaseFrame, 14
+refuse cudaEGLStreamProducerConnect, 15
+refuse cudaEGLStreamProducerDisconnect, 16
+refuse cudaEGLStreamProducerPresentFrame, 17
+refuse cudaEGLStreamProducerReturnFrame, 18
 forward cudaEventCreate
-refuse cudaEventCreateFromEGLSync, 24
+refuse cudaEventCreateFromEGLSync, 19
 forward cudaEventCreateWithFlags
 forward cudaEventDestroy
 forward cudaEventElapsedTime
@@ -195,60 +195,60 @@ forward cudaEventRecordWithFlags
 forward cudaEventRecordWithFlags_ptsz
 forward cudaEventRecord_ptsz
 forward cudaEventSynchronize
-refuse cudaExternalMemoryGetMappedBuffer, 25
-refuse cudaExternalMemoryGetMappedMipmappedArray, 26
+refuse cudaExternalMemoryGetMappedBuffer, 20
+refuse cudaExternalMemoryGetMappedMipmappedArray, 21
 forward cudaFree
-refuse cudaFreeArray, 27
+forward cudaFreeArray
 forward cudaFreeAsync
 forward cudaFreeAsync_ptsz
 forward cudaFreeHost
-refuse cudaFreeMipmappedArray, 28
+refuse cudaFreeMipmappedArray, 22
 forward cudaFuncGetAttributes
 forward cudaFuncGetName
 forward cudaFuncGetParamInfo
 forward cudaFuncSetAttribute
 forward cudaFuncSetCacheConfig
 forward cudaFuncSetSharedMemConfig
-refuse cudaGLGetDevices, 29
-refuse cudaGLMapBufferObject, 30
-refuse cudaGLMapBufferObjectAsync, 31
-refuse cudaGLRegisterBufferObject, 32
-refuse cudaGLSetBufferObjectMapFlags, 33
-refuse cudaGLSetGLDevice, 34
-refuse cudaGLUnmapBufferObject, 35
-refuse cudaGLUnmapBufferObjectAsync, 36
-refuse cudaGLUnregisterBufferObject, 37
-refuse cudaGetChannelDesc, 38
+refuse cudaGLGetDevices, 23
+refuse cudaGLMapBufferObject, 24
+refuse cudaGLMapBufferObjectAsync, 25
+refuse cudaGLRegisterBufferObject, 26
+refuse cudaGLSetBufferObjectMapFlags, 27
+refuse cudaGLSetGLDevice, 28
+refuse cudaGLUnmapBufferObject, 29
+refuse cudaGLUnmapBufferObjectAsync, 30
+refuse cudaGLUnregisterBufferObject, 31
+forward cudaGetChannelDesc
 forward cudaGetDevice
 forward cudaGetDeviceCount
 forward cudaGetDeviceFlags
 forward_to cudaGetDeviceProperties, cudaGetDeviceProperties_v12
 forward cudaGetDeviceProperties_v2
-refuse cudaGetDriverEntryPoint, 39
-refuse cudaGetDriverEntryPointByVersion, 40
-refuse cudaGetDriverEntryPointByVersion_ptsz, 41
-refuse cudaGetDriverEntryPoint_ptsz, 42
+refuse cudaGetDriverEntryPoint, 32
+refuse cudaGetDriverEntryPointByVersion, 33
+refuse cudaGetDriverEntryPointByVersion_ptsz, 34
+refuse cudaGetDriverEntryPoint_ptsz, 35
 forward cudaGetErrorName
 forward cudaGetErrorString
-refuse cudaGetExportTable, 43
+refuse cudaGetExportTable, 36
 forward cudaGetFuncBySymbol
 forward cudaGetKernel
 forward cudaGetLastError
-refuse cudaGetMipmappedArrayLevel, 44
-refuse cudaGetSurfaceObjectResourceDesc, 45
+refuse cudaGetMipmappedArrayLevel, 37
+forward cudaGetSurfaceObjectResourceDesc
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
-refuse cudaGetTextureObjectResourceDesc, 46
-refuse cudaGetTextureObjectResourceViewDesc, 47
-refuse cudaGetTextureObjectTextureDesc, 48
+forward cudaGetTextureObjectResourceDesc
+refuse cudaGetTextureObjectResourceViewDesc, 38
+forward cudaGetTextureObjectTextureDesc
 forward cudaGraphAddChildGraphNode
 forward_to cudaGraphAddDependencies, cudaGraphAddDependencies_v12
 forward cudaGraphAddDependencies_v2
 forward cudaGraphAddEmptyNode
 forward cudaGraphAddEventRecordNode
 forward cudaGraphAddEventWaitNode
-refuse cudaGraphAddExternalSemaphoresSignalNode, 49
-refuse cudaGraphAddExternalSemaphoresWaitNode, 50
+refuse cudaGraphAddExternalSemaphoresSignalNode, 39
+refuse cudaGraphAddExternalSemaphoresWaitNode, 40
 forward cudaGraphAddHostNode
 forward cudaGraphAddKernelNode
 forward cudaGraphAddMemAllocNode
@@ -262,7 +262,7 @@ forward_to cudaGraphAddNode, cudaGraphAddNode_v12
 forward cudaGraphAddNode_v2
 forward cudaGraphChildGraphNodeGetGraph
 forward cudaGraphClone
-refuse cudaGraphConditionalHandleCreate, 51
+refuse cudaGraphConditionalHandleCreate, 41
 forward cudaGraphCreate
 forward cudaGraphDebugDotPrint
 forward cudaGraphDestroy
@@ -271,26 +271,26 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 52
+refuse cudaGraphExecChildGraphNodeSetParams, 42
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 53
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 54
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 43
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 44
 forward cudaGraphExecGetFlags
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 55
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 56
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 45
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 46
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 57
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 58
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 59
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 60
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 47
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 48
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 49
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 50
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v12
 forward cudaGraphGetEdges_v2
 forward cudaGraphGetNodes
@@ -301,10 +301,10 @@ forward cudaGraphInstantiate
 forward cudaGraphInstantiateWithFlags
 forward cudaGraphInstantiateWithParams
 forward cudaGraphInstantiateWithParams_ptsz
-refuse cudaGraphKernelNodeCopyAttributes, 61
-refuse cudaGraphKernelNodeGetAttribute, 62
+refuse cudaGraphKernelNodeCopyAttributes, 51
+refuse cudaGraphKernelNodeGetAttribute, 52
 forward cudaGraphKernelNodeGetParams
-refuse cudaGraphKernelNodeSetAttribute, 63
+refuse cudaGraphKernelNodeSetAttribute, 53
 forward cudaGraphKernelNodeSetParams
 forward cudaGraphLaunch
 forward cudaGraphLaunch_ptsz
@@ -313,8 +313,8 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 64
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 65
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 54
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 55
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
@@ -332,35 +332,35 @@ forward cudaGraphRemoveDependencies_v2
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 66
-refuse cudaGraphicsGLRegisterBuffer, 67
-refuse cudaGraphicsGLRegisterImage, 68
-refuse cudaGraphicsMapResources, 69
-refuse cudaGraphicsResourceGetMappedEglFrame, 70
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 71
-refuse cudaGraphicsResourceGetMappedPointer, 72
-refuse cudaGraphicsResourceSetMapFlags, 73
-refuse cudaGraphicsSubResourceGetMappedArray, 74
-refuse cudaGraphicsUnmapResources, 75
-refuse cudaGraphicsUnregisterResource, 76
-refuse cudaGraphicsVDPAURegisterOutputSurface, 77
-refuse cudaGraphicsVDPAURegisterVideoSurface, 78
+refuse cudaGraphicsEGLRegisterImage, 56
+refuse cudaGraphicsGLRegisterBuffer, 57
+refuse cudaGraphicsGLRegisterImage, 58
+refuse cudaGraphicsMapResources, 59
+refuse cudaGraphicsResourceGetMappedEglFrame, 60
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 61
+refuse cudaGraphicsResourceGetMappedPointer, 62
+refuse cudaGraphicsResourceSetMapFlags, 63
+refuse cudaGraphicsSubResourceGetMappedArray, 64
+refuse cudaGraphicsUnmapResources, 65
+refuse cudaGraphicsUnregisterResource, 66
+refuse cudaGraphicsVDPAURegisterOutputSurface, 67
+refuse cudaGraphicsVDPAURegisterVideoSurface, 68
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 79
-refuse cudaImportExternalSemaphore, 80
+refuse cudaImportExternalMemory, 69
+refuse cudaImportExternalSemaphore, 70
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 81
-refuse cudaIpcGetEventHandle, 82
-refuse cudaIpcGetMemHandle, 83
-refuse cudaIpcOpenEventHandle, 84
-refuse cudaIpcOpenMemHandle, 85
+refuse cudaIpcCloseMemHandle, 71
+refuse cudaIpcGetEventHandle, 72
+refuse cudaIpcGetMemHandle, 73
+refuse cudaIpcOpenEventHandle, 74
+refuse cudaIpcOpenMemHandle, 75
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
-refuse cudaLaunchCooperativeKernelMultiDevice, 86
+refuse cudaLaunchCooperativeKernelMultiDevice, 76
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
@@ -372,88 +372,88 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 87
-refuse cudaLibraryGetUnifiedFunction, 88
+refuse cudaLibraryGetManaged, 77
+refuse cudaLibraryGetUnifiedFunction, 78
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
 forward cudaMalloc
 forward cudaMalloc3D
-refuse cudaMalloc3DArray, 89
-refuse cudaMallocArray, 90
+forward cudaMalloc3DArray
+forward cudaMallocArray
 forward cudaMallocAsync
 forward cudaMallocAsync_ptsz
 forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
 forward cudaMallocManaged
-refuse cudaMallocMipmappedArray, 91
+refuse cudaMallocMipmappedArray, 79
 forward cudaMallocPitch
 forward_to cudaMemAdvise, cudaMemAdvise_v12
 forward cudaMemAdvise_v2
 forward cudaMemGetInfo
-refuse cudaMemPoolCreate, 92
-refuse cudaMemPoolDestroy, 93
-refuse cudaMemPoolExportPointer, 94
-refuse cudaMemPoolExportToShareableHandle, 95
-refuse cudaMemPoolGetAccess, 96
+refuse cudaMemPoolCreate, 80
+refuse cudaMemPoolDestroy, 81
+refuse cudaMemPoolExportPointer, 82
+refuse cudaMemPoolExportToShareableHandle, 83
+refuse cudaMemPoolGetAccess, 84
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 97
-refuse cudaMemPoolImportPointer, 98
-refuse cudaMemPoolSetAccess, 99
+refuse cudaMemPoolImportFromShareableHandle, 85
+refuse cudaMemPoolImportPointer, 86
+refuse cudaMemPoolSetAccess, 87
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
 forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v12
 forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v12_ptsz
 forward cudaMemPrefetchAsync_v2
 forward cudaMemPrefetchAsync_v2_ptsz
-refuse cudaMemRangeGetAttribute, 100
-refuse cudaMemRangeGetAttributes, 101
+refuse cudaMemRangeGetAttribute, 88
+refuse cudaMemRangeGetAttributes, 89
 forward cudaMemcpy
 forward cudaMemcpy2D
-refuse cudaMemcpy2DArrayToArray, 102
-refuse cudaMemcpy2DArrayToArray_ptds, 103
+forward cudaMemcpy2DArrayToArray
+forward cudaMemcpy2DArrayToArray_ptds
 forward cudaMemcpy2DAsync
 forward cudaMemcpy2DAsync_ptsz
-refuse cudaMemcpy2DFromArray, 104
-refuse cudaMemcpy2DFromArrayAsync, 105
-refuse cudaMemcpy2DFromArrayAsync_ptsz, 106
-refuse cudaMemcpy2DFromArray_ptds, 107
-refuse cudaMemcpy2DToArray, 108
-refuse cudaMemcpy2DToArrayAsync, 109
-refuse cudaMemcpy2DToArrayAsync_ptsz, 110
-refuse cudaMemcpy2DToArray_ptds, 111
+forward cudaMemcpy2DFromArray
+forward cudaMemcpy2DFromArrayAsync
+forward cudaMemcpy2DFromArrayAsync_ptsz
+forward cudaMemcpy2DFromArray_ptds
+forward cudaMemcpy2DToArray
+forward cudaMemcpy2DToArrayAsync
+forward cudaMemcpy2DToArrayAsync_ptsz
+forward cudaMemcpy2DToArray_ptds
 forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 112
-refuse cudaMemcpy3DBatchAsync_ptsz, 113
+refuse cudaMemcpy3DBatchAsync, 90
+refuse cudaMemcpy3DBatchAsync_ptsz, 91
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 114
-refuse cudaMemcpyArrayToArray_ptds, 115
+refuse cudaMemcpyArrayToArray, 92
+refuse cudaMemcpyArrayToArray_ptds, 93
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 116
-refuse cudaMemcpyBatchAsync_ptsz, 117
-refuse cudaMemcpyFromArray, 118
-refuse cudaMemcpyFromArrayAsync, 119
-refuse cudaMemcpyFromArrayAsync_ptsz, 120
-refuse cudaMemcpyFromArray_ptds, 121
+refuse cudaMemcpyBatchAsync, 94
+refuse cudaMemcpyBatchAsync_ptsz, 95
+forward cudaMemcpyFromArray
+refuse cudaMemcpyFromArrayAsync, 96
+refuse cudaMemcpyFromArrayAsync_ptsz, 97
+forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
 forward cudaMemcpyFromSymbolAsync_ptsz
 forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
-refuse cudaMemcpyToArray, 122
-refuse cudaMemcpyToArrayAsync, 123
-refuse cudaMemcpyToArrayAsync_ptsz, 124
-refuse cudaMemcpyToArray_ptds, 125
+forward cudaMemcpyToArray
+refuse cudaMemcpyToArrayAsync, 98
+refuse cudaMemcpyToArrayAsync_ptsz, 99
+forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
@@ -471,13 +471,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 126
-refuse cudaMipmappedArrayGetSparseProperties, 127
+refuse cudaMipmappedArrayGetMemoryRequirements, 100
+refuse cudaMipmappedArrayGetSparseProperties, 101
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 128
-refuse cudaOccupancyMaxPotentialClusterSize, 129
+refuse cudaOccupancyMaxActiveClusters, 102
+refuse cudaOccupancyMaxPotentialClusterSize, 103
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -488,10 +488,10 @@ forward cudaSetDeviceFlags
 forward cudaSetDoubleForDevice
 forward cudaSetDoubleForHost
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 130
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 131
-refuse cudaSignalExternalSemaphoresAsync_v2, 132
-refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 133
+refuse cudaSignalExternalSemaphoresAsync, 104
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 105
+refuse cudaSignalExternalSemaphoresAsync_v2, 106
+refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 107
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -548,11 +548,11 @@ forward cudaThreadSynchronize
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 134
-refuse cudaVDPAUSetVDPAUDevice, 135
-refuse cudaWaitExternalSemaphoresAsync, 136
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 137
-refuse cudaWaitExternalSemaphoresAsync_v2, 138
-refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 139
+refuse cudaVDPAUGetDevice, 108
+refuse cudaVDPAUSetVDPAUDevice, 109
+refuse cudaWaitExternalSemaphoresAsync, 110
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 111
+refuse cudaWaitExternalSemaphoresAsync_v2, 112
+refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 113
 
     .section .note.GNU-stack, "", %progbits

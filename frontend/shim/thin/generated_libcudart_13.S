@@ -134,22 +134,22 @@ forward __cudaRegisterManagedVar
 refuse __cudaRegisterUnifiedTable, 1
 forward __cudaRegisterVar
 forward __cudaUnregisterFatBinary
-refuse cudaArrayGetInfo, 2
-refuse cudaArrayGetMemoryRequirements, 3
-refuse cudaArrayGetPlane, 4
-refuse cudaArrayGetSparseProperties, 5
+forward cudaArrayGetInfo
+refuse cudaArrayGetMemoryRequirements, 2
+refuse cudaArrayGetPlane, 3
+refuse cudaArrayGetSparseProperties, 4
 forward_to cudaChooseDevice, cudaChooseDevice_v13
 forward cudaCreateChannelDesc
-refuse cudaCreateSurfaceObject, 6
-refuse cudaCreateTextureObject, 7
+forward cudaCreateSurfaceObject
+forward cudaCreateTextureObject
 forward cudaCtxResetPersistingL2Cache
-refuse cudaDestroyExternalMemory, 8
-refuse cudaDestroyExternalSemaphore, 9
-refuse cudaDestroySurfaceObject, 10
-refuse cudaDestroyTextureObject, 11
-refuse cudaDevResourceGenerateDesc, 12
-refuse cudaDevSmResourceSplit, 13
-refuse cudaDevSmResourceSplitByCount, 14
+refuse cudaDestroyExternalMemory, 5
+refuse cudaDestroyExternalSemaphore, 6
+forward cudaDestroySurfaceObject
+forward cudaDestroyTextureObject
+refuse cudaDevResourceGenerateDesc, 7
+refuse cudaDevSmResourceSplit, 8
+refuse cudaDevSmResourceSplitByCount, 9
 forward cudaDeviceCanAccessPeer
 forward cudaDeviceDisablePeerAccess
 forward cudaDeviceEnablePeerAccess
@@ -158,21 +158,21 @@ forward cudaDeviceGetAttribute
 forward cudaDeviceGetByPCIBusId
 forward cudaDeviceGetCacheConfig
 forward cudaDeviceGetDefaultMemPool
-refuse cudaDeviceGetDevResource, 15
-refuse cudaDeviceGetExecutionCtx, 16
+refuse cudaDeviceGetDevResource, 10
+refuse cudaDeviceGetExecutionCtx, 11
 forward cudaDeviceGetGraphMemAttribute
 forward cudaDeviceGetHostAtomicCapabilities
 forward cudaDeviceGetLimit
 forward cudaDeviceGetMemPool
-refuse cudaDeviceGetNvSciSyncAttributes, 17
+refuse cudaDeviceGetNvSciSyncAttributes, 12
 forward cudaDeviceGetP2PAtomicCapabilities
 forward cudaDeviceGetP2PAttribute
 forward cudaDeviceGetPCIBusId
 forward cudaDeviceGetSharedMemConfig
 forward cudaDeviceGetStreamPriorityRange
-refuse cudaDeviceGetTexture1DLinearMaxWidth, 18
+refuse cudaDeviceGetTexture1DLinearMaxWidth, 13
 forward cudaDeviceGraphMemTrim
-refuse cudaDeviceRegisterAsyncNotification, 19
+refuse cudaDeviceRegisterAsyncNotification, 14
 forward cudaDeviceReset
 forward cudaDeviceSetCacheConfig
 forward cudaDeviceSetGraphMemAttribute
@@ -180,19 +180,19 @@ forward cudaDeviceSetLimit
 forward cudaDeviceSetMemPool
 forward cudaDeviceSetSharedMemConfig
 forward cudaDeviceSynchronize
-refuse cudaDeviceUnregisterAsyncNotification, 20
+refuse cudaDeviceUnregisterAsyncNotification, 15
 forward cudaDriverGetVersion
-refuse cudaEGLStreamConsumerAcquireFrame, 21
-refuse cudaEGLStreamConsumerConnect, 22
-refuse cudaEGLStreamConsumerConnectWithFlags, 23
-refuse cudaEGLStreamConsumerDisconnect, 24
-refuse cudaEGLStreamConsumerReleaseFrame, 25
-refuse cudaEGLStreamProducerConnect, 26
-refuse cudaEGLStreamProducerDisconnect, 27
-refuse cudaEGLStreamProducerPresentFrame, 28
-refuse cudaEGLStreamProducerReturnFrame, 29
+refuse cudaEGLStreamConsumerAcquireFrame, 16
+refuse cudaEGLStreamConsumerConnect, 17
+refuse cudaEGLStreamConsumerConnectWithFlags, 18
+refuse cudaEGLStreamConsumerDisconnect, 19
+refuse cudaEGLStreamConsumerReleaseFrame, 20
+refuse cudaEGLStreamProducerConnect, 21
+refuse cudaEGLStreamProducerDisconnect, 22
+refuse cudaEGLStreamProducerPresentFrame, 23
+refuse cudaEGLStreamProducerReturnFrame, 24
 forward cudaEventCreate
-refuse cudaEventCreateFromEGLSync, 30
+refuse cudaEventCreateFromEGLSync, 25
 forward cudaEventCreateWithFlags
 forward cudaEventDestroy
 forward cudaEventElapsedTime
@@ -202,22 +202,22 @@ forward cudaEventRecordWithFlags
 forward cudaEventRecordWithFlags_ptsz
 forward cudaEventRecord_ptsz
 forward cudaEventSynchronize
-refuse cudaExecutionCtxDestroy, 31
-refuse cudaExecutionCtxGetDevResource, 32
-refuse cudaExecutionCtxGetDevice, 33
-refuse cudaExecutionCtxGetId, 34
-refuse cudaExecutionCtxRecordEvent, 35
-refuse cudaExecutionCtxStreamCreate, 36
-refuse cudaExecutionCtxSynchronize, 37
-refuse cudaExecutionCtxWaitEvent, 38
-refuse cudaExternalMemoryGetMappedBuffer, 39
-refuse cudaExternalMemoryGetMappedMipmappedArray, 40
+refuse cudaExecutionCtxDestroy, 26
+refuse cudaExecutionCtxGetDevResource, 27
+refuse cudaExecutionCtxGetDevice, 28
+refuse cudaExecutionCtxGetId, 29
+refuse cudaExecutionCtxRecordEvent, 30
+refuse cudaExecutionCtxStreamCreate, 31
+refuse cudaExecutionCtxSynchronize, 32
+refuse cudaExecutionCtxWaitEvent, 33
+refuse cudaExternalMemoryGetMappedBuffer, 34
+refuse cudaExternalMemoryGetMappedMipmappedArray, 35
 forward cudaFree
-refuse cudaFreeArray, 41
+forward cudaFreeArray
 forward cudaFreeAsync
 forward cudaFreeAsync_ptsz
 forward cudaFreeHost
-refuse cudaFreeMipmappedArray, 42
+refuse cudaFreeMipmappedArray, 36
 forward cudaFuncGetAttributes
 forward cudaFuncGetName
 forward cudaFuncGetParamCount
@@ -225,44 +225,44 @@ forward cudaFuncGetParamInfo
 forward cudaFuncSetAttribute
 forward cudaFuncSetCacheConfig
 forward cudaFuncSetSharedMemConfig
-refuse cudaGLGetDevices, 43
-refuse cudaGLMapBufferObject, 44
-refuse cudaGLMapBufferObjectAsync, 45
-refuse cudaGLRegisterBufferObject, 46
-refuse cudaGLSetBufferObjectMapFlags, 47
-refuse cudaGLSetGLDevice, 48
-refuse cudaGLUnmapBufferObject, 49
-refuse cudaGLUnmapBufferObjectAsync, 50
-refuse cudaGLUnregisterBufferObject, 51
-refuse cudaGetChannelDesc, 52
+refuse cudaGLGetDevices, 37
+refuse cudaGLMapBufferObject, 38
+refuse cudaGLMapBufferObjectAsync, 39
+refuse cudaGLRegisterBufferObject, 40
+refuse cudaGLSetBufferObjectMapFlags, 41
+refuse cudaGLSetGLDevice, 42
+refuse cudaGLUnmapBufferObject, 43
+refuse cudaGLUnmapBufferObjectAsync, 44
+refuse cudaGLUnregisterBufferObject, 45
+forward cudaGetChannelDesc
 forward cudaGetDevice
 forward cudaGetDeviceCount
 forward cudaGetDeviceFlags
 forward_to cudaGetDeviceProperties, cudaGetDeviceProperties_v13
-refuse cudaGetDriverEntryPoint, 53
-refuse cudaGetDriverEntryPointByVersion, 54
-refuse cudaGetDriverEntryPointByVersion_ptsz, 55
-refuse cudaGetDriverEntryPoint_ptsz, 56
+refuse cudaGetDriverEntryPoint, 46
+refuse cudaGetDriverEntryPointByVersion, 47
+refuse cudaGetDriverEntryPointByVersion_ptsz, 48
+refuse cudaGetDriverEntryPoint_ptsz, 49
 forward cudaGetErrorName
 forward cudaGetErrorString
-refuse cudaGetExportTable, 57
+refuse cudaGetExportTable, 50
 forward cudaGetFuncBySymbol
 forward cudaGetKernel
 forward cudaGetLastError
-refuse cudaGetMipmappedArrayLevel, 58
-refuse cudaGetSurfaceObjectResourceDesc, 59
+refuse cudaGetMipmappedArrayLevel, 51
+forward cudaGetSurfaceObjectResourceDesc
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
-refuse cudaGetTextureObjectResourceDesc, 60
-refuse cudaGetTextureObjectResourceViewDesc, 61
-refuse cudaGetTextureObjectTextureDesc, 62
+forward cudaGetTextureObjectResourceDesc
+refuse cudaGetTextureObjectResourceViewDesc, 52
+forward cudaGetTextureObjectTextureDesc
 forward cudaGraphAddChildGraphNode
 forward_to cudaGraphAddDependencies, cudaGraphAddDependencies_v13
 forward cudaGraphAddEmptyNode
 forward cudaGraphAddEventRecordNode
 forward cudaGraphAddEventWaitNode
-refuse cudaGraphAddExternalSemaphoresSignalNode, 63
-refuse cudaGraphAddExternalSemaphoresWaitNode, 64
+refuse cudaGraphAddExternalSemaphoresSignalNode, 53
+refuse cudaGraphAddExternalSemaphoresWaitNode, 54
 forward cudaGraphAddHostNode
 forward cudaGraphAddKernelNode
 forward cudaGraphAddMemAllocNode
@@ -275,8 +275,8 @@ forward cudaGraphAddMemsetNode
 forward_to cudaGraphAddNode, cudaGraphAddNode_v13
 forward cudaGraphChildGraphNodeGetGraph
 forward cudaGraphClone
-refuse cudaGraphConditionalHandleCreate, 65
-refuse cudaGraphConditionalHandleCreate_v2, 66
+refuse cudaGraphConditionalHandleCreate, 55
+refuse cudaGraphConditionalHandleCreate_v2, 56
 forward cudaGraphCreate
 forward cudaGraphDebugDotPrint
 forward cudaGraphDestroy
@@ -285,27 +285,27 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 67
+refuse cudaGraphExecChildGraphNodeSetParams, 57
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 68
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 69
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 58
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 59
 forward cudaGraphExecGetFlags
 forward cudaGraphExecGetId
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 70
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 71
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 60
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 61
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 72
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 73
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 74
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 75
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 62
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 63
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 64
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 65
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v13
 forward cudaGraphGetId
 forward cudaGraphGetNodes
@@ -316,10 +316,10 @@ forward cudaGraphInstantiate
 forward cudaGraphInstantiateWithFlags
 forward cudaGraphInstantiateWithParams
 forward cudaGraphInstantiateWithParams_ptsz
-refuse cudaGraphKernelNodeCopyAttributes, 76
-refuse cudaGraphKernelNodeGetAttribute, 77
+refuse cudaGraphKernelNodeCopyAttributes, 66
+refuse cudaGraphKernelNodeGetAttribute, 67
 forward cudaGraphKernelNodeGetParams
-refuse cudaGraphKernelNodeSetAttribute, 78
+refuse cudaGraphKernelNodeSetAttribute, 68
 forward cudaGraphKernelNodeSetParams
 forward cudaGraphLaunch
 forward cudaGraphLaunch_ptsz
@@ -328,18 +328,18 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 79
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 80
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 69
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 70
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
-refuse cudaGraphNodeGetContainingGraph, 81
+refuse cudaGraphNodeGetContainingGraph, 71
 forward_to cudaGraphNodeGetDependencies, cudaGraphNodeGetDependencies_v13
 forward_to cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependentNodes_v13
 forward cudaGraphNodeGetEnabled
-refuse cudaGraphNodeGetLocalId, 82
-refuse cudaGraphNodeGetParams, 83
-refuse cudaGraphNodeGetToolsId, 84
+refuse cudaGraphNodeGetLocalId, 72
+refuse cudaGraphNodeGetParams, 73
+refuse cudaGraphNodeGetToolsId, 74
 forward cudaGraphNodeGetType
 forward cudaGraphNodeSetEnabled
 forward cudaGraphNodeSetParams
@@ -348,40 +348,40 @@ forward_to cudaGraphRemoveDependencies, cudaGraphRemoveDependencies_v13
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 85
-refuse cudaGraphicsGLRegisterBuffer, 86
-refuse cudaGraphicsGLRegisterImage, 87
-refuse cudaGraphicsMapResources, 88
-refuse cudaGraphicsResourceGetMappedEglFrame, 89
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 90
-refuse cudaGraphicsResourceGetMappedPointer, 91
-refuse cudaGraphicsResourceSetMapFlags, 92
-refuse cudaGraphicsSubResourceGetMappedArray, 93
-refuse cudaGraphicsUnmapResources, 94
-refuse cudaGraphicsUnregisterResource, 95
-refuse cudaGraphicsVDPAURegisterOutputSurface, 96
-refuse cudaGraphicsVDPAURegisterVideoSurface, 97
-refuse cudaGreenCtxCreate, 98
+refuse cudaGraphicsEGLRegisterImage, 75
+refuse cudaGraphicsGLRegisterBuffer, 76
+refuse cudaGraphicsGLRegisterImage, 77
+refuse cudaGraphicsMapResources, 78
+refuse cudaGraphicsResourceGetMappedEglFrame, 79
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 80
+refuse cudaGraphicsResourceGetMappedPointer, 81
+refuse cudaGraphicsResourceSetMapFlags, 82
+refuse cudaGraphicsSubResourceGetMappedArray, 83
+refuse cudaGraphicsUnmapResources, 84
+refuse cudaGraphicsUnregisterResource, 85
+refuse cudaGraphicsVDPAURegisterOutputSurface, 86
+refuse cudaGraphicsVDPAURegisterVideoSurface, 87
+refuse cudaGreenCtxCreate, 88
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 99
-refuse cudaImportExternalSemaphore, 100
+refuse cudaImportExternalMemory, 89
+refuse cudaImportExternalSemaphore, 90
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 101
-refuse cudaIpcGetEventHandle, 102
-refuse cudaIpcGetMemHandle, 103
-refuse cudaIpcOpenEventHandle, 104
-refuse cudaIpcOpenMemHandle, 105
+refuse cudaIpcCloseMemHandle, 91
+refuse cudaIpcGetEventHandle, 92
+refuse cudaIpcGetMemHandle, 93
+refuse cudaIpcOpenEventHandle, 94
+refuse cudaIpcOpenMemHandle, 95
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
-refuse cudaLaunchHostFunc_v2, 106
-refuse cudaLaunchHostFunc_v2_ptsz, 107
+refuse cudaLaunchHostFunc_v2, 96
+refuse cudaLaunchHostFunc_v2_ptsz, 97
 forward cudaLaunchKernel
 forward cudaLaunchKernelExC
 forward cudaLaunchKernelExC_ptsz
@@ -390,108 +390,108 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 108
-refuse cudaLibraryGetUnifiedFunction, 109
+refuse cudaLibraryGetManaged, 98
+refuse cudaLibraryGetUnifiedFunction, 99
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
-refuse cudaLogsCurrent, 110
-refuse cudaLogsDumpToFile, 111
-refuse cudaLogsDumpToMemory, 112
-refuse cudaLogsRegisterCallback, 113
-refuse cudaLogsUnregisterCallback, 114
+refuse cudaLogsCurrent, 100
+refuse cudaLogsDumpToFile, 101
+refuse cudaLogsDumpToMemory, 102
+refuse cudaLogsRegisterCallback, 103
+refuse cudaLogsUnregisterCallback, 104
 forward cudaMalloc
 forward cudaMalloc3D
-refuse cudaMalloc3DArray, 115
-refuse cudaMallocArray, 116
+forward cudaMalloc3DArray
+forward cudaMallocArray
 forward cudaMallocAsync
 forward cudaMallocAsync_ptsz
 forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
 forward cudaMallocManaged
-refuse cudaMallocMipmappedArray, 117
+refuse cudaMallocMipmappedArray, 105
 forward cudaMallocPitch
 forward_to cudaMemAdvise, cudaMemAdvise_v13
-refuse cudaMemDiscardAndPrefetchBatchAsync, 118
-refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 119
-refuse cudaMemDiscardBatchAsync, 120
-refuse cudaMemDiscardBatchAsync_ptsz, 121
-refuse cudaMemGetDefaultMemPool, 122
+refuse cudaMemDiscardAndPrefetchBatchAsync, 106
+refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 107
+refuse cudaMemDiscardBatchAsync, 108
+refuse cudaMemDiscardBatchAsync_ptsz, 109
+refuse cudaMemGetDefaultMemPool, 110
 forward cudaMemGetInfo
-refuse cudaMemGetLocationInfo, 123
-refuse cudaMemGetMemPool, 124
-refuse cudaMemPoolCreate, 125
-refuse cudaMemPoolDestroy, 126
-refuse cudaMemPoolExportPointer, 127
-refuse cudaMemPoolExportToShareableHandle, 128
-refuse cudaMemPoolGetAccess, 129
+refuse cudaMemGetLocationInfo, 111
+refuse cudaMemGetMemPool, 112
+refuse cudaMemPoolCreate, 113
+refuse cudaMemPoolDestroy, 114
+refuse cudaMemPoolExportPointer, 115
+refuse cudaMemPoolExportToShareableHandle, 116
+refuse cudaMemPoolGetAccess, 117
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 130
-refuse cudaMemPoolImportPointer, 131
-refuse cudaMemPoolSetAccess, 132
+refuse cudaMemPoolImportFromShareableHandle, 118
+refuse cudaMemPoolImportPointer, 119
+refuse cudaMemPoolSetAccess, 120
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
 forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v13
 forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v13_ptsz
-refuse cudaMemPrefetchBatchAsync, 133
-refuse cudaMemPrefetchBatchAsync_ptsz, 134
-refuse cudaMemRangeGetAttribute, 135
-refuse cudaMemRangeGetAttributes, 136
-refuse cudaMemSetMemPool, 137
+refuse cudaMemPrefetchBatchAsync, 121
+refuse cudaMemPrefetchBatchAsync_ptsz, 122
+refuse cudaMemRangeGetAttribute, 123
+refuse cudaMemRangeGetAttributes, 124
+refuse cudaMemSetMemPool, 125
 forward cudaMemcpy
 forward cudaMemcpy2D
-refuse cudaMemcpy2DArrayToArray, 138
-refuse cudaMemcpy2DArrayToArray_ptds, 139
+forward cudaMemcpy2DArrayToArray
+forward cudaMemcpy2DArrayToArray_ptds
 forward cudaMemcpy2DAsync
 forward cudaMemcpy2DAsync_ptsz
-refuse cudaMemcpy2DFromArray, 140
-refuse cudaMemcpy2DFromArrayAsync, 141
-refuse cudaMemcpy2DFromArrayAsync_ptsz, 142
-refuse cudaMemcpy2DFromArray_ptds, 143
-refuse cudaMemcpy2DToArray, 144
-refuse cudaMemcpy2DToArrayAsync, 145
-refuse cudaMemcpy2DToArrayAsync_ptsz, 146
-refuse cudaMemcpy2DToArray_ptds, 147
+forward cudaMemcpy2DFromArray
+forward cudaMemcpy2DFromArrayAsync
+forward cudaMemcpy2DFromArrayAsync_ptsz
+forward cudaMemcpy2DFromArray_ptds
+forward cudaMemcpy2DToArray
+forward cudaMemcpy2DToArrayAsync
+forward cudaMemcpy2DToArrayAsync_ptsz
+forward cudaMemcpy2DToArray_ptds
 forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 148
-refuse cudaMemcpy3DBatchAsync_ptsz, 149
+refuse cudaMemcpy3DBatchAsync, 126
+refuse cudaMemcpy3DBatchAsync_ptsz, 127
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
-refuse cudaMemcpy3DWithAttributesAsync, 150
-refuse cudaMemcpy3DWithAttributesAsync_ptsz, 151
+refuse cudaMemcpy3DWithAttributesAsync, 128
+refuse cudaMemcpy3DWithAttributesAsync_ptsz, 129
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 152
-refuse cudaMemcpyArrayToArray_ptds, 153
+refuse cudaMemcpyArrayToArray, 130
+refuse cudaMemcpyArrayToArray_ptds, 131
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 154
-refuse cudaMemcpyBatchAsync_ptsz, 155
-refuse cudaMemcpyFromArray, 156
-refuse cudaMemcpyFromArrayAsync, 157
-refuse cudaMemcpyFromArrayAsync_ptsz, 158
-refuse cudaMemcpyFromArray_ptds, 159
+refuse cudaMemcpyBatchAsync, 132
+refuse cudaMemcpyBatchAsync_ptsz, 133
+forward cudaMemcpyFromArray
+refuse cudaMemcpyFromArrayAsync, 134
+refuse cudaMemcpyFromArrayAsync_ptsz, 135
+forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
 forward cudaMemcpyFromSymbolAsync_ptsz
 forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
-refuse cudaMemcpyToArray, 160
-refuse cudaMemcpyToArrayAsync, 161
-refuse cudaMemcpyToArrayAsync_ptsz, 162
-refuse cudaMemcpyToArray_ptds, 163
+forward cudaMemcpyToArray
+refuse cudaMemcpyToArrayAsync, 136
+refuse cudaMemcpyToArrayAsync_ptsz, 137
+forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
 forward cudaMemcpyToSymbol_ptds
-refuse cudaMemcpyWithAttributesAsync, 164
-refuse cudaMemcpyWithAttributesAsync_ptsz, 165
+refuse cudaMemcpyWithAttributesAsync, 138
+refuse cudaMemcpyWithAttributesAsync_ptsz, 139
 forward cudaMemcpy_ptds
 forward cudaMemset
 forward cudaMemset2D
@@ -505,13 +505,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 166
-refuse cudaMipmappedArrayGetSparseProperties, 167
+refuse cudaMipmappedArrayGetMemoryRequirements, 140
+refuse cudaMipmappedArrayGetSparseProperties, 141
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 168
-refuse cudaOccupancyMaxPotentialClusterSize, 169
+refuse cudaOccupancyMaxActiveClusters, 142
+refuse cudaOccupancyMaxPotentialClusterSize, 143
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -520,8 +520,8 @@ forward_to cudaRuntimeGetVersion, cudaRuntimeGetVersion_v13
 forward cudaSetDevice
 forward cudaSetDeviceFlags
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 170
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 171
+refuse cudaSignalExternalSemaphoresAsync, 144
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 145
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -530,8 +530,8 @@ forward cudaStreamBeginCapture
 forward cudaStreamBeginCaptureToGraph
 forward cudaStreamBeginCaptureToGraph_ptsz
 forward cudaStreamBeginCapture_ptsz
-refuse cudaStreamBeginRecaptureToGraph, 172
-refuse cudaStreamBeginRecaptureToGraph_ptsz, 173
+refuse cudaStreamBeginRecaptureToGraph, 146
+refuse cudaStreamBeginRecaptureToGraph_ptsz, 147
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
@@ -544,8 +544,8 @@ forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource, 174
-refuse cudaStreamGetDevResource_ptsz, 175
+refuse cudaStreamGetDevResource, 148
+refuse cudaStreamGetDevResource_ptsz, 149
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags
@@ -566,16 +566,16 @@ forward_to cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependenc
 forward_to cudaStreamUpdateCaptureDependencies_ptsz, cudaStreamUpdateCaptureDependencies_v13_ptsz
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
-refuse cudaSubgridCreate, 176
-refuse cudaSubgridWorkerGridCreate, 177
-refuse cudaSubgridWorksetCreate, 178
+refuse cudaSubgridCreate, 150
+refuse cudaSubgridWorkerGridCreate, 151
+refuse cudaSubgridWorksetCreate, 152
 forward cudaThreadExchangeStreamCaptureMode
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 179
-refuse cudaVDPAUSetVDPAUDevice, 180
-refuse cudaWaitExternalSemaphoresAsync, 181
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 182
+refuse cudaVDPAUGetDevice, 153
+refuse cudaVDPAUSetVDPAUDevice, 154
+refuse cudaWaitExternalSemaphoresAsync, 155
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 156
 
     .section .note.GNU-stack, "", %progbits

@@ -103,6 +103,28 @@ def _count(m: list[str]) -> int:
     return next((int(item[1]) for item in m if item in ("v2", "v4", "v8")), 1)
 
 
+_PLACES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4, "cube": 4}
+
+
+def _coordinates(o: Operands, m: list[str], kind: str) -> str:
+    """[object, {layer, x, y, ...}]."""
+    geometry = next(item for item in m if item in _PLACES)
+    layer = ["b32"] if geometry.startswith("a") else []
+    rest = [kind] * (_PLACES[geometry] - len(layer))
+    return f"[%l30, {{{o(*layer, *rest)}}}]"
+
+
+def _texture(o: Operands, m: list[str]) -> str:
+    level = ["f32"] if "level" in m else []
+    return ", ".join([o(f"{m[-2]}*4"), _coordinates(o, m, m[-1]), *([o(*level)] if level else [])])
+
+
+def _surface(o: Operands, m: list[str], store: bool) -> str:
+    kind = next(item for item in m[1:] if item in CLASS_OF)
+    value = o(f"{kind}*{_count(m)}")
+    return ", ".join([_coordinates(o, m, "b32"), value] if store else [value, _coordinates(o, m, "b32")])
+
+
 def _load(o: Operands, m: list[str]) -> str:
     hint = ["%l29"] if "L2::cache_hint" in m else []
     return ", ".join([o(f"{m[-1]}*{_count(m)}"), memory(m), *hint])
@@ -283,6 +305,9 @@ SHAPES: dict[str, Callable[[Operands, list[str]], str]] = {
     "cvt": _cvt,
     "ld": _load,
     "ldu": _load,
+    "tex": _texture,
+    "suld": lambda o, m: _surface(o, m, False),
+    "sust": lambda o, m: _surface(o, m, True),
     "st": _store,
     "atom": _atom,
     "red": _red,

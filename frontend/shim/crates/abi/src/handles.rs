@@ -28,6 +28,8 @@ opaque! {
     cudaArray_t = cudaArray,
 }
 
+pub type cudaArray_const_t = *const cudaArray;
+
 pub type cudaHostFn_t = Option<unsafe extern "C" fn(userData: *mut c_void)>;
 pub type cudaStreamCallback_t =
     Option<unsafe extern "C" fn(stream: cudaStream_t, status: cudaError_t, userData: *mut c_void)>;

@@ -54,6 +54,7 @@ pub static LAYOUTS: &[Layout] = &[
     crate::cudaPitchedPtr::LAYOUT,
     crate::cudaPointerAttributes::LAYOUT,
     crate::cudaPos::LAYOUT,
+    crate::cudaTextureDesc::LAYOUT,
     crate::cudaUUID_t::LAYOUT,
     crate::dim3::LAYOUT,
     crate::uint3::LAYOUT,

@@ -19,6 +19,7 @@ mod attributes;
 #[path = "generated_errors.rs"]
 mod errors;
 mod handles;
+mod textures;
 mod values;
 
 pub use attributes::*;
@@ -29,6 +30,7 @@ pub use functions::*;
 pub use graphs::*;
 pub use handles::*;
 pub use layout::{Layout, LAYOUTS};
+pub use textures::*;
 pub use values::*;
 
 use std::ffi::c_int;

@@ -123,6 +123,8 @@ pub unsafe fn cudaDeviceReset() -> CudaResult {
     }
     crate::graph::forget();
     crate::managed::forget();
+    crate::memory::forget_arrays();
+    crate::texture::forget();
     work::reset_device()?;
     module::forget_all();
     settings::reset(runtime::current_device());

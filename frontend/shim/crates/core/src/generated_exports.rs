@@ -208,6 +208,18 @@ pub enum Function {
     cudaMemAdvise_v2,
     cudaStreamAttachMemAsync,
     cudaHostGetDevicePointer,
+    cudaMallocArray,
+    cudaMalloc3DArray,
+    cudaFreeArray,
+    cudaArrayGetInfo,
+    cudaGetChannelDesc,
+    cudaMemcpyToArray,
+    cudaMemcpyFromArray,
+    cudaMemcpy2DToArray,
+    cudaMemcpy2DFromArray,
+    cudaMemcpy2DArrayToArray,
+    cudaMemcpy2DToArrayAsync,
+    cudaMemcpy2DFromArrayAsync,
     cudaFuncGetAttributes,
     cudaFuncGetName,
     cudaFuncGetParamInfo,
@@ -267,6 +279,13 @@ pub enum Function {
     cudaStreamUpdateCaptureDependencies_v13,
     cudaStreamUpdateCaptureDependencies_v2,
     cudaCreateChannelDesc,
+    cudaCreateTextureObject,
+    cudaDestroyTextureObject,
+    cudaCreateSurfaceObject,
+    cudaDestroySurfaceObject,
+    cudaGetTextureObjectResourceDesc,
+    cudaGetTextureObjectTextureDesc,
+    cudaGetSurfaceObjectResourceDesc,
 }
 
 impl Function {
@@ -275,8 +294,8 @@ impl Function {
     #[must_use]
     pub const fn class(self) -> Class {
         match self {
-            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphAddMemAllocNode | Self::cudaGraphAddNode_v12 | Self::cudaGraphAddNode_v13 | Self::cudaGraphAddNode_v2 | Self::cudaGraphLaunch | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture => Class::Deferred,
-            Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery => Class::Sync,
+            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphAddMemAllocNode | Self::cudaGraphAddNode_v12 | Self::cudaGraphAddNode_v13 | Self::cudaGraphAddNode_v2 | Self::cudaGraphLaunch | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaMallocArray | Self::cudaMalloc3DArray | Self::cudaFreeArray | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture | Self::cudaCreateTextureObject | Self::cudaDestroyTextureObject | Self::cudaCreateSurfaceObject | Self::cudaDestroySurfaceObject => Class::Deferred,
+            Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaMemcpyToArray | Self::cudaMemcpyFromArray | Self::cudaMemcpy2DToArray | Self::cudaMemcpy2DFromArray | Self::cudaMemcpy2DArrayToArray | Self::cudaMemcpy2DToArrayAsync | Self::cudaMemcpy2DFromArrayAsync | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery => Class::Sync,
             _ => Class::Local,
         }
     }
@@ -478,6 +497,18 @@ impl Function {
             Self::cudaMemAdvise_v2 => "cudaMemAdvise_v2",
             Self::cudaStreamAttachMemAsync => "cudaStreamAttachMemAsync",
             Self::cudaHostGetDevicePointer => "cudaHostGetDevicePointer",
+            Self::cudaMallocArray => "cudaMallocArray",
+            Self::cudaMalloc3DArray => "cudaMalloc3DArray",
+            Self::cudaFreeArray => "cudaFreeArray",
+            Self::cudaArrayGetInfo => "cudaArrayGetInfo",
+            Self::cudaGetChannelDesc => "cudaGetChannelDesc",
+            Self::cudaMemcpyToArray => "cudaMemcpyToArray",
+            Self::cudaMemcpyFromArray => "cudaMemcpyFromArray",
+            Self::cudaMemcpy2DToArray => "cudaMemcpy2DToArray",
+            Self::cudaMemcpy2DFromArray => "cudaMemcpy2DFromArray",
+            Self::cudaMemcpy2DArrayToArray => "cudaMemcpy2DArrayToArray",
+            Self::cudaMemcpy2DToArrayAsync => "cudaMemcpy2DToArrayAsync",
+            Self::cudaMemcpy2DFromArrayAsync => "cudaMemcpy2DFromArrayAsync",
             Self::cudaFuncGetAttributes => "cudaFuncGetAttributes",
             Self::cudaFuncGetName => "cudaFuncGetName",
             Self::cudaFuncGetParamInfo => "cudaFuncGetParamInfo",
@@ -537,6 +568,13 @@ impl Function {
             Self::cudaStreamUpdateCaptureDependencies_v13 => "cudaStreamUpdateCaptureDependencies",
             Self::cudaStreamUpdateCaptureDependencies_v2 => "cudaStreamUpdateCaptureDependencies_v2",
             Self::cudaCreateChannelDesc => "cudaCreateChannelDesc",
+            Self::cudaCreateTextureObject => "cudaCreateTextureObject",
+            Self::cudaDestroyTextureObject => "cudaDestroyTextureObject",
+            Self::cudaCreateSurfaceObject => "cudaCreateSurfaceObject",
+            Self::cudaDestroySurfaceObject => "cudaDestroySurfaceObject",
+            Self::cudaGetTextureObjectResourceDesc => "cudaGetTextureObjectResourceDesc",
+            Self::cudaGetTextureObjectTextureDesc => "cudaGetTextureObjectTextureDesc",
+            Self::cudaGetSurfaceObjectResourceDesc => "cudaGetSurfaceObjectResourceDesc",
         }
     }
 }
@@ -1717,6 +1755,101 @@ pub unsafe extern "C" fn farlane_cudaHostGetDevicePointer(pDevice: *mut *mut c_v
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMallocArray(array: *mut cudaArray_t, desc: *const cudaChannelFormatDesc, width: usize, height: usize, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaMallocArray, || unsafe { memory::cudaMallocArray(array, desc, width, height, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMalloc3DArray(array: *mut cudaArray_t, desc: *const cudaChannelFormatDesc, extent: cudaExtent, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaMalloc3DArray, || unsafe { memory::cudaMalloc3DArray(array, desc, extent, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaFreeArray(array: cudaArray_t) -> cudaError_t {
+    call::enter(Function::cudaFreeArray, || unsafe { memory::cudaFreeArray(array) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaArrayGetInfo(desc: *mut cudaChannelFormatDesc, extent: *mut cudaExtent, flags: *mut c_uint, array: cudaArray_t) -> cudaError_t {
+    call::enter(Function::cudaArrayGetInfo, || unsafe { memory::cudaArrayGetInfo(desc, extent, flags, array) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGetChannelDesc(desc: *mut cudaChannelFormatDesc, array: cudaArray_const_t) -> cudaError_t {
+    call::enter(Function::cudaGetChannelDesc, || unsafe { memory::cudaGetChannelDesc(desc, array) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyToArray(dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, count: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpyToArray, || unsafe { memory::cudaMemcpyToArray(DefaultStream::Legacy, dst, wOffset, hOffset, src, count, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyToArray_ptds(dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, count: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpyToArray, || unsafe { memory::cudaMemcpyToArray(DefaultStream::PerThread, dst, wOffset, hOffset, src, count, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyFromArray(dst: *mut c_void, src: cudaArray_const_t, wOffset: usize, hOffset: usize, count: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpyFromArray, || unsafe { memory::cudaMemcpyFromArray(DefaultStream::Legacy, dst, src, wOffset, hOffset, count, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyFromArray_ptds(dst: *mut c_void, src: cudaArray_const_t, wOffset: usize, hOffset: usize, count: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpyFromArray, || unsafe { memory::cudaMemcpyFromArray(DefaultStream::PerThread, dst, src, wOffset, hOffset, count, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy2DToArray(dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, spitch: usize, width: usize, height: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpy2DToArray, || unsafe { memory::cudaMemcpy2DToArray(DefaultStream::Legacy, dst, wOffset, hOffset, src, spitch, width, height, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy2DToArray_ptds(dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, spitch: usize, width: usize, height: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpy2DToArray, || unsafe { memory::cudaMemcpy2DToArray(DefaultStream::PerThread, dst, wOffset, hOffset, src, spitch, width, height, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy2DFromArray(dst: *mut c_void, dpitch: usize, src: cudaArray_const_t, wOffset: usize, hOffset: usize, width: usize, height: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpy2DFromArray, || unsafe { memory::cudaMemcpy2DFromArray(DefaultStream::Legacy, dst, dpitch, src, wOffset, hOffset, width, height, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy2DFromArray_ptds(dst: *mut c_void, dpitch: usize, src: cudaArray_const_t, wOffset: usize, hOffset: usize, width: usize, height: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpy2DFromArray, || unsafe { memory::cudaMemcpy2DFromArray(DefaultStream::PerThread, dst, dpitch, src, wOffset, hOffset, width, height, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy2DArrayToArray(dst: cudaArray_t, wOffsetDst: usize, hOffsetDst: usize, src: cudaArray_const_t, wOffsetSrc: usize, hOffsetSrc: usize, width: usize, height: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpy2DArrayToArray, || unsafe { memory::cudaMemcpy2DArrayToArray(DefaultStream::Legacy, dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, width, height, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy2DArrayToArray_ptds(dst: cudaArray_t, wOffsetDst: usize, hOffsetDst: usize, src: cudaArray_const_t, wOffsetSrc: usize, hOffsetSrc: usize, width: usize, height: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpy2DArrayToArray, || unsafe { memory::cudaMemcpy2DArrayToArray(DefaultStream::PerThread, dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, width, height, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy2DToArrayAsync(dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, spitch: usize, width: usize, height: usize, kind: cudaMemcpyKind, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpy2DToArrayAsync, || unsafe { memory::cudaMemcpy2DToArrayAsync(DefaultStream::Legacy, dst, wOffset, hOffset, src, spitch, width, height, kind, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy2DToArrayAsync_ptsz(dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, spitch: usize, width: usize, height: usize, kind: cudaMemcpyKind, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpy2DToArrayAsync, || unsafe { memory::cudaMemcpy2DToArrayAsync(DefaultStream::PerThread, dst, wOffset, hOffset, src, spitch, width, height, kind, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy2DFromArrayAsync(dst: *mut c_void, dpitch: usize, src: cudaArray_const_t, wOffset: usize, hOffset: usize, width: usize, height: usize, kind: cudaMemcpyKind, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpy2DFromArrayAsync, || unsafe { memory::cudaMemcpy2DFromArrayAsync(DefaultStream::Legacy, dst, dpitch, src, wOffset, hOffset, width, height, kind, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy2DFromArrayAsync_ptsz(dst: *mut c_void, dpitch: usize, src: cudaArray_const_t, wOffset: usize, hOffset: usize, width: usize, height: usize, kind: cudaMemcpyKind, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpy2DFromArrayAsync, || unsafe { memory::cudaMemcpy2DFromArrayAsync(DefaultStream::PerThread, dst, dpitch, src, wOffset, hOffset, width, height, kind, stream) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cudaFuncGetAttributes(attr: *mut cudaFuncAttributes, func: *const c_void) -> cudaError_t {
     call::enter(Function::cudaFuncGetAttributes, || unsafe { module::cudaFuncGetAttributes(attr, func) })
 }
@@ -2121,18 +2254,48 @@ pub unsafe extern "C" fn farlane_cudaCreateChannelDesc(x: c_int, y: c_int, z: c_
     call::enter_value(Function::cudaCreateChannelDesc, cudaChannelFormatDesc::default(), || unsafe { texture::cudaCreateChannelDesc(x, y, z, w, f) })
 }
 
-static UNSUPPORTED_12: [&str; 140] = [
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaCreateTextureObject(pTexObject: *mut cudaTextureObject_t, pResDesc: *const cudaResourceDesc, pTexDesc: *const cudaTextureDesc, pResViewDesc: *const cudaResourceViewDesc) -> cudaError_t {
+    call::enter(Function::cudaCreateTextureObject, || unsafe { texture::cudaCreateTextureObject(pTexObject, pResDesc, pTexDesc, pResViewDesc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaDestroyTextureObject(texObject: cudaTextureObject_t) -> cudaError_t {
+    call::enter(Function::cudaDestroyTextureObject, || unsafe { texture::cudaDestroyTextureObject(texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaCreateSurfaceObject(pSurfObject: *mut cudaSurfaceObject_t, pResDesc: *const cudaResourceDesc) -> cudaError_t {
+    call::enter(Function::cudaCreateSurfaceObject, || unsafe { texture::cudaCreateSurfaceObject(pSurfObject, pResDesc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaDestroySurfaceObject(surfObject: cudaSurfaceObject_t) -> cudaError_t {
+    call::enter(Function::cudaDestroySurfaceObject, || unsafe { texture::cudaDestroySurfaceObject(surfObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGetTextureObjectResourceDesc(pResDesc: *mut cudaResourceDesc, texObject: cudaTextureObject_t) -> cudaError_t {
+    call::enter(Function::cudaGetTextureObjectResourceDesc, || unsafe { texture::cudaGetTextureObjectResourceDesc(pResDesc, texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGetTextureObjectTextureDesc(pTexDesc: *mut cudaTextureDesc, texObject: cudaTextureObject_t) -> cudaError_t {
+    call::enter(Function::cudaGetTextureObjectTextureDesc, || unsafe { texture::cudaGetTextureObjectTextureDesc(pTexDesc, texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGetSurfaceObjectResourceDesc(pResDesc: *mut cudaResourceDesc, surfObject: cudaSurfaceObject_t) -> cudaError_t {
+    call::enter(Function::cudaGetSurfaceObjectResourceDesc, || unsafe { texture::cudaGetSurfaceObjectResourceDesc(pResDesc, surfObject) })
+}
+
+static UNSUPPORTED_12: [&str; 114] = [
     "__cudaRegisterUnifiedTable",
-    "cudaArrayGetInfo",
     "cudaArrayGetMemoryRequirements",
     "cudaArrayGetPlane",
     "cudaArrayGetSparseProperties",
-    "cudaCreateSurfaceObject",
-    "cudaCreateTextureObject",
     "cudaDestroyExternalMemory",
     "cudaDestroyExternalSemaphore",
-    "cudaDestroySurfaceObject",
-    "cudaDestroyTextureObject",
     "cudaDeviceGetNvSciSyncAttributes",
     "cudaDeviceGetTexture1DLinearMaxWidth",
     "cudaDeviceRegisterAsyncNotification",
@@ -2149,7 +2312,6 @@ static UNSUPPORTED_12: [&str; 140] = [
     "cudaEventCreateFromEGLSync",
     "cudaExternalMemoryGetMappedBuffer",
     "cudaExternalMemoryGetMappedMipmappedArray",
-    "cudaFreeArray",
     "cudaFreeMipmappedArray",
     "cudaGLGetDevices",
     "cudaGLMapBufferObject",
@@ -2160,17 +2322,13 @@ static UNSUPPORTED_12: [&str; 140] = [
     "cudaGLUnmapBufferObject",
     "cudaGLUnmapBufferObjectAsync",
     "cudaGLUnregisterBufferObject",
-    "cudaGetChannelDesc",
     "cudaGetDriverEntryPoint",
     "cudaGetDriverEntryPointByVersion",
     "cudaGetDriverEntryPointByVersion",
     "cudaGetDriverEntryPoint",
     "cudaGetExportTable",
     "cudaGetMipmappedArrayLevel",
-    "cudaGetSurfaceObjectResourceDesc",
-    "cudaGetTextureObjectResourceDesc",
     "cudaGetTextureObjectResourceViewDesc",
-    "cudaGetTextureObjectTextureDesc",
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
     "cudaGraphConditionalHandleCreate",
@@ -2211,8 +2369,6 @@ static UNSUPPORTED_12: [&str; 140] = [
     "cudaLaunchCooperativeKernelMultiDevice",
     "cudaLibraryGetManaged",
     "cudaLibraryGetUnifiedFunction",
-    "cudaMalloc3DArray",
-    "cudaMallocArray",
     "cudaMallocMipmappedArray",
     "cudaMemPoolCreate",
     "cudaMemPoolDestroy",
@@ -2224,30 +2380,16 @@ static UNSUPPORTED_12: [&str; 140] = [
     "cudaMemPoolSetAccess",
     "cudaMemRangeGetAttribute",
     "cudaMemRangeGetAttributes",
-    "cudaMemcpy2DArrayToArray",
-    "cudaMemcpy2DArrayToArray",
-    "cudaMemcpy2DFromArray",
-    "cudaMemcpy2DFromArrayAsync",
-    "cudaMemcpy2DFromArrayAsync",
-    "cudaMemcpy2DFromArray",
-    "cudaMemcpy2DToArray",
-    "cudaMemcpy2DToArrayAsync",
-    "cudaMemcpy2DToArrayAsync",
-    "cudaMemcpy2DToArray",
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpyArrayToArray",
     "cudaMemcpyArrayToArray",
     "cudaMemcpyBatchAsync",
     "cudaMemcpyBatchAsync",
-    "cudaMemcpyFromArray",
     "cudaMemcpyFromArrayAsync",
     "cudaMemcpyFromArrayAsync",
-    "cudaMemcpyFromArray",
-    "cudaMemcpyToArray",
     "cudaMemcpyToArrayAsync",
     "cudaMemcpyToArrayAsync",
-    "cudaMemcpyToArray",
     "cudaMipmappedArrayGetMemoryRequirements",
     "cudaMipmappedArrayGetSparseProperties",
     "cudaOccupancyMaxActiveClusters",
@@ -2270,19 +2412,14 @@ pub extern "C" fn farlane_unsupported_12(index: c_uint) -> cudaError_t {
     call::unsupported(UNSUPPORTED_12.get(index as usize).copied().unwrap_or("an unknown function"))
 }
 
-static UNSUPPORTED_13: [&str; 183] = [
+static UNSUPPORTED_13: [&str; 157] = [
     "__cudaGetProcAddress",
     "__cudaRegisterUnifiedTable",
-    "cudaArrayGetInfo",
     "cudaArrayGetMemoryRequirements",
     "cudaArrayGetPlane",
     "cudaArrayGetSparseProperties",
-    "cudaCreateSurfaceObject",
-    "cudaCreateTextureObject",
     "cudaDestroyExternalMemory",
     "cudaDestroyExternalSemaphore",
-    "cudaDestroySurfaceObject",
-    "cudaDestroyTextureObject",
     "cudaDevResourceGenerateDesc",
     "cudaDevSmResourceSplit",
     "cudaDevSmResourceSplitByCount",
@@ -2312,7 +2449,6 @@ static UNSUPPORTED_13: [&str; 183] = [
     "cudaExecutionCtxWaitEvent",
     "cudaExternalMemoryGetMappedBuffer",
     "cudaExternalMemoryGetMappedMipmappedArray",
-    "cudaFreeArray",
     "cudaFreeMipmappedArray",
     "cudaGLGetDevices",
     "cudaGLMapBufferObject",
@@ -2323,17 +2459,13 @@ static UNSUPPORTED_13: [&str; 183] = [
     "cudaGLUnmapBufferObject",
     "cudaGLUnmapBufferObjectAsync",
     "cudaGLUnregisterBufferObject",
-    "cudaGetChannelDesc",
     "cudaGetDriverEntryPoint",
     "cudaGetDriverEntryPointByVersion",
     "cudaGetDriverEntryPointByVersion",
     "cudaGetDriverEntryPoint",
     "cudaGetExportTable",
     "cudaGetMipmappedArrayLevel",
-    "cudaGetSurfaceObjectResourceDesc",
-    "cudaGetTextureObjectResourceDesc",
     "cudaGetTextureObjectResourceViewDesc",
-    "cudaGetTextureObjectTextureDesc",
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
     "cudaGraphConditionalHandleCreate",
@@ -2386,8 +2518,6 @@ static UNSUPPORTED_13: [&str; 183] = [
     "cudaLogsDumpToMemory",
     "cudaLogsRegisterCallback",
     "cudaLogsUnregisterCallback",
-    "cudaMalloc3DArray",
-    "cudaMallocArray",
     "cudaMallocMipmappedArray",
     "cudaMemDiscardAndPrefetchBatchAsync",
     "cudaMemDiscardAndPrefetchBatchAsync",
@@ -2409,16 +2539,6 @@ static UNSUPPORTED_13: [&str; 183] = [
     "cudaMemRangeGetAttribute",
     "cudaMemRangeGetAttributes",
     "cudaMemSetMemPool",
-    "cudaMemcpy2DArrayToArray",
-    "cudaMemcpy2DArrayToArray",
-    "cudaMemcpy2DFromArray",
-    "cudaMemcpy2DFromArrayAsync",
-    "cudaMemcpy2DFromArrayAsync",
-    "cudaMemcpy2DFromArray",
-    "cudaMemcpy2DToArray",
-    "cudaMemcpy2DToArrayAsync",
-    "cudaMemcpy2DToArrayAsync",
-    "cudaMemcpy2DToArray",
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpy3DWithAttributesAsync",
@@ -2427,14 +2547,10 @@ static UNSUPPORTED_13: [&str; 183] = [
     "cudaMemcpyArrayToArray",
     "cudaMemcpyBatchAsync",
     "cudaMemcpyBatchAsync",
-    "cudaMemcpyFromArray",
     "cudaMemcpyFromArrayAsync",
     "cudaMemcpyFromArrayAsync",
-    "cudaMemcpyFromArray",
-    "cudaMemcpyToArray",
     "cudaMemcpyToArrayAsync",
     "cudaMemcpyToArrayAsync",
-    "cudaMemcpyToArray",
     "cudaMemcpyWithAttributesAsync",
     "cudaMemcpyWithAttributesAsync",
     "cudaMipmappedArrayGetMemoryRequirements",

@@ -10,6 +10,7 @@
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 mod addresses;
+mod arrays;
 mod copies;
 mod copy;
 mod graphs;
@@ -21,6 +22,7 @@ mod sets;
 mod shape;
 
 pub use addresses::Addresses;
+pub use arrays::*;
 pub use copies::*;
 pub use copy::{copy, write_copy, End, Wait};
 pub use graphs::{free_of_graph, graph_memory_used, reset_graph_memory_high, GraphMemory};
@@ -46,7 +48,7 @@ use tape::generated_operations as operation;
 const PITCH: usize = 512;
 
 /// Mints an address and appends its ALLOCATE; null for no bytes.
-fn allocate(size: usize) -> CudaResult<*mut c_void> {
+pub fn allocate(size: usize) -> CudaResult<*mut c_void> {
     if size == 0 {
         return Ok(std::ptr::null_mut());
     }
@@ -59,7 +61,7 @@ fn allocate(size: usize) -> CudaResult<*mut c_void> {
     Ok(address as *mut c_void)
 }
 
-fn free(pointer: *mut c_void) -> CudaResult {
+pub fn free(pointer: *mut c_void) -> CudaResult {
     let tracking = tracking()?;
     // Freeing null does nothing, but is how programs start CUDA: the session is open afterwards.
     if pointer.is_null() {

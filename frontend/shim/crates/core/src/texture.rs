@@ -1,8 +1,181 @@
-//! The texture family: not supported, but for the description of a channel, which needs no texture.
+//! The texture family: texture and surface objects.
+//!
+//! An object is the device address of a descriptor of 128 bytes, which is written here like any copy to the device; the code of kernels reads it where
+//! they name the object (`backend/jit/families/textures.py`, which has the layout). So objects need no operation of the tape. A host with a
+//! real GPU would have to make objects of its own.
+//!
+//! Source: CUDA runtime API, "Texture Object Management", "Surface Object Management".
+#![allow(non_snake_case)] // C's names
 
+use std::collections::HashMap;
 use std::ffi::c_int;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use abi::{cudaChannelFormatDesc, cudaChannelFormatKind};
+use abi::{
+    cudaArray_const_t, cudaChannelFormatDesc, cudaChannelFormatKind, cudaResourceDesc, cudaResourceViewDesc,
+    cudaSurfaceObject_t, cudaTextureDesc, cudaTextureObject_t, CudaError,
+};
+
+use crate::call::CudaResult;
+use crate::memory::payloads::{self, Target};
+use crate::memory::{self, array_of, channels};
+use crate::{log, runtime, work};
+
+const BYTES: usize = 128;
+const MAGIC: u32 = 0x7E8F_1A5E;
+/// cudaFilterModeLinear, cudaReadModeNormalizedFloat, cudaAddressModeBorder.
+const LINEAR: c_int = 1;
+const NORMALIZED_FLOAT: c_int = 1;
+const BORDER: c_int = 3;
+/// CUDA's limit of texels of a texture in linear memory.
+const MOST_LINEAR: usize = 1 << 28;
+
+/// What an object was made of.
+#[derive(Debug, Clone, Copy)]
+struct Object {
+    resource: cudaResourceDesc,
+    /// `None` for a surface.
+    texture: Option<cudaTextureDesc>,
+}
+
+static OBJECTS: LazyLock<Mutex<HashMap<u64, Object>>> = LazyLock::new(Mutex::default);
+
+fn objects() -> MutexGuard<'static, HashMap<u64, Object>> {
+    OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The device was reset: there are none.
+pub fn forget() {
+    objects().clear();
+}
+
+/// Where texels are and how they are laid out.
+struct Texels {
+    address: u64,
+    size: [u32; 3],
+    pitch: u64,
+    slice: u64,
+    desc: cudaChannelFormatDesc,
+}
+
+fn texels(resource: &cudaResourceDesc) -> CudaResult<Texels> {
+    let texels = |value: usize| u32::try_from(value.max(1)).map_err(|_| CudaError::INVALID_VALUE);
+    let (start, desc) = (resource.start as u64, resource.desc);
+    let memory = |rows: u64, pitch: u64, row: u64| {
+        let span = rows.checked_sub(1).and_then(|rows| rows.checked_mul(pitch)).and_then(|span| span.checked_add(row));
+        let addresses = &work::tracking()?.addresses;
+        span.filter(|span| addresses.holds(start, *span)).map(drop).ok_or(CudaError::INVALID_VALUE)
+    };
+    match resource.resType {
+        abi::cudaResourceTypeArray => {
+            let array = array_of(resource.start as cudaArray_const_t)?;
+            let size = [texels(array.extent.width)?, texels(array.extent.height)?, texels(array.extent.depth)?];
+            Ok(Texels { address: array.address, size, pitch: array.pitch, slice: array.slice(), desc: array.desc })
+        }
+        abi::cudaResourceTypeLinear => {
+            let (bits, count) = channels(&desc)?;
+            let width = resource.width / (bits / 8 * count) as usize;
+            if width == 0 || width > MOST_LINEAR {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            memory(1, 0, resource.width as u64)?;
+            Ok(Texels { address: start, size: [texels(width)?, 1, 1], pitch: 0, slice: 0, desc })
+        }
+        abi::cudaResourceTypePitch2D => {
+            let (bits, count) = channels(&desc)?;
+            let row = resource.width as u64 * u64::from(bits / 8 * count);
+            let (rows, pitch) = (resource.height as u64, resource.pitchInBytes as u64);
+            if pitch < row || rows == 0 || row == 0 {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            memory(rows, pitch, row)?;
+            let size = [texels(resource.width)?, texels(resource.height)?, 1];
+            Ok(Texels { address: start, size, pitch, slice: 0, desc })
+        }
+        _ => refused("mipmapped arrays"),
+    }
+}
+
+fn refused<T>(what: &str) -> CudaResult<T> {
+    log::error(format_args!("textures: {what} are not supported yet"));
+    Err(CudaError::NOT_SUPPORTED)
+}
+
+/// The bytes that kernels read.
+fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>) -> CudaResult<[u8; BYTES]> {
+    let (bits, count) = channels(&texels.desc)?;
+    let mut bytes = [0; BYTES];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(0, &texels.address.to_le_bytes());
+    for (axis, size) in texels.size.iter().enumerate() {
+        put(8 + 4 * axis, &size.to_le_bytes());
+    }
+    put(24, &texels.pitch.to_le_bytes());
+    put(32, &texels.slice.to_le_bytes());
+    for (at, value) in [(40, bits / 8), (44, count), (48, texels.desc.f as u32), (76, MAGIC)] {
+        put(at, &value.to_le_bytes());
+    }
+    let Some(texture) = texture else { return Ok(bytes) };
+    let float = texels.desc.f == abi::cudaChannelFormatKindFloat;
+    let normalized = texture.readMode == NORMALIZED_FLOAT && !float;
+    if normalized && bits == 32 || texture.filterMode == LINEAR && !float && !normalized {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let modes = texture.addressMode;
+    if !modes.iter().all(|mode| (0..=BORDER).contains(mode)) || !(0..=LINEAR).contains(&texture.filterMode) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if texture.sRGB != 0 {
+        return refused("sRGB formats");
+    }
+    if modes.contains(&BORDER) && texture.borderColor != [0.0; 4] {
+        return refused("border colours");
+    }
+    put(52, &texture.filterMode.to_le_bytes());
+    for (axis, mode) in modes.iter().enumerate() {
+        put(56 + 4 * axis, &mode.to_le_bytes());
+    }
+    put(68, &u32::from(texture.normalizedCoords != 0).to_le_bytes());
+    put(72, &u32::from(normalized).to_le_bytes());
+    Ok(bytes)
+}
+
+/// Puts a descriptor on the device.
+fn make(resource: &cudaResourceDesc, texture: Option<&cudaTextureDesc>) -> CudaResult<u64> {
+    let bytes = descriptor(&texels(resource)?, texture)?;
+    let address = memory::allocate(BYTES)? as u64;
+    let width = BYTES as u64;
+    let legacy = work::tracking()?.order.legacy.clone();
+    payloads::write(&legacy, Target { address, pitch: width, width, height: 1 }, true, |_| &bytes)?;
+    objects().insert(address, Object { resource: *resource, texture: texture.copied() });
+    Ok(address)
+}
+
+fn end(object: u64, surface: bool) -> CudaResult {
+    {
+        let mut objects = objects();
+        let found = objects.get(&object).ok_or(CudaError::INVALID_VALUE)?;
+        if found.texture.is_none() != surface {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        objects.remove(&object);
+    }
+    memory::free(object as *mut std::ffi::c_void)
+}
+
+fn find(object: u64) -> CudaResult<Object> {
+    objects().get(&object).copied().ok_or(CudaError::INVALID_VALUE)
+}
+
+/// Of the description only what both CUDA versions have is written.
+unsafe fn tell<T>(place: *mut T, value: T) -> CudaResult {
+    if place.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: not null, and the program says that it is such a place.
+    unsafe { place.write(value) };
+    Ok(())
+}
 
 pub unsafe fn cudaCreateChannelDesc(
     x: c_int,
@@ -12,4 +185,117 @@ pub unsafe fn cudaCreateChannelDesc(
     f: cudaChannelFormatKind,
 ) -> cudaChannelFormatDesc {
     cudaChannelFormatDesc { x, y, z, w, f }
+}
+
+pub unsafe fn cudaCreateTextureObject(
+    pTexObject: *mut cudaTextureObject_t,
+    pResDesc: *const cudaResourceDesc,
+    pTexDesc: *const cudaTextureDesc,
+    pResViewDesc: *const cudaResourceViewDesc,
+) -> CudaResult {
+    runtime::session()?;
+    // SAFETY: the program says that they are such structs, or null.
+    let (resource, texture) = unsafe { (pResDesc.as_ref(), pTexDesc.as_ref()) };
+    let (Some(resource), Some(texture), false) = (resource, texture, pTexObject.is_null()) else {
+        return Err(CudaError::INVALID_VALUE);
+    };
+    if !pResViewDesc.is_null() {
+        return refused("resource views");
+    }
+    let object = make(resource, Some(texture))?;
+    // SAFETY: the program's promise.
+    unsafe { tell(pTexObject, object) }
+}
+
+pub unsafe fn cudaDestroyTextureObject(texObject: cudaTextureObject_t) -> CudaResult {
+    end(texObject, false)
+}
+
+pub unsafe fn cudaCreateSurfaceObject(
+    pSurfObject: *mut cudaSurfaceObject_t,
+    pResDesc: *const cudaResourceDesc,
+) -> CudaResult {
+    runtime::session()?;
+    // SAFETY: the program says that it is such a struct, or null.
+    let resource = unsafe { pResDesc.as_ref() }.filter(|_| !pSurfObject.is_null()).ok_or(CudaError::INVALID_VALUE)?;
+    if resource.resType != abi::cudaResourceTypeArray {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let object = make(resource, None)?;
+    // SAFETY: the program's promise.
+    unsafe { tell(pSurfObject, object) }
+}
+
+pub unsafe fn cudaDestroySurfaceObject(surfObject: cudaSurfaceObject_t) -> CudaResult {
+    end(surfObject, true)
+}
+
+pub unsafe fn cudaGetTextureObjectResourceDesc(
+    pResDesc: *mut cudaResourceDesc,
+    texObject: cudaTextureObject_t,
+) -> CudaResult {
+    // SAFETY: the program's promise, here and below.
+    unsafe { tell(pResDesc, find(texObject)?.resource) }
+}
+
+pub unsafe fn cudaGetTextureObjectTextureDesc(
+    pTexDesc: *mut cudaTextureDesc,
+    texObject: cudaTextureObject_t,
+) -> CudaResult {
+    let texture = find(texObject)?.texture.ok_or(CudaError::INVALID_VALUE)?;
+    // SAFETY: as above.
+    unsafe { tell(pTexDesc, texture) }
+}
+
+pub unsafe fn cudaGetSurfaceObjectResourceDesc(
+    pResDesc: *mut cudaResourceDesc,
+    surfObject: cudaSurfaceObject_t,
+) -> CudaResult {
+    // SAFETY: as above.
+    unsafe { tell(pResDesc, find(surfObject)?.resource) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texture() -> cudaTextureDesc {
+        // SAFETY: an all-zero value of this C struct is valid.
+        unsafe { std::mem::zeroed() }
+    }
+
+    fn bytes_of(desc: cudaChannelFormatDesc, texture: &cudaTextureDesc) -> CudaResult<[u8; BYTES]> {
+        let size = [7, 5, 3];
+        descriptor(&Texels { address: 0x2000_0000_0200, size, pitch: 512, slice: 2560, desc }, Some(texture))
+    }
+
+    #[test]
+    fn descriptors_are_laid_out_as_kernels_read_them() {
+        let bytes8 = cudaChannelFormatDesc { x: 8, y: 8, z: 8, w: 8, f: 1 };
+        let asked =
+            cudaTextureDesc { addressMode: [0, 1, 2], filterMode: 1, readMode: 1, normalizedCoords: 1, ..texture() };
+        let bytes = bytes_of(bytes8, &asked).unwrap();
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let words: Vec<u32> = (40..80).step_by(4).map(word).collect();
+        assert_eq!(bytes[..8], 0x2000_0000_0200_u64.to_le_bytes());
+        assert_eq!([word(8), word(12), word(16), word(24), word(32)], [7, 5, 3, 512, 2560]);
+        assert_eq!(words, [1, 4, 1, 1, 0, 1, 2, 1, 1, MAGIC]);
+    }
+
+    #[test]
+    fn what_cannot_be_filtered_or_is_not_there_is_refused() {
+        let (int32, float) = ([32, 0, 0, 0, 0], [32, 0, 0, 0, 2]);
+        let desc = |[x, y, z, w, f]: [c_int; 5]| cudaChannelFormatDesc { x, y, z, w, f };
+        let code = |format, asked: cudaTextureDesc| bytes_of(desc(format), &asked).map(drop).err();
+        assert_eq!(code(float, cudaTextureDesc { filterMode: 1, ..texture() }), None);
+        assert_eq!(code(int32, cudaTextureDesc { filterMode: 1, ..texture() }), Some(CudaError::INVALID_VALUE));
+        assert_eq!(code(int32, cudaTextureDesc { readMode: 1, ..texture() }), Some(CudaError::INVALID_VALUE));
+        assert_eq!(
+            code(float, cudaTextureDesc { addressMode: [4, 0, 0], ..texture() }),
+            Some(CudaError::INVALID_VALUE)
+        );
+        assert_eq!(code(float, cudaTextureDesc { sRGB: 1, ..texture() }), Some(CudaError::NOT_SUPPORTED));
+        let border = cudaTextureDesc { addressMode: [3; 3], borderColor: [1.0; 4], ..texture() };
+        assert_eq!(code(float, border), Some(CudaError::NOT_SUPPORTED));
+    }
 }

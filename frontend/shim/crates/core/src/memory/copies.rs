@@ -1,8 +1,9 @@
 //! cudaMemcpy and its kin: arguments to the two ends and the box that `copy` takes.
 //!
-//! The plain and the Async functions differ in their stream only; see `copy` for what waits. CUDA arrays are not supported.
+//! The plain and the Async functions differ in their stream only; see `copy` for what waits. Arrays are `arrays`'.
 #![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 
+use super::arrays::{array_of, Array};
 use super::copy::{copy, places, End, Place, Wait};
 use super::shape::{Extent, Layout};
 use crate::call::{CudaResult, DefaultStream};
@@ -15,18 +16,18 @@ use std::ffi::{c_int, c_void};
 
 /// In which stream, and whether the call waits.
 #[derive(Clone, Copy)]
-struct How {
-    default: DefaultStream,
-    stream: cudaStream_t,
-    wait: Wait,
+pub(super) struct How {
+    pub default: DefaultStream,
+    pub stream: cudaStream_t,
+    pub wait: Wait,
 }
 
 impl How {
-    fn waiting(default: DefaultStream) -> Self {
+    pub fn waiting(default: DefaultStream) -> Self {
         Self { default, stream: std::ptr::null_mut(), wait: Wait::Always }
     }
 
-    fn asynchronous(default: DefaultStream, stream: cudaStream_t) -> Self {
+    pub fn asynchronous(default: DefaultStream, stream: cudaStream_t) -> Self {
         Self { default, stream, wait: Wait::Pageable }
     }
 }
@@ -94,7 +95,7 @@ unsafe fn volume(
 /// The ends of a copy as `cudaMemcpy3D` takes it, for a node of a graph.
 pub fn ends(p: &cudaMemcpy3DParms) -> CudaResult<(End, End, Extent)> {
     if !p.srcArray.is_null() || !p.dstArray.is_null() {
-        return Err(CudaError::NOT_SUPPORTED);
+        return with_arrays(p);
     }
     let (width, height, depth) = (p.extent.width as u64, p.extent.height as u64, p.extent.depth as u64);
     let extent = Extent { width, height, depth };
@@ -105,6 +106,32 @@ pub fn ends(p: &cudaMemcpy3DParms) -> CudaResult<(End, End, Extent)> {
     let (dst, dst_layout) = corner(&p.dstPtr, p.dstPos, &extent)?;
     let (src, src_layout) = corner(&p.srcPtr, p.srcPos, &extent)?;
     Ok((End::at(dst, to, dst_layout, &extent)?, End::at(src, from, src_layout, &extent)?, extent))
+}
+
+/// The same where an array takes part: the width, and places in arrays, are texels.
+fn with_arrays(p: &cudaMemcpy3DParms) -> CudaResult<(End, End, Extent)> {
+    let array = |handle: abi::cudaArray_t| if handle.is_null() { Ok(None) } else { array_of(handle).map(Some) };
+    let (dst, src) = (array(p.dstArray)?, array(p.srcArray)?);
+    let texel = match (&dst, &src) {
+        (Some(dst), Some(src)) if dst.texel != src.texel => return Err(CudaError::INVALID_VALUE),
+        (Some(found), _) | (None, Some(found)) => found.texel,
+        (None, None) => 1,
+    };
+    let width = (p.extent.width as u64).checked_mul(texel).ok_or(CudaError::INVALID_VALUE)?;
+    let extent = Extent { width, height: p.extent.height as u64, depth: p.extent.depth as u64 };
+    if extent.is_empty() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let (to, from) = places(p.kind)?;
+    let end = |array: Option<Array>, ptr: &cudaPitchedPtr, pos: cudaPos, place: Place| match array {
+        Some(_) if place == Place::Host => Err(CudaError::INVALID_MEMCPY_DIRECTION),
+        Some(array) => array.end_at(pos, &extent),
+        None => {
+            let (start, layout) = corner(ptr, pos, &extent)?;
+            End::at(start, place, layout, &extent)
+        }
+    };
+    Ok((end(dst, &p.dstPtr, p.dstPos, to)?, end(src, &p.srcPtr, p.srcPos, from)?, extent))
 }
 
 /// The ends of a copy to a variable.
@@ -144,7 +171,13 @@ unsafe fn parameters(how: How, p: *const cudaMemcpy3DParms) -> CudaResult {
     // SAFETY: the program says that it is such a struct, or null.
     let p = unsafe { p.as_ref() }.ok_or(CudaError::INVALID_VALUE)?;
     if !p.srcArray.is_null() || !p.dstArray.is_null() {
-        return Err(CudaError::NOT_SUPPORTED);
+        let stream = stream::resolve(how.default, how.stream)?;
+        if p.extent.width == 0 || p.extent.height == 0 || p.extent.depth == 0 {
+            return Ok(());
+        }
+        let (to, from, extent) = with_arrays(p)?;
+        // SAFETY: the caller's promise.
+        return unsafe { copy(&stream, to, from, extent, how.wait) };
     }
     // SAFETY: the caller's promise.
     unsafe { volume(how, (&p.dstPtr, p.dstPos), (&p.srcPtr, p.srcPos), p.extent, places(p.kind)?) }

@@ -18,6 +18,7 @@ pub enum Tag {
     GraphNode = 0x00F5_6A0D,
     GraphExec = 0x00F5_6AEC,
     UserObject = 0x00F5_0B1E,
+    Array = 0x00F5_A77A,
 }
 
 /// The opaque value of a handle.

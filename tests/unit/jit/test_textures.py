@@ -1,0 +1,152 @@
+"""tex, suld and sust against what the descriptor says: formats, places outside, what is no descriptor. Filters and address modes at large: tests/native/textures.cu."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from farlane.backend import jit
+from farlane.backend.jit.families.textures import BORDER, CLAMP, MAGIC, MIRROR, WRAP
+from jit_tools.device import TinyDevice
+from jit_tools.instructions import HEADER
+
+PITCH = 64
+KINDS = {"i": 0, "u": 1, "f": 2}
+
+
+@pytest.fixture
+def device() -> TinyDevice:
+    return TinyDevice()
+
+
+def texture(
+    device: TinyDevice,
+    texels: np.ndarray,
+    *,
+    linear: int = 0,
+    mode: int = CLAMP,
+    normalized: int = 0,
+    scaled: int = 0,
+    magic: int = MAGIC,
+) -> int:
+    """A descriptor of rows (height, width, channels), uploaded in rows of 64 bytes."""
+    height, width, channels = texels.shape
+    rows = np.zeros((height, PITCH), dtype=np.uint8)
+    raw = np.ascontiguousarray(texels).view(np.uint8).reshape(height, -1)
+    rows[:, : raw.shape[1]] = raw
+    fields = struct.pack(
+        "<QIIIIQQIIIIIIIIIIxxxx",
+        device.upload(rows), width, height, 1, 0, PITCH, PITCH * height, texels.itemsize, channels, KINDS[texels.dtype.kind],
+        linear, mode, mode, mode, normalized, scaled, magic,
+    )  # fmt: skip
+    return device.upload(np.frombuffer(fields.ljust(128, b"\0"), dtype=np.uint8))
+
+
+def sampled(
+    device: TinyDevice, handle: int, places: list[tuple[float, float]], kind: str = "f32"
+) -> tuple[int, np.ndarray]:
+    text = f"""{HEADER}
+.visible .entry k(.param .u64 object, .param .u64 at, .param .u64 to) {{
+  .reg .b32 %r<8>; .reg .b64 %l<8>; .reg .f32 %f<8>;
+  ld.param.u64 %l0, [object]; ld.param.u64 %l1, [at]; ld.param.u64 %l2, [to];
+  mov.u32 %r0, %tid.x;
+  mul.wide.u32 %l3, %r0, 8;
+  add.u64 %l1, %l1, %l3;
+  ld.global.v2.f32 {{%f0, %f1}}, [%l1];
+  tex.2d.v4.{kind}.f32 {{%r1, %r2, %r3, %r4}}, [%l0, {{%f0, %f1}}];
+  mul.wide.u32 %l4, %r0, 16;
+  add.u64 %l2, %l2, %l4;
+  st.global.v4.u32 [%l2], {{%r1, %r2, %r3, %r4}};
+  ret;
+}}
+"""
+    if kind == "f32":
+        text = text.replace("%r1, %r2, %r3, %r4", "%f4, %f5, %f6, %f7").replace("st.global.v4.u32", "st.global.v4.f32")
+    out = device.allocate(16 * len(places))
+    at = device.upload(np.array(places, dtype=np.float32))
+    status = device.launch(device.load(text), "k", 1, len(places), [handle, at, out])
+    return status, device.download(out, np.float32 if kind == "f32" else np.int32, 4 * len(places)).reshape(-1, 4)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4"])
+@pytest.mark.parametrize("channels", [1, 2, 4])
+def test_integers_are_read_as_they_are(device: TinyDevice, dtype: str, channels: int) -> None:
+    values = np.arange(2 * 3 * channels).reshape(2, 3, channels)
+    texels = (values - 3).astype(f"<{dtype}")
+    places = [(x + 0.5, y + 0.5) for y in range(2) for x in range(3)]
+    status, seen = sampled(device, texture(device, texels), places, "s32" if dtype[0] == "i" else "u32")
+    expected = np.zeros((6, 4), dtype=np.int32)
+    expected[:, 3] = 1  # the channel that is missing
+    expected[:, :channels] = texels.reshape(6, channels).astype(np.int64).astype(np.int32)
+    assert status == 0
+    np.testing.assert_array_equal(seen, expected)
+
+
+def test_floats_of_both_sizes_and_normalized_integers(device: TinyDevice) -> None:
+    for texels, scaled, expected in [
+        (np.array([[[1.5], [-2.25]]], dtype="<f4"), 0, [1.5, -2.25]),
+        (np.array([[[1.5], [-2.25]]], dtype="<f2"), 0, [1.5, -2.25]),
+        (np.array([[[255], [51]]], dtype="<u1"), 1, [1.0, 0.2]),
+        (np.array([[[-128], [127]]], dtype="<i1"), 1, [-1.0, 1.0]),
+        (np.array([[[65535], [0]]], dtype="<u2"), 1, [1.0, 0.0]),
+    ]:
+        status, seen = sampled(device, texture(device, texels, scaled=scaled), [(0.5, 0.5), (1.5, 0.5)])
+        assert status == 0
+        np.testing.assert_allclose(seen[:, 0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [(WRAP, [2, 0, 1]), (CLAMP, [0, 0, 2]), (MIRROR, [0, 0, 1]), (BORDER, [-1, 0, -1])]
+)
+def test_address_modes(device: TinyDevice, mode: int, expected: list[int]) -> None:
+    texels = np.array([[[10.0], [11.0], [12.0]]], dtype="<f4")
+    places = [((x + 0.5) / 3, 0.5) for x in (-1, 0, 4)]
+    status, seen = sampled(device, texture(device, texels, mode=mode, normalized=1), places)
+    assert status == 0
+    assert seen[:, 0].tolist() == [0.0 if at < 0 else 10.0 + at for at in expected]
+
+
+def test_linear_filter_and_places_that_are_no_numbers(device: TinyDevice) -> None:
+    texels = np.array([[[0.0], [8.0]], [[16.0], [24.0]]], dtype="<f4")
+    places = [(1.0, 1.0), (0.5, 0.5), (0.75, 0.5), (float("nan"), 0.5), (float("inf"), -float("inf"))]
+    status, seen = sampled(device, texture(device, texels, linear=1), places)
+    assert status == 0
+    assert seen[:3, 0].tolist() == [12.0, 0.0, 2.0]
+
+
+def test_what_is_no_descriptor_ends_the_launch(device: TinyDevice) -> None:
+    texels = np.zeros((1, 1, 1), dtype="<f4")
+    for handle in (texture(device, texels, magic=1), 0, device.base + (1 << 25)):
+        status, _ = sampled(device, handle, [(0.5, 0.5)])
+        assert status != 0
+        assert device.fault.kind == jit.FaultKind.ILLEGAL_ADDRESS
+
+
+@pytest.mark.parametrize(("bounds", "ends"), [("zero", False), ("clamp", False), ("trap", True)])
+def test_surfaces(device: TinyDevice, bounds: str, ends: bool) -> None:
+    texels = np.arange(2 * 4, dtype="<i4").reshape(2, 4, 1)
+    handle = texture(device, texels)
+    text = f"""{HEADER}
+.visible .entry k(.param .u64 object, .param .u64 to) {{
+  .reg .b32 %r<8>; .reg .b64 %l<8>;
+  ld.param.u64 %l0, [object]; ld.param.u64 %l2, [to];
+  mov.u32 %r0, %tid.x; mov.u32 %r5, 1;
+  shl.b32 %r1, %r0, 2; sub.s32 %r1, %r1, 4;
+  suld.b.2d.b32.{bounds} {{%r2}}, [%l0, {{%r1, %r5}}];
+  mul.wide.u32 %l3, %r0, 4; add.u64 %l2, %l2, %l3;
+  st.global.u32 [%l2], %r2;
+  add.s32 %r2, %r2, 100; mov.u32 %r5, 0;
+  sust.b.2d.b32.{bounds} [%l0, {{%r1, %r5}}], {{%r2}};
+  ret;
+}}
+"""
+    out = device.allocate(24)
+    status = device.launch(device.load(text), "k", 1, 6, [handle, out])
+    assert (status != 0) == ends
+    if not ends:
+        seen = device.download(out, np.int32, 6).tolist()
+        edges = [0, 0] if bounds == "zero" else [4, 7]
+        assert seen == [edges[0], 4, 5, 6, 7, edges[1]]
+        row = device.download(int.from_bytes(device.download(handle, np.uint8, 8).tobytes(), "little"), np.int32, 4)
+        assert row.tolist() == [104, 105, 106, 107]
