@@ -38,6 +38,7 @@ from farlane.backend.jit.kernel import KernelContext
 from farlane.backend.jit.linker import link
 from farlane.backend.jit.module import Module, parse_module
 from farlane.backend.jit.services import Call, ServiceFault, ServiceKind
+from farlane.backend.jit.together import WORKSPACE_BYTES, Together
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 MAX_BLOCK_THREADS = 1024
@@ -105,6 +106,7 @@ __all__ = [
     "STATUS_ABORTED",
     "STATUS_DONE",
     "STATUS_FAULT",
+    "WORKSPACE_BYTES",
     "Call",
     "CompiledKernel",
     "Entry",
@@ -119,6 +121,7 @@ __all__ = [
     "Relocation",
     "ServiceFault",
     "ServiceKind",
+    "Together",
     "UnsupportedError",
     "Variable",
     "Worker",

@@ -27,7 +27,7 @@ import ctypes
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
@@ -97,6 +97,8 @@ class Launch(ctypes.Structure):
         ("abort", ctypes.c_uint32),  # set to non-zero by anybody: workers stop at the next loop back edge or block
         ("grid_id", ctypes.c_uint64),  # %gridid
         ("services", ctypes.c_void_p),  # services.callback, or null: the kernel gets none
+        ("workspace", ctypes.c_uint64),  # %envreg1 and %envreg2: together.WORKSPACE_BYTES of device memory, 0 = no grid synchronization
+        ("together", ctypes.c_void_p),  # together.Together.address: all blocks at once, on one worker; null: one after the other
     )
 
 

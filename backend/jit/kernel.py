@@ -305,5 +305,5 @@ def _shape(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
 @functools.cache
 def _runtime() -> str:
     folder = resources.files(__package__)
-    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in ("runtime.ll", "services.ll")]
+    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in ("runtime.ll", "together.ll", "services.ll")]
     return fibers.prepare("\n".join(parts))

@@ -672,6 +672,19 @@ done:
 ; One block of a kernel with barriers: every warp on a fiber of its own, in turn. Returns the worker's status.
 define internal i32 @farlane_block(ptr %worker, ptr %launch, i64 %block) {
 entry:
+  call void @farlane_block_start(ptr %worker, ptr %launch, i64 %block)
+  br label %round
+round:
+  %state = call i32 @farlane_block_round(ptr %worker, ptr %launch)
+  %on = icmp eq i32 %state, 3
+  br i1 %on, label %round, label %over
+over:
+  ret i32 %state
+}
+
+; Makes the fibers of a block's warps ready.
+define internal void @farlane_block_start(ptr %worker, ptr %launch, i64 %block) {
+entry:
   %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
   %warps = load ptr, ptr %warps.p
   %warp.count = load i32, ptr @farlane_warps
@@ -681,8 +694,6 @@ entry:
   %barriers.p = getelementptr %Worker, ptr %worker, i32 0, i32 12
   %barriers = load ptr, ptr %barriers.p
   call void @llvm.memset.p0.i64(ptr %barriers, i8 0, i64 384, i1 false)
-  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
-  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
   %coordinates = call [3 x i32] @farlane_coordinates(ptr %launch, i64 %block)
   br label %setup
 setup:
@@ -695,8 +706,19 @@ setup:
   store i64 %sp, ptr %sp.p
   %s.next = add i32 %s, 1
   %s.more = icmp ult i32 %s.next, %warp.count
-  br i1 %s.more, label %setup, label %round
+  br i1 %s.more, label %setup, label %started
+started:
+  ret void
+}
+
+; Lets every warp of a started block have a turn. 0 the block is done, 1 fault, 2 aborted, 3 it goes on.
+define internal i32 @farlane_block_round(ptr %worker, ptr %launch) {
 round:
+  %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
+  %warps = load ptr, ptr %warps.p
+  %warp.count = load i32, ptr @farlane_warps
+  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
   br label %turn
 turn:
   %w = phi i32 [ 0, %round ], [ %w.next, %turn.next ]
@@ -736,7 +758,9 @@ round.abort:
   %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 13
   %abort = load atomic i32, ptr %abort.p monotonic, align 4
   %stop = icmp ne i32 %abort, 0
-  br i1 %stop, label %stopped, label %round
+  br i1 %stop, label %stopped, label %goes.on
+goes.on:
+  ret i32 3
 stopped:
   store i32 2, ptr %status.p
   ret i32 2
@@ -782,7 +806,15 @@ entry:
   %latch.bytes = load i64, ptr @farlane_latch_bytes
   call void @llvm.memset.p0.i64(ptr %latches, i8 0, i64 %latch.bytes, i1 false)
   %fibers = load i1, ptr @farlane_fibers
-  br i1 %fibers, label %take, label %simple
+  br i1 %fibers, label %kind, label %simple
+kind:
+  %together.p = getelementptr i8, ptr %launch, i64 128
+  %together = load ptr, ptr %together.p
+  %apart = icmp eq ptr %together, null
+  br i1 %apart, label %take, label %together.run
+together.run:
+  %together.status = call i32 @farlane_together(ptr %launch, ptr %worker, ptr %together)
+  br label %done
 simple:
   %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
   %warp = load ptr, ptr %warps.p

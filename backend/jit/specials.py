@@ -73,6 +73,9 @@ def special(e: ValueScope, name: str) -> Val:
         return e.once("dynamic_smem", lambda b: b.load("i32", False, b.gep(_launch(e, b), 96)))
     if base == "total_smem_size":
         return e.once("total_smem", lambda b: b.cast("trunc", b.load("i64", False, b.gep(_worker(e, b), 16)), "i32"))
+    if base in ("envreg1", "envreg2"):  # where grid.sync finds its barrier: high and low half of an address
+        half = 4 if base == "envreg1" else 0
+        return e.once(base, lambda b: b.load("i32", False, b.gep(_launch(e, b), 120 + half)))
     if base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
         return _time(e, base)
     if base in ("clusterid",):

@@ -32,6 +32,7 @@ from farlane.backend.device.sim.window import PAGE_SHIFT
 INVALID_VALUE = 1
 INVALID_CONFIGURATION = 9
 INVALID_RESOURCE_HANDLE = 400
+COOPERATIVE_LAUNCH_TOO_LARGE = 720
 
 MAX_PARAMETER_BYTES = 32764
 _PARAMETER_ALIGNMENT = 64
@@ -52,6 +53,7 @@ class Limits:
         self.threads = attributes[a.MAX_THREADS_PER_BLOCK]
         self.block = tuple(attributes[d] for d in (a.MAX_BLOCK_DIM_X, a.MAX_BLOCK_DIM_Y, a.MAX_BLOCK_DIM_Z))
         self.grid = tuple(attributes[d] for d in (a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z))
+        self.resident_threads = attributes[a.MULTIPROCESSOR_COUNT] * attributes[a.MAX_THREADS_PER_MULTIPROCESSOR]
         self.shared = attributes[a.MAX_SHARED_MEMORY_PER_BLOCK]
         self.shared_opt_in = attributes[a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN]
 
@@ -63,6 +65,7 @@ class Prepared(NamedTuple):
     kernel: jit.CompiledKernel
     launch: jit.Launch
     helpers: int
+    together: jit.Together | None = None  # a cooperative launch: all blocks at once
 
     @property
     def arenas(self) -> tuple[int, int]:
@@ -190,7 +193,7 @@ class Launcher:
         """Runs a launch, the session's `number`th, on this thread and helpers. Returns whether it got to its end."""
         prepared.launch.grid_id = number
         prepared.launch.next_block = 0
-        return self._run_spread(prepared)
+        return self._run_spread(prepared) if prepared.helpers else self._run_inline(prepared)
 
     def _check_interrupted(self) -> None:
         if self._interrupted.value:
@@ -203,11 +206,14 @@ class Launcher:
         if self._reserved is not prepared:
             self._worker.reserve(prepared.kernel, prepared.launch)
             self._reserved = prepared
+        if prepared.together is not None:
+            prepared.together.share(self._worker)
+            ctypes.memset(prepared.launch.workspace, 0, jit.WORKSPACE_BYTES)
         return prepared.kernel.run(prepared.launch, self._worker) == jit.STATUS_DONE
 
     def _run_spread(self, prepared: Prepared) -> bool:
         """Runs a launch on this thread and helpers. Returns whether it got to its end."""
-        _, kernel, launch, helpers = prepared
+        _, kernel, launch, helpers, _ = prepared
         statuses: list[int] = []
 
         def share(worker: jit.Worker) -> None:
@@ -224,7 +230,10 @@ class Launcher:
         kernel = function.compiled.get(shape.block) or self._compile(function, shape.block)
         self._check_shared(function, shape, kernel.info.static_shared)
         blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
-        helpers = self._helpers(kernel.info, blocks, shape)
+        cooperative = shape.cooperative and kernel.info.barriers
+        if cooperative:
+            self._check_cooperative(function, shape)
+        helpers = 0 if cooperative else self._helpers(kernel.info, blocks, shape)
         launch = jit.Launch(
             parameters=self._parameters_address,
             variables=ctypes.addressof(function.module.addresses),
@@ -240,7 +249,12 @@ class Launcher:
             dynamic_shared=shape.shared_bytes,
             services=self._runtime.services,
         )
-        return Prepared(shape, kernel, launch, helpers)
+        if not cooperative:
+            return Prepared(shape, kernel, launch, helpers)
+        launch.workspace = self._runtime.workspace()
+        together = jit.Together(kernel, launch, blocks)
+        launch.together = together.address
+        return Prepared(shape, kernel, launch, 0, together)
 
     def _check(self, function: SimFunction, shape: LaunchShape) -> None:
         if not function.alive:
@@ -265,6 +279,16 @@ class Launcher:
                 raise CudaError(
                     INVALID_VALUE, f"kernel {function.name}: {threads} threads in a block; its launch bound is {most}"
                 )
+
+    def _check_cooperative(self, function: SimFunction, shape: LaunchShape) -> None:
+        blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
+        threads = -(-shape.block[0] * shape.block[1] * shape.block[2] // 32) * 32
+        if blocks * threads > self._limits.resident_threads:
+            raise CudaError(
+                COOPERATIVE_LAUNCH_TOO_LARGE,
+                f"kernel {function.name}: a cooperative launch of {blocks} blocks of {threads} threads; "
+                f"{self._limits.resident_threads} threads can be there at once",
+            )
 
     def _check_shared(self, function: SimFunction, shape: LaunchShape, static: int) -> None:
         limits = self._limits

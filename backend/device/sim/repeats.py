@@ -74,7 +74,7 @@ class _Table:
         prepared.launch.parameters = operation.operands
         operation.launch = ctypes.addressof(prepared.launch)
         operation.run = prepared.kernel.address
-        if prepared.helpers:
+        if prepared.helpers or prepared.together is not None:
             operation.kind = repeats.KIND_SPREAD
         return prepared
 

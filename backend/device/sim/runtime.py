@@ -20,7 +20,7 @@ from farlane.backend.device.sim import formats
 from farlane.backend.device.sim.heap import Heap
 from farlane.backend.device.sim.memory import Memory, Part
 from farlane.backend.device.sim.output import DEFAULT_LIMIT, Output
-from farlane.backend.jit import Call, FaultKind, ServiceFault, ServiceKind, services
+from farlane.backend.jit import WORKSPACE_BYTES, Call, FaultKind, ServiceFault, ServiceKind, services
 
 _NO_FORMAT = -1
 _MAX_NAME = 4096  # of the texts of an assertion
@@ -44,6 +44,7 @@ class Runtime:
         self._memory = memory
         self._heap: Heap | None = None
         self._heap_limit = DEFAULT_HEAP
+        self._workspace = 0
         self._lock = threading.Lock()
         self._printed, self._asserted = Output(), Output()
         self._callback = services.callback(self._serve)
@@ -67,7 +68,7 @@ class Runtime:
     def reset(self) -> None:
         """cudaDeviceReset: limits as at the start; what was printed stays until it is taken. The memory has been given back."""
         with self._lock:
-            self._heap, self._heap_limit = None, DEFAULT_HEAP
+            self._heap, self._heap_limit, self._workspace = None, DEFAULT_HEAP, 0
             self._printed.set_limit(DEFAULT_LIMIT)
 
     def take_output(self) -> tuple[bytes, bytes]:
@@ -132,6 +133,15 @@ class Runtime:
             base = size = 0
         self._heap = Heap(base, size)
         return self._heap
+
+    # Cooperative launches ---------------------------------------------------------------------------------------
+    def workspace(self) -> int:
+        """The device memory in which the blocks of a cooperative launch meet. Raises CudaError 2."""
+        if not self._workspace:
+            self._workspace = self._memory.allocate_module(
+                WORKSPACE_BYTES, [Part(0, WORKSPACE_BYTES, "grid synchronization")]
+            )
+        return self._workspace
 
     # assert -----------------------------------------------------------------------------------------------------
     def _assert(self, call: Call) -> None:
