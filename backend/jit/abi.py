@@ -97,8 +97,14 @@ class Launch(ctypes.Structure):
         ("abort", ctypes.c_uint32),  # set to non-zero by anybody: workers stop at the next loop back edge or block
         ("grid_id", ctypes.c_uint64),  # %gridid
         ("services", ctypes.c_void_p),  # services.callback, or null: the kernel gets none
-        ("workspace", ctypes.c_uint64),  # %envreg1 and %envreg2: together.WORKSPACE_BYTES of device memory, 0 = no grid synchronization
-        ("together", ctypes.c_void_p),  # together.Together.address: all blocks at once, on one worker; null: one after the other
+        (
+            "workspace",
+            ctypes.c_uint64,
+        ),  # %envreg1 and %envreg2: together.WORKSPACE_BYTES of device memory, 0 = no grid synchronization
+        (
+            "together",
+            ctypes.c_void_p,
+        ),  # together.Together.address: all blocks at once, on one worker; null: one after the other
     )
 
 
