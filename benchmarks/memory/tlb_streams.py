@@ -98,7 +98,7 @@ def _grid(blocks: int, warps: int) -> tuple[Ints, Ints]:
     return number // warps, number % warps
 
 
-def gemm(n: int = 1024) -> Program:
+def gemm(n: int = 512) -> Program:
     space = Space()
     a, b, c = (space.array(n * n * WORD) for _ in range(3))
     block, warp = _grid((n // 32) ** 2, 32)

@@ -105,7 +105,7 @@ def cases(draw: st.DrawFn) -> tuple[Spec, list[Stream]]:
     return spec, streams
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(cases())
 def test_fast_equals_reference(case: tuple[Spec, list[Stream]]) -> None:
     spec, streams = case
