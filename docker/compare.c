@@ -82,7 +82,7 @@ static struct result run(const char *command, const char *mode) {
     const pid_t child = fork();
     if (child < 0) die("fork");
     if (child == 0) {
-        setenv("LD_PRELOAD", "/farlane/libfarlane_core.so:/farlane/libcudart.so.13", 1);
+        setenv("LD_PRELOAD", "/farlane/libfarlane_core.so:/farlane/libcudart.so.12:/farlane/libcudart.so.13", 1);
         setenv("LD_LIBRARY_PATH", "/farlane", 1);
         setenv("FARLANE_DEFER", mode, 1);
         setenv("FARLANE_REPORT", report, 1);
