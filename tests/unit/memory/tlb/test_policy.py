@@ -10,6 +10,7 @@ from farlane.backend.memory.paging import Frames, PageTable
 from farlane.backend.memory.tlb import Spec, SpecError, Stream, mesh, rivals
 from farlane.backend.memory.tlb.fast import FastTlb
 from farlane.backend.memory.tlb.policy import choose_target, choose_victim, may_fill
+from farlane.backend.memory.tlb.reference import ReferenceTlb
 from farlane.backend.memory.tlb.spec import Directory, Network, Policy, Private, Shared, Walk
 
 pytestmark = pytest.mark.xdist_group("tlb")
@@ -92,6 +93,17 @@ def test_links_and_ports_are_waited_for() -> None:
     apart = FastTlb(dataclasses.replace(spec, sharing="none"), table).run(Stream.of(16, range(16), [0, 1] * 8))
     assert apart.shared_wait == sum(range(16)), "one port, sixteen requests at once"
     assert (apart.walks, apart.shared_merged) == (2, 14)
+
+
+@pytest.mark.parametrize("kind", [FastTlb, ReferenceTlb])
+def test_a_private_tlb_answers_one_peer_a_cycle(kind: type[FastTlb] | type[ReferenceTlb]) -> None:
+    """The four neighbours of the middle of a mesh of 3 x 3 ask it in the same cycle, each over a link of its own."""
+    table = PageTable()
+    table.map(0, Frames(1 << 21).allocate(4096, 8))
+    model = kind(Spec(cores=9, sharing="directory", network=Network(columns=3), directory=Directory(radius=2)), table)
+    model.run(Stream.of(9, [4], [3]))
+    counts = model.run(Stream.of(9, [1, 3, 5, 7], [3] * 4))
+    assert (counts.peer_hits, counts.network_wait) == (4, 0 + 1 + 2 + 3)
 
 
 def test_the_walk_buffer_holds_up_the_shared_tlb() -> None:
