@@ -136,9 +136,9 @@ def beside_angr(all_: dict[str, Path]) -> None:
         f" {'graphs s':>9} {'all s':>7} {'angr s':>7} {'ratio: graphs':>14} {'all':>5}"
     )
     ratios: dict[str, list[float]] = {"graphs": [], "seconds": []}
-    for name in [name for name in (*COMPARED, "large") if name in all_]:
+    for name in COMPARED:
         mine, other = [], []
-        for _ in range(1 if name == "large" else RUNS):
+        for _ in range(RUNS):
             mine.append(ours(all_[name]))
             other.append(theirs(all_[name]))
         parts = {int(part): int(start) for part, start in mine[0]["parts"].items()}
