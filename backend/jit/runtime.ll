@@ -5,7 +5,7 @@
 ; A kernel always runs on a fiber, so that a fault or an abort can leave it from any depth: it switches to the scheduler and never returns.
 ; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
 
-%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr }
+%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr }
 %Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, i32, i32, i32 }
 %Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32 }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
