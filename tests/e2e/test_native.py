@@ -30,7 +30,7 @@ from farlane.frontend.devtools.toolchain import SPECIFICATIONS, Toolchain
 
 pytestmark = pytest.mark.native
 
-MODES = ("none", "calls")
+MODES = ("none", "calls", "loops")
 REGISTRY = Path(__file__).parents[1] / "native" / "registry.toml"
 EVERY_BUILD = {"vecadd", "matmul_tiled", "constants", "templates_and_structs", "streams_events"}
 
