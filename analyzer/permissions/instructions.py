@@ -72,9 +72,14 @@ _NOTHING = {
     "ud2",
     "hlt",
 }
-_KEEP_FLAGS = (
-    _MOVES | _WIDE_MOVES | set(_LOW_MOVES) | set(_HALF_MOVES) | {"movsx", "movsxd", "lea", "push", "pop", "nop"}
-)
+_CONDITIONS = ("o", "no", "b", "ae", "e", "ne", "be", "a", "s", "ns", "p", "np", "l", "ge", "le", "g")
+_SETS = {f"set{condition}" for condition in _CONDITIONS}
+_KEEP_FLAGS = {
+    *(_MOVES | _WIDE_MOVES | _SETS),
+    *_LOW_MOVES,
+    *_HALF_MOVES,
+    *("movsx", "movsxd", "lea", "push", "pop", "nop"),
+}
 _CLEARS = {"xor", "sub", "pxor", "xorps", "xorpd", "vpxor", "vxorps", "vxorpd"}
 _STRINGS = ("movs", "stos", "lods", "scas", "cmps")
 # Instructions that touch memory without an operand that says so, or do what is not followed.
@@ -314,6 +319,9 @@ class Step:
         else:
             registers[RDX] = based_on(registers[RAX].objects - UNKNOWN.objects)
 
+    def set_byte(self, instruction: Instruction) -> None:
+        self.put(instruction.operands[0], NUMBER, instruction)
+
     def move_wide(self, instruction: Instruction) -> None:
         target, source = instruction.operands
         if target.size != 16 or source.size != 16:
@@ -477,6 +485,7 @@ _HANDLERS: dict[str, Callable[[Step, Instruction], None]] = {
     "pop": Step.pop,
     "leave": Step.leave,
     **dict.fromkeys(("cdqe", "cwde", "cbw", "cdq", "cqo", "cwd"), Step.extend),
+    **dict.fromkeys(_SETS, Step.set_byte),
     **dict.fromkeys(_WIDE_MOVES, Step.move_wide),
     **dict.fromkeys(_LOW_MOVES, Step.move_low),
     **dict.fromkeys(_HALF_MOVES, Step.move_half),
