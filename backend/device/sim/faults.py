@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from farlane.backend.device.allocations import Allocations
 from farlane.backend.device.base import CudaError
-from farlane.backend.device.sim.allocations import Allocations
 from farlane.backend.jit import GENERIC_WINDOWS_END, Fault, FaultKind
 from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.base import Window as AddressRange
-from farlane.backend.device.sim.allocations import Allocation, Allocations
 from farlane.backend.device.sim.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window, WindowError
 
 INVALID_VALUE = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from farlane.backend.device.sim.allocations import Allocation, Allocations
+from farlane.backend.device.allocations import Allocation, Allocations
 
 
 def test_against_a_model_of_bytes() -> None:

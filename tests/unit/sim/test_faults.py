@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from farlane.backend.device.sim.allocations import Allocation, Allocations
+from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.sim.faults import error_of
 from farlane.backend.jit import Fault, FaultKind
 from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
