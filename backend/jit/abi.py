@@ -16,7 +16,8 @@ Device addresses are host addresses (identity map). A kernel touches only: pages
 and local arenas, its parameter buffer (read-only). Every access is checked; a bad one ends the launch with a Fault, never with a signal.
 
 Ordering: blocks are taken from Launch.next_block in increasing order, `chunk` at a time, by every worker that runs the launch;
-linear index = x + grid.x * (y + grid.y * z). Page flags may gain permissions while a launch runs; they must not lose any.
+linear index = x + grid.x * (y + grid.y * z). Page flags may gain permissions while a launch runs; they may lose
+some only in answer to a request for a page, of a launch that one worker runs.
 
 Source: PTX ISA, "State Spaces"; the generic-address windows are our choice.
 """
@@ -39,6 +40,7 @@ GENERIC_WINDOWS_END = 0x103_0000_0000
 
 PAGE_READABLE = 1
 PAGE_WRITABLE = 2
+PAGE_HELD = 4  # what the other flags do not allow may be had: the launch's services are asked (services.PageAnswer)
 
 STATUS_DONE = 0
 STATUS_FAULT = 1

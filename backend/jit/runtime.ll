@@ -155,31 +155,73 @@ no:
   ret i1 false
 }
 
+; Asks the device about an access that the flags do not allow, where a page of it is held (PAGE_HELD): it may be away, and is brought in.
+; 0: the access is illegal. 1: it is allowed now. 2: it is, and other pages have gone for it.
+define internal i32 @farlane_ask(ptr %warp, ptr %launch, i64 %address, i64 %size, i32 %write, i32 %lane, i32 %line) cold noinline {
+entry:
+  %held = call i1 @farlane_allowed(ptr %launch, i64 %address, i64 %size, i8 4)
+  br i1 %held, label %ask, label %no
+no:
+  ret i32 0
+ask:
+  %request = alloca [64 x i8], align 64
+  store i32 6, ptr %request
+  %lanes.p = getelementptr i8, ptr %request, i64 4
+  %lanes = shl i32 1, %lane
+  store i32 %lanes, ptr %lanes.p
+  %line.p = getelementptr i8, ptr %request, i64 8
+  store i32 %line, ptr %line.p
+  %address.p = getelementptr i8, ptr %request, i64 40
+  store i64 %address, ptr %address.p
+  %size.p = getelementptr i8, ptr %request, i64 48
+  store i64 %size, ptr %size.p
+  %write64 = zext i32 %write to i64
+  %write.p = getelementptr i8, ptr %request, i64 56
+  store i64 %write64, ptr %write.p
+  call void @farlane_request(ptr %warp, ptr %request)
+  %answer.p = getelementptr i8, ptr %request, i64 28
+  %answer = load i32, ptr %answer.p
+  ret i32 %answer
+}
+
 ; Called when a lane's address is outside its site's latch: checks every lane exactly (a bad one faults), then points the latch at
-; the whole run of accessible pages round the last lane. %shape: bits 0-7 log2 of the size, bit 8 write.
+; the whole run of accessible pages round the last lane. %shape: bits 0-7 log2 of the size, bit 8 write. Where pages have gone for a lane's,
+; they may be an earlier lane's: all are checked again.
 define internal void @farlane_miss(ptr %warp, <32 x i64> %addresses, i32 %lanes, ptr %latch, i32 %shape, i32 %line) cold noinline {
 entry:
   %array = alloca [32 x i64], align 64
   store <32 x i64> %addresses, ptr %array, align 64
   br label %loop
 loop:
-  %left = phi i32 [ %lanes, %entry ], [ %left.next, %checked ]
+  %left = phi i32 [ %lanes, %entry ], [ %left.next, %checked ], [ %lanes, %again ]
+  %gone = phi i1 [ false, %entry ], [ %gone.next, %checked ], [ false, %again ]
   %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
   %lane.address.p = getelementptr [32 x i64], ptr %array, i32 0, i32 %lane
   %address = load i64, ptr %lane.address.p
-  call void @farlane_check(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line)
+  %moved = call i1 @farlane_check_lane(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line)
+  %gone.next = or i1 %gone, %moved
   br label %checked
 checked:
   %minus = sub i32 %left, 1
   %left.next = and i32 %left, %minus
   %more = icmp ne i32 %left.next, 0
-  br i1 %more, label %loop, label %done
+  br i1 %more, label %loop, label %passed
+passed:
+  br i1 %gone.next, label %again, label %done
+again:
+  br label %loop
 done:
   ret void
 }
 
 ; The same for one address.
 define internal void @farlane_check(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line) cold noinline {
+  %moved = call i1 @farlane_check_lane(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line)
+  ret void
+}
+
+; Returns whether pages have gone for this one.
+define internal i1 @farlane_check_lane(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line) cold noinline {
 entry:
   %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
   %launch = load ptr, ptr %launch.p
@@ -199,8 +241,17 @@ misaligned:
   call void @farlane_fault(ptr %warp, i32 2, i64 %address, i32 %size32, i32 %write, i32 %lane, i32 %line)
   unreachable
 mapped:
+  %moved = phi i1 [ false, %entry ], [ %moved.now, %granted ]
   %ok = call i1 @farlane_allowed(ptr %launch, i64 %address, i64 %size, i8 %need)
-  br i1 %ok, label %find, label %illegal
+  br i1 %ok, label %find, label %refused
+refused:
+  %answer = call i32 @farlane_ask(ptr %warp, ptr %launch, i64 %address, i64 %size, i32 %write, i32 %lane, i32 %line)
+  %granting = icmp ne i32 %answer, 0
+  br i1 %granting, label %granted, label %illegal
+granted:
+  %evicting = icmp eq i32 %answer, 2
+  %moved.now = or i1 %moved, %evicting
+  br label %mapped
 illegal:
   call void @farlane_fault(ptr %warp, i32 1, i64 %address, i32 %size32, i32 %write, i32 %lane, i32 %line)
   unreachable
@@ -263,7 +314,7 @@ set:
   store i64 %low.address, ptr %latch
   %count.p = getelementptr %Latch, ptr %latch, i32 0, i32 1
   store i64 %elements, ptr %count.p
-  ret void
+  ret i1 %moved
 }
 
 ; Host addresses of generic addresses, lane by lane: shared, local, parameter and global ones may be mixed. Checks every lane.
@@ -279,7 +330,8 @@ entry:
   %empty = icmp eq i32 %lanes, 0
   br i1 %empty, label %done, label %loop
 loop:
-  %left = phi i32 [ %lanes, %entry ], [ %left.next, %next ]
+  %left = phi i32 [ %lanes, %entry ], [ %left.next, %next ], [ %lanes, %again ]
+  %gone = phi i1 [ false, %entry ], [ %gone.next, %next ], [ false, %again ]
   %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
   %slot = getelementptr [32 x i64], ptr %array, i32 0, i32 %lane
   %address = load i64, ptr %slot
@@ -289,7 +341,7 @@ loop:
                                     i64 257, label %local
                                     i64 258, label %parameter ]
 global:
-  call void @farlane_check(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line)
+  %moved = call i1 @farlane_check_lane(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line)
   br label %next
 shared:
   %shared.p = getelementptr %Worker, ptr %worker, i32 0, i32 1
@@ -323,10 +375,17 @@ bounded:
   store i64 %host, ptr %slot
   br label %next
 next:
+  %moved.here = phi i1 [ %moved, %global ], [ false, %bounded ]
+  %gone.next = or i1 %gone, %moved.here
   %minus = sub i32 %left, 1
   %left.next = and i32 %left, %minus
   %more = icmp ne i32 %left.next, 0
-  br i1 %more, label %loop, label %done
+  br i1 %more, label %loop, label %passed
+passed:
+  br i1 %gone.next, label %again, label %done
+again:
+  store <32 x i64> %addresses, ptr %array, align 64
+  br label %loop
 done:
   %result = load <32 x i64>, ptr %array, align 64
   ret <32 x i64> %result

@@ -8,6 +8,7 @@
 declare void @farlane_elsewhere(ptr, ptr, i64)
 
 ; Hands a request over, whose kind, lanes, line and arguments are filled in, and returns with its results; does not return after a fault.
+; Where pages have lost flags meanwhile (PageAnswer.MOVED), every latch is forgotten.
 define internal void @farlane_request(ptr %warp, ptr %request) noinline {
 entry:
   %fault.p = getelementptr %Request, ptr %request, i32 0, i32 3
@@ -16,6 +17,8 @@ entry:
   store ptr %warp, ptr %warp.p
   %lane.p = getelementptr %Request, ptr %request, i32 0, i32 5
   store i32 0, ptr %lane.p
+  %page.p = getelementptr %Request, ptr %request, i32 0, i32 6
+  store i32 0, ptr %page.p
   %address.p = getelementptr %Request, ptr %request, i32 0, i32 7
   store i64 0, ptr %address.p
   %line.p = getelementptr %Request, ptr %request, i32 0, i32 2
@@ -34,6 +37,16 @@ ask:
   %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
   %scheduler = load i64, ptr %scheduler.p
   call void @farlane_elsewhere(ptr %services, ptr %request, i64 %scheduler)
+  %page = load i32, ptr %page.p
+  %moved = icmp eq i32 %page, 2
+  br i1 %moved, label %forget, label %answered
+forget:
+  %latches.p = getelementptr %Worker, ptr %worker, i32 0, i32 8
+  %latches = load ptr, ptr %latches.p
+  %latch.bytes = load i64, ptr @farlane_latch_bytes
+  call void @llvm.memset.p0.i64(ptr %latches, i8 0, i64 %latch.bytes, i1 false)
+  br label %answered
+answered:
   %fault = load i32, ptr %fault.p
   %bad = icmp ne i32 %fault, 0
   br i1 %bad, label %fail, label %done

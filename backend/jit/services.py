@@ -20,6 +20,7 @@ from typing import Any
 
 from farlane.backend.jit.abi import (
     LOCAL_WINDOW,
+    PAGE_HELD,
     PAGE_READABLE,
     PARAMETER_WINDOW,
     SHARED_WINDOW,
@@ -41,6 +42,19 @@ class ServiceKind(IntEnum):
     ALLOCATE = 3  # malloc(size) -> address
     FREE = 4  # free(address)
     ALLOCATE_ALIGNED = 5  # __nv_aligned_device_malloc(size, alignment) -> address
+    PAGE = 6  # not a call: an access to a page whose flags have PAGE_HELD (runtime.ll, farlane_ask)
+
+
+class PageAnswer(IntEnum):
+    """What comes of an access to a page that is held."""
+
+    ILLEGAL = 0
+    ALLOWED = 1  # its flags allow it now
+    MOVED = 2  # they do, and other pages have lost theirs
+
+
+#: (address, size, whether it is written) -> what comes of it. The access lies in one page.
+Pages = Callable[[int, int, bool], PageAnswer]
 
 
 class Request(ctypes.Structure):
@@ -53,9 +67,11 @@ class Request(ctypes.Structure):
         ("fault", ctypes.c_uint32),  # FaultKind; 0: none
         ("warp", ctypes.c_void_p),
         ("fault_lane", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("page_answer", ctypes.c_uint32),  # PAGE: a PageAnswer
         ("fault_address", ctypes.c_uint64),
-        ("padding", ctypes.c_uint64 * 3),
+        ("page_address", ctypes.c_uint64),  # PAGE: where, how many bytes, whether they are written; it has no arguments and results
+        ("page_size", ctypes.c_uint64),
+        ("page_write", ctypes.c_uint64),
         ("arguments", (ctypes.c_uint64 * LANES) * ARGUMENTS),
         ("results", ctypes.c_uint64 * LANES),
     )
@@ -93,9 +109,10 @@ class ServiceFault(Exception):
 class Call:
     """A request as the handler sees it. Valid during the handler's call."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, pages: Pages | None = None) -> None:
         self.kind = ServiceKind(request.kind)
         self._request = request
+        self._pages = pages
         self._warp = _Warp.from_address(request.warp)
         self.launch: Launch = self._warp.launch.contents
 
@@ -161,7 +178,11 @@ class Call:
         if not 0 <= inside < launch.window_size or launch.page_flags is None:
             return 0, 0
         page = inside >> launch.page_shift
-        if not ctypes.c_uint8.from_address(launch.page_flags + page).value & PAGE_READABLE:
+        flags = ctypes.c_uint8.from_address(launch.page_flags + page)
+        if flags.value & PAGE_HELD and not flags.value & PAGE_READABLE and self._pages is not None:
+            # What this moves stays moved: compiled code hears of it when the request is answered.
+            self._request.page_answer = max(self._request.page_answer, self._pages(address, 1, False))
+        if not flags.value & PAGE_READABLE:
             return 0, 0
         return address, ((page + 1) << launch.page_shift) - inside
 
@@ -170,13 +191,20 @@ Handler = Callable[[Call], None]
 Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-def callback(handler: Handler) -> Any:
-    """A C function for Launch.services; keep it as long as launches may run. An exception of the handler ends the launch."""
+def callback(handler: Handler, pages: Pages | None = None) -> Any:
+    """A C function for Launch.services; keep it as long as launches may run. An exception of the handler ends the launch.
+
+    Args:
+        pages: what is asked about pages that are held; without it, they are as if they were not.
+    """
 
     def serve(address: int) -> None:
         request = Request.from_address(address)
         try:
-            handler(Call(request))
+            if request.kind != ServiceKind.PAGE:
+                handler(Call(request, pages))
+            elif pages is not None:
+                request.page_answer = pages(request.page_address, request.page_size, bool(request.page_write))
         except ServiceFault as fault:
             request.fault, request.fault_lane, request.fault_address = fault.kind, fault.lane, fault.address
         except BaseException:  # nothing may pass through compiled code
