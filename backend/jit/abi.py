@@ -28,7 +28,7 @@ import ctypes
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
@@ -129,6 +129,7 @@ class WorkerState(ctypes.Structure):
         ("barriers", ctypes.c_void_p),
         ("live", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32 * 3),
+        ("touches", ctypes.c_void_p),  # touches.Buffer, or null: kernels compiled with Options.touches record nothing
     )
 
 
@@ -194,6 +195,7 @@ class Options:
     features: str | None = None  # LLVM CPU features; None = the host's
     cpu: str | None = None
     cache: bool = True  # the disk cache
+    touches: bool = False  # records which pages each warp instruction touches (touches.py)
     keep_ir: bool = False  # CompiledKernel.ir holds the LLVM IR
 
 

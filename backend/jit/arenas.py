@@ -14,7 +14,7 @@ from farlane.backend.jit.abi import Launch, WorkerState
 if TYPE_CHECKING:
     from farlane.backend.jit import CompiledKernel
 
-WARP_BYTES = 72
+WARP_BYTES = 80
 BARRIER_BYTES = 24 * 16
 PAGE = mmap.PAGESIZE
 _libc = ctypes.CDLL(None, use_errno=True)

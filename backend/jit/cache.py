@@ -61,6 +61,7 @@ def key(module: bytes, name: str, block: tuple[int, int, int], options: Options,
         options.local_stack_bytes,
         options.features,
         options.cpu,
+        options.touches,
         host,
     )
     return hashlib.sha256(_sources() + module + repr(relevant).encode()).hexdigest()

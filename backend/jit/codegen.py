@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import families, liveness, spins
+from farlane.backend.jit import families, liveness, spins, touches
 from farlane.backend.jit.affine import Affine, operand
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.divergence import Divergence
@@ -299,7 +299,10 @@ class FunctionEmitter(ValueScope):
                 self.export(phi.value, self.value(phi.value))
         for instruction in block.instructions:
             self.line = instruction.line
+            touches.instruction(self, instruction)
             families.emit(self, instruction)
+        if block.leaves != "trap":
+            touches.settle(self)
 
     def _condition(self, block: Block) -> Val:
         condition = self.read(block.condition, "i1")

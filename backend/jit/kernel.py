@@ -251,7 +251,14 @@ class KernelContext:
             f"@farlane_parameter_bytes = internal constant i64 {self.parameter_bytes}",
             f"@farlane_latch_bytes = internal constant i64 {16 * max(self.sites, 1)}",
         ]
-        parts = [runtime, *declarations, *constants, *self.helpers.values(), *texts]
+        parts = [
+            runtime,
+            *([_touches()] if self.options.touches else []),
+            *declarations,
+            *constants,
+            *self.helpers.values(),
+            *texts,
+        ]
         text = _DEFINE.sub(
             lambda match: match.group() if "#0" in match.group() else f"{match.group(1)} #0{match.group(2)}",
             "\n".join(parts),
@@ -300,6 +307,11 @@ def _shape(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple((item.element, item.size, item.array) for item in first), tuple(
         (item.element, item.size, item.array) for item in second
     )
+
+
+@functools.cache
+def _touches() -> str:
+    return resources.files(__package__).joinpath("touches.ll").read_text(encoding="utf-8")
 
 
 @functools.cache

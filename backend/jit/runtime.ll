@@ -6,8 +6,8 @@
 ; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
 
 %Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr }
-%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, i32, i32, i32 }
-%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32 }
+%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr }
+%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32 }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
 %Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }
 %Latch = type { i64, i64 }
@@ -664,6 +664,8 @@ define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %in
   %limit = add i64 %stacks, %stack.offset
   %limit.p = getelementptr %Warp, ptr %warp, i32 0, i32 8
   store i64 %limit, ptr %limit.p
+  %issued.p = getelementptr %Warp, ptr %warp, i32 0, i32 11
+  store i32 0, ptr %issued.p
   ret void
 }
 

@@ -38,4 +38,4 @@ class Together:
     def share(self, worker: Worker) -> None:
         """The blocks use the latches, and the number, of the worker that runs the launch."""
         for state in self.states:
-            state.latches, state.index = worker.state.latches, worker.state.index
+            state.latches, state.index, state.touches = worker.state.latches, worker.state.index, worker.state.touches

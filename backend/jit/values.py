@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import families, strides
+from farlane.backend.jit import families, strides, touches
 from farlane.backend.jit.abi import UnsupportedError
 from farlane.backend.jit.affine import Affine, materialise, rows
 from farlane.backend.jit.ir import LANES, Builder, Val, floating, integer
@@ -58,6 +58,7 @@ class ValueScope:
         self.block = 0
         self.line = 0
         self.dual = False
+        self.touching = touches.Counting()
         self.leaves_full = False
         self.live_in: list[list[Value]] = []
         self.live_out: list[list[Value]] = []

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import affine, support
+from farlane.backend.jit import affine, support, touches
 from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from farlane.backend.jit.ir import BITS, LANE_INDEX, Builder, Val, integer
 from farlane.backend.jit.model import Address, Instruction, Symbol
@@ -144,6 +144,8 @@ def place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: boo
     b = e.body
     if space in ("global", "const"):
         _check_pages(e, address, shape)
+        if space == "global":
+            touches.record(e, address, write)
         return Place("null", address)
     if space == "shared":
         _check_bounds(e, address, support.shared_size(e), SHARED_WINDOW, shape)
@@ -211,6 +213,8 @@ def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: in
         b.line(f"call void @farlane_miss(ptr %warp, {addresses}, i32 -1, ptr {latch}, i32 {shape}, i32 {e.line})")
     b.branch(hit)
     b.block(hit)
+    if space == "global" and e.kernel.options.touches:
+        touches.record(e, affine.materialise(e, form), bool(shape & 256))
     return Place(support.shared_base(e) if space == "shared" else "null", form.base, form)
 
 
@@ -301,4 +305,5 @@ def _generic(e: FunctionEmitter, address: Val, shape: int) -> Place:
     b.branch(done)
     b.block(done)
     result = b.op(f"phi <32 x i64> [ {translated.name}, %{special} ], [ {address.name}, %{last} ]", "i64", True)
+    touches.record(e, result, bool(shape & 256))
     return Place("null", result)

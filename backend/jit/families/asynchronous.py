@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import support
+from farlane.backend.jit import support, touches
 from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.families import addresses
 from farlane.backend.jit.families.base import check, handles, write
@@ -72,6 +72,7 @@ def _partial(e: FunctionEmitter, operands: list[object], given: Val, size: int) 
     space, base = addresses.effective(e, operands[1], "global")
     mask, bits = e.mask, e.mask_bits
     words = [b.splat(integer(0, "i32")) for _ in range(size // 4)]
+    touches.begin(e)
     for index in range(size):
         inside = b.splat(b.icmp("ugt", given, integer(index, "i32")))
         here = b.bin("and", b.bits(inside), bits)
@@ -113,6 +114,7 @@ def _bulk(e: FunctionEmitter, i: Instruction) -> None:
     places = [addresses.effective(e, operand, space) for operand, space in zip(operands, spaces, strict=False)]
     slot = e.slot("%bulk", "i32", False)
     b.store(integer(0, "i32"), slot)
+    touches.begin(e)
     loop, body, done = b.new_label("bulk"), b.new_label("chunk"), b.new_label("copied")
     mask, bits = e.mask, e.mask_bits
     b.branch(loop)
