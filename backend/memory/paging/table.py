@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -74,37 +74,47 @@ class PageTable:
         spec.shift_of(page_bytes)
         size = page_bytes * len(frames)
         self._check_range(address, size, page_bytes)
-        for frame in frames:
-            if frame % page_bytes or not 0 <= frame < 1 << 52:
-                raise ValueError(f"{frame:#x} is no frame of {page_bytes} bytes")
-        for page in range(address, address + size, page_bytes):
-            if (occupied := self._occupied(page, page_bytes)) is not None:
+        words = np.array(frames, dtype=np.uint64)
+        wrong = np.flatnonzero((words % np.uint64(page_bytes) != 0) | (words >= np.uint64(1 << 52)))
+        if len(wrong):
+            raise ValueError(f"{int(words[wrong[0]]):#x} is no frame of {page_bytes} bytes")
+        for page, count in _by_table(address, size, page_bytes):
+            if (occupied := self._occupied(page, page_bytes, count)) is not None:
                 raise ValueError(f"{occupied:#x} is mapped already")
         if self._missing_tables(address, size, page_bytes) > self._limit - self._tables + len(self._free):
             raise MemoryError(f"the page table may not grow beyond {self._limit * spec.TABLE_BYTES} bytes")
-        flags = VALID | LEAF | (WRITABLE if writable else 0)
-        for number, frame in enumerate(frames):
-            self._write(self._slot(address + number * page_bytes, page_bytes, create=True), frame | flags)
+        words |= np.uint64(VALID | LEAF | (WRITABLE if writable else 0))
+        done = 0
+        for page, count in _by_table(address, size, page_bytes):
+            slot = self._slot(page, page_bytes, create=True)
+            self._words[slot : slot + count] = words[done : done + count]
+            self._entries[self._table_of(slot)] += count
+            done += count
         self.mapped_bytes += size
 
     def unmap(self, address: int, size: int) -> list[int]:
         """Takes away whole pages; all of the range must be mapped. Answers the frames, in order. Empty tables are given back."""
-        pages = self._pages(address, size)
-        frames = []
-        for page, page_bytes in pages:
+        runs = self._runs(address, size)
+        frames: list[int] = []
+        for page, page_bytes, count in runs:
             slot = self._slot(page, page_bytes, create=False)
-            frames.append(int(self._words[slot]) & spec.ADDRESS_MASK)
-            self._write(slot, 0)
+            words = self._words[slot : slot + count]
+            frames += (words & np.uint64(spec.ADDRESS_MASK)).tolist()
+            words[:] = 0
+            self._entries[self._table_of(slot)] -= count
             self._prune(page)
         self.mapped_bytes -= size
         return frames
 
     def protect(self, address: int, size: int, writable: bool) -> None:
         """Changes the right to write of whole pages; all of the range must be mapped."""
-        for page, page_bytes in self._pages(address, size):
+        for page, page_bytes, count in self._runs(address, size):
             slot = self._slot(page, page_bytes, create=False)
-            word = int(self._words[slot])
-            self._words[slot] = word | WRITABLE if writable else word & ~WRITABLE
+            words = self._words[slot : slot + count]
+            if writable:
+                words |= np.uint64(WRITABLE)
+            else:
+                words &= ~np.uint64(WRITABLE)
 
     def translate(self, address: int, write: bool = False) -> Translation:
         """Walks the table as hardware does. Raises PageFault."""
@@ -148,8 +158,11 @@ class PageTable:
         self._entries[table] = 0
         return table
 
+    def _table_of(self, slot: int) -> int:
+        return self.base + slot // spec.LEVEL_ENTRIES * spec.TABLE_BYTES
+
     def _write(self, slot: int, word: int) -> None:
-        table = self.base + slot // spec.LEVEL_ENTRIES * spec.TABLE_BYTES
+        table = self._table_of(slot)
         self._entries[table] += bool(word & VALID) - bool(int(self._words[slot]) & VALID)
         self._words[slot] = word
 
@@ -214,39 +227,64 @@ class PageTable:
             table, big = word & spec.ADDRESS_MASK, bool(word & BIG)
         return word, 1 << shift
 
-    def _occupied(self, address: int, page_bytes: int) -> int | None:
-        """An address in the page at which something stands in the way of mapping it."""
+    def _occupied(self, address: int, page_bytes: int, count: int) -> int | None:
+        """An address at which something stands in the way of mapping `count` pages of one table."""
         table = self.root
-        for level, shift in enumerate(spec.LEVEL_SHIFTS[:-1]):
+        shifts = spec.LEVEL_SHIFTS[: spec.levels_of(page_bytes) - 1]
+        for shift in shifts:
             word = int(self._words[self._index(table) + (address >> shift) % spec.LEVEL_ENTRIES])
             if not word & VALID:
                 return None
-            if word & LEAF or (page_bytes == PAGE_2M and level == spec.LEVELS - 2):
+            if word & LEAF:
                 return address
             table = word & spec.ADDRESS_MASK
-        if bool(word & BIG) != (page_bytes == PAGE_64K):
+        if page_bytes != PAGE_2M and bool(word & BIG) != (page_bytes == PAGE_64K):
             return address  # its 2 MiB hold pages of the other size
-        word, _ = self._entry_at(address)
-        return address if word & VALID else None
+        slot = self._slot(address, page_bytes, create=False)
+        taken = np.flatnonzero(self._words[slot : slot + count] & np.uint64(VALID))
+        return address + int(taken[0]) * page_bytes if len(taken) else None
 
     def _missing_tables(self, address: int, size: int, page_bytes: int) -> int:
         """An upper bound on the tables that mapping a range would add."""
         shifts = spec.LEVEL_SHIFTS[: spec.levels_of(page_bytes) - 1]
         return sum(((address + size - 1) >> shift) - (address >> shift) + 1 for shift in shifts)
 
-    def _pages(self, address: int, size: int) -> list[tuple[int, int]]:
-        """(address, size) of the mapped pages that make up a range exactly."""
+    def _runs(self, address: int, size: int) -> list[tuple[int, int, int]]:
+        """(address, page size, count) of the mapped pages that make up a range exactly, by table."""
         self._check_range(address, size, PAGE_4K)
-        pages = []
-        at = address
-        while at < address + size:
+        runs = []
+        at, end = address, address + size
+        while at < end:
             word, page_bytes = self._entry_at(at)
             if not word & VALID:
                 raise PageFault(Fault.UNMAPPED, at, 0)
-            if at % page_bytes or at + page_bytes > address + size:
+            if at % page_bytes or at + page_bytes > end:
                 raise ValueError(
                     f"{size} bytes at {address:#x} cut the page of {page_bytes} bytes at {at - at % page_bytes:#x}"
                 )
-            pages.append((at, page_bytes))
-            at += page_bytes
-        return pages
+            if page_bytes == PAGE_2M:
+                runs.append((at, page_bytes, 1))
+                at += page_bytes
+                continue
+            stop = min(end, at - at % PAGE_2M + PAGE_2M)
+            if stop % page_bytes:
+                raise ValueError(
+                    f"{size} bytes at {address:#x} cut the page of {page_bytes} bytes at {stop - stop % page_bytes:#x}"
+                )
+            slot, count = self._slot(at, page_bytes, create=False), (stop - at) // page_bytes
+            missing = np.flatnonzero((self._words[slot : slot + count] & np.uint64(VALID)) == 0)
+            if len(missing):
+                raise PageFault(Fault.UNMAPPED, at + int(missing[0]) * page_bytes, 0)
+            runs.append((at, page_bytes, count))
+            at = stop
+        return runs
+
+
+def _by_table(address: int, size: int, page_bytes: int) -> Iterator[tuple[int, int]]:
+    """(address, count) of the pages of a range, cut where another table has their entries."""
+    reach = PAGE_2M if page_bytes != PAGE_2M else 1 << spec.LEVEL_SHIFTS[1]
+    at, end = address, address + size
+    while at < end:
+        stop = min(end, at - at % reach + reach)
+        yield at, (stop - at) // page_bytes
+        at = stop

@@ -1,7 +1,8 @@
 """The table: groups by number, and their compiled ranges.
 
 Edits are atomic. `with table.edit() as edit:` collects changes; they take effect together when the block ends, or not at all when it raises. A lookup
-sees the state before or after all of them: it reads one reference, which an edit replaces. Edits exclude each other; lookups take no lock.
+sees the state before or after all of them: it reads one reference, which an edit replaces. Edits exclude each other; lookups take no lock, but for the first
+one behind an edit, which compiles the ranges. An edit costs what it changes, however many groups there are.
 
 `version` counts the states, so that whoever remembers translations knows when to forget them.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,54 +21,56 @@ from farlane.backend.memory.translation.ranges import Compiled, Range
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class _State:
-    groups: Mapping[int, Group]
-    compiled: Compiled
-    version: int
-
-
 class Edit:
     """Changes that take effect together. Every method raises TranslationError for what cannot be; the table is then as before."""
 
-    def __init__(self, groups: Mapping[int, Group]) -> None:
-        self._groups = dict(groups)
-        self._next = max(groups, default=-1) + 1
+    def __init__(self, groups: Mapping[int, Group], following: int, behind: int) -> None:
+        """`following`: the number of the next group; `behind`: a priority that comes after all there are."""
+        self._before = groups
+        self.changed: dict[int, Group | None] = {}  # None: removed
+        self.following = following
+        self.behind = behind
 
     @property
     def groups(self) -> Mapping[int, Group]:
-        return self._groups
+        """As they will be."""
+        merged = {**self._before, **self.changed}
+        return {number: group for number, group in merged.items() if group is not None}
 
     def add(self, start: int, physical: int, length: int, *, priority: int | None = None, enabled: bool = True) -> int:
         """A new group; returns its number. Without a priority it comes behind all others."""
         if priority is None:
-            priority = 1 + max((group.priority for group in self._groups.values()), default=-1)
-        group = Group(self._next, start, physical, length, priority, enabled)
-        self._groups[group.number] = group
-        self._next += 1
+            priority = self.behind
+        group = Group(self.following, start, physical, length, priority, enabled)
+        self._put(group)
+        self.following += 1
         return group.number
 
     def remove(self, number: int) -> None:
         self._group(number)
-        del self._groups[number]
+        self.changed[number] = None
 
     def enable(self, number: int, enabled: bool = True) -> None:
-        self._groups[number] = replace(self._group(number), enabled=enabled)
+        self._put(replace(self._group(number), enabled=enabled))
 
     def move(self, number: int, physical: int) -> None:
         """The same addresses are now at `physical`."""
-        self._groups[number] = replace(self._group(number), physical=physical)
+        self._put(replace(self._group(number), physical=physical))
 
     def prioritize(self, priorities: Mapping[int, int]) -> None:
         """Group -> its new priority, all at once, so that two can change places."""
         for number, priority in priorities.items():
-            self._groups[number] = replace(self._group(number), priority=priority)
+            self._put(replace(self._group(number), priority=priority))
+
+    def _put(self, group: Group) -> None:
+        self.changed[group.number] = group
+        self.behind = max(self.behind, group.priority + 1)
 
     def _group(self, number: int) -> Group:
-        try:
-            return self._groups[number]
-        except KeyError:
-            raise TranslationError(f"there is no group {number}") from None
+        group = self.changed[number] if number in self.changed else self._before.get(number)
+        if group is None:
+            raise TranslationError(f"there is no group {number}")
+        return group
 
 
 class TranslationTable:
@@ -75,54 +78,83 @@ class TranslationTable:
 
     def __init__(self, groups: Iterable[Group] = ()) -> None:
         self._lock = threading.Lock()
-        found = {group.number: group for group in groups}
-        self._state = _State(found, Compiled.of(found.values()), 0)
-        _check(found)
+        self._groups: dict[int, Group] = {}
+        self._by_priority: dict[int, int] = {}
+        self._following = self._behind = 0
+        self._version = 0
+        self._known: Compiled | None = None
+        self._apply({group.number: group for group in groups})
 
     @property
     def groups(self) -> Mapping[int, Group]:
-        return self._state.groups
+        with self._lock:
+            return dict(self._groups)
 
     @property
     def version(self) -> int:
-        return self._state.version
+        return self._version
 
     @property
     def ranges(self) -> tuple[Range, ...]:
-        return self._state.compiled.ranges
+        return self._compiled().ranges
 
     @contextmanager
     def edit(self) -> Iterator[Edit]:
         with self._lock:
-            state = self._state
-            edit = Edit(state.groups)
+            edit = Edit(self._groups, self._following, self._behind)
             yield edit
-            _check(edit.groups)
-            groups = dict(edit.groups)
-            self._state = _State(groups, Compiled.of(groups.values()), state.version + 1)
+            self._apply(edit.changed)
+            self._version += 1
 
     def lookup(self, address: int) -> Translation | None:
         """What `groups.first_match` says, in logarithmic time."""
-        return self._state.compiled.lookup(address)
+        return self._compiled().lookup(address)
 
     def lookup_many(self, addresses: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(physical, group), -1 where nothing maps the address; all by one state of the table."""
-        return self._state.compiled.lookup_many(addresses)
+        return self._compiled().lookup_many(addresses)
 
     def pieces(self, start: int, length: int) -> list[Range]:
-        return self._state.compiled.pieces(start, length)
+        return self._compiled().pieces(start, length)
 
     def to_json(self) -> list[dict[str, Any]]:
-        return [group.to_json() for group in self._state.groups.values()]
+        return [group.to_json() for group in self.groups.values()]
 
     @classmethod
     def from_json(cls, data: list[dict[str, Any]]) -> TranslationTable:
         return cls(Group(**each) for each in data)
 
+    def _compiled(self) -> Compiled:
+        known = self._known
+        if known is None:
+            with self._lock:
+                known = self._known
+                if known is None:
+                    known = self._known = Compiled.of(self._groups.values())
+        return known
 
-def _check(groups: Mapping[int, Group]) -> None:
-    seen: dict[int, int] = {}
-    for group in groups.values():
-        other = seen.setdefault(group.priority, group.number)
-        if other != group.number:
-            raise TranslationError(f"groups {other} and {group.number} have the same priority, {group.priority}")
+    def _apply(self, changed: Mapping[int, Group | None]) -> None:
+        """Makes the changes, or raises TranslationError and makes none."""
+        seen: dict[int, int] = {}
+        for number, group in changed.items():
+            if group is None:
+                continue
+            other = self._by_priority.get(group.priority)
+            if other in changed:
+                other = None  # it has another priority by now, or is in `seen`
+            other = seen.setdefault(group.priority, number if other is None else other)
+            if other != number:
+                first, second = sorted((other, number))
+                raise TranslationError(f"groups {first} and {second} have the same priority, {group.priority}")
+        for number in changed:
+            if (before := self._groups.get(number)) is not None:
+                del self._by_priority[before.priority]
+        for number, group in changed.items():
+            if group is None:
+                self._groups.pop(number, None)
+                continue
+            self._groups[number] = group
+            self._by_priority[group.priority] = number
+            self._following = max(self._following, number + 1)
+            self._behind = max(self._behind, group.priority + 1)
+        self._known = None
