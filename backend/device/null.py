@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from farlane.backend.device.attributes import Specification, attributes
 from farlane.backend.device.base import Context, CudaError, Description, Device, LaunchShape, Rows, Window
-from farlane.backend.device.null_repeats import Numbers, first_stop
+from farlane.backend.device.null_repeats import Numbers, first_stop, in_bulk
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Stop
 
 _INVALID_VALUE = 1
@@ -175,7 +175,9 @@ class NullContext(Context):
     ) -> None:
         self.launches += 1
 
-    def repeat(self, body: Body, columns: Columns, results: Results) -> Stop:
+    def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
+        if not in_bulk(body):
+            return None
         if self._bulk is None:
             starts = np.array(self._starts, np.uint64)
             self._bulk = starts, np.array([start + self._sizes[start] for start in self._starts], np.uint64)

@@ -20,12 +20,17 @@ Truths = npt.NDArray[np.bool_]
 Inside = Callable[[Numbers, Numbers], Truths]
 
 
+def in_bulk(body: Body) -> bool:
+    """Whether the steps can be checked at once: not where allocations change between them."""
+    return all(step.kind not in (Kind.ALLOCATE, Kind.FREE) for step in body.steps)
+
+
 def first_stop(body: Body, columns: Columns, inside: Inside) -> Stop:
     """How far the iterations get."""
     iterations = columns.shape[1]
     best, best_step = iterations, 0
     for index, step in enumerate(body.steps):
-        if step.kind not in (Kind.SET, Kind.COPY, Kind.WRITE, Kind.READ):
+        if step.kind not in (Kind.SET, Kind.COPY, Kind.WRITE, Kind.READ, Kind.PUT):
             continue
         good = _good(step, columns, inside)
         bad = iterations if good.all() else int(np.argmin(good))
@@ -49,6 +54,9 @@ def _good(step: Step, columns: Columns, inside: Inside) -> Truths:
     if step.kind is Kind.WRITE:
         exact: Truths = width * height == len(step.operands) - 32
         return np.asarray(good & exact)
+    if step.kind is Kind.PUT:
+        whole_data: Truths = width * height == _field(step, columns, 40, 8)
+        return np.asarray(good & whole_data)
     return good
 
 

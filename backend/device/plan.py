@@ -31,6 +31,9 @@ class Kind(IntEnum):
     READ = 4  # address, pitch, width, height; width and height have no holes, and neither is 0
     RECORD = 5  # none; `event` in `stream`
     NOTHING = 6  # a synchronization, or a wait for `event`: nothing to do where work is done in order as it is issued
+    ALLOCATE = 8  # address, size
+    FREE = 9  # address
+    PUT = 10  # address, pitch, width, height, where the packed rows are in the host's memory, how many bytes are there
 
 
 class Hole(NamedTuple):

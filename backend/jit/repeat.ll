@@ -1,7 +1,7 @@
 ; The dispatch loop: does a list of operations again and again, without returning to Python (repeats.py describes the structures).
 ;
 ; Owns the order of operations, the filling of operands from the columns, and copies within the session's allocations. A kernel runs on
-; this thread, or by a call back. Whatever an operation finds wrong is not decided here: the loop stops in front of it.
+; this thread, or by a call back; allocations change by a call back. Whatever an operation finds wrong is not decided here: the loop stops in front of it.
 ;
 ; Status: 0 done, 1 stopped in front of a step, 2 a kernel did not end well, 3 interrupted.
 
@@ -392,6 +392,9 @@ go:
     i32 4, label %read
     i32 5, label %record
     i32 7, label %spread
+    i32 8, label %managed
+    i32 9, label %managed
+    i32 10, label %put
   ]
 kernel:
   %launches = load i64, ptr %launches.p
@@ -410,6 +413,10 @@ spread:
   %told = call i32 %callback(i64 %i)
   %broken = icmp ne i32 %told, 0
   br i1 %broken, label %leave, label %step.end
+managed:
+  %managed.told = call i32 %callback(i64 %i)
+  %managed.not = icmp ne i32 %managed.told, 0
+  br i1 %managed.not, label %leave, label %step.end
 set:
   %set.done = call i1 @set(ptr %r, ptr %operands)
   br i1 %set.done, label %step.end, label %leave
@@ -420,6 +427,12 @@ write:
   %data = getelementptr i8, ptr %operands, i64 32
   %write.done = call i1 @transfer(ptr %r, ptr %operands, ptr %data, i64 %size, i1 true)
   br i1 %write.done, label %step.end, label %leave
+put:
+  %put.from = call i64 @operand(ptr %operands, i64 32)
+  %put.size = call i64 @operand(ptr %operands, i64 40)
+  %put.data = inttoptr i64 %put.from to ptr
+  %put.done = call i1 @transfer(ptr %r, ptr %operands, ptr %put.data, i64 %put.size, i1 true)
+  br i1 %put.done, label %step.end, label %leave
 read:
   %at.p = getelementptr %Op, ptr %op, i32 0, i32 8
   %at = load i64, ptr %at.p
@@ -442,8 +455,8 @@ iteration.end:
   %k.next = add i64 %k, 1
   br label %iteration
 leave:
-  %code = phi i32 [ 0, %iteration ], [ 3, %look ], [ 2, %kernel ], [ 2, %spread ], [ 1, %set ], [ 1, %copy ], [ 1, %write ], [ 1, %read ]
-  %where = phi i64 [ 0, %iteration ], [ %i, %look ], [ %i, %kernel ], [ %i, %spread ], [ %i, %set ], [ %i, %copy ], [ %i, %write ], [ %i, %read ]
+  %code = phi i32 [ 0, %iteration ], [ 3, %look ], [ 2, %kernel ], [ 2, %spread ], [ 1, %set ], [ 1, %copy ], [ 1, %write ], [ 1, %read ], [ 1, %managed ], [ 1, %put ]
+  %where = phi i64 [ 0, %iteration ], [ %i, %look ], [ %i, %kernel ], [ %i, %spread ], [ %i, %set ], [ %i, %copy ], [ %i, %write ], [ %i, %read ], [ %i, %managed ], [ %i, %put ]
   %done.p = getelementptr %Repeat, ptr %r, i32 0, i32 12
   store i64 %k, ptr %done.p
   %step.p = getelementptr %Repeat, ptr %r, i32 0, i32 13

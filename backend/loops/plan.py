@@ -1,8 +1,9 @@
 """A template as work for a device: `device.plan.Body`, and the matrix of what its holes hold.
 
 Owns the resolving of handles for all iterations at once, and the unrolling of inner loops whose count is fixed and small: a hole of an
-inner loop is then a sum of the outer one's columns. Declines (None) what a device cannot be asked to repeat: allocations, values,
-handles or shapes that change, large reads, handles that are not there. Whoever replays such a template record by record finds
+inner loop is then a sum of the outer one's columns. Kept payloads that change from iteration to iteration become places in the host's
+memory. Declines (None) what a device cannot be asked to repeat: values, handles or shapes that change, large reads, objects that are
+made, handles that are not there. Whoever replays such a template record by record finds
 the errors where they belong.
 
 A plan holds the objects behind handles: it is to be dropped when one of them may have ended (Resources.plans).
@@ -52,6 +53,12 @@ class Derived(NamedTuple):
     width: int
 
 
+class Kept(NamedTuple):
+    """Two rows that are looked up: where the payload of a row's number lies, and behind it how many bytes it has."""
+
+    source: int
+
+
 class Row(NamedTuple):
     """What a hole holds: a row of the matrix."""
 
@@ -71,6 +78,7 @@ class Plan:
         self.names = tuple(builder.names)
         self.pace = Pace(8 * (len(template.holes) + len(builder.derived)) + len(builder.results))
         self._given = len(template.holes)
+        self._payloads = builder.payloads
         self._derived = tuple(builder.derived)
         self._result_row = np.frombuffer(bytes(builder.results), np.uint8)
         self._slots = tuple(builder.slots)
@@ -95,6 +103,11 @@ class Plan:
         for index, column in enumerate(columns):
             matrix[index] = column.values(first, count)
         for index, row in enumerate(self._derived, self._given):
+            if row is None:
+                continue  # the second row of what is in front of it
+            if isinstance(row, Kept):
+                matrix[index : index + 2] = self._payloads.places(matrix[row.source])
+                continue
             total = np.full(count, row.constant, np.uint64)
             for source, factor in row.terms:
                 total += matrix[source] * np.uint64(factor)
@@ -128,8 +141,9 @@ class _Builder:
         self._resources = resources
         self._given = given
         self._widths = list(widths)
+        self.payloads = resources.payloads
         self._known: dict[Derived, Row] = {}
-        self.derived: list[Derived] = []
+        self.derived: list[Derived | Kept | None] = []
         self.steps: list[Step] = []
         self.paths: list[Path] = []
         self.names: list[str] = []
@@ -205,6 +219,15 @@ class _Builder:
             self._widths.append(width)
         return known
 
+    def _kept(self, source: int) -> int:
+        """The first of the two rows of a `Kept`."""
+        if len(self._widths) + 2 > MAX_ROWS:
+            raise Declined
+        place = len(self._widths)
+        self.derived += [Kept(source), None]
+        self._widths += [8, 8]
+        return place
+
     # Steps ------------------------------------------------------------------------------------------------------
 
     def _step(self, record: Record, data: _Bytes) -> Step:
@@ -228,6 +251,8 @@ class _Builder:
             return self._made(Kind.COPY, *self._resolve(operands, holes, 16, 24, 32), stream=stream)
         if name in ("WRITE", "WRITE_KEPT"):
             return self._write(record, data)
+        if name in ("ALLOCATE", "FREE"):
+            return self._made(Kind[name], *data.part(_HEADER_BYTES, record.row.fixed))
         if name == "READ":
             return self._read(data)
         if name in ("FENCE", "DEVICE_SYNCHRONIZE"):
@@ -255,7 +280,12 @@ class _Builder:
         stream = self._resources.streams.get(data.constant(40, 4))
         operands, holes = self._address(data, 8, 40, 0)
         if record.row.name == "WRITE_KEPT":
-            raw: bytes = bytes(self._resources.payloads.get(data.constant(44, 4)))
+            number, row = data.whole(44, 4)
+            if row is not None:
+                place = self._kept(row)
+                holes += (Hole(32, 8, place), Hole(40, 8, place + 1))
+                return self._made(Kind.PUT, operands + bytes(16), holes, stream=stream)
+            raw: bytes = bytes(self.payloads.get(number))
         else:
             packed, changing = data.part(48, 48 + data.constant(44, 4))
             if record.flags:

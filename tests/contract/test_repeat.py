@@ -169,3 +169,40 @@ def test_allocations_that_came_and_went(subject: Any) -> None:
     assert subject.context.repeat(body, matrix([second], [4], [1]), no_results(1)) == Stop(1)
     subject.context.free(first)
     assert subject.context.repeat(body, columns, no_results(1)) == Stop(0, 0)
+
+
+@pytest.mark.needs("content")
+def test_allocations_in_the_body(subject: Any) -> None:
+    """Made and ended in each iteration, at places that change; what is there in between is used, what is not is not."""
+    kept = subject.allocate(4096)
+    place = kept + (1 << 20)
+    body = Body(
+        (
+            Step(Kind.ALLOCATE, struct.pack("<QQ", 0, 512), (Hole(0, 8, 0),)),
+            Step(Kind.COPY, struct.pack("<QQQQQQ", 0, 4, 0, 4, 4, 1), (Hole(0, 8, 1), Hole(16, 8, 0)), subject.stream),
+            Step(Kind.SET, rows(0) + struct.pack("<II", 7, 1), (Hole(0, 8, 0),), subject.stream),
+            Step(Kind.FREE, bytes(8), (Hole(0, 8, 0),)),
+            Step(Kind.SET, rows(0) + struct.pack("<II", 9, 1), (Hole(0, 8, 2),), subject.stream),
+        )
+    )
+    subject.write(kept, b"\xff" * 64)
+    places = [place + 512 * (k % 3) for k in range(16)]
+    targets = [kept + 4 * k for k in range(16)]
+    columns = matrix(places, targets, [kept + 1024] * 12 + [places[12]] + [kept] * 3)
+    assert subject.context.repeat(body, columns, no_results(16)) == Stop(12, 4)  # it was freed
+    assert subject.read(kept, 64) == bytes(4 * 13) + b"\xff" * (64 - 4 * 13)  # new memory is zero, each time
+    assert subject.context.repeat(body, columns[:, 13:], no_results(3)) == Stop(3)
+    subject.context.allocate(places[0], 512)
+    assert subject.context.repeat(body, columns, no_results(16)) == Stop(0, 0)  # it is there already
+
+
+@pytest.mark.needs("content")
+def test_bytes_that_lie_in_the_hosts_memory(subject: Any) -> None:
+    address = subject.allocate(64)
+    data = np.arange(32, dtype=np.uint8)
+    at = data.__array_interface__["data"][0]
+    operands = rows(address, 8) + bytes(16)
+    body = Body((Step(Kind.PUT, operands, (Hole(0, 8, 0), Hole(32, 8, 1), Hole(40, 8, 2)), subject.stream),))
+    columns = matrix([address + 8 * k for k in range(5)], [at + 4 * k for k in range(5)], [8, 8, 8, 7, 8])
+    assert subject.context.repeat(body, columns, no_results(5)) == Stop(3, 0)
+    assert subject.read(address, 24) == bytes([*range(8), *range(4, 12), *range(8, 16)])

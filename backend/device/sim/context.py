@@ -61,7 +61,7 @@ class SimContext(Context):
     def _begin(self) -> None:
         self._timeline = Timeline()
         self._launcher = Launcher(self._memory, self._pool, self._limits, self._runtime)
-        self._repeater = Repeater(self._launcher, self._memory.allocations)
+        self._repeater = Repeater(self._launcher, self._memory)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
         self._modules: set[SimModule] = set()

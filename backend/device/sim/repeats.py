@@ -5,7 +5,9 @@ What a launch must pass is the launcher's, what a copy may touch the allocation 
 by a call back to the launcher, every other one by the loop on this thread; so which thread runs what, and the order of blocks, are the
 same as without the loop, and so are all bits of the results.
 
-The loop stops in front of whatever it finds wrong with a copy. A kernel's fault ends it with the launcher's error.
+Allocations are made and ended by a call back too; the loop sees them in its own copy of the map, which is brought up to date each time.
+
+The loop stops in front of whatever it finds wrong with a copy or an allocation. A kernel's fault ends it with the launcher's error.
 
 One thread at a time; `interrupt` from any.
 """
@@ -14,6 +16,8 @@ from __future__ import annotations
 
 import ctypes
 import time
+from array import array
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -21,12 +25,13 @@ import numpy.typing as npt
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Step, Stop
-from farlane.backend.device.sim.allocations import Allocations
 from farlane.backend.device.sim.faults import LAUNCH_FAILURE
 from farlane.backend.device.sim.launches import Launcher, Prepared
+from farlane.backend.device.sim.memory import Memory
 from farlane.backend.jit import repeats
 
 _ALIGNMENT = 64
+_TWO = ctypes.c_uint64 * 2  # operands of an allocation; of its end, the first is one
 
 
 class _Table:
@@ -91,15 +96,15 @@ class _Table:
 class Repeater:
     """Runs the loops of one session."""
 
-    def __init__(self, launcher: Launcher, allocations: Allocations) -> None:
+    def __init__(self, launcher: Launcher, memory: Memory) -> None:
         self._launcher = launcher
-        self._allocations = allocations
+        self._memory = memory
         self._state = repeats.Repeat()
-        self._state.callback = repeats.Callback(self._spread)
+        self._state.callback = repeats.Callback(self._called)
         self._table: _Table | None = None  # while the loop runs
         self._raised: BaseException | None = None
         self._version = -1
-        self._starts = self._ends = np.empty(0, np.uint64)
+        self._starts, self._ends = array("Q"), array("Q")  # the allocation map as the loop searches it
 
     def repeat(self, body: Body, columns: Columns, results: Results) -> tuple[Stop | None, int]:
         """See `Context.repeat`; gives the nanoseconds that the loop ran, too."""
@@ -145,25 +150,54 @@ class Repeater:
             error = launcher.error(body.steps[step].function, table.launch(step))
         return Stop(done, step, error), nanoseconds
 
-    def _spread(self, step: int) -> int:
-        """The loop's call back: a launch that is shared with other threads."""
+    def _called(self, step: int) -> int:
+        """The loop's call back: a launch that is shared with other threads, an allocation or its end. 0: it is done."""
         try:
             assert self._table is not None
+            operation = self._table.operations[step]
+            if operation.kind in (Kind.ALLOCATE, Kind.FREE):
+                return self._managed(operation)
             self._state.launches += 1
             return 0 if self._launcher.run_spread(self._table.launch(step), self._state.launches) else 1
         except BaseException as error:  # no exception may pass through the loop
             self._raised = error
             return 1
 
+    def _managed(self, operation: Any) -> int:
+        allocations, made = self._memory.allocations, operation.kind == Kind.ALLOCATE
+        address, size = _TWO.from_address(operation.operands)
+        try:
+            if made:
+                self._memory.allocate(address, size)
+            else:
+                self._memory.free(address)
+        except CudaError:
+            return 1  # the loop stops in front of it
+        if allocations.version != self._version + 1:
+            self._refresh()
+            return 0
+        place = bisect_left(self._starts, address)
+        if made:
+            self._starts.insert(place, address)
+            self._ends.insert(place, address + size)
+        else:
+            del self._starts[place], self._ends[place]
+        self._show()
+        return 0
+
     def _refresh(self) -> None:
-        """The allocation map as the loop searches it."""
-        if self._version != self._allocations.version:
-            self._version = self._allocations.version
-            spans = [(allocation.start, allocation.end) for allocation in self._allocations]
-            self._starts = np.array([start for start, _ in spans], np.uint64)
-            self._ends = np.array([end for _, end in spans], np.uint64)
-            self._state.starts, self._state.ends = _address(self._starts), _address(self._ends)
-            self._state.allocations = len(spans)
+        allocations = self._memory.allocations
+        if self._version != allocations.version:
+            self._starts = array("Q", [allocation.start for allocation in allocations])
+            self._ends = array("Q", [allocation.end for allocation in allocations])
+            self._show()
+
+    def _show(self) -> None:
+        """The loop finds the map as it is now."""
+        state = self._state
+        state.starts, state.allocations = self._starts.buffer_info()
+        state.ends, _ = self._ends.buffer_info()
+        self._version = self._memory.allocations.version
 
     def _point(self, table: _Table) -> None:
         """Gives each kernel the state of this session's arenas, laid out for it."""

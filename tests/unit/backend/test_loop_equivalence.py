@@ -195,11 +195,14 @@ class Maker:
         self.templates: dict[int, Template] = {}
         self.faults = self.rng.random() < 0.15
         self.mistakes = self.rng.random() < 0.5
+        self.passing = 0  # an allocation that the body at hand makes and ends
 
     def address(self) -> int:
         kind = self.rng.random()
         if self.mistakes and kind < 0.1:
             return self.base + MEMORY - 16 - 4 * self.rng.randrange(60)
+        if self.passing and kind > 0.8:
+            return self.passing + self.rng.randrange(0, 1024, 4)
         if kind < 0.15:
             return VARIABLE + self.rng.randrange(3) * 16
         return self.base + self.rng.randrange(0, MEMORY // 2, 4)
@@ -212,8 +215,8 @@ class Maker:
         stream = rng.choice([1, 2, 16])
         slot = rng.randrange(1, 1000)
         kind = rng.choice(
-            ["mix"] * 4 + ["sum", "wide", "set", "set", "copy", "write", "write", "kept", "packed", "read", "read"]
-            + ["fence", "sync", "stream", "event", "record", "wait", "free", "value", "query"]
+            ["mix"] * 4 + ["sum", "wide", "set", "set", "copy", "write", "write", "kept", "kept", "packed", "read", "read"]
+            + ["fence", "sync", "stream", "event", "record", "wait", "free", "allocate", "value", "query"]
         )  # fmt: skip
         if kind == "mix":
             grid, place = (1, 1, 1), self.base + rng.randrange(0, 1024, 4)
@@ -254,10 +257,11 @@ class Maker:
             "record": (encode("EVENT_RECORD", 17, stream, 0, 0), []),
             "wait": (encode("STREAM_WAIT_EVENT", stream, 17), []),
             "free": (encode("FREE", self.base + MEMORY), [(8, 8)]),
+            "allocate": (encode("ALLOCATE", self.base + 4 * MEMORY + 512 * rng.randrange(9), 512), [(8, 8), (16, 8)]),
             "value": (encode("MODULE_QUERY", slot, 0, bytes(32)), []),
             "query": (encode("STREAM_QUERY", stream, slot), [(12, 4)]),
         }
-        if kind in ("free", "value") and (kind == "value" or rng.random() < 0.7):
+        if kind in ("free", "allocate", "value") and (kind == "value" or rng.random() < 0.7):
             return simple["fence"]  # MODULE_QUERY has no place in a body
         return simple[kind]
 
@@ -305,9 +309,16 @@ class Maker:
         holes: list[tuple[int, int]] = []
         at = 0
         template_counts: set[int] = set()
-        for _ in range(rng.randrange(1, 5)):
+        size = rng.choice([600, 1024, 5000, 5000, 1 << 21] if self.mistakes else [1024, 5000])
+        self.passing = self.base + 2 * MEMORY + 256 * rng.randrange(40) if rng.random() < 0.4 else 0
+        fixed = {0: encode("ALLOCATE", self.passing, size), -1: encode("FREE", self.passing)} if self.passing else {}
+        parts = rng.randrange(1, 5)
+        for index in (*fixed.keys() - {-1}, *range(1, 1 + parts), *fixed.keys() - {0}):
             part: bytes | Loop
-            if depth and rng.random() < 0.5:
+            if index in fixed:
+                part, places = fixed[index], [(8, 8)] if self.mistakes and rng.random() < 0.2 else []
+                data = part
+            elif depth and rng.random() < 0.5:
                 inner = rng.choice(list(self.templates.values()))
                 count = rng.choice([1, 2, 3, 20])
                 part = Loop(inner, self.columns(inner, count), count)
@@ -369,6 +380,8 @@ class Side:
             *names,
             encode("VARIABLE_OPEN", 30, 16, 256, 1, 0, tail=b"v"),
             encode("PAYLOAD_KEEP", 5, 16, 16, 0, tail=bytes(range(16))),
+            *(encode("PAYLOAD_KEEP", 5 + 4 * n, 16, 16, 0, tail=bytes(range(n, n + 16))) for n in range(1, 12)),
+            encode("PAYLOAD_KEEP", 53, 12, 12, 0, tail=bytes(12)),
         ]
         assert self.submit(*opening) == (b"", 0, False)
 
@@ -415,6 +428,8 @@ def compare(host: Host, seed: int, native: Counter[str]) -> None:
     def repeat(body: Any, columns: Any, results: Any) -> Any:
         stop = real(body, columns, results)
         native["none" if stop is None else "stopped" if stop.iterations < columns.shape[1] else "whole"] += 1
+        if stop is not None and stop.iterations:
+            native.update(step.kind.name for step in body.steps)
         return stop
 
     looped.session.resources.context.repeat = repeat  # type: ignore[method-assign]
@@ -463,3 +478,5 @@ def test_random_loops(host: Host, block: int) -> None:
     # The generator must reach what it is there for.
     assert seen["whole"] > 5
     assert seen["fine"] > 10
+    if host.device.name == "sim":
+        assert seen["ALLOCATE"] > 0
