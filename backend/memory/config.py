@@ -4,7 +4,7 @@
     [tlb.private]
     entries = 64
 
-Tables and keys are the fields of the spec classes (tlb/spec.py, `Paging` here). An unknown key, a wrong type and a value out of bounds are `ConfigError`s that name the
+Tables and keys are the fields of the spec classes (tlb/spec.py, cores/spec.py, `Paging` here). An unknown key, a wrong type and a value out of bounds are `ConfigError`s that name the
 key. A part of the memory system adds its own table by adding a field to `Config`.
 """
 
@@ -18,6 +18,7 @@ import typing
 from pathlib import Path
 from typing import Any, Literal
 
+from farlane.backend.memory.cores.spec import Cores
 from farlane.backend.memory.tlb.spec import Spec, SpecError, check, number
 
 MAX_BYTES = 1 << 20
@@ -42,6 +43,7 @@ class Config:
 
     paging: Paging = dataclasses.field(default_factory=Paging)
     tlb: Spec = dataclasses.field(default_factory=Spec)
+    cores: Cores = dataclasses.field(default_factory=Cores)
 
     def __post_init__(self) -> None:
         try:
