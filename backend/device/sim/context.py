@@ -21,7 +21,9 @@ from farlane.backend.device.sim.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.pool import Pool
 from farlane.backend.device.sim.repeats import Repeater
 from farlane.backend.device.sim.runtime import STACK_SIZE, Runtime
+from farlane.backend.device.sim.space import Physical, Space
 from farlane.backend.device.sim.timeline import Timeline
+from farlane.backend.device.sim.window import PAGE
 from farlane.backend.jit import Options
 
 INVALID_RESOURCE_HANDLE = 400
@@ -39,6 +41,7 @@ class SimContext(Context):
         self,
         quota: int,
         budget: Budget,
+        physical: Physical,
         library: Library,
         pool: Pool,
         limits: Limits,
@@ -53,7 +56,7 @@ class SimContext(Context):
         self._closed = False
         self._interrupted = False
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
-        self._memory = Memory(quota, budget)
+        self._memory = Memory(quota, budget, physical)
         self.window: Window = self._memory.guest
         self._runtime = Runtime(self._memory)
         self._begin()
@@ -96,6 +99,12 @@ class SimContext(Context):
         self._modules = set()
 
     # Memory -----------------------------------------------------------------------------------------------------
+    def space(self, page_bytes: int = PAGE) -> Space:
+        """Where the session's pages lie in physical memory: its translation table and its page table, which a TLB model walks. Kept from the
+        first time on that somebody asks."""
+        with self._working:
+            return self._memory.open_space(page_bytes)
+
     def allocate(self, address: int, size: int) -> None:
         self._memory.allocate(address, size)
 

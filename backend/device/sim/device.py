@@ -18,6 +18,7 @@ from farlane.backend.device.sim.launches import Limits
 from farlane.backend.device.sim.memory import Budget
 from farlane.backend.device.sim.modules import Library
 from farlane.backend.device.sim.pool import Pool, thread_count
+from farlane.backend.device.sim.space import Physical
 
 COMPUTE_CAPABILITY = (9, 0)
 DEVICE_UNAVAILABLE = 46
@@ -39,6 +40,7 @@ class SimDevice(Device):
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._total_memory = total_memory or physical // 2 & -(2 << 20)
         self._budget = Budget(self._total_memory)
+        self._physical = Physical(self._total_memory)
         self._attributes = attributes(Specification(multiprocessors=threads, compute_capability=COMPUTE_CAPABILITY))
         self._limits = Limits(self._attributes)
         self._pool = Pool(threads)
@@ -62,7 +64,7 @@ class SimDevice(Device):
     def open_context(self, quota: int) -> Context:
         if self._closed:
             raise CudaError(DEVICE_UNAVAILABLE, "the device has been closed")
-        context = SimContext(quota, self._budget, self._library, self._pool, self._limits, self._forget)
+        context = SimContext(quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget)
         with self._lock:
             self._contexts.add(context)
         return context

@@ -5,6 +5,9 @@ quota, and zero as the content of new memory. New memory has no specified conten
 and one allocation's content away from the next. Kernels do not come here: they test the window's page flags, so what
 they may touch is rounded to pages of 4 KiB.
 
+Which pages are there, and how bytes get to them, are methods of their own, which managed.py replaces for sessions that may allocate more than the
+device memory they have. A space (space.py), which says where pages lie in physical memory, is kept where something reads it.
+
 The window has two parts: the guest's, in which the guest mints addresses, and behind it the module area, in which the
 host places the variables of modules.
 
@@ -22,7 +25,10 @@ import numpy.typing as npt
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.base import Window as AddressRange
+from farlane.backend.device.sim.journal import Journal, Point
+from farlane.backend.device.sim.space import Physical, Space
 from farlane.backend.device.sim.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window, WindowError
+from farlane.backend.memory.paging import OutOfFrames
 
 INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
@@ -32,7 +38,6 @@ PIECE = 1 << 20
 GUEST_BYTES = 1 << 36
 MODULE_BYTES = 1 << 34
 MODULE_ALIGNMENT = 256
-CONTENT_LIMIT = 1 << 20  # of what can be put back
 _NUMPY_FROM = 1 << 17  # below it numpy's own cost outweighs the GIL held for a memmove
 _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 
@@ -43,6 +48,7 @@ class Part(NamedTuple):
     offset: int
     size: int
     label: str
+    writable: bool = True  # by kernels; otherwise it shares no page with one that is
 
 
 class Budget:
@@ -65,17 +71,10 @@ class Budget:
             self.used -= size
 
 
-class Content(NamedTuple):
-    """What every allocation held."""
-
-    version: int
-    parts: list[tuple[int, bytes]]  # where in the window, and the bytes
-
-
 class Memory:
     """The memory of one session."""
 
-    def __init__(self, quota: int, budget: Budget) -> None:
+    def __init__(self, quota: int, budget: Budget, physical: Physical | None = None) -> None:
         """Reserves a window for sessions of this quota.
 
         Raises:
@@ -93,10 +92,34 @@ class Memory:
         self.allocations = Allocations()
         self._guest_bytes = 0
         self._module_bytes = 0
+        self._journal = Journal()
         self._modules: dict[int, list[int]] = {}  # a module's base: where its parts start
+        self._physical = physical or Physical(budget.limit)
+        self.space: Space | None = None
+
+    def open_space(self, page_bytes: int = PAGE) -> Space:
+        """Where the pages lie from now on; those that are there already are placed in the order of their addresses. Raises CudaError."""
+        if self.space is None:
+            self.space = space = self._new_space(page_bytes)
+            for first, last, flags in self.window.runs():
+                self._cover(space, first, last, flags)
+        return self.space
+
+    def _new_space(self, page_bytes: int, limit: int | None = None) -> Space:
+        return Space(self._physical, (self.guest.base + self.guest.size, self.window.end), page_bytes, limit)
+
+    @staticmethod
+    def _cover(space: Space, first: int, last: int, flags: int) -> None:
+        try:
+            space.cover(first, last, bool(flags & WRITABLE))
+        except OutOfFrames as error:
+            raise CudaError(OUT_OF_MEMORY, f"no physical memory: {error}") from None
 
     def close(self) -> None:
         """Gives the window back. What is tried later finds nothing allocated and no quota."""
+        if self.space is not None:
+            self.space.close()
+            self.space = None
         self._budget.give(self.allocations.bytes)
         self.allocations = Allocations()
         self.quota = 0
@@ -141,12 +164,14 @@ class Memory:
             if allocation.start - place >= size:
                 break
             place = -(-allocation.end // alignment) * alignment
+            if self.window.read_only(place):  # a constant's last page
+                place = -(-place // max(alignment, PAGE)) * max(alignment, PAGE)
         if place + size > self.window.end:
             raise CudaError(OUT_OF_MEMORY, f"no {size} bytes in a row are left for a module's variables")
         backed: list[int] = []
         try:
             for part in parts:
-                self._back(Allocation(place + part.offset, part.size, part.label))
+                self._back(Allocation(place + part.offset, part.size, part.label), part.writable)
                 backed.append(place + part.offset)
         except CudaError:
             for address in backed:
@@ -160,7 +185,7 @@ class Memory:
         for address in self._modules.pop(base):
             self._module_bytes -= self._release(address).size
 
-    def _back(self, allocation: Allocation) -> None:
+    def _back(self, allocation: Allocation, writable: bool = True) -> None:
         clash = self.allocations.overlapping(allocation.start, allocation.end)
         if clash is not None:
             raise CudaError(INVALID_VALUE, f"{allocation} overlaps the live {clash}")
@@ -172,13 +197,16 @@ class Memory:
                 f"{allocation}: the sessions of the device use {self._budget.used} of its {self._budget.limit} bytes",
             )
         try:
-            self.window.map(first, last, READABLE | WRITABLE)
+            self._map(first, last, READABLE | (WRITABLE if writable else 0), allocation)
         except WindowError as error:
             self._budget.give(allocation.size)
             raise CudaError(OUT_OF_MEMORY, f"{allocation}: {error.strerror}") from None
+        except CudaError:
+            self._budget.give(allocation.size)
+            raise
         for page in kept:
             low, high = max(page, allocation.start), min(page + PAGE, allocation.end)
-            self.window.bytes[low - self.window.base : high - self.window.base] = 0
+            self.zero(low, high - low)
         self.allocations.add(allocation)
 
     def _release(self, address: int) -> Allocation:
@@ -196,7 +224,7 @@ class Memory:
             else:
                 last -= PAGE
         if first < last:
-            self.window.unmap(first, last)
+            self._unmap(first, last)
         return allocation
 
     def _shared(self, allocation: Allocation, first: int, last: int) -> list[int]:
@@ -204,23 +232,30 @@ class Memory:
         edges = [first] if last - first == PAGE else [first, last - PAGE]
         return [page for page in edges if self.allocations.overlapping(page, page + PAGE) is not None]
 
-    # Content ----------------------------------------------------------------------------------------------------
-    def content(self) -> Content | None:
-        """What every allocation holds; None where that is more than CONTENT_LIMIT."""
-        if self.allocations.bytes > CONTENT_LIMIT:
-            return None
-        base, view = self.window.base, self.window.view
-        parts = [(one.start - base, bytes(view[one.start - base : one.end - base])) for one in self.allocations]
-        return Content(self.allocations.version, parts)
+    # Pages ------------------------------------------------------------------------------------------------------
+    def _map(self, first: int, last: int, flags: int, allocation: Allocation) -> None:
+        """Makes pages accessible, of which those at the edges may be already. Raises WindowError, CudaError."""
+        if self.space is not None:
+            self._cover(self.space, first, last, flags)
+        self.window.map(first, last, flags)
 
-    def put_back(self, content: Content) -> bool:
+    def _unmap(self, first: int, last: int) -> None:
+        self.window.unmap(first, last)
+        if self.space is not None:
+            self.space.uncover(first, last, self.window.any)
+
+    def zero(self, address: int, size: int) -> None:
+        """Clears bytes of one allocation."""
+        self.window.bytes[address - self.window.base : address + size - self.window.base] = 0
+
+    # Content ----------------------------------------------------------------------------------------------------
+    def content(self, behind: Point | None = None) -> Point | None:
+        """What every allocation holds, for `put_back`; None where that is too much. `behind`: the last one, when this follows it."""
+        return self._journal.mark(self.window, self.allocations, behind)
+
+    def put_back(self, content: Point) -> bool:
         """False when there are other allocations than there were."""
-        if content.version != self.allocations.version:
-            return False
-        view = self.window.view
-        for at, data in content.parts:
-            view[at : at + len(data)] = data
-        return True
+        return self._journal.back_to(content, self.allocations)
 
     # Copies -----------------------------------------------------------------------------------------------------
     def set(self, rows: Rows, value: int, element: int) -> None:

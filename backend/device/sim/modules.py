@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory import MODULE_ALIGNMENT, Memory, Part
+from farlane.backend.device.sim.window import PAGE
 from farlane.backend.fatbin import FatBinaryError, choose_all
 
 if TYPE_CHECKING:
@@ -128,26 +129,33 @@ class SimModule:
         raise CudaError(INVALID_SYMBOL, f"the module has no variable {name!r}")
 
     def _place(self, variables: Sequence[jit.Variable]) -> list[int]:
-        """Lays the variables out in one allocation and returns an address for each, 0 for those not in memory."""
-        parts: list[Part | None] = []
+        """Lays the variables out in one range and returns an address for each, 0 for those not in memory. Constant ones come last, in pages of their own."""
+        parts: list[Part | None] = [None] * len(variables)
         size = 0
-        for variable in variables:
+        constant = False
+        for number, variable in sorted(enumerate(variables), key=lambda each: each[1].space == "const"):
             if variable.space not in _PLACED:
-                parts.append(None)
                 continue
             if variable.extern:
                 raise CudaError(
                     INVALID_KERNEL_IMAGE,
                     f"the variable {variable.name!r} is declared extern, and no translation unit of the image defines it",
                 )
+            if not constant and variable.space == "const":
+                constant = True
+                size = -(-size // PAGE) * PAGE
             size = -(-size // variable.align) * variable.align
-            part = Part(size, max(1, variable.size), f"variable {variable.name}")  # an address of its own for each
-            parts.append(part)
+            label = f"{'constant' if constant else 'variable'} {variable.name}"
+            part = Part(size, max(1, variable.size), label, not constant)  # an address of its own for each
+            parts[number] = part
             size += part.size
         placed = [part for part in parts if part is not None]
         if not placed:
             return [0] * len(parts)
         alignment = max(MODULE_ALIGNMENT, *(variable.align for variable in variables if variable.space in _PLACED))
+        if constant:
+            alignment = max(alignment, PAGE)
+            size = -(-size // PAGE) * PAGE
         self._base = base = self._memory.allocate_module(size, placed, alignment)
         return [0 if part is None else base + part.offset for part in parts]
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +126,25 @@ class Window:
     def resident_pages(self) -> int:
         """Pages that are mapped (not: that the system has given memory to)."""
         return int(self._granules.sum(dtype=np.int64))
+
+    def runs(self) -> Iterator[tuple[int, int, int]]:
+        """(start, end, flags) of the runs of pages that are mapped alike, in order."""
+        # By granules, for the table of flags is large and mostly without memory.
+        each = GRANULE // PAGE
+        for low, high in _runs(0, self._granules > 0):
+            flags = self.flags[low * each : high * each]
+            for value in np.unique(flags[flags != 0]).tolist():
+                for first, last in _runs(low * each, flags == value):
+                    yield self.base + first * PAGE, self.base + last * PAGE, value
+
+    def any(self, start: int, end: int) -> bool:
+        """Whether some page of [start, end) is mapped."""
+        first = max(0, start - self.base) >> PAGE_SHIFT
+        return bool(self.flags[first : max(0, end - self.base) >> PAGE_SHIFT].any())
+
+    def read_only(self, address: int) -> bool:
+        """Whether the page that holds an address is mapped, and not to be written by kernels."""
+        return address < self.end and self.flags[(address - self.base) >> PAGE_SHIFT] == READABLE
 
     def map(self, start: int, end: int, flags: int) -> None:
         """Makes the whole pages [start, end) accessible. Those that were not mapped read as zero."""

@@ -69,7 +69,13 @@ class PageTable:
         """Memory that tables take now."""
         return (self._tables - len(self._free)) * spec.TABLE_BYTES
 
-    def map(self, address: int, frames: Sequence[int], page_bytes: int = PAGE_4K, writable: bool = True) -> None:
+    def map(
+        self,
+        address: int,
+        frames: Sequence[int] | npt.NDArray[np.uint64],
+        page_bytes: int = PAGE_4K,
+        writable: bool = True,
+    ) -> None:
         """Maps a virtual range onto frames, which need not be contiguous. No part of it may be mapped."""
         spec.shift_of(page_bytes)
         size = page_bytes * len(frames)

@@ -30,6 +30,9 @@ class TaskRanges:
     def active(self) -> int | None:
         return self._active
 
+    def bound(self, task: int) -> bool:
+        return task in self._groups
+
     def bind(self, task: int, segments: Sequence[tuple[int, int]]) -> None:
         """The task's range is made of `segments` (physical start, length), one behind the other from `base` on. It is not active yet."""
         if task in self._groups:
@@ -57,8 +60,8 @@ class TaskRanges:
         if task is not None:
             self._known(task)
         with self.table.edit() as edit:
-            for other, groups in self._groups.items():
-                for group in groups:
+            for other in {self._active, task} - {None}:
+                for group in self._groups.get(other, ()) if other is not None else ():
                     edit.enable(group, other == task)
         self._active = task
 
