@@ -28,7 +28,7 @@ import ctypes
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
@@ -107,6 +107,7 @@ class Launch(ctypes.Structure):
             "together",
             ctypes.c_void_p,
         ),  # together.Together.address: all blocks at once, on one worker; null: one after the other
+        ("check", ctypes.c_void_p),  # checks.Table.address; kernels compiled with Options.checks need it
     )
 
 
@@ -130,6 +131,7 @@ class WorkerState(ctypes.Structure):
         ("live", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32 * 3),
         ("touches", ctypes.c_void_p),  # touches.Buffer, or null: kernels compiled with Options.touches record nothing
+        ("shadow", ctypes.c_void_p),  # of the shared arena, where the kernel watches for races
     )
 
 
@@ -195,6 +197,7 @@ class Options:
     features: str | None = None  # LLVM CPU features; None = the host's
     cpu: str | None = None
     cache: bool = True  # the disk cache
+    checks: int = 0  # checks.MEMORY | RACE | INIT: what is looked for
     touches: bool = False  # records which pages each warp instruction touches (touches.py)
     keep_ir: bool = False  # CompiledKernel.ir holds the LLVM IR
 
@@ -237,6 +240,7 @@ class KernelInfo:
     sites: int  # memory access sites (latches)
     barriers: bool
     recursive: bool
+    granule: int  # bytes of shared memory that a shadow entry stands for; 0: races are not watched for
     # f32/f64/f16 atomic additions: the result depends on the order of blocks. One worker, blocks in order = reproducible.
     order_sensitive: bool
     # The value returned by an atomic is used: what a thread sees depends on the order of blocks (often harmless: slots in a queue).

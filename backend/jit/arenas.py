@@ -10,6 +10,7 @@ import mmap
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.abi import Launch, WorkerState
+from farlane.backend.jit.checks import SHADOW_ENTRY, SHADOW_HEAD
 
 if TYPE_CHECKING:
     from farlane.backend.jit import CompiledKernel
@@ -52,7 +53,7 @@ class Worker:
         self.state = WorkerState()
         self.state.index = index
         self._shared, self._local, self._stacks = _Arena(), _Arena(), _Arena()
-        self._small = _Arena()
+        self._small, self._shadow = _Arena(), _Arena()
         self._stack_layout = (0, 0)
         self.generation = 0  # counts what moved: a copy of `state` is good as long as it stays
 
@@ -67,6 +68,7 @@ class Worker:
             shared = ((info.static_shared + 15) & -16) + launch.dynamic_shared
         self.generation += self._shared.reserve(max(shared, 1))
         state.shared, state.shared_size = self._shared.address, shared
+        state.shadow = self._shadow_of(shared, info.granule) if info.granule else None
         local = (info.local_bytes + 15) & -16
         self.generation += self._local.reserve(local * warps * 32)
         state.local, state.local_size = self._local.address, local
@@ -75,6 +77,13 @@ class Worker:
         state.barriers = self._small.address
         state.warps = self._small.address + BARRIER_BYTES
         state.latches = (self._small.address + BARRIER_BYTES + warps * WARP_BYTES + 63) & -64
+
+    def _shadow_of(self, shared: int, granule: int) -> int:
+        """A shadow keeps what earlier launches have entered: epochs tell that from what counts (checks.ll)."""
+        if self._shadow.reserve(SHADOW_HEAD + (shared // granule + 1) * SHADOW_ENTRY):
+            self.generation += 1
+            ctypes.c_uint64.from_address(self._shadow.address + 8).value = self._shadow.size
+        return self._shadow.address
 
     def _reserve_stacks(self, count: int, size: int) -> None:
         have_count, have_size = self._stack_layout

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
-from farlane.backend.jit import cfg, divergence, fibers, spins, ssa
+from farlane.backend.jit import cfg, checks, divergence, fibers, spins, ssa
 from farlane.backend.jit.abi import KernelInfo, Options, PtxError, UnsupportedError
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.ir import LANES, Val, integer
@@ -74,6 +74,7 @@ class KernelContext:
             for item in body.instructions
         )
         self.stack_estimate = 64 << 10
+        self.granule_log = checks.granule_log(self.bodies.values())
         self.registers = 0
 
     # Reachable functions -----------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ class KernelContext:
 
     def _assemble(self, texts: list[str]) -> str:
         warps = (self.threads + LANES - 1) // LANES
-        runtime = _runtime()
+        runtime = _runtime(bool(self.options.checks))
         declarations = [text for text in self.declarations if text not in runtime]
         constants = [
             f"@farlane_threads = internal constant i32 {self.threads}",
@@ -250,6 +251,8 @@ class KernelContext:
             f"@farlane_fibers = internal constant i1 {'true' if self.fibers else 'false'}",
             f"@farlane_parameter_bytes = internal constant i64 {self.parameter_bytes}",
             f"@farlane_latch_bytes = internal constant i64 {16 * max(self.sites, 1)}",
+            f"@farlane_exact = internal constant i1 {'true' if self.options.checks & checks.MEMORY else 'false'}",
+            f"@farlane_granule_log = internal constant i64 {self.granule_log}",
         ]
         parts = [
             runtime,
@@ -280,6 +283,7 @@ class KernelContext:
             recursive=self.recursive,
             order_sensitive=self.order_sensitive,
             order_visible=self.order_visible,
+            granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,
             variables=tuple(sorted(self.used_variables)),
         )
 
@@ -315,7 +319,8 @@ def _touches() -> str:
 
 
 @functools.cache
-def _runtime() -> str:
+def _runtime(checked: bool) -> str:
     folder = resources.files(__package__)
-    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in ("runtime.ll", "together.ll", "services.ll")]
+    names = ("runtime.ll", "together.ll", "services.ll", "checks.ll" if checked else "unchecked.ll")
+    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
     return fibers.prepare("\n".join(parts))

@@ -5,8 +5,8 @@
 ; A kernel always runs on a fiber, so that a fault or an abort can leave it from any depth: it switches to the scheduler and never returns.
 ; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
 
-%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr }
-%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr }
+%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr }
+%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr }
 %Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32 }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
 %Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }
@@ -17,6 +17,7 @@ declare void @farlane_start()
 declare i32 @llvm.ctpop.i32(i32)
 declare i32 @llvm.cttz.i32(i32, i1)
 declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 ; --- Fibers ---------------------------------------------------------------------------------------------------------
@@ -191,6 +192,7 @@ define internal void @farlane_miss(ptr %warp, <32 x i64> %addresses, i32 %lanes,
 entry:
   %array = alloca [32 x i64], align 64
   store <32 x i64> %addresses, ptr %array, align 64
+  call void @farlane_witness(ptr %warp, <32 x i64> %addresses, i32 %lanes)
   br label %loop
 loop:
   %left = phi i32 [ %lanes, %entry ], [ %left.next, %checked ], [ %lanes, %again ]
@@ -211,6 +213,7 @@ passed:
 again:
   br label %loop
 done:
+  call void @farlane_witness(ptr %warp, <32 x i64> zeroinitializer, i32 0)
   ret void
 }
 
@@ -241,7 +244,18 @@ misaligned:
   call void @farlane_fault(ptr %warp, i32 2, i64 %address, i32 %size32, i32 %write, i32 %lane, i32 %line)
   unreachable
 mapped:
-  %moved = phi i1 [ false, %entry ], [ %moved.now, %granted ]
+  %exact = load i1, ptr @farlane_exact
+  br i1 %exact, label %bounds, label %paged
+bounds:
+  %held = call { i64, i64 } @farlane_held(ptr %launch, i64 %address, i64 %size)
+  %held.end = extractvalue { i64, i64 } %held, 1
+  %outside = icmp eq i64 %held.end, 0
+  br i1 %outside, label %illegal, label %paged
+paged:
+  %bound = phi { i64, i64 } [ { i64 0, i64 -1 }, %mapped ], [ %held, %bounds ]
+  br label %walk
+walk:
+  %moved = phi i1 [ false, %paged ], [ %moved.now, %granted ]
   %ok = call i1 @farlane_allowed(ptr %launch, i64 %address, i64 %size, i8 %need)
   br i1 %ok, label %find, label %refused
 refused:
@@ -251,7 +265,7 @@ refused:
 granted:
   %evicting = icmp eq i32 %answer, 2
   %moved.now = or i1 %moved, %evicting
-  br label %mapped
+  br label %walk
 illegal:
   call void @farlane_fault(ptr %warp, i32 1, i64 %address, i32 %size32, i32 %write, i32 %lane, i32 %line)
   unreachable
@@ -306,9 +320,13 @@ up.next:
   br label %up
 set:
   %low.offset = shl i64 %low.page, %shift
-  %low.address = add i64 %base, %low.offset
+  %low.page.address = add i64 %base, %low.offset
   %end.offset = shl i64 %above, %shift
-  %end.address = add i64 %base, %end.offset
+  %end.page.address = add i64 %base, %end.offset
+  %bound.low = extractvalue { i64, i64 } %bound, 0
+  %bound.end = extractvalue { i64, i64 } %bound, 1
+  %low.address = call i64 @llvm.umax.i64(i64 %low.page.address, i64 %bound.low)
+  %end.address = call i64 @llvm.umin.i64(i64 %end.page.address, i64 %bound.end)
   %bytes = sub i64 %end.address, %low.address
   %elements = lshr i64 %bytes, %log
   store i64 %low.address, ptr %latch
@@ -322,6 +340,7 @@ define internal <32 x i64> @farlane_generic(ptr %warp, <32 x i64> %addresses, i3
 entry:
   %array = alloca [32 x i64], align 64
   store <32 x i64> %addresses, ptr %array, align 64
+  call void @farlane_witness(ptr %warp, <32 x i64> %addresses, i32 %lanes)
   %log32 = and i32 %shape, 255
   %log = zext i32 %log32 to i64
   %size = shl i64 1, %log
@@ -388,6 +407,7 @@ again:
   br label %loop
 done:
   %result = load <32 x i64>, ptr %array, align 64
+  call void @farlane_witness(ptr %warp, <32 x i64> zeroinitializer, i32 0)
   ret <32 x i64> %result
 }
 
@@ -425,6 +445,10 @@ define internal void @farlane_out_of_bounds(ptr %warp, <32 x i64> %offsets, i32 
 entry:
   %array = alloca [32 x i64], align 64
   store <32 x i64> %offsets, ptr %array, align 64
+  %window.1 = insertelement <32 x i64> poison, i64 %window, i32 0
+  %window.all = shufflevector <32 x i64> %window.1, <32 x i64> poison, <32 x i32> zeroinitializer
+  %addresses = add <32 x i64> %offsets, %window.all
+  call void @farlane_witness(ptr %warp, <32 x i64> %addresses, i32 %lanes)
   br label %loop
 loop:
   %left = phi i32 [ %lanes, %entry ], [ %left.next, %loop ]
@@ -545,6 +569,7 @@ complete:
   store i32 %arrived, ptr %count.p
   store i32 0, ptr %barrier
   store i32 0, ptr %true.p
+  call void @farlane_watch_block(ptr %worker)
   %bit = shl i32 1, %id
   %set.with = or i32 %set, %bit
   br label %next
@@ -713,6 +738,7 @@ take:
 block:
   %index = phi i64 [ %first, %take ], [ %index.next, %block.next ]
   %coordinates = call [3 x i32] @farlane_coordinates(ptr %launch, i64 %index)
+  call void @farlane_watch_block(ptr %worker)
   br label %warps
 warps:
   %w = phi i32 [ 0, %block ], [ %w.next, %warps ]
@@ -756,6 +782,7 @@ entry:
   %barriers = load ptr, ptr %barriers.p
   call void @llvm.memset.p0.i64(ptr %barriers, i8 0, i64 384, i1 false)
   %coordinates = call [3 x i32] @farlane_coordinates(ptr %launch, i64 %block)
+  call void @farlane_watch_block(ptr %worker)
   br label %setup
 setup:
   %s = phi i32 [ 0, %entry ], [ %s.next, %setup ]

@@ -69,7 +69,10 @@ class Request(ctypes.Structure):
         ("fault_lane", ctypes.c_uint32),
         ("page_answer", ctypes.c_uint32),  # PAGE: a PageAnswer
         ("fault_address", ctypes.c_uint64),
-        ("page_address", ctypes.c_uint64),  # PAGE: where, how many bytes, whether they are written; it has no arguments and results
+        (
+            "page_address",
+            ctypes.c_uint64,
+        ),  # PAGE: where, how many bytes, whether they are written; it has no arguments and results
         ("page_size", ctypes.c_uint64),
         ("page_write", ctypes.c_uint64),
         ("arguments", (ctypes.c_uint64 * LANES) * ARGUMENTS),

@@ -15,8 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import affine, support, touches
+from farlane.backend.jit import affine, checks, support, touches
 from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from farlane.backend.jit.checks import PLAIN, Access
 from farlane.backend.jit.ir import BITS, LANE_INDEX, Builder, Val, integer
 from farlane.backend.jit.model import Address, Instruction, Symbol
 from farlane.backend.jit.ssa import Value
@@ -128,18 +129,29 @@ def effective(e: FunctionEmitter, operand: Any, space: str) -> tuple[str, Val]:
     return space, address
 
 
-def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool) -> Place:
+def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool, access: Access = PLAIN, /) -> Place:
     """Checks the access of `size` bytes (a power of two) for the active lanes and says where it is."""
     shape = size.bit_length() - 1 | (256 if write else 0)
     form = _form(e, operand, space, size)
     if form is not None:
-        return _affine_place(e, form, space, shape)
+        if space == "shared" and e.kernel.options.checks:
+            checks.watch(e, space, affine.materialise(e, form), size, write, access)
+        found = _affine_place(e, form, space, shape)
+        checks.initialised(e, found, space, size, write, access)
+        return found
     space, address = effective(e, operand, space)
-    return place_at(e, space, address, size, write)
+    return place_at(e, space, address, size, write, access)
 
 
-def place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bool) -> Place:
+def place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bool, access: Access = PLAIN, /) -> Place:
     """The same for an address within its space, as `effective` gives it."""
+    checks.watch(e, space, address, size, write, access)
+    found = _place_at(e, space, address, size, write)
+    checks.initialised(e, found, space, size, write, access)
+    return found
+
+
+def _place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bool) -> Place:
     shape = size.bit_length() - 1 | (256 if write else 0)
     b = e.body
     if space in ("global", "const"):
@@ -261,8 +273,8 @@ def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
     bad = _bad_lanes(e, ok)
     b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
     b.block(miss)
-    if address.vec:
-        b.line(f"call void @farlane_miss(ptr %warp, {address}, {bad}, ptr {latch}, i32 {shape}, i32 {e.line})")
+    if address.vec or e.kernel.options.checks:  # the report names all lanes
+        b.line(f"call void @farlane_miss(ptr %warp, {b.splat(address)}, {bad}, ptr {latch}, i32 {shape}, i32 {e.line})")
     else:
         lane = support.first_lane(e)
         b.line(f"call void @farlane_check(ptr %warp, {address}, {lane}, ptr {latch}, i32 {shape}, i32 {e.line})")

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import support, touches
+from farlane.backend.jit import checks, support, touches
 from farlane.backend.jit.abi import FaultKind
+from farlane.backend.jit.checks import Access
 from farlane.backend.jit.families import addresses
 from farlane.backend.jit.families.base import check, handles, write
 from farlane.backend.jit.families.memory import read_memory, write_memory
@@ -146,12 +147,15 @@ def _arrive_on_copies(e: FunctionEmitter, i: Instruction) -> None:
 
 
 # mbarrier ---------------------------------------------------------------------------------------------------------------
+_ITSELF = Access(strong=True)
+
+
 @handles("mbarrier")
 def mbarrier(e: FunctionEmitter, i: Instruction) -> None:
     action = i.modifiers[0]
     if action in ("init", "inval"):
         check(e, i, {"init", "inval"} | _ORDER)
-        place = addresses.place(e, i.sources[0], addresses.space_of(i), 8, True)
+        place = addresses.place(e, i.sources[0], addresses.space_of(i), 8, True, _ITSELF)
         write_memory(e, place, "i64", [_initial(e, i) if action == "init" else integer(0, "i64")])
     elif action == "pending_count":
         check(e, i, {"pending_count", "b64"}, 1)
@@ -181,7 +185,8 @@ def _update(e: FunctionEmitter, i: Instruction, action: str, count: Val, where: 
     """Lane by lane; the result is the object before. `where`: its operand if it is not the first one."""
     b = e.body
     operand, space = (where, "shared") if where is not None else (i.sources[0], addresses.space_of(i))
-    place = addresses.as_offsets(e, addresses.place(e, operand, space, 8, True))
+    place = addresses.as_offsets(e, addresses.place(e, operand, space, 8, True, _ITSELF))
+    checks.fence(e)
     helper = _helper(e, action)
     arguments = f"ptr {place.base}, {b.splat(place.index)}, {e.mask_bits}, {b.splat(count)}"
     result = b.op(f"call <{LANES} x i64> @{helper}({arguments})", "i64", True)
@@ -263,7 +268,7 @@ def _wait(e: FunctionEmitter, i: Instruction) -> None:
     """test_wait and try_wait: whether the phase of the state (or of the given parity) is over."""
     check(e, i, {"test_wait", "try_wait", "parity"} | _ORDER)
     b = e.body
-    place = addresses.place(e, i.sources[0], addresses.space_of(i), 8, False)
+    place = addresses.place(e, i.sources[0], addresses.space_of(i), 8, False, _ITSELF)
     now = b.bin("lshr", read_memory(e, place, "i64", 1, True)[0], integer(_PHASE, "i64"))
     if "parity" in i.modifiers:
         asked, kept = b.cast("zext", e.read(i.sources[1], "i32"), "i64"), 1

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from farlane.backend.jit import checks
+from farlane.backend.jit.checks import Access
 from farlane.backend.jit.families import addresses, small_atomics
 from farlane.backend.jit.families.base import check, handles, write
 from farlane.backend.jit.ir import BITS, LANES, Val, integer
@@ -56,7 +58,10 @@ def atomic(e: FunctionEmitter, i: Instruction) -> None:
     if count > 1 and (operation not in ("add", "min", "max") or not name.startswith(("f", "bf")) or name == "f64"):
         raise e.fail(f"unsupported {i.text}")
     size = BITS[carrier] // 8
-    place = addresses.as_offsets(e, addresses.place(e, sources[0], addresses.space_of(i), size * count, True))
+    if {"release", "acq_rel", "sc"} & set(i.modifiers):
+        checks.fence(e)
+    access = Access(strong=True, reads=True)
+    place = addresses.as_offsets(e, addresses.place(e, sources[0], addresses.space_of(i), size * count, True, access))
     rmw = _operation(e, i, operation, name)
     used = any(value is not None and value.used for value in i.destinations)
     shared = place.base != "null"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import support
+from farlane.backend.jit import checks, support
 from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.cfg import Block
 from farlane.backend.jit.families.base import check, handles, write
@@ -27,6 +27,7 @@ def barrier(e: FunctionEmitter, i: Instruction) -> None:
     if "warp" in i.modifiers:
         check(e, i, {"warp", "sync"}, 1)
         b.line('fence syncscope("singlethread") seq_cst')
+        checks.warp_barrier(e)
         return
     check(e, i, {"sync", "red", "arrive", "aligned", "cta", "popc", "and", "or", "pred", "u32"})
     red = "red" in i.modifiers
@@ -102,6 +103,7 @@ _FENCES = {
 @handles("membar", "fence")
 def fence(e: FunctionEmitter, i: Instruction) -> None:
     check(e, i, _FENCES)
+    checks.fence(e)
     if "cta" in i.modifiers or "proxy" in i.modifiers or "cluster" in i.modifiers:
         e.body.line('fence syncscope("singlethread") seq_cst')
     else:

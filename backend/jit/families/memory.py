@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import support
+from farlane.backend.jit import checks, support
+from farlane.backend.jit.checks import Access
 from farlane.backend.jit.families import addresses, lanewise, rows
 from farlane.backend.jit.families.addresses import Place
 from farlane.backend.jit.families.base import check, handles, type_of
@@ -55,7 +56,7 @@ def load(e: FunctionEmitter, i: Instruction) -> None:
     results = parameter_load(e, i, element, count) if space == "param" else None
     if results is None:
         ordered = bool(_ORDERED & set(i.modifiers))
-        place = addresses.place(e, i.sources[0], space, count * BITS[element] // 8, False)
+        place = addresses.place(e, i.sources[0], space, count * BITS[element] // 8, False, Access(strong=ordered))
         if ordered:
             _compiler_fence(e)
         results = read_memory(e, place, element, count, ordered)
@@ -86,7 +87,10 @@ def store(e: FunctionEmitter, i: Instruction) -> None:
     if space == "param" and parameter_store(e, sources[0], values):
         return
     ordered = bool(_ORDERED & set(i.modifiers))
-    place = addresses.place(e, sources[0], space, count * BITS[element] // 8, True)
+    if "release" in i.modifiers:
+        checks.fence(e)
+    access = Access(strong=ordered, values=tuple(values))
+    place = addresses.place(e, sources[0], space, count * BITS[element] // 8, True, access)
     if "release" in i.modifiers:
         e.body.line("fence release")
     elif ordered:
