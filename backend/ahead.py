@@ -257,7 +257,7 @@ class Ahead:
             at += (len(content) + 7) & ~7
             history.append(int.from_bytes(content, "little") if len(content) in (4, 8) else 0)
             del history[:-HISTORY]
-            point = context.checkpoint()
+            point = context.checkpoint(points[-1])
             if point is None:
                 raise Stop
             points.append(point)

@@ -168,9 +168,13 @@ class Context(ABC):
         return None
 
     # Running ahead (ahead.py) -----------------------------------------------------------------------------------
-    def checkpoint(self) -> Any | None:
+    def checkpoint(self, behind: Any | None = None) -> Any | None:
         """What all memory of the session holds now, for `restore`. None: it cannot be kept, or is too much. A device for which a fault
-        cannot be undone gives None always."""
+        cannot be undone gives None always.
+
+        Args:
+            behind: the last checkpoint, when this one follows it: both stand. Without it the earlier ones are forgotten.
+        """
         return None
 
     @property
@@ -179,7 +183,7 @@ class Context(ABC):
         return 0
 
     def restore(self, point: Any) -> bool:
-        """Memory as it was at the checkpoint, whatever has failed since. False where other allocations are there now."""
+        """Memory as it was at the checkpoint, whatever has failed since; later ones are forgotten. False where other allocations are there now."""
         return False
 
     def tentative(self, on: bool) -> None:  # noqa: B027  (a device without checkpoints is never asked)
