@@ -188,9 +188,9 @@ class SimContext(Context):
         return stop
 
     # Running ahead ----------------------------------------------------------------------------------------------
-    def checkpoint(self) -> Any | None:
+    def checkpoint(self, behind: Any | None = None) -> Any | None:
         with self._working:
-            return None if self._closed else self._memory.content()
+            return None if self._closed else self._memory.content(behind)
 
     @property
     def checkpoint_bytes(self) -> int:
