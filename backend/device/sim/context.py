@@ -7,13 +7,14 @@ the end before it returns, in the caller's order. One thread at a time; `interru
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from farlane.backend.device.base import Context, CudaError, LaunchShape, Rows, Window
+from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, Rows, Window
 from farlane.backend.device.plan import Body, Columns, Results, Stop
 from farlane.backend.device.sim.launches import Launcher, Limits
 from farlane.backend.device.sim.memory import Budget, Memory
@@ -23,6 +24,7 @@ from farlane.backend.device.sim.repeats import Repeater
 from farlane.backend.device.sim.runtime import STACK_SIZE, Runtime
 from farlane.backend.device.sim.space import Physical, Space
 from farlane.backend.device.sim.timeline import Timeline
+from farlane.backend.device.sim.watching import Settings, Watch
 from farlane.backend.device.sim.window import PAGE
 from farlane.backend.jit import Options
 
@@ -46,6 +48,7 @@ class SimContext(Context):
         pool: Pool,
         limits: Limits,
         on_close: Callable[[SimContext], None],
+        watched: tuple[Settings, int] | None = None,
     ) -> None:
         self.quota = quota
         self.device_nanoseconds = 0
@@ -58,12 +61,15 @@ class SimContext(Context):
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
         self._memory = Memory(quota, budget, physical)
         self.window: Window = self._memory.guest
+        self._watch = None
+        if watched is not None:
+            self._watch = Watch(*watched, lambda page_bytes: self._memory.open_space(page_bytes).page_table)
         self._runtime = Runtime(self._memory)
         self._begin()
 
     def _begin(self) -> None:
         self._timeline = Timeline()
-        self._launcher = Launcher(self._memory, self._pool, self._limits, self._runtime)
+        self._launcher = Launcher(self._memory, self._pool, self._limits, self._runtime, self._watch)
         self._repeater = Repeater(self._launcher, self._memory)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
@@ -75,6 +81,8 @@ class SimContext(Context):
             self._launcher.interrupt()  # whatever is tried later is refused
             self._end_modules()
             if self._working.acquire(timeout=_CLOSE_SECONDS):
+                if self._watch is not None:
+                    self._watch.close()
                 self._memory.close()
                 self._working.release()
             else:
@@ -84,6 +92,8 @@ class SimContext(Context):
 
     def reset(self) -> None:
         self._end_modules()
+        if self._watch is not None:
+            self._watch.cleared()
         self._memory.clear()
         self._runtime.reset()
         self._begin()
@@ -107,8 +117,13 @@ class SimContext(Context):
 
     def allocate(self, address: int, size: int) -> None:
         self._memory.allocate(address, size)
+        if self._watch is not None:
+            self._watch.allocated(address, size)
 
     def free(self, address: int) -> None:
+        if self._watch is not None:
+            with self._working:
+                self._watch.freed(address)
         self._memory.free(address)
 
     def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:
@@ -117,6 +132,8 @@ class SimContext(Context):
             started = time.monotonic_ns()
             self._memory.set(rows, value, element)
             self.device_nanoseconds += time.monotonic_ns() - started
+            if self._watch is not None:
+                self._watch.copied((rows, True))
 
     def write(self, rows: Rows, data: memoryview, stream: Any) -> None:
         self._timeline.check_stream(stream)
@@ -124,10 +141,14 @@ class SimContext(Context):
             started = time.monotonic_ns()
             self._memory.write(rows, data)
             self.device_nanoseconds += time.monotonic_ns() - started
+            if self._watch is not None:
+                self._watch.copied((rows, True))
 
     def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:
         """A piece may show device memory itself: use it before the next call to this context."""
         self._timeline.check_stream(stream)
+        if self._watch is not None:
+            self._watch.copied((rows, False))
         return self._timed(self._memory.read(rows))
 
     def copy(self, destination: Rows, source: Rows, stream: Any) -> None:
@@ -136,6 +157,8 @@ class SimContext(Context):
             started = time.monotonic_ns()
             self._memory.copy(destination, source)
             self.device_nanoseconds += time.monotonic_ns() - started
+            if self._watch is not None:
+                self._watch.copied((destination, True), (source, False))
 
     def _timed(self, pieces: Iterator[memoryview]) -> Iterator[memoryview | bytes]:
         while True:
@@ -176,12 +199,22 @@ class SimContext(Context):
     def launch(self, function: SimFunction, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
         self._timeline.check_stream(stream)
         with self._working:
+            if self._watch is not None:
+                self._watch.stream(stream, stream is self._timeline.default_stream(LEGACY_STREAM))
             self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
+
+    def _settle(self) -> None:
+        """What comes later is ordered behind all that was."""
+        if self._watch is not None:
+            with self._working:
+                self._watch.barrier()
 
     def take_output(self) -> tuple[bytes, bytes]:
         return self._runtime.take_output()
 
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
+        if self._watch is not None:
+            return None  # call by call: a loop has no place for what lies between launches
         with self._working:
             stop, nanoseconds = self._repeater.repeat(body, columns, results)
             self.device_nanoseconds += nanoseconds
@@ -190,7 +223,7 @@ class SimContext(Context):
     # Running ahead ----------------------------------------------------------------------------------------------
     def checkpoint(self, behind: Any | None = None) -> Any | None:
         with self._working:
-            return None if self._closed else self._memory.content(behind)
+            return None if self._closed or self._watch is not None else self._memory.content(behind)
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -221,6 +254,7 @@ class SimContext(Context):
     def wait_event(self, stream: Any, event: Any) -> None:
         self._timeline.check_stream(stream)
         self._timeline.check_event(event)
+        self._settle()
 
     def stream_done(self, stream: Any) -> bool:
         self._timeline.check_stream(stream)
@@ -247,12 +281,14 @@ class SimContext(Context):
             self._timeline.check_stream(stream)
         if event is not None:
             self._timeline.check_event(event)
+        self._settle()
 
     def set_limit(self, limit: int, value: int) -> None:
         """Limits count from the next launch on; those of dynamic parallelism and of the L2 cache bound nothing that is simulated."""
         self._runtime.set_limit(limit, value)
         if limit == STACK_SIZE:
-            self._launcher.options = Options(local_stack_bytes=max(value, Options().local_stack_bytes))
+            local = max(value, Options().local_stack_bytes)
+            self._launcher.options = dataclasses.replace(self._launcher.options, local_stack_bytes=local)
             for module in self._modules:
                 for function in module.functions.values():
                     function.forget()

@@ -19,6 +19,7 @@ from farlane.backend.device.sim.memory import Budget
 from farlane.backend.device.sim.modules import Library
 from farlane.backend.device.sim.pool import Pool, thread_count
 from farlane.backend.device.sim.space import Physical
+from farlane.backend.device.sim.watching import Settings, settings
 
 COMPUTE_CAPABILITY = (9, 0)
 DEVICE_UNAVAILABLE = 46
@@ -29,12 +30,15 @@ class SimDevice(Device):
 
     name = "sim"
 
-    def __init__(self, threads: int | None = None, total_memory: int | None = None) -> None:
+    def __init__(
+        self, threads: int | None = None, total_memory: int | None = None, watched: Settings | None = None
+    ) -> None:
         """Opens the device.
 
         Args:
             threads: CPU threads that run kernels; by default FARLANE_SIM_THREADS or what the process may use.
             total_memory: what the device claims to have; by default half of this machine's memory.
+            watched: sessions run under the model of the memory system; by default as FARLANE_SIM_MODEL says.
         """
         threads = thread_count() if threads is None else threads
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -48,6 +52,10 @@ class SimDevice(Device):
         self._contexts: set[SimContext] = set()
         self._lock = threading.Lock()
         self._closed = False
+        self._watched = settings() if watched is None else watched
+        self._sessions = 0
+        if self._watched is not None:
+            self._watched.configuration()  # a wrong one is an error now
 
     def describe(self) -> Description:
         return Description(
@@ -64,7 +72,12 @@ class SimDevice(Device):
     def open_context(self, quota: int) -> Context:
         if self._closed:
             raise CudaError(DEVICE_UNAVAILABLE, "the device has been closed")
-        context = SimContext(quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget)
+        with self._lock:
+            self._sessions += 1
+            watched = None if self._watched is None else (self._watched, self._sessions)
+        context = SimContext(
+            quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget, watched
+        )
         with self._lock:
             self._contexts.add(context)
         return context

@@ -27,6 +27,7 @@ from farlane.backend.device.sim.memory import Memory
 from farlane.backend.device.sim.modules import SimFunction, ptx_error
 from farlane.backend.device.sim.pool import Pool
 from farlane.backend.device.sim.runtime import Runtime
+from farlane.backend.device.sim.watching import Watch
 from farlane.backend.device.sim.window import PAGE_SHIFT
 
 INVALID_VALUE = 1
@@ -76,7 +77,9 @@ class Prepared(NamedTuple):
 class Launcher:
     """Runs the kernels of one session."""
 
-    def __init__(self, memory: Memory, pool: Pool, limits: Limits, runtime: Runtime) -> None:
+    def __init__(
+        self, memory: Memory, pool: Pool, limits: Limits, runtime: Runtime, watch: Watch | None = None
+    ) -> None:
         self._memory = memory
         self._pool = pool
         self._limits = limits
@@ -94,7 +97,10 @@ class Launcher:
         self._stopped: list[jit.Launch] = []
         self.launches = 0  # so far
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
-        self.options = jit.Options()
+        self.options = jit.Options(touches=watch is not None)
+        self._watch = watch
+        if watch is not None:
+            watch.attach(self._worker)
 
     def interrupt(self) -> None:
         """Ends the launch that runs now, and refuses all later ones. Thread-safe."""
@@ -141,10 +147,14 @@ class Launcher:
         launch.next_block = 0
         self._running = launch
         self._check_interrupted()  # behind the store, so that an interrupt is seen here or sees the launch
+        if self._watch is not None:
+            self._watch.begin(function.name, prepared.kernel.info, shape)
         started = time.monotonic_ns()
         done = self._run_spread(prepared) if prepared.helpers else self._run_inline(prepared)
         ended = time.monotonic_ns()
         self._running = None
+        if self._watch is not None:
+            self._watch.end(done, parameters, (ended - started) / 1e9)
         if not done:
             raise self.error(function, prepared)
         return ended - started
@@ -306,7 +316,7 @@ class Launcher:
     def _helpers(self, info: jit.KernelInfo, blocks: int, shape: LaunchShape) -> int:
         """How many threads beside this one a launch is worth."""
         threads = blocks * shape.block[0] * shape.block[1] * shape.block[2]
-        if blocks == 1 or threads < _INLINE_THREADS or info.order_sensitive:
+        if blocks == 1 or threads < _INLINE_THREADS or info.order_sensitive or self._watch is not None:
             return 0
         return min(blocks, self._pool.threads) - 1
 

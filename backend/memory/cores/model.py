@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from farlane.backend.memory.cores.pages import Pages
 from farlane.backend.memory.cores.schedule import Launch, place, requests
 from farlane.backend.memory.cores.touches import ROW_BYTES, Spool
 from farlane.backend.memory.cores.trace import TraceWriter
-from farlane.backend.memory.paging import OutOfFrames
+from farlane.backend.memory.paging import OutOfFrames, PageTable
 from farlane.backend.memory.slots.allocator import SlotError
 from farlane.backend.memory.slots.core import Demand
 from farlane.backend.memory.slots.dispatcher import Dispatcher, Schedule
@@ -58,10 +58,16 @@ class Row:
 
 
 class MemoryModel:
-    """`tlb`: whether the hierarchy runs. `fast`: leaves out requests that a core made just before (Stream.compress)."""
+    """`table`: what the walkers read; without one, pages are mapped as they are asked for. `tlb`: whether the hierarchy runs. `fast`: leaves out requests that a core made just before (Stream.compress)."""
 
     def __init__(
-        self, config: Config, *, tlb: bool = True, fast: bool = False, trace: TraceWriter | None = None
+        self,
+        config: Config,
+        *,
+        tlb: bool = True,
+        fast: bool = False,
+        trace: TraceWriter | None = None,
+        table: PageTable | None = None,
     ) -> None:
         self.config = config
         self.rows: list[Row] = []
@@ -74,17 +80,16 @@ class MemoryModel:
         self._clock = 0
         self._fast, self._trace = fast, trace
         self._dispatcher = Dispatcher(config.cores.dispatcher(config.tlb.cores), POLICIES[config.cores.policy])
-        self._pages = Pages(
-            config.tlb.page_bytes,
-            config.paging.memory_mib << 20,
-            config.paging.frame_order,
-            config.paging.table_mib << 20,
-        )
+        self._pages = None
+        if table is None:
+            self._pages = Pages.of(config)
+            table = self._pages.table
         self._tlb: Any = None
         if tlb:
             from farlane.backend.memory.tlb.fast import FastTlb  # numba: only where it is needed
 
-            self._tlb = FastTlb(config.tlb, self._pages.table)
+            self._tlb = FastTlb(config.tlb, table)
+        self._touched = np.zeros(0, np.int64)  # distinct pages
         self._group: list[Launch] = []
         self._parts = 1
 
@@ -128,8 +133,11 @@ class MemoryModel:
     def gone(self, start: int, end: int) -> None:
         """These addresses are not mapped any more."""
         self.barrier()
-        pages = self._pages.gone(start, end)
-        if pages and self._tlb is not None:
+        page_bytes = self.config.tlb.page_bytes
+        pages: Sequence[int] = range(-(-start // page_bytes), end // page_bytes)
+        if self._pages is not None:
+            pages = self._pages.gone(pages[0], pages[-1] + 1) if pages else []
+        if len(pages) and self._tlb is not None:
             self._tlb.invalidate(pages)
 
     # Running ----------------------------------------------------------------------------------------------------
@@ -184,13 +192,16 @@ class MemoryModel:
 
     def _translate(self, row: Row, windows: Iterator[Stream]) -> None:
         for window in windows:
+            found = np.unique(window.page)
+            self._touched = np.union1d(self._touched, found)
             if self._trace is not None:
                 self._trace.add(window)
             if self._tlb is None:
                 continue
             started = time.perf_counter()
             try:
-                self._pages.need(np.unique(window.page).tolist())
+                if self._pages is not None:
+                    self._pages.need(found.tolist())
             except OutOfFrames as error:
                 row.refused = str(error)
                 break
@@ -236,7 +247,7 @@ class MemoryModel:
                 "mean_latency": self.total.mean_latency,
                 "peer_share": self.total.peer_share,
             },
-            "pages": len(self._pages),
+            "pages": len(self._touched),
             "slots": {"there": spec.cores * spec.core.slots, "over_time": self.samples, "cycles": self._clock},
             "seconds": self.seconds,
         }

@@ -1,4 +1,4 @@
-"""The page table of a session as the TLB hierarchy's walkers read it: pages are mapped when they are first asked for.
+"""A page table for requests that come without one (a trace file): pages are mapped when they are first asked for.
 
 Frames come in a fixed order, so the same requests make the same table. Not thread-safe: one owner.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from farlane.backend.memory.config import Config
 from farlane.backend.memory.paging import Frames, OutOfFrames, PageTable
 from farlane.backend.memory.paging.frames import Order
 
@@ -19,6 +20,12 @@ class Pages:
         self._frames = Frames(memory_bytes, order=order)
         self.table = PageTable(limit_bytes=table_bytes)
         self._mapped: set[int] = set()
+
+    @staticmethod
+    def of(config: Config) -> Pages:
+        """As a configuration says."""
+        paging = config.paging
+        return Pages(config.tlb.page_bytes, paging.memory_mib << 20, paging.frame_order, paging.table_mib << 20)
 
     def __len__(self) -> int:
         return len(self._mapped)
@@ -34,9 +41,8 @@ class Pages:
             self.table.map(page * self.page_bytes, [frame], self.page_bytes)
         self._mapped.update(new)
 
-    def gone(self, start: int, end: int) -> list[int]:
-        """Unmaps the pages that lie in [start, end) whole, and answers which had been mapped."""
-        first, last = -(-start // self.page_bytes), end // self.page_bytes
+    def gone(self, first: int, last: int) -> list[int]:
+        """Unmaps the pages from `first` to before `last`, and answers which had been mapped."""
         if last - first > len(self._mapped):
             found = sorted(page for page in self._mapped if first <= page < last)
         else:
