@@ -16,7 +16,7 @@ Source: mission.md S1 point 1; CUDA runtime API, "Stream synchronization behavio
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +99,14 @@ class Context(ABC):
 
     def interrupt(self) -> None:  # noqa: B027  (a device whose work always ends has nothing to do)
         """Ends running work early, for its guest has gone. Any thread may call it at any time; only `close` may follow."""
+
+    def check(self, kinds: Sequence[str]) -> None:
+        """Before any work: kernels are to be checked (session.proto, Hello.checks). Raises CudaError 801: not by this device."""
+        raise CudaError(801, f"this device cannot check kernels ({', '.join(kinds)})")
+
+    def finish_checks(self) -> int:
+        """The number of errors that the checks have found; what is left to say is in the output afterwards."""
+        return 0
 
     @abstractmethod
     def reset(self) -> None:

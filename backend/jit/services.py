@@ -141,6 +141,10 @@ class Call:
     def answer(self, lane: int, value: int) -> None:
         self._request.results[lane] = value & 0xFFFF_FFFF_FFFF_FFFF
 
+    def forget_latches(self) -> None:
+        """What may be accessed has become less while the kernel runs."""
+        self._request.page_answer = PageAnswer.MOVED
+
     # Memory as the thread sees it -------------------------------------------------------------------------------
     def read(self, address: int, size: int, lane: int) -> bytes:
         """Raises ServiceFault when the thread may not read all of it."""

@@ -11,11 +11,12 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, Rows, Window
 from farlane.backend.device.plan import Body, Columns, Results, Stop
+from farlane.backend.device.sim.checking import KINDS, Checker
 from farlane.backend.device.sim.launches import Launcher, Limits
 from farlane.backend.device.sim.memory import Budget, Memory
 from farlane.backend.device.sim.modules import Library, SimFunction, SimModule
@@ -28,6 +29,7 @@ from farlane.backend.device.sim.watching import Settings, Watch
 from farlane.backend.device.sim.window import PAGE
 from farlane.backend.jit import Options
 
+INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
 
 _MAX_DYNAMIC_SHARED = 8  # cudaFuncAttributeMaxDynamicSharedMemorySize
@@ -65,6 +67,7 @@ class SimContext(Context):
         if watched is not None:
             self._watch = Watch(*watched, lambda page_bytes: self._memory.open_space(page_bytes).page_table)
         self._runtime = Runtime(self._memory)
+        self._checker: Checker | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -73,6 +76,8 @@ class SimContext(Context):
         self._repeater = Repeater(self._launcher, self._memory)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
+        if self._checker is not None:
+            self._launcher.check(self._checker)
         self._modules: set[SimModule] = set()
 
     def close(self) -> None:
@@ -90,8 +95,21 @@ class SimContext(Context):
                 _log.error("a session's work does not end; its memory is not given back")
             self._on_close(self)
 
+    def check(self, kinds: Sequence[str]) -> None:
+        unknown = [kind for kind in kinds if kind not in KINDS]
+        if unknown or not kinds:
+            raise CudaError(INVALID_VALUE, f"unknown checks {', '.join(unknown)}; there are {', '.join(KINDS)}")
+        window = self._memory.window
+        self._checker = self._runtime.checker = Checker(kinds, window.base, window.size, self._runtime.complain)
+        self._launcher.check(self._checker)
+
+    def finish_checks(self) -> int:
+        return 0 if self._checker is None else self._checker.finish(self._memory.allocations)
+
     def reset(self) -> None:
         self._end_modules()
+        if self._checker is not None:
+            self._checker.leaks(self._memory.allocations)
         if self._watch is not None:
             self._watch.cleared()
         self._memory.clear()
@@ -117,6 +135,8 @@ class SimContext(Context):
 
     def allocate(self, address: int, size: int) -> None:
         self._memory.allocate(address, size)
+        if self._checker is not None:
+            self._checker.allocated(address, size)
         if self._watch is not None:
             self._watch.allocated(address, size)
 
@@ -124,13 +144,17 @@ class SimContext(Context):
         if self._watch is not None:
             with self._working:
                 self._watch.freed(address)
-        self._memory.free(address)
+        ended = self._memory.free(address)
+        if self._checker is not None:
+            self._checker.freed(ended)
 
     def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:
         self._timeline.check_stream(stream)
         with self._working:
             started = time.monotonic_ns()
             self._memory.set(rows, value, element)
+            if self._checker is not None:
+                self._checker.written(rows)
             self.device_nanoseconds += time.monotonic_ns() - started
             if self._watch is not None:
                 self._watch.copied((rows, True))
@@ -140,6 +164,8 @@ class SimContext(Context):
         with self._working:
             started = time.monotonic_ns()
             self._memory.write(rows, data)
+            if self._checker is not None:
+                self._checker.written(rows)
             self.device_nanoseconds += time.monotonic_ns() - started
             if self._watch is not None:
                 self._watch.copied((rows, True))
@@ -156,6 +182,8 @@ class SimContext(Context):
         with self._working:
             started = time.monotonic_ns()
             self._memory.copy(destination, source)
+            if self._checker is not None:
+                self._checker.copied(destination, source)
             self.device_nanoseconds += time.monotonic_ns() - started
             if self._watch is not None:
                 self._watch.copied((destination, True), (source, False))
@@ -213,7 +241,7 @@ class SimContext(Context):
         return self._runtime.take_output()
 
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
-        if self._watch is not None:
+        if self._watch is not None or self._checker is not None:
             return None  # call by call: a loop has no place for what lies between launches
         with self._working:
             stop, nanoseconds = self._repeater.repeat(body, columns, results)
@@ -223,7 +251,9 @@ class SimContext(Context):
     # Running ahead ----------------------------------------------------------------------------------------------
     def checkpoint(self, behind: Any | None = None) -> Any | None:
         with self._working:
-            return None if self._closed or self._watch is not None else self._memory.content(behind)
+            if self._closed or self._watch is not None or self._checker is not None:
+                return None
+            return self._memory.content(behind)
 
     @property
     def checkpoint_bytes(self) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import logging
 import threading
 import time
@@ -22,6 +23,7 @@ from typing import NamedTuple
 from farlane.backend import jit
 from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.device.sim.checking import Checker
 from farlane.backend.device.sim.faults import LAUNCH_FAILURE, error_of
 from farlane.backend.device.sim.memory import Memory
 from farlane.backend.device.sim.modules import SimFunction, ptx_error
@@ -101,6 +103,12 @@ class Launcher:
         self._watch = watch
         if watch is not None:
             watch.attach(self._worker)
+        self._checker: Checker | None = None
+
+    def check(self, checker: Checker) -> None:
+        """Before the first launch: what kernels do is to be checked."""
+        self._checker = checker
+        self.options = dataclasses.replace(self.options, checks=checker.compiled)
 
     def interrupt(self) -> None:
         """Ends the launch that runs now, and refuses all later ones. Thread-safe."""
@@ -149,12 +157,16 @@ class Launcher:
         self._check_interrupted()  # behind the store, so that an interrupt is seen here or sees the launch
         if self._watch is not None:
             self._watch.begin(function.name, prepared.kernel.info, shape)
+        if self._checker is not None:
+            self._checker.begin(self._memory.allocations)
         started = time.monotonic_ns()
         done = self._run_spread(prepared) if prepared.helpers else self._run_inline(prepared)
         ended = time.monotonic_ns()
         self._running = None
         if self._watch is not None:
             self._watch.end(done, parameters, (ended - started) / 1e9)
+        if self._checker is not None:
+            self._checker.ended(function.module.parsed, function.name, shape.block, self._memory.allocations)
         if not done:
             raise self.error(function, prepared)
         return ended - started
@@ -258,6 +270,7 @@ class Launcher:
             block=shape.block,
             dynamic_shared=shape.shared_bytes,
             services=self._runtime.services,
+            check=None if self._checker is None else self._checker.table.address,
         )
         if not cooperative:
             return Prepared(shape, kernel, launch, helpers)
@@ -316,7 +329,8 @@ class Launcher:
     def _helpers(self, info: jit.KernelInfo, blocks: int, shape: LaunchShape) -> int:
         """How many threads beside this one a launch is worth."""
         threads = blocks * shape.block[0] * shape.block[1] * shape.block[2]
-        if blocks == 1 or threads < _INLINE_THREADS or info.order_sensitive or self._watch is not None:
+        watched = self._watch is not None or self._checker is not None
+        if blocks == 1 or threads < _INLINE_THREADS or info.order_sensitive or watched:
             return 0
         return min(blocks, self._pool.threads) - 1
 
@@ -346,7 +360,11 @@ class Launcher:
         fault = self._fault
         if fault.claimed:
             shared_bytes = prepared.kernel.info.static_shared + prepared.shape.shared_bytes
-            error = error_of(fault, function.name, shared_bytes, self._memory.allocations)
+            allocations = self._memory.allocations
+            if self._checker is not None:
+                info = prepared.kernel.info
+                self._checker.fault(function.module.parsed, function.name, info, shared_bytes, fault, allocations)
+            error = error_of(fault, function.name, shared_bytes, allocations)
             ctypes.memset(ctypes.addressof(fault), 0, ctypes.sizeof(fault))
         else:
             error = CudaError(LAUNCH_FAILURE, f"kernel {function.name}: interrupted", sticky=True)

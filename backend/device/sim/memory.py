@@ -145,11 +145,13 @@ class Memory:
         self._back(Allocation(address, size))
         self._guest_bytes += size
 
-    def free(self, address: int) -> None:
-        """Ends the guest's allocation that starts there."""
+    def free(self, address: int) -> Allocation:
+        """Ends the guest's allocation that starts there, and says which it was."""
         if not self.guest.base <= address < self.guest.base + self.guest.size:
             raise CudaError(INVALID_VALUE, f"free of {address:#x}, which is outside the session's window")
-        self._guest_bytes -= self._release(address).size
+        ended = self._release(address)
+        self._guest_bytes -= ended.size
+        return ended
 
     def allocate_module(self, size: int, parts: Sequence[Part], alignment: int = MODULE_ALIGNMENT) -> int:
         """Finds size bytes in the module area and backs these parts of them; returns their address."""

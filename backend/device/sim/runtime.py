@@ -17,6 +17,7 @@ import threading
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim import formats
+from farlane.backend.device.sim.checking import HEAP, Checker
 from farlane.backend.device.sim.heap import Heap
 from farlane.backend.device.sim.memory import Memory, Part
 from farlane.backend.device.sim.output import DEFAULT_LIMIT, Output
@@ -47,6 +48,7 @@ class Runtime:
         self._workspace = 0
         self._lock = threading.Lock()
         self._printed, self._asserted = Output(), Output()
+        self.checker: Checker | None = None  # told of the device heap's blocks
         self._callback = services.callback(self._serve)
         #: Launches may be undone (running ahead): those that ask for anything fail, for that could not.
         self.tentative = False
@@ -75,6 +77,11 @@ class Runtime:
         """What kernels have printed since the last call, for the guest's standard output and standard error."""
         with self._lock:
             return self._printed.take(), self._asserted.take()
+
+    def complain(self, text: bytes) -> None:
+        """Text for the guest's standard error that no kernel has printed."""
+        with self._lock:
+            self._asserted.add(None, text)
 
     def _serve(self, call: Call) -> None:
         with self._lock:
@@ -115,19 +122,25 @@ class Runtime:
         for lane in call.lanes():
             alignment = call.argument(1, lane) if call.kind is ServiceKind.ALLOCATE_ALIGNED else 0
             power = alignment & (alignment - 1) == 0
-            call.answer(lane, heap.allocate(call.argument(0, lane), alignment) if power else 0)
+            address = heap.allocate(call.argument(0, lane), alignment) if power else 0
+            if self.checker is not None and address:
+                self.checker.heap_allocated(address, call.argument(0, lane), self._memory.allocations)
+            call.answer(lane, address)
 
     def _free(self, call: Call) -> None:
         for lane in call.lanes():
             address = call.argument(0, lane)
             if address and not (self._heap is not None and self._heap.free(address)):
                 raise ServiceFault(FaultKind.INVALID_FREE, lane, address)
+            if self.checker is not None and address:
+                self.checker.heap_freed(address, self._memory.allocations)
+                call.forget_latches()
 
     def _make_heap(self) -> Heap:
         """At the first request: a session whose kernels allocate nothing has none. Without room it is empty."""
         size = self._heap_limit
         try:
-            base = self._memory.allocate_module(size, [Part(0, size, "device heap")]) if size else 0
+            base = self._memory.allocate_module(size, [Part(0, size, HEAP)]) if size else 0
         except CudaError as error:
             _log.warning("no room for a device heap of %d bytes: %s", size, error.message)
             base = size = 0

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from farlane.backend.device.base import Rows
 
 WRITTEN = 255
+_MAP_NORESERVE = 0x4000
 _WHOLE = 1 << 20  # from here on pages are given back instead of cleared
 
 
@@ -25,7 +26,7 @@ class Shadow:
 
     def __init__(self, base: int, size: int) -> None:
         self._base = base
-        self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE)
+        self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
         self._bytes: npt.NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
         #: From an address to its shadow.
         self.delta = ctypes.addressof(ctypes.c_char.from_buffer(self._map)) - base
