@@ -16,6 +16,8 @@ declare void @farlane_switch(ptr, i64)
 declare void @farlane_start()
 declare i32 @llvm.ctpop.i32(i32)
 declare i32 @llvm.cttz.i32(i32, i1)
+declare i64 @llvm.cttz.i64(i64, i1)
+declare i64 @llvm.ctlz.i64(i64, i1)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
@@ -282,15 +284,38 @@ find:
   %offset = sub i64 %address, %base
   %page = lshr i64 %offset, %shift
   %pages = lshr i64 %window, %shift
-  br label %down
+  %need.1 = insertelement <64 x i8> poison, i8 %need, i32 0
+  %need.64 = shufflevector <64 x i8> %need.1, <64 x i8> poison, <64 x i32> zeroinitializer
+  br label %below.64
+; As far as pages like this one reach, 64 at a time: a kernel that reads at random in much memory comes here often.
+below.64:
+  %low.64 = phi i64 [ %page, %find ], [ %low.64.next, %below.load ]
+  %below.has.64 = icmp uge i64 %low.64, 64
+  %below.distance = sub i64 %page, %low.64
+  %below.near = icmp ult i64 %below.distance, 262144
+  %below.go = and i1 %below.has.64, %below.near
+  br i1 %below.go, label %below.load, label %down
+below.load:
+  %low.64.next = sub i64 %low.64, 64
+  %below.64.p = getelementptr i8, ptr %flags, i64 %low.64.next
+  %below.64.flags = load <64 x i8>, ptr %below.64.p, align 1
+  %below.64.has = and <64 x i8> %below.64.flags, %need.64
+  %below.64.no = icmp ne <64 x i8> %below.64.has, %need.64
+  %below.64.mask = bitcast <64 x i1> %below.64.no to i64
+  %below.64.all = icmp eq i64 %below.64.mask, 0
+  br i1 %below.64.all, label %below.64, label %below.some
+below.some:
+  %below.count = call i64 @llvm.ctlz.i64(i64 %below.64.mask, i1 true)
+  %low.some = sub i64 %low.64, %below.count
+  br label %up.start
 down:
-  %low.page = phi i64 [ %page, %find ], [ %below, %down.next ]
+  %low.page = phi i64 [ %low.64, %below.64 ], [ %below, %down.next ]
   %bottom = icmp eq i64 %low.page, 0
   br i1 %bottom, label %up.start, label %down.test
 down.test:
   %below = sub i64 %low.page, 1
-  %distance = sub i64 %page, %below
-  %near = icmp ult i64 %distance, 4096
+  %distance = sub i64 %low.64, %below
+  %near = icmp ult i64 %distance, 64
   br i1 %near, label %down.load, label %up.start
 down.load:
   %below.p = getelementptr i8, ptr %flags, i64 %below
@@ -301,17 +326,39 @@ down.load:
 down.next:
   br label %down
 up.start:
-  br label %up
+  %low.found = phi i64 [ %low.some, %below.some ], [ %low.page, %down ], [ %low.page, %down.test ], [ %low.page, %down.load ]
+  %next.page = add i64 %page, 1
+  br label %above.64
+above.64:
+  %high.64 = phi i64 [ %next.page, %up.start ], [ %high.64.next, %above.load ]
+  %high.64.next = add i64 %high.64, 64
+  %above.has.64 = icmp ule i64 %high.64.next, %pages
+  %above.distance = sub i64 %high.64, %page
+  %above.near = icmp ult i64 %above.distance, 262144
+  %above.go = and i1 %above.has.64, %above.near
+  br i1 %above.go, label %above.load, label %up
+above.load:
+  %above.64.p = getelementptr i8, ptr %flags, i64 %high.64
+  %above.64.flags = load <64 x i8>, ptr %above.64.p, align 1
+  %above.64.has = and <64 x i8> %above.64.flags, %need.64
+  %above.64.no = icmp ne <64 x i8> %above.64.has, %need.64
+  %above.64.mask = bitcast <64 x i1> %above.64.no to i64
+  %above.64.all = icmp eq i64 %above.64.mask, 0
+  br i1 %above.64.all, label %above.64, label %above.some
+above.some:
+  %above.count = call i64 @llvm.cttz.i64(i64 %above.64.mask, i1 true)
+  %high.some = add i64 %high.64, %above.count
+  br label %set
 up:
-  %high.page = phi i64 [ %page, %up.start ], [ %above, %up.next ]
+  %high.page = phi i64 [ %high.64, %above.64 ], [ %above, %up.next ]
   %above = add i64 %high.page, 1
-  %inside = icmp ult i64 %above, %pages
-  %distance.up = sub i64 %above, %page
-  %near.up = icmp ult i64 %distance.up, 16384
+  %inside = icmp ult i64 %high.page, %pages
+  %distance.up = sub i64 %high.page, %high.64
+  %near.up = icmp ult i64 %distance.up, 64
   %go = and i1 %inside, %near.up
   br i1 %go, label %up.load, label %set
 up.load:
-  %above.p = getelementptr i8, ptr %flags, i64 %above
+  %above.p = getelementptr i8, ptr %flags, i64 %high.page
   %above.flag = load i8, ptr %above.p
   %above.has = and i8 %above.flag, %need
   %above.ok = icmp eq i8 %above.has, %need
@@ -319,9 +366,10 @@ up.load:
 up.next:
   br label %up
 set:
-  %low.offset = shl i64 %low.page, %shift
+  %end.page = phi i64 [ %high.some, %above.some ], [ %high.page, %up ], [ %high.page, %up.load ]
+  %low.offset = shl i64 %low.found, %shift
   %low.page.address = add i64 %base, %low.offset
-  %end.offset = shl i64 %above, %shift
+  %end.offset = shl i64 %end.page, %shift
   %end.page.address = add i64 %base, %end.offset
   %bound.low = extractvalue { i64, i64 } %bound, 0
   %bound.end = extractvalue { i64, i64 } %bound, 1

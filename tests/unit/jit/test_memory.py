@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 from farlane.backend import jit
-from jit_tools.device import TinyDevice
+from jit_tools.device import PAGE_SHIFT, TinyDevice
 from jit_tools.instructions import HEADER
 
 START = """
@@ -266,6 +266,34 @@ def test_local_arrays_are_private(device: TinyDevice) -> None:
     assert device.launch(module, "k", 2, 100, [out], threads=2) == 0
     expected = [thread * 100 + thread % 16 for thread in range(100)] * 2
     assert list(device.download(out, "u4", 200)) == expected
+
+
+def test_what_a_site_remembers_ends_where_pages_end(device: TinyDevice) -> None:
+    """A site that has passed one check remembers the run of pages around it: exactly that run, however long it is."""
+    body = """
+    ld.param.u64 %rd0, [list]; mov.u32 %r4, 0;
+    L: ld.global.u64 %rd1, [%rd0]; ld.global.u32 %r5, [%rd1]; add.s64 %rd0, %rd0, 8; add.u32 %r4, %r4, 1;
+    setp.lt.u32 %p0, %r4, 2; @%p0 bra L;
+    """
+    module = device.load(kernel(".param .u64 list", body))
+    page, first, pages = 1 << PAGE_SHIFT, 16, len(device.flags)
+    places = device.allocate(16)
+    random = np.random.default_rng(5)
+
+    def touch(*touched: int) -> int:
+        addresses = np.array([device.base + number * page for number in touched], "u8")
+        ctypes.memmove(places, addresses.ctypes.data, 16)
+        return device.launch(module, "k", 1, 1, [places])
+
+    lengths = [1, 2, 63, 64, 65, 127, 128, 129, *random.integers(1, 600, 12).tolist()]
+    for low, length in [(low, n) for n in lengths for low in (first, first + 1, pages - n - 1, pages - n)]:
+        device.flags[first:] = 0
+        device.flags[low : low + length] = jit.PAGE_READABLE
+        inside = low + int(random.integers(length))
+        assert touch(inside, low) == touch(inside, low + length - 1) == 0
+        for outside in [low - 1, *([low + length] if low + length < pages else [])]:
+            assert touch(inside, outside) != 0
+            assert device.fault.address == device.base + outside * page
 
 
 def test_both_threads_run_all_blocks(device: TinyDevice) -> None:
