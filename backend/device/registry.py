@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from typing import Any
 
 from farlane.backend.device.base import Device
 
@@ -32,17 +33,19 @@ ENTRIES: dict[str, Entry] = {
     "sim": Entry(
         "farlane.backend.device.sim", "SimDevice", "executes the program's real kernels (PTX) on this machine's CPU"
     ),
-    "cupy": Entry("farlane.backend.device.cupy", "CupyDevice", "a real NVIDIA GPU through CuPy"),
+    "cupy": Entry("farlane.backend.device.gpu", "CupyDevice", "a real NVIDIA GPU through CuPy"),
 }
-NOT_IN_THIS_VERSION = frozenset({"cupy"})
 
 
 def names() -> list[str]:
     return list(ENTRIES)
 
 
-def open_device(name: str) -> Device:
+def open_device(name: str, **options: Any) -> Device:
     """Opens the device of that name and no other.
+
+    Args:
+        options: what its constructor takes.
 
     Raises:
         DeviceUnavailable: there is no such device, or it cannot be opened on this machine.
@@ -50,8 +53,6 @@ def open_device(name: str) -> Device:
     entry = ENTRIES.get(name)
     if entry is None:
         raise DeviceUnavailable(f"there is no device {name!r}; the devices are {', '.join(ENTRIES)}")
-    if name in NOT_IN_THIS_VERSION:
-        raise DeviceUnavailable(f"the device {name!r} ({entry.summary}) is not in this version of Farlane")
     try:
         module = importlib.import_module(entry.module)
     except ImportError as error:
@@ -60,7 +61,7 @@ def open_device(name: str) -> Device:
     if constructor is None:
         raise DeviceUnavailable(f"the device {name!r} is not in this installation ({entry.module})")
     try:
-        device = constructor()
+        device = constructor(**options)
     except Exception as error:
         raise DeviceUnavailable(f"the device {name!r} cannot be opened: {error}") from error
     if not isinstance(device, Device):

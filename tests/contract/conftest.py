@@ -33,6 +33,12 @@ KERNELS = "kernels"  # kernels run, and their faults are told
 IMAGES = "images"  # images are looked into: unknown names and images that cannot run are refused
 SIZES = "sizes"  # variables' sizes are known
 REPEAT = "repeat"  # a loop's body is repeated without a call for each operation
+ALLOCATIONS_REPEAT = "allocations_repeat"  # ... also one that allocates and frees
+PRECISE = "precise"  # a fault is told by the launch that made it, and memory can still be read
+FREED = "freed"  # memory that was freed is gone before the next launch
+APART = "apart"  # a kernel reaches no other session's memory, and its fault ends no other session
+ROOM = "room"  # the window is a multiple of the quota: memory can be had again without the same addresses
+INTERRUPT = "interrupt"  # a running kernel can be ended
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,12 @@ class Row:
     remote: bool = False
     declines: frozenset[str] = frozenset()
     absent: str = ""  # why it may be missing here
+    double: str = ""  # a double of the driver stands below the device, of this kind
 
+
+# A GPU runs behind its host, gives memory back when it is idle, and its context is the process's: hosts run each session in
+# a process of its own (backend/workers), which keeps sessions apart and ends kernels.
+_GPU = frozenset({PRECISE, FREED, APART, INTERRUPT, ALLOCATIONS_REPEAT})
 
 SUPPORT = {
     "null": Row("null", declines=frozenset({CONTENT, KERNELS, IMAGES, SIZES})),
@@ -51,7 +62,9 @@ SUPPORT = {
     "sim": Row("sim"),
     # The tape's VARIABLE_OPEN says a variable's size, it does not ask for it. A loop is a REPEAT of the tape, not a call.
     "sim-grpc": Row("sim", remote=True, declines=frozenset({SIZES, REPEAT})),
-    "cupy": Row("cupy", absent="not in this version"),
+    "cupy": Row("cupy", declines=_GPU, absent="no NVIDIA GPU here"),
+    "cupy-double": Row("cupy", declines=_GPU, double="mapped"),
+    "cupy-double-slab": Row("cupy", declines=_GPU | {ROOM}, double="slab"),
 }
 
 
@@ -312,11 +325,22 @@ class Opener:
         return RemoteContext(self._target, QUOTA) if self._target else self.device.open_context(QUOTA)
 
 
-@pytest.fixture(scope="session", params=SUPPORT)
+def _open(row: Row) -> Device:
+    if not row.double:
+        return registry.open_device(row.device)
+    from gpu_double import DoubleDriver
+
+    return registry.open_device(row.device, driver=DoubleDriver(maps=row.double == "mapped", memory=4 << 30))
+
+
+ROWS = [pytest.param(name, marks=[pytest.mark.gpu] if name == "cupy" else []) for name in SUPPORT]
+
+
+@pytest.fixture(scope="session", params=ROWS)
 def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opener]:
     row = SUPPORT[request.param]
     try:
-        device = registry.open_device(row.device)
+        device = _open(row)
     except registry.DeviceUnavailable as error:
         if row.absent:
             pytest.skip(f"{row.device}: {row.absent}")

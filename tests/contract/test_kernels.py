@@ -340,11 +340,13 @@ class TestFaults:
     def test_an_address_that_nobody_has(self, subject: Any, address: int) -> None:
         self.fault(subject, 700, "poke", struct.pack("<Q", address))
 
+    @pytest.mark.needs("freed")
     def test_freed_memory(self, subject: Any) -> None:
         address = subject.allocate(4 << 20)
         subject.context.free(address)
         self.fault(subject, 700, "poke", struct.pack("<Q", address))
 
+    @pytest.mark.needs("apart")
     def test_another_sessions_memory(self, new_subject: Callable[[], Any]) -> None:
         victim, intruder = new_subject(), new_subject()
         address = victim.allocate(4096)
@@ -371,6 +373,7 @@ class TestFaults:
         subject.launch(IMAGE, "ramp", struct.pack("<QII", address, 16, 1), (1, 1, 1), (16, 1, 1))
         assert words(subject.read(address, 64)) == list(range(16))
 
+    @pytest.mark.needs("apart")
     def test_it_is_this_sessions_alone(self, new_subject: Callable[[], Any]) -> None:
         faulty, other = new_subject(), new_subject()
         address = other.allocate(64)
@@ -381,7 +384,7 @@ class TestFaults:
         assert words(other.read(address, 8)) == [0x09090909, 1]
 
 
-@pytest.mark.needs("kernels")
+@pytest.mark.needs("kernels", "interrupt")
 def test_a_kernel_that_does_not_end_is_interrupted(opener: Any, new_subject: Callable[[], Any]) -> None:
     """Its guest has gone: the kernel ends, the session's resources come back, other sessions go on."""
     subject, other = new_subject(), new_subject()

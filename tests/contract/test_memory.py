@@ -27,6 +27,7 @@ def fails(code: int, call: Callable[..., Any], *arguments: Any) -> None:
 
 
 class TestAllocations:
+    @pytest.mark.needs("room")
     def test_quota_is_what_can_be_allocated(self, subject: Any) -> None:
         assert subject.context.quota == QUOTA
         assert subject.context.window.size >= QUOTA

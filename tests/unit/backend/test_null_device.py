@@ -182,10 +182,6 @@ class TestRegistry:
         with pytest.raises(registry.DeviceUnavailable, match=r"no device 'gpu'.*null, sim, cupy"):
             registry.open_device("gpu")
 
-    def test_not_yet(self) -> None:
-        with pytest.raises(registry.DeviceUnavailable, match="not in this version"):
-            registry.open_device("cupy")
-
     def test_missing_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(registry.ENTRIES, "other", registry.Entry("no_such_package.device", "Device", ""))
         with pytest.raises(registry.DeviceUnavailable, match="no_such_package"):

@@ -1,0 +1,376 @@
+"""One session's share of a GPU.
+
+Owns the session's memory, modules, streams and events in the process's CUDA context, and their end. Work is issued and not waited for; what waits
+is reads, synchronizations, and the first moment at which memory must be given back.
+
+CUDA's context belongs to the process, so a fault of a kernel ends every session in it: hosts run each session in a process of its own
+(backend/workers), where `reset` can also end the CUDA context and begin a new one. Running work cannot be interrupted from here, only with
+its process.
+
+Locking: one thread at a time, any thread; the CUDA context is made current for each that comes. `interrupt` may come from another.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from farlane.backend.device.base import Context, CudaError, LaunchShape, Rows
+from farlane.backend.device.gpu.errors import STICKY, to_cuda, translated
+from farlane.backend.device.gpu.interface import Driver, DriverError
+from farlane.backend.device.gpu.launches import Launcher
+from farlane.backend.device.gpu.memory import Memory
+from farlane.backend.device.gpu.modules import GpuFunction, GpuModule
+from farlane.backend.device.gpu.repeats import Choice, Repeater
+from farlane.backend.device.gpu.staging import Incoming, Outgoing
+from farlane.backend.device.gpu.streams import Event, Stream, Streams
+from farlane.backend.device.gpu.window import Mapped, Slab
+from farlane.backend.device.plan import Body, Columns, Results, Stop
+
+T = TypeVar("T")
+
+LAUNCH_FAILURE = 719
+_MAX_DYNAMIC_SHARED = 8
+_COLLECT_FROM = 64 << 20  # idle bytes that are not kept beyond a synchronization
+
+log = logging.getLogger("farlane.gpu")
+
+
+class GpuContext(Context):
+    """See `Context`.
+
+    Args:
+        alone: whether no other session uses the process's CUDA context.
+        on_close: tells the device that the session has ended.
+        output: what kernels have printed since it was last asked.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        gpu: int,
+        quota: int,
+        attributes: dict[int, int],
+        *,
+        maps: bool,
+        choice: Choice,
+        alone: Callable[[], bool],
+        on_close: Callable[[GpuContext], None],
+        output: Callable[[], bytes],
+    ) -> None:
+        self._driver = driver
+        self._gpu = gpu
+        self._attributes = attributes
+        self._choice = choice
+        self._maps = maps
+        self._alone = alone
+        self._on_close = on_close
+        self._output = output
+        self._closed = self._lost = self._interrupted = False
+        self._thread = 0
+        self._cuda = driver.retain(gpu)
+        try:
+            self._enter()
+            self._space: Mapped | Slab = Mapped(driver, gpu, quota) if maps else Slab(driver, quota)
+        except BaseException:
+            driver.release(gpu)
+            raise
+        self.window = self._space.window
+        self.quota = quota if isinstance(self._space, Mapped) else self._space.quota
+        self.device_nanoseconds = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        driver = self._driver
+        self._outgoing, self._incoming = Outgoing(driver), Incoming(driver)
+        self._memory = Memory(driver, self._space, self.quota, self._outgoing, self._incoming)
+        self._streams = Streams(driver)
+        self._launcher = Launcher(driver, self._attributes)
+        self.repeater = Repeater(driver, self._memory, self._streams, self._launcher, self._cuda, self._choice)
+        self._modules: set[GpuModule] = set()
+
+    def _enter(self) -> None:
+        """Makes the CUDA context this thread's."""
+        thread = threading.get_ident()
+        if self._thread != thread:
+            self._driver.set_current(self._cuda)
+            self._thread = thread
+
+    # The end ----------------------------------------------------------------------------------------------------
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._quietly(self._enter)
+        self._end_all()
+        if self._lost and self._alone():
+            self._quietly(self._driver.reset, self._gpu)  # the next session of this process finds a good one
+        self._space.close()
+        self._quietly(self._driver.release, self._gpu)
+        self._on_close(self)
+
+    @translated
+    def reset(self) -> None:
+        self._enter()
+        self._end_all()
+        if self._lost:
+            if not self._alone():
+                raise CudaError(
+                    LAUNCH_FAILURE, "the process's CUDA context is lost, and other sessions use it", sticky=True
+                )
+            self._renew()
+        self._begin()
+
+    def _renew(self) -> None:
+        """A new CUDA context; the window stays where it is."""
+        driver = self._driver
+        driver.reset(self._gpu)
+        driver.release(self._gpu)
+        self._cuda, self._thread = driver.retain(self._gpu), 0
+        self._enter()
+        if self._maps:
+            good = self._space.clear()
+        else:
+            self._space = Slab(driver, self.quota)  # the old one ended with its context
+            good = self._space.window == self.window
+            self._memory.space = self._space
+        if not good:
+            raise CudaError(LAUNCH_FAILURE, "the session's memory cannot be had at its addresses again", sticky=True)
+        self._lost = False
+
+    def _end_all(self) -> None:
+        """Ends everything but the window and the CUDA context. Errors of a lost context are of no interest any more."""
+        self._quietly(self._driver.synchronize)
+        self.repeater.close()
+        streams, events = self._streams.end()
+        for event in events:
+            self._quietly(self._driver.destroy_event, event.handle)
+        for stream in streams:
+            self._quietly(self._driver.destroy_stream, stream.handle)
+        for module in self._modules:
+            module.end()
+            self._quietly(self._driver.unload_module, module.handle)
+        self._modules.clear()
+        self._quietly(self._outgoing.idle)
+        self._outgoing.close(lambda address: self._quietly(self._driver.free_pinned, address))
+        self._incoming.close(
+            lambda address: self._quietly(self._driver.free_pinned, address),
+            lambda event: self._quietly(self._driver.destroy_event, event),
+        )
+        self._memory.clear()
+
+    def _quietly(self, call: Callable[..., None], *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except DriverError as error:
+            self._lost = self._lost or error.code in STICKY
+            log.debug("ending a session: %s", error)
+
+    def interrupt(self) -> None:
+        """What is issued later fails. What runs goes on: it ends with its process."""
+        self._interrupted = True
+
+    # Memory -----------------------------------------------------------------------------------------------------
+    @translated
+    def allocate(self, address: int, size: int) -> None:
+        self._enter()
+        self._memory.allocate(address, size)
+
+    @translated
+    def free(self, address: int) -> None:
+        self._enter()
+        self._memory.free(address)
+
+    @translated
+    def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:
+        self._enter()
+        self._streams.check(stream)
+        self._memory.set(rows, value, element, stream.handle)
+
+    @translated
+    def write(self, rows: Rows, data: memoryview, stream: Any) -> None:
+        self._enter()
+        self._streams.check(stream)
+        self._memory.write(rows, data, stream.handle)
+
+    @translated
+    def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:
+        self._enter()
+        self._streams.check(stream)
+        started = time.monotonic_ns()
+        pieces = self._watched(lambda: self._memory.read(rows, stream.handle))
+        self.device_nanoseconds += time.monotonic_ns() - started
+        return self._timed(pieces)
+
+    def _timed(self, pieces: Iterator[memoryview]) -> Iterator[memoryview | bytes]:
+        while True:
+            started = time.monotonic_ns()
+            try:
+                piece = self._watched(lambda: next(pieces, None))
+            except DriverError as error:
+                raise to_cuda(error) from None
+            self.device_nanoseconds += time.monotonic_ns() - started
+            if piece is None:
+                return
+            yield piece
+
+    @translated
+    def copy(self, destination: Rows, source: Rows, stream: Any) -> None:
+        self._enter()
+        self._streams.check(stream)
+        self._memory.copy(destination, source, stream.handle)
+
+    # Modules ----------------------------------------------------------------------------------------------------
+    @translated
+    def load_module(self, image: bytes) -> GpuModule:
+        self._enter()
+        module = GpuModule(self._driver, self._memory, image)
+        self._modules.add(module)
+        return module
+
+    @translated
+    def unload_module(self, module: GpuModule) -> None:
+        self._enter()
+        self._modules.discard(module)
+        module.unload()
+
+    @translated
+    def function(self, module: GpuModule, name: str) -> GpuFunction:
+        self._enter()
+        return module.function(name)
+
+    @translated
+    def set_function_attribute(self, function: GpuFunction, attribute: int, value: int) -> None:
+        self._enter()
+        self._driver.set_function_attribute(function.handle, attribute, value)
+        function.checked = None
+        if attribute == _MAX_DYNAMIC_SHARED:
+            function.most_shared = value
+
+    @translated
+    def variable(self, module: GpuModule, name: str) -> tuple[int, int]:
+        self._enter()
+        return module.variable(name)
+
+    def launch(self, function: GpuFunction, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
+        try:
+            self._enter()
+            self._streams.check(stream)
+            if self._interrupted:
+                raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+            self._launcher.launch(function, shape, parameters, stream.handle)
+        except DriverError as error:
+            self._lost = self._lost or error.code in STICKY
+            raise to_cuda(error) from None
+
+    @translated
+    def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
+        self._enter()
+        if self._interrupted:
+            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+        stop = self._watched(lambda: self.repeater.repeat(body, columns, results))
+        if stop is not None and stop.error is not None and stop.error.sticky:
+            self._lost = True
+        return stop
+
+    def take_output(self) -> tuple[bytes, bytes]:
+        return self._output(), b""
+
+    # Streams and events -----------------------------------------------------------------------------------------
+    @translated
+    def default_stream(self, number: int) -> Stream:
+        self._enter()
+        return self._streams.default(number)
+
+    @translated
+    def create_stream(self, flags: int, priority: int) -> Stream:
+        self._enter()
+        return self._streams.create(flags, priority)
+
+    @translated
+    def destroy_stream(self, stream: Stream) -> None:
+        self._enter()
+        self._outgoing.leave(stream.handle)
+        self._streams.destroy(stream)
+
+    @translated
+    def wait_event(self, stream: Stream, event: Event) -> None:
+        self._enter()
+        self._streams.check(stream)
+        self._streams.check_event(event)
+        self._driver.wait_event(stream.handle, event.handle)
+
+    @translated
+    def stream_done(self, stream: Stream) -> bool:
+        self._enter()
+        self._streams.check(stream)
+        return self._watched(lambda: self._driver.stream_done(stream.handle))
+
+    @translated
+    def create_event(self, flags: int) -> Event:
+        self._enter()
+        return self._streams.create_event(flags)
+
+    @translated
+    def destroy_event(self, event: Event) -> None:
+        self._enter()
+        self._streams.destroy_event(event)
+
+    @translated
+    def record_event(self, event: Event, stream: Stream, flags: int) -> None:
+        self._enter()
+        self._streams.record(event, stream)
+
+    @translated
+    def event_done(self, event: Event) -> bool:
+        self._enter()
+        self._streams.check_event(event)
+        return self._watched(lambda: self._driver.event_done(event.handle))
+
+    @translated
+    def elapsed_ms(self, start: Event, end: Event) -> float:
+        self._enter()
+        return self._streams.elapsed_ms(start, end)
+
+    @translated
+    def synchronize(self, stream: Stream | None = None, event: Event | None = None) -> None:
+        self._enter()
+        started = time.monotonic_ns()
+        if event is not None:
+            self._streams.check_event(event)
+            self._watched(lambda: self._driver.synchronize_event(event.handle))
+        elif stream is not None:
+            self._streams.check(stream)
+            self._watched(lambda: self._driver.synchronize_stream(stream.handle))
+        else:
+            self._watched(self._driver.synchronize)
+            if self._space.idle_bytes >= _COLLECT_FROM:
+                self._space.collect()
+        self.device_nanoseconds += time.monotonic_ns() - started
+
+    def rest(self) -> None:
+        """Nothing waits to be replayed: memory that nobody uses goes back, if the GPU has nothing to do either."""
+        if self._closed or self._lost or not self._space.idle_bytes:
+            return
+        try:
+            self._enter()
+            self._driver.synchronize()
+            self._space.collect()
+        except DriverError as error:  # told by whatever is asked next
+            self._lost = self._lost or error.code in STICKY
+
+    @translated
+    def set_limit(self, limit: int, value: int) -> None:
+        self._enter()
+        self._driver.set_limit(limit, value)
+
+    def _watched(self, call: Callable[[], T]) -> T:
+        """A call that tells of what failed before it."""
+        try:
+            return call()
+        except DriverError as error:
+            self._lost = self._lost or error.code in STICKY
+            raise

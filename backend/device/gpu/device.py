@@ -1,0 +1,146 @@
+"""A GPU, and the sessions on it.
+
+Owns the description, which costs no CUDA context, and the choice between mapped memory and a slab for each session.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+
+from farlane.backend.device.attributes import Attribute
+from farlane.backend.device.base import Context, CudaError, Description, Device
+from farlane.backend.device.gpu.context import GpuContext
+from farlane.backend.device.gpu.errors import to_cuda
+from farlane.backend.device.gpu.interface import NOT_SUPPORTED, DeviceAttribute, Driver, DriverError, Missing
+from farlane.backend.device.gpu.repeats import choice_of
+
+UNAVAILABLE = 46
+#: Features that Farlane does not forward: a program that asks first takes its other path.
+_NOT_FORWARDED = frozenset(
+    {
+        Attribute.MANAGED_MEMORY, Attribute.CONCURRENT_MANAGED_ACCESS, Attribute.PAGEABLE_MEMORY_ACCESS,
+        Attribute.PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, Attribute.DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
+        Attribute.CAN_MAP_HOST_MEMORY, Attribute.CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+        Attribute.HOST_NATIVE_ATOMIC_SUPPORTED, Attribute.MEMORY_POOLS_SUPPORTED,
+        Attribute.MEMORY_POOL_SUPPORTED_HANDLE_TYPES, Attribute.HOST_NUMA_MEMORY_POOLS_SUPPORTED,
+        Attribute.SPARSE_CUDA_ARRAY_SUPPORTED, Attribute.DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
+        Attribute.TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, Attribute.IPC_EVENT_SUPPORT,
+        Attribute.GPU_DIRECT_RDMA_SUPPORTED, Attribute.CLUSTER_LAUNCH,
+    }
+)  # fmt: skip
+
+log = logging.getLogger("farlane.gpu")
+
+
+def _no_output() -> bytes:
+    return b""
+
+
+class CupyDevice(Device):
+    """One GPU of this machine."""
+
+    name = "cupy"
+
+    def __init__(self, gpu: int = 0, *, driver: Driver | None = None, output: Callable[[], bytes] = _no_output) -> None:
+        """Opens the GPU.
+
+        Args:
+            gpu: its number, as CUDA counts them in this process.
+            driver: in place of CUDA's.
+            output: takes what kernels have printed to this process's standard output.
+
+        Raises:
+            Missing: there is no driver, no CuPy, or no such GPU.
+        """
+        self._choice = choice_of(os.environ.get("FARLANE_GPU_GRAPHS"))
+        self._driver = driver if driver is not None else _real()
+        count = self._driver.count()
+        if not 0 <= gpu < count:
+            raise Missing(f"there is no GPU {gpu}: the driver shows {count}")
+        self._gpu = gpu
+        self._output = output
+        self._properties = self._driver.properties(gpu)
+        self._attributes = self._ask_attributes()
+        vmm = DeviceAttribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+        self.maps = bool(self._ask(vmm))
+        if not self.maps:
+            log.warning("GPU %d has no virtual memory management: %s", gpu, _SLAB)
+        self._contexts: set[GpuContext] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def _ask(self, attribute: int) -> int:
+        """An attribute that this driver may not know is 0."""
+        try:
+            return self._driver.attribute(self._gpu, attribute)
+        except DriverError:
+            return 0
+
+    def _ask_attributes(self) -> dict[int, int]:
+        return {int(attribute): 0 if attribute in _NOT_FORWARDED else self._ask(attribute) for attribute in Attribute}
+
+    def describe(self) -> Description:
+        name, uuid, total, bus = self._properties
+        capability = (
+            self._attributes[Attribute.COMPUTE_CAPABILITY_MAJOR],
+            self._attributes[Attribute.COMPUTE_CAPABILITY_MINOR],
+        )
+        return Description(
+            backend=self.name,
+            name=name,
+            uuid=uuid,
+            compute_capability=capability,
+            total_memory=total,
+            takes_ptx=True,
+            takes_machine_code=True,
+            pci_bus_id=bus,
+            attributes=self._attributes,
+        )
+
+    def open_context(self, quota: int) -> Context:
+        if self._closed:
+            raise CudaError(UNAVAILABLE, "the device has been closed")
+        try:
+            context = self._open(quota)
+        except DriverError as error:
+            raise to_cuda(error) from None
+        with self._lock:
+            self._contexts.add(context)
+        return context
+
+    def _open(self, quota: int) -> GpuContext:
+        def opened() -> GpuContext:
+            return GpuContext(
+                self._driver, self._gpu, quota, self._attributes, maps=self.maps, choice=self._choice,
+                alone=lambda: len(self._contexts) <= 1, on_close=self._forget, output=self._output,
+            )  # fmt: skip
+
+        try:
+            return opened()
+        except DriverError as error:
+            if not self.maps or error.code != NOT_SUPPORTED:
+                raise
+            log.warning("GPU %d cannot map memory (%s): %s", self._gpu, error, _SLAB)
+            self.maps = False
+            return opened()
+
+    def close(self) -> None:
+        self._closed = True
+        for context in list(self._contexts):
+            context.close()
+
+    def _forget(self, context: GpuContext) -> None:
+        with self._lock:
+            self._contexts.discard(context)
+
+
+_SLAB = "each session's memory is allocated whole when it opens, and its window is no larger than its quota"
+
+
+def _real() -> Driver:
+    from farlane.backend.device.gpu.driver import CudaDriver
+
+    return CudaDriver()

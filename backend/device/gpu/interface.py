@@ -1,0 +1,223 @@
+"""What the GPU device asks of CUDA's driver: one typed interface, the narrowest seam.
+
+Owns the names. `driver.py` is the real thing, through CuPy and libcuda; tests put a double in its place. Nothing else of the device
+knows CuPy, ctypes' prototypes or a driver's version. Handles and addresses are plain integers, as CUDA's are.
+
+Every method raises `DriverError` with the CUresult. Since CUDA 10.1 the numbers of CUresult and cudaError_t agree wherever both have the
+error, so a code is passed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+LEGACY = 1  # CU_STREAM_LEGACY
+
+NO_BINARY_FOR_GPU = 209
+NOT_FOUND = 500
+NOT_READY = 600
+NOT_SUPPORTED = 801
+
+
+class DriverError(Exception):
+    """A call that did not succeed."""
+
+    def __init__(self, code: int, call: str, text: str = "") -> None:
+        super().__init__(f"{call}: {text or 'error'} ({code})")
+        self.code = code
+        self.call = call
+
+
+class Missing(Exception):
+    """The driver, or what leads to it, is not there; the message is for the user."""
+
+
+class Direction(IntEnum):
+    """cudaMemcpyKind."""
+
+    TO_DEVICE = 1
+    TO_HOST = 2
+    WITHIN = 3
+
+
+class FunctionAttribute(IntEnum):
+    """CUfunction_attribute, of which cudaFuncAttribute is a part."""
+
+    MAX_THREADS_PER_BLOCK = 0
+    SHARED_SIZE_BYTES = 1
+    MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+    PREFERRED_SHARED_MEMORY_CARVEOUT = 9
+
+
+class DeviceAttribute(IntEnum):
+    """The members of CUdevice_attribute that the device itself goes by; what guests ask for is attributes.py's."""
+
+    VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102
+
+
+class Properties(NamedTuple):
+    """What a GPU is."""
+
+    name: str
+    uuid: bytes
+    total_memory: int
+    pci_bus_id: str
+
+
+class Parameter(NamedTuple):
+    """A kernel parameter's place in the parameter buffer."""
+
+    offset: int
+    size: int
+
+
+class KernelWork(NamedTuple):
+    """A launch as a graph's node has it. `pointers`: address of an array with the address of each parameter."""
+
+    function: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    pointers: int
+
+
+class SetWork(NamedTuple):
+    """A memset: `width` in elements."""
+
+    address: int
+    pitch: int
+    value: int
+    element: int
+    width: int
+    height: int
+
+
+class CopyWork(NamedTuple):
+    """A copy within the device."""
+
+    destination: int
+    destination_pitch: int
+    source: int
+    source_pitch: int
+    width: int
+    height: int
+
+
+class Driver(Protocol):
+    """See the module. Calls that take a stream are asynchronous."""
+
+    # GPUs and contexts
+    def version(self) -> int: ...
+    def count(self) -> int: ...
+    def properties(self, gpu: int) -> Properties: ...
+    def attribute(self, gpu: int, attribute: int) -> int: ...
+    def retain(self, gpu: int) -> int:
+        """The GPU's primary context, made if need be."""
+
+    def release(self, gpu: int) -> None: ...
+    def reset(self, gpu: int) -> None:
+        """Ends the primary context and whatever is in it, a sticky error included."""
+
+    def set_current(self, context: int) -> None: ...
+    def synchronize(self) -> None: ...
+    def memory_info(self) -> tuple[int, int]:
+        """(free, total) bytes."""
+
+    def set_limit(self, limit: int, value: int) -> None: ...
+
+    # Virtual memory
+    def granularity(self, gpu: int) -> int: ...
+    def reserve(self, size: int, alignment: int, hint: int) -> int: ...
+    def unreserve(self, address: int, size: int) -> None: ...
+    def create(self, size: int, gpu: int) -> int: ...
+    def destroy(self, memory: int) -> None: ...
+    def map(self, address: int, size: int, memory: int) -> None: ...
+    def unmap(self, address: int, size: int) -> None: ...
+    def allow(self, address: int, size: int, gpu: int) -> None:
+        """Makes a mapped range readable and writable for the GPU."""
+
+    # Plain memory
+    def allocate(self, size: int) -> int: ...
+    def free(self, address: int) -> None: ...
+    def allocate_pinned(self, size: int) -> int: ...
+    def free_pinned(self, address: int) -> None: ...
+
+    # Work
+    def copy(self, destination: int, source: int, size: int, direction: Direction, stream: int) -> None: ...
+    def copy_rows(
+        self,
+        destination: int,
+        destination_pitch: int,
+        source: int,
+        source_pitch: int,
+        width: int,
+        height: int,
+        direction: Direction,
+        stream: int,
+    ) -> None: ...
+    def set(self, work: SetWork, stream: int) -> None: ...
+    def launch(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        stream: int,
+        pointers: int,
+        extra: int,
+    ) -> None:
+        """Parameters either as `pointers` (see KernelWork) or as `extra`, a CU_LAUNCH_PARAM_* array. They are taken at once."""
+
+    def launch_cooperative(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        stream: int,
+        pointers: int,
+    ) -> None: ...
+
+    # Modules
+    def load_module(self, image: bytes) -> int: ...
+    def link(self, images: Sequence[bytes]) -> bytes:
+        """Machine code of several fat binaries linked together."""
+
+    def unload_module(self, module: int) -> None: ...
+    def function(self, module: int, name: str) -> int: ...
+    def variable(self, module: int, name: str) -> tuple[int, int]:
+        """(address, size)."""
+
+    def parameters(self, function: int) -> list[Parameter] | None:
+        """The layout of a kernel's parameters; None where the driver is too old to tell."""
+
+    def function_attribute(self, function: int, attribute: int) -> int: ...
+    def set_function_attribute(self, function: int, attribute: int, value: int) -> None: ...
+
+    # Streams and events
+    def create_stream(self, flags: int, priority: int) -> int: ...
+    def destroy_stream(self, stream: int) -> None: ...
+    def synchronize_stream(self, stream: int) -> None: ...
+    def stream_done(self, stream: int) -> bool: ...
+    def wait_event(self, stream: int, event: int) -> None: ...
+    def create_event(self, flags: int) -> int: ...
+    def destroy_event(self, event: int) -> None: ...
+    def record_event(self, event: int, stream: int) -> None: ...
+    def synchronize_event(self, event: int) -> None: ...
+    def event_done(self, event: int) -> bool: ...
+    def elapsed_ms(self, start: int, end: int) -> float: ...
+
+    # Graphs
+    def create_graph(self) -> int: ...
+    def destroy_graph(self, graph: int) -> None: ...
+    def add_kernel(self, graph: int, after: int | None, work: KernelWork) -> int: ...
+    def add_set(self, graph: int, after: int | None, work: SetWork, context: int) -> int: ...
+    def add_copy(self, graph: int, after: int | None, work: CopyWork, context: int) -> int: ...
+    def instantiate(self, graph: int) -> int: ...
+    def destroy_executable(self, executable: int) -> None: ...
+    def change_kernel(self, executable: int, node: int, work: KernelWork) -> None: ...
+    def change_set(self, executable: int, node: int, work: SetWork, context: int) -> None: ...
+    def change_copy(self, executable: int, node: int, work: CopyWork, context: int) -> None: ...
+    def launch_graph(self, executable: int, stream: int) -> None: ...

@@ -1,0 +1,80 @@
+"""Launching kernels on a GPU.
+
+Owns the checks that CUDA's runtime makes before the driver is asked (the driver calls every impossible shape an invalid value, the runtime tells
+configurations apart), and the short path of a launch whose kernel and shape were seen before.
+
+Source: CUDA runtime API, cudaLaunchKernel; programming guide, "Technical specifications per compute capability".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from farlane.backend.device.attributes import Attribute
+from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.device.gpu.interface import Driver
+from farlane.backend.device.gpu.modules import MAX_PARAMETER_BYTES, GpuFunction
+
+INVALID_VALUE = 1
+INVALID_CONFIGURATION = 9
+INVALID_RESOURCE_HANDLE = 400
+NOT_SUPPORTED = 801
+
+
+class Launcher:
+    """Issues the launches of one session."""
+
+    def __init__(self, driver: Driver, attributes: Mapping[int, int]) -> None:
+        a = Attribute
+        self._driver = driver
+        self._threads = attributes[a.MAX_THREADS_PER_BLOCK]
+        self._block = tuple(attributes[each] for each in (a.MAX_BLOCK_DIM_X, a.MAX_BLOCK_DIM_Y, a.MAX_BLOCK_DIM_Z))
+        self._grid = tuple(attributes[each] for each in (a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z))
+
+    def launch(self, function: GpuFunction, shape: LaunchShape, parameters: memoryview, stream: int) -> None:
+        """Issues a launch. Raises CudaError: it is refused."""
+        if function.checked is not shape or len(parameters) != function.parameter_bytes:
+            self.check(function, shape, len(parameters))
+            function.checked = shape
+        buffer = function.buffer
+        buffer.fill(parameters)
+        if shape.cooperative:
+            self._driver.launch_cooperative(
+                function.handle, shape.grid, shape.block, shape.shared_bytes, stream, buffer.pointers
+            )
+        else:
+            self._driver.launch(
+                function.handle, shape.grid, shape.block, shape.shared_bytes, stream, buffer.pointers, buffer.extra
+            )
+
+    def check(self, function: GpuFunction, shape: LaunchShape, size: int) -> None:
+        """Raises CudaError: the launch would be refused."""
+        name = function.name
+        if not function.alive:
+            raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {name}: its module has been unloaded")
+        wanted = function.parameter_bytes
+        if size > MAX_PARAMETER_BYTES or (wanted is not None and size != wanted):
+            raise CudaError(INVALID_VALUE, f"kernel {name}: {size} bytes of parameters; it takes {wanted}")
+        for what, dimensions, maxima in (("grid", shape.grid, self._grid), ("block", shape.block, self._block)):
+            if any(not 1 <= value <= most for value, most in zip(dimensions, maxima, strict=True)):
+                raise CudaError(INVALID_CONFIGURATION, f"kernel {name}: {what} {dimensions}; limits {maxima}")
+        threads = shape.block[0] * shape.block[1] * shape.block[2]
+        if threads > self._threads:
+            raise CudaError(
+                INVALID_CONFIGURATION, f"kernel {name}: {threads} threads in a block; limit {self._threads}"
+            )
+        if threads > function.most_threads:
+            raise CudaError(
+                INVALID_VALUE, f"kernel {name}: {threads} threads in a block; it can have {function.most_threads}"
+            )
+        if shape.shared_bytes > function.most_shared:
+            raise CudaError(
+                INVALID_VALUE,
+                f"kernel {name}: {function.static_shared} bytes of static and {shape.shared_bytes} of dynamic shared "
+                f"memory; the dynamic part may have {function.most_shared}",
+            )
+        if shape.cooperative and not function.buffer.pointers:
+            raise CudaError(
+                NOT_SUPPORTED,
+                f"kernel {name}: this driver does not tell parameters' layout, which cooperative launches need",
+            )

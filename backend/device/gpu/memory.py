@@ -1,0 +1,183 @@
+"""One session's memory on a GPU: allocations in the window, copies into, out of and within it.
+
+Owns the rule that every byte a copy touches lies in one live allocation or variable, the quota, and the way of bytes through pinned memory. Which memory is
+mapped where is window.py's, which pinned memory is free staging.py's. Copies are issued and not waited for, but for reads.
+
+One thread at a time.
+Source: CUDA driver API, "Memory Management"; programming guide, "Asynchronous Concurrent Execution".
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+from farlane.backend.device.allocations import Allocation, Allocations
+from farlane.backend.device.base import CudaError, Rows
+from farlane.backend.device.gpu.interface import Direction, Driver, SetWork
+from farlane.backend.device.gpu.staging import PIECE, Incoming, Outgoing
+from farlane.backend.device.gpu.window import Space
+
+INVALID_VALUE = 1
+OUT_OF_MEMORY = 2
+INVALID_PITCH = 12
+_ELEMENTS = (1, 2, 4)
+
+
+class Memory:
+    """Allocations and copies. Streams are the driver's handles here."""
+
+    def __init__(self, driver: Driver, space: Space, quota: int, outgoing: Outgoing, incoming: Incoming) -> None:
+        self._driver = driver
+        self.space = space
+        self.quota = quota
+        self._outgoing = outgoing
+        self._incoming = incoming
+        self.allocations = Allocations()
+        self._used = 0
+        self.waited = 0  # nanoseconds
+
+    def clear(self) -> None:
+        """Ends every allocation. No work runs."""
+        self.allocations = Allocations()
+        self._used = 0
+        self.space.clear()
+
+    # Allocations ------------------------------------------------------------------------------------------------
+    def allocate(self, address: int, size: int) -> None:
+        end, window = address + size, self.space.window
+        if size < 1 or address < window.base or end > window.base + window.size:
+            raise CudaError(INVALID_VALUE, f"[{address:#x}, {end:#x}) is no range of the session's window")
+        if self._used + size > self.quota:
+            raise CudaError(
+                OUT_OF_MEMORY, f"{size} bytes asked for, {self._used} of the session's {self.quota} are in use"
+            )
+        clash = self.allocations.overlapping(address, end)
+        if clash is not None:
+            raise CudaError(INVALID_VALUE, f"{size} bytes at {address:#x} overlap the live {clash}")
+        self.space.back(address, end)
+        self.allocations.add(Allocation(address, size))
+        self._used += size
+
+    def free(self, address: int) -> None:
+        window = self.space.window
+        if not window.base <= address < window.base + window.size:
+            raise CudaError(INVALID_VALUE, f"free of {address:#x}, which is outside the session's window")
+        allocation = self.allocations.remove(address)
+        if allocation is None:
+            raise CudaError(
+                INVALID_VALUE,
+                f"free of {address:#x}: no allocation starts there ({self.allocations.describe(address)})",
+            )
+        self._used -= allocation.size
+        self.space.drop(allocation.start, allocation.end)
+
+    def add_variable(self, name: str, address: int, size: int) -> None:
+        """A variable that the driver placed: copies may touch it from now on."""
+        self.allocations.add(Allocation(address, size, f"variable {name}"))
+
+    def remove_variable(self, address: int) -> None:
+        self.allocations.remove(address)
+
+    # Copies -----------------------------------------------------------------------------------------------------
+    def set(self, rows: Rows, value: int, element: int, stream: int) -> None:
+        if element not in _ELEMENTS or rows.width % element or rows.address % element or rows.pitch % element:
+            raise CudaError(INVALID_VALUE, f"memset of {rows} in elements of {element} bytes")
+        if self._check(rows, "memset"):
+            self._driver.set(set_work(rows, value, element), stream)
+
+    def write(self, rows: Rows, data: memoryview, stream: int) -> None:
+        """Copies packed rows from the guest: into pinned memory at once, on from there when the stream comes to it."""
+        if data.nbytes != rows.width * rows.height:
+            raise CudaError(INVALID_VALUE, f"{data.nbytes} bytes for {rows.height} rows of {rows.width}")
+        if not self._check(rows, "copy to the device"):
+            return
+        data = data.cast("B")
+        for part in pieces(rows):
+            size = part.width * part.height
+            place = self._outgoing.put(data[:size], stream)
+            data = data[size:]
+            if part.height == 1:
+                self._driver.copy(part.address, place, size, Direction.TO_DEVICE, stream)
+            else:
+                self._driver.copy_rows(
+                    part.address, part.pitch, place, part.width, part.width, part.height, Direction.TO_DEVICE, stream
+                )
+
+    def read(self, rows: Rows, stream: int) -> Iterator[memoryview]:
+        """Packed rows for the guest. A piece is pinned memory, and valid until the next call to this session."""
+        if not self._check(rows, "copy from the device"):
+            return iter(())
+        return self._incoming.read(list(pieces(rows)), stream)
+
+    def copy(self, destination: Rows, source: Rows, stream: int) -> None:
+        if (destination.width, destination.height) != (source.width, source.height):
+            raise CudaError(INVALID_VALUE, f"copy between unlike shapes: {source} to {destination}")
+        if not self._check(destination, "copy's destination") or not self._check(source, "copy's source"):
+            return
+        if _contiguous(destination) and _contiguous(source):
+            size = source.width * source.height
+            self._driver.copy(destination.address, source.address, size, Direction.WITHIN, stream)
+        else:
+            self._driver.copy_rows(
+                destination.address,
+                destination.pitch,
+                source.address,
+                source.pitch,
+                source.width,
+                source.height,
+                Direction.WITHIN,
+                stream,
+            )
+
+    def _check(self, rows: Rows, what: str) -> bool:
+        """Whether there is anything to do.
+
+        Raises:
+            CudaError: some byte is not the session's.
+        """
+        if rows.width < 0 or rows.height < 0 or rows.pitch < 0:
+            raise CudaError(INVALID_VALUE, f"{what}: {rows}")
+        if rows.width == 0 or rows.height == 0:
+            return False
+        if rows.height > 1 and rows.pitch < rows.width:
+            raise CudaError(INVALID_PITCH, f"{what}: a pitch of {rows.pitch} bytes for rows of {rows.width}")
+        span = (rows.height - 1) * rows.pitch + rows.width
+        allocation = self.allocations.holding(rows.address)
+        if allocation is None or rows.address + span > allocation.end:
+            raise CudaError(
+                INVALID_VALUE, f"{what}: {span} bytes at {rows.address:#x}, {self.allocations.describe(rows.address)}"
+            )
+        return True
+
+
+def set_work(rows: Rows, value: int, element: int) -> SetWork:
+    value &= (1 << 8 * element) - 1
+    if _contiguous(rows):
+        return SetWork(rows.address, 0, value, element, rows.width * rows.height // element, 1)
+    return SetWork(rows.address, rows.pitch, value, element, rows.width // element, rows.height)
+
+
+def pieces(rows: Rows) -> Iterator[Rows]:
+    """The rows in parts of at most PIECE bytes: plain ranges, or several whole rows."""
+    if _contiguous(rows):
+        size = rows.width * rows.height
+        for at in range(0, size, PIECE):
+            width = min(PIECE, size - at)
+            yield Rows(rows.address + at, width, width, 1)
+    elif rows.width > PIECE // 2:
+        for row in range(rows.height):
+            yield from pieces(Rows(rows.address + row * rows.pitch, rows.width, rows.width, 1))
+    else:
+        step = PIECE // rows.width
+        for row in range(0, rows.height, step):
+            yield Rows(rows.address + row * rows.pitch, rows.pitch, rows.width, min(step, rows.height - row))
+
+
+def _contiguous(rows: Rows) -> bool:
+    return rows.height == 1 or rows.pitch == rows.width
+
+
+def view_of(address: int, size: int) -> memoryview:
+    """Host memory as bytes."""
+    return memoryview((ctypes.c_uint8 * size).from_address(address)).cast("B")

@@ -1,0 +1,199 @@
+"""The functions of libcuda that CuPy does not wrap, as ctypes sees them.
+
+Owns prototypes, structures and constants, nothing that runs. A test compares each with cuda.h: names (with the version suffix that the
+header's macros give), parameter types, layouts, values.
+
+Source: CUDA driver API, cuda.h of CUDA 12 and 13.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_ulonglong, c_ushort, c_void_p
+
+# Enumerations ---------------------------------------------------------------------------------------------------
+CU_MEM_ALLOCATION_TYPE_PINNED = 1
+CU_MEM_LOCATION_TYPE_DEVICE = 1
+CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3
+CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0
+CU_MEMORYTYPE_DEVICE = 2
+CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102
+CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0
+CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1
+CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9
+CU_JIT_INPUT_CUBIN = 0
+CU_JIT_INPUT_PTX = 1
+CU_JIT_INPUT_FATBINARY = 2
+CU_STREAM_DEFAULT = 0
+CU_STREAM_NON_BLOCKING = 1
+CU_EVENT_DEFAULT = 0
+CU_EVENT_BLOCKING_SYNC = 1
+CU_EVENT_DISABLE_TIMING = 2
+CUDA_ERROR_INVALID_VALUE = 1
+CUDA_ERROR_OUT_OF_MEMORY = 2
+CUDA_ERROR_INVALID_IMAGE = 200
+CUDA_ERROR_NO_BINARY_FOR_GPU = 209
+CUDA_ERROR_INVALID_PTX = 218
+CUDA_ERROR_NOT_FOUND = 500
+CUDA_ERROR_NOT_READY = 600
+CUDA_ERROR_NOT_SUPPORTED = 801
+
+# Macros that are no enumeration: the value's text in the header.
+CU_LAUNCH_PARAM_END = 0
+CU_LAUNCH_PARAM_BUFFER_POINTER = 1
+CU_LAUNCH_PARAM_BUFFER_SIZE = 2
+CU_STREAM_LEGACY = 1
+
+
+# Structures -----------------------------------------------------------------------------------------------------
+class CUuuid(ctypes.Structure):
+    _fields_ = (("bytes", c_char * 16),)
+
+
+class CUmemLocation(ctypes.Structure):
+    _fields_ = (("type", c_int), ("id", c_int))
+
+
+class _AllocationFlags(ctypes.Structure):
+    _fields_ = (
+        ("compressionType", c_ubyte),
+        ("gpuDirectRDMACapable", c_ubyte),
+        ("usage", c_ushort),
+        ("reserved", c_ubyte * 4),
+    )
+
+
+class CUmemAllocationProp(ctypes.Structure):
+    _fields_ = (
+        ("type", c_int),
+        ("requestedHandleTypes", c_int),
+        ("location", CUmemLocation),
+        ("win32HandleMetaData", c_void_p),
+        ("allocFlags", _AllocationFlags),
+    )
+
+
+class CUmemAccessDesc(ctypes.Structure):
+    _fields_ = (("location", CUmemLocation), ("flags", c_int))
+
+
+class CUDA_KERNEL_NODE_PARAMS(ctypes.Structure):
+    _fields_ = (
+        ("func", c_void_p),
+        ("gridDimX", c_uint),
+        ("gridDimY", c_uint),
+        ("gridDimZ", c_uint),
+        ("blockDimX", c_uint),
+        ("blockDimY", c_uint),
+        ("blockDimZ", c_uint),
+        ("sharedMemBytes", c_uint),
+        ("kernelParams", c_void_p),
+        ("extra", c_void_p),
+        ("kern", c_void_p),
+        ("ctx", c_void_p),
+    )
+
+
+class CUDA_MEMSET_NODE_PARAMS(ctypes.Structure):
+    _fields_ = (
+        ("dst", c_ulonglong),
+        ("pitch", c_size_t),
+        ("value", c_uint),
+        ("elementSize", c_uint),
+        ("width", c_size_t),
+        ("height", c_size_t),
+    )
+
+
+class CUDA_MEMCPY3D(ctypes.Structure):
+    _fields_ = (
+        ("srcXInBytes", c_size_t),
+        ("srcY", c_size_t),
+        ("srcZ", c_size_t),
+        ("srcLOD", c_size_t),
+        ("srcMemoryType", c_int),
+        ("srcHost", c_void_p),
+        ("srcDevice", c_ulonglong),
+        ("srcArray", c_void_p),
+        ("reserved0", c_void_p),
+        ("srcPitch", c_size_t),
+        ("srcHeight", c_size_t),
+        ("dstXInBytes", c_size_t),
+        ("dstY", c_size_t),
+        ("dstZ", c_size_t),
+        ("dstLOD", c_size_t),
+        ("dstMemoryType", c_int),
+        ("dstHost", c_void_p),
+        ("dstDevice", c_ulonglong),
+        ("dstArray", c_void_p),
+        ("reserved1", c_void_p),
+        ("dstPitch", c_size_t),
+        ("dstHeight", c_size_t),
+        ("WidthInBytes", c_size_t),
+        ("Height", c_size_t),
+        ("Depth", c_size_t),
+    )
+
+
+# Functions ------------------------------------------------------------------------------------------------------
+#: The exported symbol: its parameters. All return CUresult.
+FUNCTIONS: dict[str, tuple[type, ...]] = {
+    "cuInit": (c_uint,),
+    "cuDriverGetVersion": (POINTER(c_int),),
+    "cuGetErrorString": (c_int, POINTER(c_char_p)),
+    "cuDeviceGetCount": (POINTER(c_int),),
+    "cuDeviceGet": (POINTER(c_int), c_int),
+    "cuDeviceGetName": (c_char_p, c_int, c_int),
+    "cuDeviceGetUuid_v2": (POINTER(CUuuid), c_int),
+    "cuDeviceTotalMem_v2": (POINTER(c_size_t), c_int),
+    "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
+    "cuDeviceGetPCIBusId": (c_char_p, c_int, c_int),
+    "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
+    "cuDevicePrimaryCtxRelease_v2": (c_int,),
+    "cuDevicePrimaryCtxReset_v2": (c_int,),
+    "cuCtxSynchronize": (),
+    "cuMemGetAllocationGranularity": (POINTER(c_size_t), POINTER(CUmemAllocationProp), c_int),
+    "cuMemAddressReserve": (POINTER(c_ulonglong), c_size_t, c_size_t, c_ulonglong, c_ulonglong),
+    "cuMemAddressFree": (c_ulonglong, c_size_t),
+    "cuMemCreate": (POINTER(c_ulonglong), c_size_t, POINTER(CUmemAllocationProp), c_ulonglong),
+    "cuMemRelease": (c_ulonglong,),
+    "cuMemMap": (c_ulonglong, c_size_t, c_size_t, c_ulonglong, c_ulonglong),
+    "cuMemUnmap": (c_ulonglong, c_size_t),
+    "cuMemSetAccess": (c_ulonglong, c_size_t, POINTER(CUmemAccessDesc), c_size_t),
+    "cuMemAlloc_v2": (POINTER(c_ulonglong), c_size_t),
+    "cuMemFree_v2": (c_ulonglong,),
+    "cuMemsetD8Async": (c_ulonglong, c_ubyte, c_size_t, c_void_p),
+    "cuMemsetD16Async": (c_ulonglong, c_ushort, c_size_t, c_void_p),
+    "cuMemsetD32Async": (c_ulonglong, c_uint, c_size_t, c_void_p),
+    "cuMemsetD2D8Async": (c_ulonglong, c_size_t, c_ubyte, c_size_t, c_size_t, c_void_p),
+    "cuMemsetD2D16Async": (c_ulonglong, c_size_t, c_ushort, c_size_t, c_size_t, c_void_p),
+    "cuMemsetD2D32Async": (c_ulonglong, c_size_t, c_uint, c_size_t, c_size_t, c_void_p),
+    "cuModuleGetGlobal_v2": (POINTER(c_ulonglong), POINTER(c_size_t), c_void_p, c_char_p),
+    "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
+    "cuStreamQuery": (c_void_p,),
+    "cuEventQuery": (c_void_p,),
+    "cuGraphCreate": (POINTER(c_void_p), c_uint),
+    "cuGraphDestroy": (c_void_p,),
+    "cuGraphAddKernelNode_v2": (
+        POINTER(c_void_p), c_void_p, POINTER(c_void_p), c_size_t, POINTER(CUDA_KERNEL_NODE_PARAMS),
+    ),
+    "cuGraphAddMemsetNode": (
+        POINTER(c_void_p), c_void_p, POINTER(c_void_p), c_size_t, POINTER(CUDA_MEMSET_NODE_PARAMS), c_void_p,
+    ),
+    "cuGraphAddMemcpyNode": (
+        POINTER(c_void_p), c_void_p, POINTER(c_void_p), c_size_t, POINTER(CUDA_MEMCPY3D), c_void_p,
+    ),
+    "cuGraphInstantiateWithFlags": (POINTER(c_void_p), c_void_p, c_ulonglong),
+    "cuGraphExecDestroy": (c_void_p,),
+    "cuGraphExecKernelNodeSetParams_v2": (c_void_p, c_void_p, POINTER(CUDA_KERNEL_NODE_PARAMS)),
+    "cuGraphExecMemsetNodeSetParams": (c_void_p, c_void_p, POINTER(CUDA_MEMSET_NODE_PARAMS), c_void_p),
+    "cuGraphExecMemcpyNodeSetParams": (c_void_p, c_void_p, POINTER(CUDA_MEMCPY3D), c_void_p),
+    "cuGraphLaunch": (c_void_p, c_void_p),
+}  # fmt: skip
+
+#: Functions that an old driver may not have: what they are for is then done without.
+OPTIONAL = frozenset({"cuFuncGetParamInfo", *(name for name in FUNCTIONS if name.startswith("cuMem") and name in {
+    "cuMemGetAllocationGranularity", "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemRelease",
+    "cuMemMap", "cuMemUnmap", "cuMemSetAccess",
+})})  # fmt: skip

@@ -1,0 +1,118 @@
+"""Streams and events of one session on a GPU.
+
+Owns the objects that stand for the driver's handles, and CUDA's rules that the driver does not keep for us: what was never recorded, or has no timing,
+has no time. Guest streams are real streams, so their work overlaps as it does natively. The legacy default stream is the driver's own,
+with its waiting for all blocking streams. The per-thread default stream is a blocking stream of the session's: CUDA's own would be the host
+thread's, and the guest's threads share one on the tape.
+
+One thread at a time.
+Source: CUDA runtime API, "Stream synchronization behavior", "Event Management".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
+from farlane.backend.device.gpu.interface import LEGACY, Driver
+
+INVALID_RESOURCE_HANDLE = 400
+NON_BLOCKING = 1
+BLOCKING_SYNC, DISABLE_TIMING = 1, 2
+
+
+@dataclass(eq=False)
+class Stream:
+    """`handle`: the driver's."""
+
+    handle: int
+    alive: bool = True
+
+
+@dataclass(eq=False)
+class Event:
+    handle: int
+    flags: int
+    recorded: bool = False
+    alive: bool = True
+
+
+class Streams:
+    """The streams and events of one session."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._defaults: dict[int, Stream] = {}
+        self._streams: set[Stream] = set()
+        self._events: set[Event] = set()
+
+    def default(self, number: int) -> Stream:
+        found = self._defaults.get(number)
+        if found is None:
+            if number == LEGACY_STREAM:
+                found = Stream(LEGACY)
+            elif number == PER_THREAD_STREAM:
+                found = self.create(0, 0)
+            else:
+                raise CudaError(INVALID_RESOURCE_HANDLE, f"there is no default stream {number}")
+            self._defaults[number] = found
+        return found
+
+    def create(self, flags: int, priority: int) -> Stream:
+        stream = Stream(self._driver.create_stream(flags & NON_BLOCKING, priority))
+        self._streams.add(stream)
+        return stream
+
+    def destroy(self, stream: Stream) -> None:
+        self.check(stream)
+        if stream in self._defaults.values():
+            raise CudaError(INVALID_RESOURCE_HANDLE, "a default stream cannot be destroyed")
+        stream.alive = False
+        self._streams.discard(stream)
+        self._driver.destroy_stream(stream.handle)
+
+    def create_event(self, flags: int) -> Event:
+        event = Event(self._driver.create_event(flags & (BLOCKING_SYNC | DISABLE_TIMING)), flags)
+        self._events.add(event)
+        return event
+
+    def destroy_event(self, event: Event) -> None:
+        self.check_event(event)
+        event.alive = False
+        self._events.discard(event)
+        self._driver.destroy_event(event.handle)
+
+    def record(self, event: Event, stream: Stream) -> None:
+        self.check(stream)
+        self.check_event(event)
+        self._driver.record_event(event.handle, stream.handle)
+        event.recorded = True
+
+    def elapsed_ms(self, start: Event, end: Event) -> float:
+        for event in (start, end):
+            self.check_event(event)
+            if event.flags & DISABLE_TIMING:
+                raise CudaError(INVALID_RESOURCE_HANDLE, "an event created without timing has no time")
+            if not event.recorded:
+                raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
+        return self._driver.elapsed_ms(start.handle, end.handle)
+
+    def check(self, stream: Stream) -> None:
+        if not stream.alive:
+            raise CudaError(INVALID_RESOURCE_HANDLE, "the stream has been destroyed")
+
+    def check_event(self, event: Event) -> None:
+        if not event.alive:
+            raise CudaError(INVALID_RESOURCE_HANDLE, "the event has been destroyed")
+
+    def end(self) -> tuple[list[Stream], list[Event]]:
+        """Forgets everything; the caller destroys the handles of what is returned, or their context."""
+        streams, events = list(self._streams), list(self._events)
+        self._streams.clear()
+        self._events.clear()
+        self._defaults.clear()
+        for stream in streams:
+            stream.alive = False
+        for event in events:
+            event.alive = False
+        return streams, events
