@@ -32,7 +32,7 @@ from farlane.backend.handlers.binding import TABLE, Bound
 from farlane.backend.handlers.memory import Reading
 from farlane.backend.loops.plan import Path, Plan, plan
 from farlane.backend.loops.store import Repetition
-from farlane.backend.loops.template import Record, Template, rows_of
+from farlane.backend.loops.template import Record, Template
 from farlane.backend.resources import Resources
 
 log = logging.getLogger("farlane.replay")
@@ -60,13 +60,15 @@ _HOST_ONLY = frozenset(
     _NAMED[name].code
     for name in (
         "MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END", "TEMPLATE", "PAYLOAD_KEEP", "PAYLOAD_DROP", "RUN_AHEAD",
-        "KEEP_AHEAD",
+        "KEEP_AHEAD", "CHECK_END",
     )
 )  # fmt: skip
 _VERSION_2 = frozenset(
     _NAMED[name].code
-    for name in ("TEMPLATE", "REPEAT", "RUN_AHEAD", "KEEP_AHEAD", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT")
-)
+    for name in (
+        "TEMPLATE", "REPEAT", "RUN_AHEAD", "KEEP_AHEAD", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT", "CHECK_END",
+    )
+)  # fmt: skip
 # Operations after which every object that a plan holds is still there, and every launch still passes its checks.
 _LASTING = frozenset(
     _NAMED[name].code
@@ -286,7 +288,7 @@ class Replay:
             if planned is not None and self._clear_for(planned):
                 self._check_interrupted()
                 size = planned.pace.start(end - at)
-                matrix = planned.columns(columns, at, size)
+                matrix = planned.columns(columns.evaluated, at, size)
                 results = planned.results(matrix)
                 stop = self.resources.context.repeat(planned.body, matrix, results)
                 if stop is None:
@@ -298,7 +300,7 @@ class Replay:
                 if planned.answers and stop.iterations:
                     self._ahead.last_read = planned.last_value(results[stop.iterations - 1])
                 if stop.iterations < size:
-                    body = template.fill(rows_of(columns, at, 1), 0)
+                    body = template.fill(columns.rows(at, 1), 0)
                     yield from self._resume(template, body, planned.paths[stop.step], stop.error)
                     at += 1
                 if not planned.pace.done(stop.iterations, size):
@@ -307,16 +309,40 @@ class Replay:
                     yield self.take_results()
                 continue
             size = 1 if planned is not None else min(block, end - at)
-            rows = rows_of(columns, at, size)
+            rows = columns.rows(at, size)
             for index in range(size):
                 self._check_interrupted()
                 if self.sticky is not None and not template.answers:
                     return  # each record would fail with the same error, and nobody would be told
-                body = template.fill(rows, index)
-                yield from self._walk(body, 0, len(body), True)
+                yield from self._iteration(template, template.fill(rows, index))
                 if self._out_bytes >= CHUNK_BYTES:
                     yield self.take_results()
             at += size
+
+    def _iteration(self, template: Template, body: bytes) -> Iterator[list[Piece]]:
+        """An iteration's records: as `_walk`, but what the template's bytes alone decide was checked with it."""
+        view = memoryview(body)
+        launches = self.resources.launches
+        launch = self.resources.context.launch_from
+        for record in template.records:
+            at, operation = record.offset, TABLE[record.row.code]
+            try:
+                prepared = launches.get(body[at : at + _LAUNCH_BYTES]) if operation is _LAUNCH else None
+                if prepared is not None:
+                    length, parameters_end, function, shape, stream = prepared
+                    if length != record.length:
+                        raise ProtocolError(f"a launch of {record.length} bytes where {length} are due")
+                    launch(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
+                elif operation is _REPEAT:
+                    yield from self._repeat(self._repetition(body, view, at, record.length, record.flags, True))
+                else:
+                    reading = self._one(operation, body, view, at, record.length, record.flags)
+                    if reading is not None:
+                        yield from self._data(operation.slot(body, at), reading, False)
+            except (ProtocolError, DeadTransport):
+                raise
+            except Exception as error:
+                self._failed(operation, to_cuda(error, f"session {self.name}: {operation.name}"), body, at)
 
     def _check_interrupted(self) -> None:
         if self.interrupted:
@@ -349,7 +375,7 @@ class Replay:
             yield from self._walk(body, at, end, True)
             return
         loop = self._repetition(body, memoryview(body), at, record.length, record.flags, True)
-        inner = loop.template.fill(rows_of(loop.columns, path[1], 1), 0)
+        inner = loop.template.fill(loop.columns.rows(path[1], 1), 0)
         yield from self._resume(loop.template, inner, path[2:], error)
         done = path[1] + 1
         if done < loop.repetitions:

@@ -20,6 +20,7 @@ from farlane.backend.errors import ProtocolError
 AFFINE, VALUES, PERIODIC, SAME = range(4)
 MAX_LAG = 16
 MAX_LAGS = 256  # of the columns that one leads to, together
+_FEW = 16  # iterations
 
 _HEADER = struct.Struct("<BBHI")
 _AFFINE = struct.Struct("<QQ")
@@ -125,8 +126,44 @@ def check_count(headers: Sequence[Header], count: int) -> None:
             raise ProtocolError(f"column {index} has {header.number} values for {count} iterations")
 
 
-def evaluate(headers: Sequence[Header], data: memoryview) -> list[Column]:
-    """The columns of a REPEAT, ready to give values."""
+class Columns:
+    """The checked columns of a REPEAT. A loop of few iterations is not worth arrays: its values are read where they are."""
+
+    __slots__ = ("_columns", "_data", "_headers")
+
+    def __init__(self, headers: Sequence[Header], data: memoryview | bytes) -> None:
+        """`data` is to stay as it is."""
+        self._headers = headers
+        self._data = data
+        self._columns: list[Column] | None = None
+
+    @property
+    def evaluated(self) -> list[Column]:
+        if self._columns is None:
+            self._columns = _evaluate(self._headers, memoryview(self._data))
+        return self._columns
+
+    def rows(self, first: int, count: int) -> list[list[int]]:
+        """The values of iterations [first, first + count), a list for each column."""
+        if first + count > _FEW:
+            return [column.values(first, count).tolist() for column in self.evaluated]
+        headers = range(len(self._headers))
+        return [[self._value(index, k) for k in range(first, first + count)] for index in headers]
+
+    def _value(self, index: int, k: int) -> int:
+        header = self._headers[index]
+        while header.kind == SAME and k >= header.lag:  # ends: see _check_lags
+            k -= header.lag
+            header = self._headers[header.number]
+        if header.kind == AFFINE:
+            start, step = _AFFINE.unpack_from(self._data, header.begin)
+            value: int = start + step * k & (1 << 8 * header.width) - 1
+            return value
+        at = header.begin + header.width * (k % header.number if header.kind == PERIODIC else k)
+        return int.from_bytes(self._data[at : at + header.width], "little")
+
+
+def _evaluate(headers: Sequence[Header], data: memoryview) -> list[Column]:
     own = [_own(header, data) for header in headers]
     return [
         _resolve(index, headers, own) if header.kind == SAME else own[index] for index, header in enumerate(headers)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from farlane.backend.errors import ProtocolError
-from farlane.backend.loops.columns import VALUES, Column, evaluate, read_headers
+from farlane.backend.loops.columns import VALUES, Columns, read_headers
 from farlane.backend.loops.template import CONTINUED, Template, check_repetitions, read_template
 
 MAX_CONTENT = 16 << 20  # bytes of a session's templates
@@ -32,7 +32,7 @@ class Repetition(NamedTuple):
     """Iterations [first, first + count) of a template."""
 
     template: Template
-    columns: list[Column]
+    columns: Columns
     first: int
     repetitions: int
 
@@ -43,7 +43,7 @@ class TemplateStore:
     def __init__(self) -> None:
         self._entries: dict[int, _Entry] = {}
         self._users: dict[int, int] = {}  # how many templates contain one
-        self._evaluated: OrderedDict[int, list[Column]] = OrderedDict()
+        self._evaluated: OrderedDict[int, Columns] = OrderedDict()
         self._bytes = 0
 
     def get(self, number: int) -> Template:
@@ -84,15 +84,14 @@ class TemplateStore:
             check_repetitions((), count)
             ready = self._evaluated.get(number)
             if ready is None:
-                view = memoryview(entry.columns)
-                ready = evaluate(read_headers(view, entry.template.widths), view)
+                ready = Columns(read_headers(memoryview(entry.columns), entry.template.widths), entry.columns)
         else:
             headers = read_headers(columns, entry.template.widths)
             check_repetitions(headers, count)
-            ready = evaluate(headers, columns)
             lasting = len(columns) <= MAX_CONTINUED and not any(header.kind == VALUES for header in headers)
             entry.next = 0 if lasting else None
             entry.columns = bytes(columns) if lasting else b""
+            ready = Columns(headers, entry.columns if lasting else columns)
         first = entry.next or 0
         self._evaluated.pop(number, None)
         if entry.next is not None:
@@ -107,7 +106,7 @@ class TemplateStore:
         template = self.get(number)
         headers = read_headers(columns, template.widths)
         check_repetitions(headers, count)
-        return Repetition(template, evaluate(headers, columns), 0, count)
+        return Repetition(template, Columns(headers, columns), 0, count)
 
     def clear(self) -> None:
         self._entries.clear()

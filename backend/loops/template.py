@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import OPERATIONS, Operation
-from farlane.backend.loops.columns import Column, Header, check_count, read_headers
+from farlane.backend.loops.columns import Header, check_count, read_headers
 
 MAX_NUMBER = 4095
 MAX_BODY = 64 << 10
@@ -99,11 +99,6 @@ class Template:
         for hole, row in zip(self.holes, rows, strict=True):
             _STORE[hole.width](body, hole.offset, row[index])
         return bytes(body)
-
-
-def rows_of(columns: Sequence[Column], first: int, count: int) -> list[list[int]]:
-    """The values of `count` iterations from `first` on, a list for each hole."""
-    return [column.values(first, count).tolist() for column in columns]
 
 
 def read_template(number: int, holes: int, content: memoryview, known: Templates) -> Template:

@@ -118,12 +118,13 @@ def test_parsers(seed: int) -> None:
             outcomes["columns refused"] += 1
             continue
         outcomes["columns"] += 1
-        for each in loop.columns:
+        for each in loop.columns.evaluated:
             assert len(each.prefix) <= 256
             values = each.values(0, count).tolist()
             assert len(values) == count
             assert values == [each.values(k, 1).tolist()[0] for k in range(count)]
             assert all(0 <= value < 2 ** (8 * each.width) for value in values)
+        assert loop.columns.rows(0, count) == [each.values(0, count).tolist() for each in loop.columns.evaluated]
     assert min(outcomes[name] for name in ("template refused", "template", "columns refused", "columns")) > 300
 
 
