@@ -1,0 +1,123 @@
+"""Running a program on a host of its own, whose simulated device has the model on.
+
+Owns the host process (`farlane serve`), its socket's folder and the settings file; the program is started by `farlane run`, as a command of its own because the
+frontend is another world (it meets the backend on the wire only). The host is waited for without a limit: it models what is left when the program has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from farlane.backend.device.sim.watching import VARIABLE, Settings
+
+START_SECONDS = 60.0
+
+
+class RunError(Exception):
+    """Why there is no report; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The program's exit status, and the report of each of its sessions. `folder`-relative files of session n are named as watching.numbered says."""
+
+    status: int
+    reports: list[dict[str, Any]]
+
+
+def run(
+    command: Sequence[str],
+    wanted: Settings,
+    options: Sequence[str] = (),
+    quota: str | None = None,
+    environment: dict[str, str] | None = None,
+) -> Outcome:
+    """Runs a program to its end.
+
+    Args:
+        command: the program and its arguments.
+        wanted: the model; `report` is where the host writes.
+        options: further options of `farlane run`.
+        quota: device memory of the session.
+        environment: variables besides.
+
+    Raises:
+        RunError: the host does not start, or wrote no report.
+    """
+    with tempfile.TemporaryDirectory(prefix="farlane-sim-") as name:
+        folder = Path(name)
+        settings = folder / "settings.json"
+        settings.write_text(json.dumps(asdict(wanted)), encoding="utf-8")
+        url = f"unix://{folder}/host.sock"
+        variables = {**os.environ, **(environment or {}), VARIABLE: str(settings)}
+        host = _serve(url, variables, quota)
+        try:
+            launcher = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", url, "--no-manifest"]
+            launcher += [*options, "--", *command]
+            status = _wait(launcher, {name: value for name, value in variables.items() if name != VARIABLE})
+        finally:
+            host.send_signal(signal.SIGTERM)
+            ended = host.wait()
+    if ended:
+        raise RunError(f"the host ended with status {ended}; its message is above")
+    return Outcome(status, collect(Path(wanted.report)))
+
+
+def collect(report: Path) -> list[dict[str, Any]]:
+    """The reports of all sessions, in the order in which they began. Raises RunError when there is none."""
+    found = []
+    pattern = re.compile(re.escape(report.stem) + r"(?:\.(\d+))?" + re.escape(report.suffix))
+    files = {int(match[1] or 1): path for path in report.parent.iterdir() if (match := pattern.fullmatch(path.name))}
+    for number in sorted(files):
+        found.append(json.loads(files[number].read_text(encoding="utf-8")))
+    if not found:
+        raise RunError("the program opened no session: it made no CUDA call, or could not reach the host")
+    return found
+
+
+def _serve(url: str, environment: dict[str, str], quota: str | None) -> subprocess.Popen[bytes]:
+    reader, writer = os.pipe()
+    arguments = [sys.executable, "-m", "farlane.backend.commands.serve", "--device", "sim", "--listen", url]
+    arguments += ["--die-with-parent", "--no-analyze", "--ready-fd", str(writer), "--log-level", "error"]
+    if quota is not None:
+        arguments += ["--quota", quota]
+    process = subprocess.Popen(
+        arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=(writer,),
+        process_group=0,
+        env=environment,
+    )
+    os.close(writer)
+    try:
+        ready, _, _ = select.select([reader], [], [], START_SECONDS)
+        if not ready or not os.read(reader, 4096):
+            process.kill()
+            process.wait()
+            raise RunError("the host did not start; its message is above")
+    finally:
+        os.close(reader)
+    return process
+
+
+def _wait(command: list[str], environment: dict[str, str]) -> int:
+    """The status as a shell has it. The terminal's Ctrl-C reaches the program too, and the report is still made."""
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        child = subprocess.Popen(command, env=environment, preexec_fn=lambda: signal.signal(signal.SIGINT, previous))
+        status = child.wait()
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    return status if status >= 0 else 128 - status
