@@ -31,7 +31,7 @@ BUILD_ID_LIMIT = 32
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXECINSTR = 1, 2, 4
 _BUILD_ID = 3  # a note's type
 _GLOB_DAT, _JUMP_SLOT, _RELATIVE, _ABSOLUTE = 6, 7, 8, 1
-_STUB_SECTIONS = (".plt", ".plt.sec", ".plt.got", ".plt.bnd")
+STUB_SECTIONS = (".plt", ".plt.sec", ".plt.got", ".plt.bnd")
 
 
 def load(path: Path) -> Image:
@@ -137,7 +137,7 @@ def _stubs(segments: tuple[Segment, ...], slots: dict[int, str]) -> dict[int, st
     """PLT entries: an optional endbr64, then `jmp *slot(%rip)` (with or without a bnd prefix)."""
     stubs: dict[int, str] = {}
     for segment in segments:
-        if segment.name not in _STUB_SECTIONS:
+        if segment.name not in STUB_SECTIONS:
             continue
         position = segment.data.find(b"\xff\x25")
         while position >= 0:
@@ -178,7 +178,7 @@ def _functions(
     segments: tuple[Segment, ...], symbols: dict[int, tuple[int, str]], eh: Segment | None, lsda: Segment | None
 ) -> tuple[Function, ...]:
     """Bounds from the exception tables where there are any (they know `.cold` parts), else from symbols."""
-    code = [segment for segment in segments if segment.code and segment.name not in _STUB_SECTIONS]
+    code = [segment for segment in segments if segment.code and segment.name not in STUB_SECTIONS]
     described = {frame.start: frame for frame in (frames(eh.data, eh.start) if eh else [])}
     found: dict[int, tuple[int, Frame | None]] = {}
     for start, frame in described.items():

@@ -204,7 +204,12 @@ class _Describer:
     def _permission(self, call: CudaCall) -> Permission | None:
         program = self._functions.program
         around = program.image.function_at(call.site)
-        return self._prover.permission(program.owner.get(around.start, around.start), call.site) if around else None
+        if around is None:
+            return None
+        function = program.owner.get(around.start, around.start)
+        if call.chain and self._wants_answer(call):
+            return self._prover.reached(self._flow.entry, call.chain, function, call.site)
+        return self._prover.permission(function, call.site)
 
     def _kernel(self, host_function: int | None) -> str | None:
         if host_function is None:

@@ -210,7 +210,7 @@ class ProgramReport:
 
     @property
     def permissions(self) -> tuple[Permission, ...]:
-        """Of all calls, each site once."""
+        """Of all calls, each site once: what was said of it last, which knows all the loops that reach it."""
         calls = (call for loop in self.loops for call in loop.calls)
         found = {call.site: call.permission for call in calls if call.permission is not None}
         return tuple(found[site] for site in sorted(found))

@@ -221,7 +221,8 @@ class _Tables:
         if proven.local_sync:
             permissions |= Permission.LOCAL_SYNC
         report = self._reports[place.loop]
-        if not place.call.chain and (proven.function, proven.header) == (report.entry, report.header):
+        direct = not place.call.chain or proven.loops  # or proven for chains of calls that `more` tells apart
+        if direct and proven.within(report.entry, report.header):
             if proven.defer_read and proven.more:
                 permissions |= Permission.DEFER_READ
             if proven.settle_at_call:

@@ -31,7 +31,7 @@ from farlane.analyzer.machine.instruction import (
     Register,
 )
 from farlane.analyzer.permissions.domain import ANYTHING, EXACT, FRAME
-from farlane.analyzer.permissions.memory import LEAVES, WRITE, Access, State
+from farlane.analyzer.permissions.memory import HIGHEST, LEAVES, LOWEST, WRITE, Access, State
 from farlane.analyzer.permissions.symbols import (
     ONE,
     ZERO,
@@ -226,7 +226,19 @@ class Again:
     def _execute(self, block: Block, instruction: Instruction, values: _Values) -> None:
         name, operands = instruction.mnemonic, instruction.operands
         registers = values.registers
+        if name == "call" and instruction.address in self._regions.expanded:
+            registers[RSP] = operation("sub", registers[RSP], number(8))
+            _lose_place(values, registers[RSP], 8)
+            return
+        if name == "ret":
+            registers[RSP] = operation("add", registers[RSP], number(8))
+            return
+        if name == "leave":
+            registers[RSP] = operation("add", registers[RBP], number(8))
+            registers[RBP] = self._load(values, registers[RBP], 8)
+            return
         if name == "call":
+            _lose_place(values, registers[RSP], LOWEST)
             self._lose(values, block, instruction.address)
             registers.update(dict.fromkeys(CALLER_SAVED))
             callee = self._regions.structure.flow.calls.get(instruction.address)
@@ -335,6 +347,9 @@ class Again:
         overlapping = any(low < offset + size and offset < high for low, high in values.lost)
         if overlapping or any(o < offset + size and offset < o + s for o, s in values.cells):
             return None
+        held = self._state.cells.get(offset)
+        if size == 8 and held is not None and held[0] == 8 and held[1].kind == EXACT:
+            return ("frame", held[1].number)  # a saved frame pointer
         return ("cell", offset, size)
 
     def _put(
@@ -366,6 +381,16 @@ def _address(values: _Values, memory: Memory) -> Expression | None:
             scaled = operation("mul", scaled, number(memory.scale))
         total = operation("add", total, scaled)
     return total
+
+
+def _lose_place(values: _Values, address: Expression | None, size: int) -> None:
+    """What is at an address, `size` bytes or, from LOWEST, all below it, is changed; anything where the address is not known."""
+    if address is None or address[0] != "frame":
+        values.lose(LOWEST, HIGHEST)
+    elif size == LOWEST:
+        values.lose(LOWEST, address[1])
+    else:
+        values.lose(address[1], address[1] + size)
 
 
 def _lose_registers(values: _Values, instruction: Instruction) -> None:

@@ -5,7 +5,8 @@ A function's callers are known when its address stands nowhere but in direct cal
 
 from __future__ import annotations
 
-from farlane.analyzer.loader.image import Segment
+from farlane.analyzer.loader.elf import STUB_SECTIONS
+from farlane.analyzer.loader.image import Function, Segment
 from farlane.analyzer.machine.instruction import NONE, Immediate, Instruction, Memory
 from farlane.analyzer.permissions.walk import Walker
 
@@ -84,9 +85,13 @@ class Callers:
 
     def _harmless(self, place: int, start: int, direct: set[int]) -> bool:
         """Whether such a place is a direct call, padding, or part of an instruction that means something else."""
-        around = self._image.function_at(place)
+        around: Function | Segment | None = self._image.function_at(place)
         if around is None:
-            return start - 16 <= place < start
+            if start - 16 <= place < start:
+                return True
+            around = self._image.segment(place)
+            if around is None or around.name not in STUB_SECTIONS:
+                return False
         code = self._image.read(around.start, around.end - around.start) or b""
         for instruction in self._program.decoder.decode(code, around.start):
             if instruction.address <= place < instruction.end:

@@ -203,6 +203,13 @@ CUDA: dict[str, str] = {
 }
 # Copies that `flow.interface.COPIES` does not hold: destination, source, size (None: not one number), kind.
 COPIES_2D = {"cudaMemcpy2D": (0, 2, None, 6), "cudaMemcpy2DAsync": (0, 2, None, 6)}
+# Those that may copy to the host, by their names without what tells the stream apart.
+COPIES_TO_HOST = frozenset(
+    [
+        *("cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpy2D", "cudaMemcpy2DAsync"),
+        *("cudaMemcpyFromSymbol", "cudaMemcpyFromSymbolAsync"),
+    ]
+)
 # Their answers are no error codes that are success as long as nothing fails.
 NO_CODES = frozenset(
     {"cudaGetErrorString", "cudaGetErrorName", "cudaStreamQuery", "cudaEventQuery", "cudaCreateChannelDesc"}

@@ -13,6 +13,8 @@ class Permission:
         site: address of the call instruction.
         return_address: where the call returns to: what the manifest knows the site by.
         function, header: entry of the function and header of the innermost loop that the site is in.
+        loops: the loops, as (function, header), for which `defer_read` was proven of a site in a called function: `more` asks which
+            calls led to the site. Empty: it was proven for `header` alone, whoever calls its function.
         local_sync: LOCAL_SYNC of protos/manifest.md.
         defer_read: DEFER_READ; then `more` is there.
         settle_at_call: SETTLE_AT_CALL.
@@ -34,6 +36,7 @@ class Permission:
     more_text: str = ""
     proof: str = ""
     refused: str = ""
+    loops: tuple[tuple[int, int], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,6 +47,10 @@ class Permission:
             ("SETTLE_AT_CALL", self.settle_at_call),
         )
         return tuple(name for name, holds in given if holds)
+
+    def within(self, function: int, header: int) -> bool:
+        """Whether what is said of a copy is said of this loop."""
+        return (function, header) in (self.loops or ((self.function, self.header),))
 
     @property
     def any(self) -> bool:

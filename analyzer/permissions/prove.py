@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from typing import NamedTuple
 
 from farlane.analyzer.flow import interface
 from farlane.analyzer.graph.control_flow import RETURN, TAIL
@@ -31,13 +32,15 @@ from farlane.analyzer.permissions.domain import (
     add,
     constant,
 )
+from farlane.analyzer.permissions.inlining import guard, inlined
 from farlane.analyzer.permissions.instructions import Refused
 from farlane.analyzer.permissions.memory import LEAVES, LOWEST, Access, State
 from farlane.analyzer.permissions.model import Permission
-from farlane.analyzer.permissions.symbols import ZERO, encode, show
+from farlane.analyzer.permissions.symbols import ZERO, Expression, both, either, encode, moved, show
 from farlane.analyzer.permissions.walk import Regions, Walker
 
-COPIES = {"cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpy2D", "cudaMemcpy2DAsync", *interface.FROM_SYMBOL}
+MAXIMUM_CHAINS = 500  # of calls that are followed to copies in callees, in one program
+MAXIMUM_LINKS = 6  # of one chain
 
 
 class Target:
@@ -78,6 +81,21 @@ class Target:
         return " or ".join(parts)
 
 
+class _Reached(NamedTuple):
+    """What was proven of a copy in a callee for one chain of calls.
+
+    Attributes:
+        place: the loop, as (function, header).
+        more: with the return addresses on the stack.
+        stack: the stack pointer at the site, as an offset of `more`.
+    """
+
+    place: tuple[int, int]
+    more: Expression
+    stack: int
+    proof: str
+
+
 class Prover:
     """Proves permissions for the sites of one program.
 
@@ -91,6 +109,8 @@ class Prover:
         self._codes = Codes(self._walker)
         self._until = until
         self._known: dict[tuple[int, int], Permission | None] = {}
+        self._chains: set[tuple[int, tuple[int, ...], int]] = set()
+        self._reached: dict[int, list[_Reached]] = {}
 
     def structure(self, function: int) -> Structure:
         """A function's graph; raises Refused."""
@@ -103,6 +123,79 @@ class Prover:
             self._known[key] = self._permission(function, site)
         return self._known[key]
 
+    def reached(self, outer: int, chain: tuple[int, ...], function: int, site: int) -> Permission | None:
+        """What is permitted at a call instruction of a function that a chain of calls leads to from a loop of `outer`.
+
+        What was proven for the chains that were asked for before is part of the answer.
+        """
+        own = self.permission(function, site)
+        if own is None or own.any:
+            return own
+        refused = own.refused
+        key = (outer, chain, site)
+        if key not in self._chains:
+            self._chains.add(key)
+            try:
+                if len(self._chains) > MAXIMUM_CHAINS or len(chain) > MAXIMUM_LINKS:
+                    raise Refused("too many chains of calls lead there")
+                if time.monotonic() > self._until:
+                    raise Refused("the time is used up")
+                self._reached.setdefault(site, []).append(self._through(own, outer, chain))
+            except Refused as refusal:
+                refused = str(refusal)
+        return self._together(own, self._reached.get(site, [])) or replace(own, refused=refused)
+
+    def _through(self, own: Permission, outer: int, chain: tuple[int, ...]) -> _Reached:
+        self._allowed()
+        code = self._codes.proof(own.function, own.site)
+        regions = self._codes.regions(outer)
+        whole = inlined(regions, chain)
+        name = interface.plain(whole.structure.flow.calls[own.site].name)
+        block = next(
+            b for b in whole.structure.flow.blocks.values() if any(i.address == own.site for i in b.instructions)
+        )
+        loop = whole.structure.innermost(block.start)
+        if block.start not in whole.before:
+            raise Refused(f"{own.site:#x} is not reached")
+        more, stack, _, proof = self._copy(whole, name, loop, own.site, code)
+        if more == ZERO or loop is None:
+            raise Refused("whether the site is reached again is not known")
+        around = self._program.image.function_at(loop.header)
+        assert around is not None
+        place = (self._program.owner.get(around.start, around.start), loop.header)
+        condition = both(guard(self._program.image, regions, chain), more)
+        calls = " ".join(f"{call:#x}" for call in chain)
+        return _Reached(place, condition, stack, f"when called by {calls}: {'; '.join(proof)}")
+
+    def _together(self, own: Permission, parts: list[_Reached]) -> Permission | None:
+        """The permission of a site by all chains for which there is a proof; of so many as the manifest's code can tell apart."""
+        taken: list[_Reached] = []
+        encoded: bytes | None = None
+        more = ZERO
+        for part in parts:
+            # The stack pointer is the same number below each chain's return address: the texts tell it from each chain's function.
+            held = either(more, moved(part.more, part.stack))
+            code = encode(held, 0)
+            if code is not None:
+                taken, encoded, more = [*taken, part], code, held
+        if encoded is None:
+            return None
+        return replace(
+            own,
+            defer_read=True,
+            more=encoded,
+            more_text=show(more, 0),
+            proof=" / ".join(dict.fromkeys(part.proof for part in taken)),
+            refused="",
+            loops=tuple(dict.fromkeys(part.place for part in taken)),
+        )
+
+    def _allowed(self) -> None:
+        """Raises Refused where no permission is given to anything."""
+        forbidden = sorted(self._walker.imports & library.REFUSED_IMPORTS)
+        if forbidden:
+            raise Refused(f"the program uses {forbidden[0]}")
+
     def _permission(self, function: int, site: int) -> Permission | None:
         try:
             structure = self._walker.structure(function)
@@ -110,7 +203,7 @@ class Prover:
             return None
         callee = structure.flow.calls.get(site, Callee("", None))
         name = interface.plain(callee.name)
-        if callee.address is not None or not is_cuda(name) or name not in COPIES | library.SYNCHRONIZES:
+        if callee.address is not None or not is_cuda(name) or name not in library.COPIES_TO_HOST | library.SYNCHRONIZES:
             return None
         block = next(
             (b for b in structure.flow.blocks.values() if any(i.address == site for i in b.instructions)), None
@@ -124,56 +217,58 @@ class Prover:
         found = Permission(site, instruction.end, function, loop.header if loop else 0)
         if time.monotonic() > self._until:
             return replace(found, refused="the time is used up")
-        forbidden = sorted(self._walker.imports & library.REFUSED_IMPORTS)
-        if forbidden:
-            return replace(found, refused=f"the program uses {forbidden[0]}")
         try:
+            self._allowed()
             code = self._codes.proof(function, site)
             if name in library.SYNCHRONIZES:
                 return replace(found, local_sync=True, proof=f"code: {code}")
-            return self._copy(found, function, name, loop, code)
+            more, stack, settle, proof = self._copy(self._codes.regions(function), name, loop, site, code)
         except Refused as refusal:
             return replace(found, refused=str(refusal))
+        encoded = None if more == ZERO else encode(more, stack)
+        text = show(more, stack) if encoded is not None else ""
+        return replace(
+            found,
+            defer_read=True,
+            settle_at_call=settle,
+            more=encoded or b"",
+            more_text=text,
+            proof="; ".join(proof),
+        )
 
     # Copies
 
-    def _copy(self, found: Permission, function: int, name: str, loop: Loop | None, code: str) -> Permission:
+    def _copy(
+        self, regions: Regions, name: str, loop: Loop | None, site: int, code: str
+    ) -> tuple[Expression, int, bool, list[str]]:
+        """`more` (ZERO: not known), the stack pointer at the site, whether SETTLE_AT_CALL holds, the proof; raises Refused."""
         if loop is None:
-            return replace(found, refused="it is in no loop of this function")
+            raise Refused("it is in no loop of this function")
         if loop.irreducible:
-            return replace(found, refused="the loop has several entries")
+            raise Refused("the loop has several entries")
         imports = self._walker.imports
         if imports & library.SIGNALS and (imports & library.JUMPS or self._walker.catches):
             raise Refused("a signal's handler may leave the loop")
-        regions = self._codes.regions(function)
-        state = regions.sites[found.site]
+        state = regions.sites[site]
         target = self._target(state, name)
         escapes = [block for block, after in regions.escaped.items() if after & (target.objects | {ANYTHING})]
         if FRAME in target.objects:
             stacks = (regions.before[block].registers[RSP] for block in loop.blocks if block in regions.before)
             if any(stack.kind != EXACT or stack.number > target.low for stack in stacks):
                 raise Refused("the destination's part of the frame may be given back in the loop")
-        again = Again(regions, loop, found.site, target.touched, escapes)
+        again = Again(regions, loop, site, target.touched, escapes)
         more = again.more()
-        encoded = None if more == ZERO else encode(more, again.stack)
-        settle = self._settles(regions, loop, found.site, target, set(escapes))
-        if encoded is None and not settle:
-            raise Refused(
-                self._why(regions, loop, found.site, target) or "whether the site is reached again is not known"
-            )
+        if more != ZERO and encode(more, again.stack) is None:
+            more = ZERO
+        settle = self._settles(regions, loop, site, target, set(escapes))
+        if more == ZERO and not settle:
+            raise Refused(self._why(regions, loop, site, target) or "whether the site is reached again is not known")
         proof = [f"code: {code}", f"destination: {target.text(again.stack)}, its address is known nowhere else"]
-        if encoded is not None:
+        if more != ZERO:
             proof.append(f"reached again before anything touches it when {show(more, again.stack)}")
         if settle:
             proof.append("behind the loop, a CUDA call comes before anything touches it")
-        return replace(
-            found,
-            defer_read=True,
-            settle_at_call=settle,
-            more=encoded or b"",
-            more_text=show(more, again.stack) if encoded is not None else "",
-            proof="; ".join(proof),
-        )
+        return more, again.stack, settle, proof
 
     def _target(self, state: State, name: str) -> Target:
         inputs = [state.registers[number] for number in ARGUMENTS]

@@ -2,7 +2,7 @@
 
 An expression is a tuple; None is what is not known. 64-bit operands, wrapping, as in protos/manifest.md ("Code"):
 ("constant", n), ("register", r), ("frame", offset): an address in the frame, ("cell", offset, size): frame memory, zero-extended,
-(operation, a, b), ("zx" or "sx", a, size). Offsets are from the stack pointer at the function's entry.
+("global", address, size): memory at a link-time address of the file, (operation, a, b), ("zx" or "sx", a, size). Offsets are from the stack pointer at the function's entry.
 """
 
 from __future__ import annotations
@@ -153,6 +153,15 @@ def either(first: Expression, second: Expression) -> Expression:
     return first if second == ZERO else ("or", first, second)
 
 
+def moved(value: Expression, stack: int) -> Expression:
+    """The expression with offsets counted from a stack pointer that stands at `stack`."""
+    if value[0] == "frame":
+        return ("frame", value[1] - stack)
+    if value[0] == "cell":
+        return ("cell", value[1] - stack, value[2])
+    return tuple(moved(part, stack) if isinstance(part, tuple) else part for part in value)
+
+
 def encode(value: Expression, stack: int) -> bytes | None:
     """Postfix code; None when it cannot be expressed. `stack` is the stack pointer's offset at the site."""
     out: list[bytes] = []
@@ -183,6 +192,9 @@ def _emit(value: Expression, stack: int, out: list[bytes], depth: int) -> int | 
             return None
         out.append(struct.pack("<BIB", 3, offset, size))
         return depth + 1
+    if kind == "global":
+        out.append(struct.pack("<BQB", 4, value[1], value[2]))
+        return depth + 1
     deepest = _emit(value[1], stack, out, depth)
     if deepest is None:
         return None
@@ -207,6 +219,8 @@ def show(value: Expression, stack: int) -> str:
         return f"rsp+{value[1] - stack:#x}"
     if kind == "cell":
         return f"[rsp+{value[1] - stack:#x}]:{value[2]}"
+    if kind == "global":
+        return f"[{value[1]:#x}]:{value[2]}"
     if kind in ("zx", "sx"):
         return f"{kind}{value[2]}({show(value[1], stack)})"
     return f"({show(value[1], stack)} {_SIGNS[kind]} {show(value[2], stack)})"

@@ -13,6 +13,7 @@ import heapq
 from dataclasses import dataclass, field
 
 from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow import interface
 from farlane.analyzer.flow.condition import compare
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import (
@@ -65,6 +66,9 @@ class Regions:
         edges: edges that may run.
         sites: call instruction of this function -> the state before it.
         escaped: block -> what has escaped behind it.
+        inner: call instruction -> the same of the function that it calls, as the last, most general of its executions
+            found it; only of functions that may copy to the host. Offsets of the frame are this function's.
+        expanded: call instructions in whose place what they call was put (`inlining`).
     """
 
     structure: Structure
@@ -73,6 +77,8 @@ class Regions:
     edges: dict[int, list[int]] = field(default_factory=dict)
     sites: dict[int, State] = field(default_factory=dict)
     escaped: dict[int, Objects] = field(default_factory=dict)
+    inner: dict[int, Regions] = field(default_factory=dict)
+    expanded: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,7 @@ class Walker:
         self._tops: dict[int, int | None] = {}
         self._positions: dict[int, dict[int, int]] = {}
         self._kept: dict[int, int] = {}
+        self._copying: frozenset[int] | None = None
         self._left, self._all = 0, PROGRAM
 
     def regions(self, start: int) -> Regions:
@@ -144,6 +151,12 @@ class Walker:
                         return True
         return False
 
+    def copies(self, start: int) -> bool:
+        """Whether a copy to the host stands in a function or in what it calls."""
+        if self._copying is None:
+            self._copying = frozenset(_copying(self.program))
+        return start in self._copying
+
     def spend(self, count: int) -> int:
         self._left -= count
         return self._left
@@ -167,6 +180,24 @@ class Walker:
         if start not in self._kept:
             self._kept[start] = _saved(self.structure(start))
         return self._kept[start]
+
+
+def _copying(program: Program) -> set[int]:
+    """The functions from which a copy to the host may be called."""
+    callers: dict[int, set[int]] = {}
+    found: set[int] = set()
+    for caller in program.functions():
+        for callee in program.callees[caller]:
+            if callee.address is not None:
+                callers.setdefault(program.owner.get(callee.address, callee.address), set()).add(caller)
+            elif interface.plain(callee.name) in library.COPIES_TO_HOST:
+                found.add(caller)
+    work = list(found)
+    while work:
+        more = callers.get(work.pop(), set()) - found
+        found |= more
+        work += more
+    return found
 
 
 def _saved(structure: Structure) -> int:
@@ -411,6 +442,7 @@ class _Run:
             return any(access.kind == "leaves" for access in records)
         before = state.copy()
         records = []
+        self._regions.inner.pop(site, None)
         try:
             after = self._run(call, start, bounds, records)
         except Refused as refusal:
@@ -439,10 +471,14 @@ class _Run:
         state.write(frame(entry), 8, NUMBER)
         regions = Regions(walker.structure(start))
         inner = _Frame(entry, call.chain, tuple(sorted({*bounds, entry})), (*self._frame.active, start))
-        run = _Run(walker, start, inner, regions, call.at, min(ONE_CALL, self._left))
-        after = run.run(state)
+        # What may copy to the host is kept, with accesses told by its own instructions.
+        kept = self._place is None and walker.copies(start)
+        place = None if kept else call.at
+        after = _Run(walker, start, inner, regions, place, min(ONE_CALL, self._left)).run(state)
         for accesses in regions.accesses.values():
-            records += accesses
+            records += [access._replace(at=call.at) for access in accesses] if kept else accesses
+        if kept:
+            self._regions.inner[call.chain[-1]] = regions
         return after
 
 

@@ -23,7 +23,7 @@ def lines(report: ProgramReport) -> Iterator[str]:
                 if argument.kind != "invariant":
                     yield f"        {argument.name}: {argument.kind}: {argument.text}"
             permission = call.permission
-            if permission is not None and (permission.local_sync or permission.header == loop.header):
+            if permission is not None and (permission.local_sync or permission.within(loop.entry, loop.header)):
                 if permission.any:
                     yield f"        permitted: {', '.join(permission.names)}; {permission.proof}"
                 else:

@@ -94,7 +94,9 @@ def test_nobody_touches_what_may_wait(bench: tuple[Bench, Manifest]) -> None:
     assert guards > 40
 
 
-@pytest.mark.parametrize("function", ["read_at_once", "read_next_time", "copied_on", "overwritten", "freed"])
+@pytest.mark.parametrize(
+    "function", ["read_at_once", "read_next_time", "copied_on", "overwritten", "freed", "previous_read_in_callee"]
+)
 def test_a_wrong_claim_is_noticed(bench: tuple[Bench, Manifest], function: str) -> None:
     """The bench itself: what must not be permitted, permitted."""
     runner, manifest = bench

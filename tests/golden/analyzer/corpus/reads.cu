@@ -124,6 +124,143 @@ PROGRAM copied_in_callee(float *data, int rounds) {
     free(host);
 }
 
+// The same callee as above; here the buffer is read in each iteration.
+PROGRAM copied_in_callee_and_read(float *data, int rounds) {
+    float *host = (float *)malloc(BYTES);
+    double sum = 0;
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        download(host, data);
+        sum += host[i];
+    }
+    sink = sum;
+    free(host);
+}
+
+// And here before it is overwritten.
+PROGRAM copied_in_callee_and_read_next_time(float *data, int rounds) {
+    float *host = (float *)calloc(COUNT, sizeof(float));
+    double sum = 0;
+    for (int i = 0; i < rounds; ++i) {
+        sum += host[i];
+        touch<<<4, 256>>>(data, i, COUNT);
+        download(host, data);
+    }
+    sink = sum;
+    free(host);
+}
+
+// One loop calls it twice: one buffer waits, the other is read at once.
+static APART void download_either(float *host, const float *device) {
+    if (cudaMemcpy(host, device, BYTES, cudaMemcpyDeviceToHost) != cudaSuccess) exit(2);
+}
+
+PROGRAM copied_in_callee_twice(float *data, int rounds) {
+    float *host = (float *)malloc(BYTES), *other = (float *)malloc(BYTES);
+    double sum = 0;
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        download_either(host, data);
+        download_either(other, data);
+        sum += other[i];
+    }
+    sink = sum + host[0];
+    free(host), free(other);
+}
+
+PROGRAM copied_in_callee_and_freed(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        float *host = (float *)malloc(BYTES);
+        touch<<<4, 256>>>(data, i, COUNT);
+        download(host, data);
+        free(host);
+    }
+}
+
+// The callee is called by who knows whom.
+PROGRAM copied_in_callee_by_address(float *data, int rounds) {
+    void (*volatile chosen)(float *, const float *) = download;
+    float *host = (float *)malloc(BYTES);
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        chosen(host, data);
+    }
+    sink = host[0];
+    free(host);
+}
+
+static APART void download_deepest(float *host, const float *device) {
+    if (cudaMemcpy(host, device, BYTES, cudaMemcpyDeviceToHost) != cudaSuccess) exit(3);
+}
+
+static APART void download_deeper(float *host, const float *device) {
+    download_deepest(host, device);
+    if (cudaMemsetAsync((void *)device, 0, BYTES) != cudaSuccess) exit(1);
+}
+
+PROGRAM copied_two_calls_deep(float *data, int rounds) {
+    float *host = (float *)malloc(BYTES);
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        download_deeper(host, data);
+    }
+    sink = host[0];
+    free(host);
+}
+
+// The callee keeps the address where anybody may find it.
+static float *kept_by_callee;
+static APART void download_and_keep(float *host, const float *device) {
+    kept_by_callee = host;
+    if (cudaMemcpy(host, device, BYTES, cudaMemcpyDeviceToHost) != cudaSuccess) exit(1);
+}
+
+PROGRAM kept_in_callee(float *data, int rounds) {
+    float *host = (float *)malloc(BYTES);
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        download_and_keep(host, data);
+        opaque(nullptr);
+    }
+    sink = kept_by_callee[0];
+    free(host);
+}
+
+// The callee copies now and then; what it copied last is read.
+static APART void download_sometimes(float *host, const float *device, int round) {
+    if (round % 4 == 0 && cudaMemcpy(host, device, BYTES, cudaMemcpyDeviceToHost) != cudaSuccess) exit(1);
+}
+
+PROGRAM copied_sometimes_in_callee(float *data, int rounds) {
+    float *host = (float *)malloc(BYTES);
+    double sum = 0;
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        download_sometimes(host, data, i);
+        if (i % 4 == 3) sum += host[i];
+    }
+    sink = sum;
+    free(host);
+}
+
+// The callee reads what its own copy of the iteration before has left.
+static APART double previous_and_download(float *host, const float *device) {
+    double previous = host[0];
+    if (cudaMemcpy(host, device, BYTES, cudaMemcpyDeviceToHost) != cudaSuccess) exit(1);
+    return previous;
+}
+
+PROGRAM previous_read_in_callee(float *data, int rounds) {
+    float *host = (float *)calloc(COUNT, sizeof(float));
+    double sum = 0;
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        sum += previous_and_download(host, data);
+    }
+    sink = sum;
+    free(host);
+}
+
 // How often it goes round is not known, but behind the loop another CUDA call comes before the buffer is looked at.
 PROGRAM settled_by_call(float *data) {
     float *host = (float *)malloc(BYTES);
@@ -661,6 +798,10 @@ int main(int argc, char **argv) {
     freed_by_vector(data, rounds), forgotten_in_callee(data, rounds), shared_place(data, rounds);
     left_and_read(data, stop, rounds), checked_copy(data, rounds), copied_in_callee(data, rounds), settled_by_call(data);
     read_by_outer_loop(data, rounds), unknown_count(data), counted_copy(data, rounds), shared_copy_unread(data, rounds);
+    copied_in_callee_and_read(data, rounds), copied_in_callee_and_read_next_time(data, rounds);
+    copied_in_callee_twice(data, rounds), copied_in_callee_and_freed(data, rounds);
+    copied_in_callee_by_address(data, rounds), copied_two_calls_deep(data, rounds), kept_in_callee(data, rounds);
+    copied_sometimes_in_callee(data, rounds), previous_read_in_callee(data, rounds);
     shared_copy_read(data, rounds), shared_finish_dropped(data, rounds), shared_finish_counted(data, rounds);
     fclose(file);
     printf("%g\n", double(sink));

@@ -86,6 +86,8 @@ def _value(condition: bytes | None, line: dict[str, Any], image: Image) -> int |
 
     def read_global(address: int, size: int) -> bytes | None:
         segment = image.segment(address)
+        if segment is not None and segment.name == ".init_array" and address in image.pointers:
+            return ((image.pointers[address] + int(line["bias"])) & MASK).to_bytes(8, "little")[:size]
         return None if segment is None or segment.writable else image.read(address, size)
 
     return code.evaluate(condition, line["registers"], bytes.fromhex(line["frame"]), read_global)

@@ -146,13 +146,14 @@ fn line(function: &str, place: &str, launch: Option<&Launch<'_>>) {
     }
     let object = objects::locate(frame::site());
     let site = object.and_then(|object| object.link_time(frame::site())).unwrap_or(0);
+    let bias = object.map_or(0, |object| object.bias);
     let identity = object.and_then(objects::Object::identity).map(|identity| identity.hex()).unwrap_or_default();
     // SAFETY: no argument, no failure.
     let thread = unsafe { libc::gettid() };
     let mut text = String::with_capacity(place.len() + 512);
     let _ = write!(
         text,
-        "{{\"object\":\"{identity}\",\"site\":{site},\"function\":\"{function}\",{place},\"thread\":{thread}"
+        "{{\"object\":\"{identity}\",\"bias\":{bias},\"site\":{site},\"function\":\"{function}\",{place},\"thread\":{thread}"
     );
     if let Some(Launch { kernel, grid, block, shared, stream, parameters }) = launch {
         let _ = write!(
