@@ -271,7 +271,7 @@ def histogram(scale: int) -> Case:
     return Case(
         "histogram",
         {"bins": np.zeros(256, np.int32), "data": data},
-        [Step("histogram", (128, 1, 1), (256, 1, 1), ("bins", "data", n))],
+        [Step("histogram", (128, 1, 1), (256, 1, 1), ("bins", "data", n // 4))],
         ("histogram", ("bins", "data", n)),
         ("bins",),
         ("bins",),

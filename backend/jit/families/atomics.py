@@ -1,13 +1,14 @@
 """Atomic operations: atom, red.
 
 One helper function per operation and type loops over the active lanes in increasing order. Shared memory belongs to one CPU thread at a
-time, so its atomics are plain read-modify-writes. A uniform address whose old value nobody reads needs one atomic per warp.
+time, so its atomics are plain read-modify-writes, written out lane by lane where all are active. A uniform address whose old value nobody reads needs one atomic per warp.
 Float additions are applied lane by lane in order: with one worker the result is the same on every run (KernelInfo.order_sensitive).
 Source: PTX ISA, "atom", "red".
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit import checks
@@ -75,7 +76,7 @@ def atomic(e: FunctionEmitter, i: Instruction) -> None:
         if not used and not place.index.vec and rmw in _REDUCE and carrier == kind:
             _one_atomic(e, place, rmw, values[0], order, shared)
             return
-        result = _by_lane(e, place, rmw, kind, carrier, order, values)
+        result = _by_lane(e, place, rmw, kind, carrier, order, values, used)
         if i.destinations:
             write(e, i, result, name)
         return
@@ -85,17 +86,24 @@ def atomic(e: FunctionEmitter, i: Instruction) -> None:
         raise e.fail(f"malformed {i.text}")
     for number, item in enumerate(items):
         at = addresses.Place(place.base, e.body.bin("add", place.index, integer(size * number, "i64")))
-        result = _by_lane(e, at, rmw, kind, carrier, order, [e.read(item, carrier)])
+        result = _by_lane(e, at, rmw, kind, carrier, order, [e.read(item, carrier)], used)
         if i.destinations:
             write(e, i, result, name, number)
 
 
 def _by_lane(
-    e: FunctionEmitter, place: addresses.Place, rmw: str, kind: str, carrier: str, order: str, values: list[Val]
+    e: FunctionEmitter,
+    place: addresses.Place,
+    rmw: str,
+    kind: str,
+    carrier: str,
+    order: str,
+    values: list[Val],
+    used: bool,
 ) -> Val:
-    """One update for each active lane, in order; the values before."""
+    """One update for each active lane, in order; the values before, or zeros where they are not used."""
     b = e.body
-    helper = _helper(e, rmw, kind, carrier, order, place.base != "null")
+    helper = _helper(e, rmw, kind, carrier, order, place.base != "null", used)
     operands = ", ".join(str(b.splat(value)) for value in values)
     arguments = f"ptr {place.base}, {b.splat(place.index)}, {e.mask_bits}, {operands}"
     return b.op(f"call <{LANES} x {carrier}> @{helper}({arguments})", carrier, True)
@@ -147,43 +155,41 @@ def _spelled(rmw: str) -> str:
     return {"smin": "min", "smax": "max"}.get(rmw, rmw)
 
 
-def _helper(e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, shared: bool) -> str:
+def _helper(e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, shared: bool, used: bool) -> str:
     safe = kind.strip("<>").replace(" ", "")
-    name = f"farlane_atomic_{rmw}_{safe}_{order}{'_shared' if shared else ''}"
+    name = f"farlane_atomic_{rmw}_{safe}_{order}{'_shared' if shared else ''}{'' if used else '_quiet'}"
     if name in e.kernel.helpers:
         return name
     vec = f"<{LANES} x {carrier}>"
     count = 2 if rmw == "cas" else 1
     operands = ", ".join(f"{vec} %v{index}" for index in range(count))
+    update = _update(rmw, kind, carrier, order, shared)
+    # Without locks the loop costs more than what it does.
+    whole = shared and kind not in small_atomics.KINDS
     lines = [
         f"define internal {vec} @{name}(ptr %base, <{LANES} x i64> %index, i32 %bits, {operands}) noinline {{",
         "entry:",
         f"  %indices = alloca [{LANES} x i64], align 64",
         f"  store <{LANES} x i64> %index, ptr %indices, align 64",
-        f"  %out = alloca {vec}, align 64",
-        f"  store {vec} zeroinitializer, ptr %out, align 64",
     ]
+    if used:
+        lines += [f"  %out = alloca {vec}, align 64", f"  store {vec} zeroinitializer, ptr %out, align 64"]
     for index in range(count):
         lines += [f"  %in{index} = alloca {vec}, align 64", f"  store {vec} %v{index}, ptr %in{index}, align 64"]
+    if whole:
+        lines += ["  %whole = icmp eq i32 %bits, -1", "  br i1 %whole, label %all, label %some", "all:"]
+        for lane in range(LANES):
+            text = "\n".join(_of_lane(str(lane), count, carrier, update, used))
+            lines.append(_LOCAL.sub(rf"%\1.{lane}", text))
+        lines += ["  br label %done", "some:"]
+    before = "some" if whole else "entry"
     lines += [
         "  %empty = icmp eq i32 %bits, 0",
         "  br i1 %empty, label %done, label %loop",
         "loop:",
-        "  %left = phi i32 [ %bits, %entry ], [ %next, %again ]",
+        f"  %left = phi i32 [ %bits, %{before} ], [ %next, %again ]",
         "  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)",
-        f"  %at = getelementptr [{LANES} x i64], ptr %indices, i32 0, i32 %lane",
-        "  %offset = load i64, ptr %at",
-        "  %pointer = getelementptr i8, ptr %base, i64 %offset",
-    ]
-    for index in range(count):
-        lines += [
-            f"  %from{index} = getelementptr {carrier}, ptr %in{index}, i32 %lane",
-            f"  %x{index} = load {carrier}, ptr %from{index}",
-        ]
-    lines += _update(rmw, kind, carrier, order, shared)
-    lines += [
-        f"  %to = getelementptr {carrier}, ptr %out, i32 %lane",
-        f"  store {carrier} %old, ptr %to",
+        *_of_lane("%lane", count, carrier, update, used),
         "  br label %again",
         "again:",
         "  %minus = sub i32 %left, 1",
@@ -191,12 +197,37 @@ def _helper(e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, s
         "  %more = icmp ne i32 %next, 0",
         "  br i1 %more, label %loop, label %done",
         "done:",
-        f"  %result = load {vec}, ptr %out, align 64",
-        f"  ret {vec} %result",
+        *(
+            [f"  %result = load {vec}, ptr %out, align 64", f"  ret {vec} %result"]
+            if used
+            else [f"  ret {vec} zeroinitializer"]
+        ),
         "}",
     ]
     e.kernel.helpers[name] = "\n".join(lines)
     return name
+
+
+# What a lane's text names anew: all but the function's own names.
+_LOCAL = re.compile(r"%(?!base\b|indices\b|out\b|in\d)([a-z]\w*)")
+
+
+def _of_lane(lane: str, count: int, carrier: str, update: list[str], used: bool) -> list[str]:
+    """Text of one lane's update; `lane` is a number or a name."""
+    lines = [
+        f"  %at = getelementptr [{LANES} x i64], ptr %indices, i32 0, i32 {lane}",
+        "  %offset = load i64, ptr %at",
+        "  %pointer = getelementptr i8, ptr %base, i64 %offset",
+    ]
+    for index in range(count):
+        lines += [
+            f"  %from{index} = getelementptr {carrier}, ptr %in{index}, i32 {lane}",
+            f"  %x{index} = load {carrier}, ptr %from{index}",
+        ]
+    lines += update
+    if used:
+        lines += [f"  %to = getelementptr {carrier}, ptr %out, i32 {lane}", f"  store {carrier} %old, ptr %to"]
+    return lines
 
 
 def _update(rmw: str, kind: str, carrier: str, order: str, shared: bool) -> list[str]:
