@@ -92,6 +92,8 @@ class Context(ABC):
     window: Window
     quota: int
     device_nanoseconds: int = 0
+    #: Whether `foresee` is of use: a device whose memory is reused has it.
+    foresees: bool = False
 
     @abstractmethod
     def close(self) -> None:
@@ -107,6 +109,9 @@ class Context(ABC):
     def finish_checks(self) -> int:
         """The number of errors that the checks have found; what is left to say is in the output afterwards."""
         return 0
+
+    def rest(self) -> None:  # noqa: B027  (most devices put nothing off)
+        """Nothing waits to be done: the moment for what was put off."""
 
     @abstractmethod
     def reset(self) -> None:
@@ -174,6 +179,13 @@ class Context(ABC):
             results: an iteration's result records, ready but for the bytes of its READs.
         """
         return None
+
+    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:  # noqa: B027
+        """The parameters of the launches that will come next, as far as they are known: advice about what to keep in memory."""
+
+    def report(self) -> dict[str, dict[str, int]]:
+        """What the device has counted for this session, by section, for the report of a run."""
+        return {}
 
     # Running ahead (ahead.py) -----------------------------------------------------------------------------------
     def checkpoint(self, behind: Any | None = None) -> Any | None:

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from farlane.backend.device.sim.device import SimDevice
+from farlane.backend.device.sim.managed import Oversubscription
 
-__all__ = ["SimDevice"]
+__all__ = ["Oversubscription", "SimDevice"]

@@ -49,6 +49,7 @@ class Checker:
         self.errors = 0
         self._write = write
         self._printed = 0
+        self._lost = False  # nothing can be freed any more
         self._freed: deque[Allocation] = deque(maxlen=FREED)
         self._blocks: dict[int, int] = {}  # of the device heap
         self._shadow = Shadow(base, size) if self.wanted & checks.INIT else None
@@ -136,6 +137,7 @@ class Checker:
         self, module: jit.Module, kernel: str, info: jit.KernelInfo, shared: int, fault: Fault, allocations: Allocations
     ) -> None:
         """A launch has ended with a fault. `shared`: bytes of shared memory that its blocks had."""
+        self._lost = True
         if not self.wanted & checks.MEMORY or fault.kind not in (
             FaultKind.ILLEGAL_ADDRESS,
             FaultKind.MISALIGNED_ADDRESS,
@@ -172,13 +174,14 @@ class Checker:
     # The end ----------------------------------------------------------------------------------------------------
     def leaks(self, allocations: Allocations) -> None:
         """The context ends, or is reset: what the program has not given back."""
-        if self.wanted & LEAK:
+        if self.wanted & LEAK and not self._lost:
             left = [(one, False) for one in allocations if one.label == GUEST]
             left += [(Allocation(start, size), True) for start, size in sorted(self._blocks.items())]
             for one, heap in left:
                 self._report(findings.leak(one, heap))
             if left:
                 self._write(findings.leak_summary(sum(one.size for one, _ in left), len(left)))
+        self._lost = False
         self._blocks.clear()
         self._known.clear()
 

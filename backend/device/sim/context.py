@@ -18,6 +18,7 @@ from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, Launc
 from farlane.backend.device.plan import Body, Columns, Results, Stop
 from farlane.backend.device.sim.checking import KINDS, Checker
 from farlane.backend.device.sim.launches import Launcher, Limits
+from farlane.backend.device.sim.managed import ManagedMemory, Oversubscription
 from farlane.backend.device.sim.memory import Budget, Memory
 from farlane.backend.device.sim.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.pool import Pool
@@ -51,6 +52,8 @@ class SimContext(Context):
         limits: Limits,
         on_close: Callable[[SimContext], None],
         watched: tuple[Settings, int] | None = None,
+        oversubscription: Oversubscription | None = None,
+        number: int = 1,
     ) -> None:
         self.quota = quota
         self.device_nanoseconds = 0
@@ -61,7 +64,12 @@ class SimContext(Context):
         self._closed = False
         self._interrupted = False
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
-        self._memory = Memory(quota, budget, physical)
+        self._memory: Memory = (
+            Memory(quota, budget, physical)
+            if oversubscription is None or not oversubscription.active
+            else ManagedMemory(quota, budget, physical, oversubscription, number)
+        )
+        self.foresees = self._memory.foresees
         self.window: Window = self._memory.guest
         self._watch = None
         if watched is not None:
@@ -236,6 +244,14 @@ class SimContext(Context):
         if self._watch is not None:
             with self._working:
                 self._watch.barrier()
+
+    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:
+        with self._working:
+            if not self._closed:
+                self._memory.foresee(launches)
+
+    def report(self) -> dict[str, dict[str, int]]:
+        return self._memory.report()
 
     def take_output(self) -> tuple[bytes, bytes]:
         return self._runtime.take_output()

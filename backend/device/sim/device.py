@@ -15,6 +15,7 @@ from farlane.backend.device.attributes import Specification, attributes
 from farlane.backend.device.base import Context, CudaError, Description, Device
 from farlane.backend.device.sim.context import SimContext
 from farlane.backend.device.sim.launches import Limits
+from farlane.backend.device.sim.managed import Oversubscription
 from farlane.backend.device.sim.memory import Budget
 from farlane.backend.device.sim.modules import Library
 from farlane.backend.device.sim.pool import Pool, thread_count
@@ -31,13 +32,18 @@ class SimDevice(Device):
     name = "sim"
 
     def __init__(
-        self, threads: int | None = None, total_memory: int | None = None, watched: Settings | None = None
+        self,
+        threads: int | None = None,
+        total_memory: int | None = None,
+        oversubscription: Oversubscription | None = None,
+        watched: Settings | None = None,
     ) -> None:
         """Opens the device.
 
         Args:
             threads: CPU threads that run kernels; by default FARLANE_SIM_THREADS or what the process may use.
             total_memory: what the device claims to have; by default half of this machine's memory.
+            oversubscription: how sessions get by with less device memory than they allocate; by default they have what they allocate.
             watched: sessions run under the model of the memory system; by default as FARLANE_SIM_MODEL says.
         """
         threads = thread_count() if threads is None else threads
@@ -52,6 +58,7 @@ class SimDevice(Device):
         self._contexts: set[SimContext] = set()
         self._lock = threading.Lock()
         self._closed = False
+        self._oversubscription = oversubscription
         self._watched = settings() if watched is None else watched
         self._sessions = 0
         if self._watched is not None:
@@ -75,9 +82,11 @@ class SimDevice(Device):
         with self._lock:
             self._sessions += 1
             watched = None if self._watched is None else (self._watched, self._sessions)
+            number = self._sessions
         context = SimContext(
-            quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget, watched
-        )
+            quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget, watched,
+            self._oversubscription, number,
+        )  # fmt: skip
         with self._lock:
             self._contexts.add(context)
         return context

@@ -159,10 +159,17 @@ class Launcher:
             self._watch.begin(function.name, prepared.kernel.info, shape)
         if self._checker is not None:
             self._checker.begin(self._memory.allocations)
+        memory, spread = self._memory, prepared.helpers > 0
+        if memory.attended:
+            addresses = function.module.addresses
+            variables = [addresses[index] for index in prepared.kernel.info.variables]
+            spread = memory.before_launch(parameters, variables) and spread
         started = time.monotonic_ns()
-        done = self._run_spread(prepared) if prepared.helpers else self._run_inline(prepared)
+        done = self._run_spread(prepared) if spread else self._run_inline(prepared)
         ended = time.monotonic_ns()
         self._running = None
+        if memory.attended:
+            memory.after_launch()
         if self._watch is not None:
             self._watch.end(done, parameters, (ended - started) / 1e9)
         if self._checker is not None:
@@ -230,7 +237,7 @@ class Launcher:
             self._reserved = prepared
         if prepared.together is not None:
             prepared.together.share(self._worker)
-            ctypes.memset(prepared.launch.workspace, 0, jit.WORKSPACE_BYTES)
+            self._memory.zero(prepared.launch.workspace, jit.WORKSPACE_BYTES)
         return prepared.kernel.run(prepared.launch, self._worker) == jit.STATUS_DONE
 
     def _run_spread(self, prepared: Prepared) -> bool:

@@ -17,7 +17,7 @@ Not thread-safe; one session's thread at a time. Large copies release the GIL.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from farlane.backend.device.base import Window as AddressRange
 from farlane.backend.device.sim.journal import Journal, Point
 from farlane.backend.device.sim.space import Physical, Space
 from farlane.backend.device.sim.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window, WindowError
+from farlane.backend.jit.services import PageAnswer
 from farlane.backend.memory.paging import OutOfFrames
 
 INVALID_VALUE = 1
@@ -74,6 +75,11 @@ class Budget:
 class Memory:
     """The memory of one session."""
 
+    #: Whether launches are to be announced (before_launch, after_launch).
+    attended = False
+    #: Whether `foresee` is of use.
+    foresees = False
+
     def __init__(self, quota: int, budget: Budget, physical: Physical | None = None) -> None:
         """Reserves a window for sessions of this quota.
 
@@ -101,6 +107,7 @@ class Memory:
         """Where the pages lie from now on; those that are there already are placed in the order of their addresses. Raises CudaError."""
         if self.space is None:
             self.space = space = self._new_space(page_bytes)
+            self.attended = True
             for first, last, flags in self.window.runs():
                 self._cover(space, first, last, flags)
         return self.space
@@ -249,6 +256,35 @@ class Memory:
     def zero(self, address: int, size: int) -> None:
         """Clears bytes of one allocation."""
         self.window.bytes[address - self.window.base : address + size - self.window.base] = 0
+
+    # Launches ---------------------------------------------------------------------------------------------------
+    def before_launch(self, parameters: memoryview, variables: Iterable[int]) -> bool:
+        """A launch comes next, which refers to the variables at these addresses. Whether several threads may run it."""
+        if self.space is not None:
+            self.space.run()
+        return True
+
+    def after_launch(self) -> None:
+        """The launch has ended, well or not."""
+
+    def before_loop(self) -> bool:
+        """Whether launches and copies may come that are not announced, and find everything where it is."""
+        return True
+
+    def fits(self, size: int) -> bool:
+        """Whether, in such a loop, an allocation of this size leaves everything where it is."""
+        return True
+
+    def page_fault(self, address: int, size: int, write: bool) -> PageAnswer:
+        """What comes of a kernel's access to a page that is held."""
+        return PageAnswer.ILLEGAL
+
+    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:
+        """The parameters of launches that will come."""
+
+    def report(self) -> dict[str, dict[str, int]]:
+        """Counts for the report of the run, by section."""
+        return {}
 
     # Content ----------------------------------------------------------------------------------------------------
     def content(self, behind: Point | None = None) -> Point | None:

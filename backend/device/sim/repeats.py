@@ -115,6 +115,8 @@ class Repeater:
             except CudaError:
                 return None, 0  # the launch itself will say why
             body.prepared = table
+        if not self._memory.before_loop():
+            return None, 0
         repeats.load()
         launcher, state = self._launcher, self._state
         matrix = np.ascontiguousarray(columns)
@@ -167,6 +169,8 @@ class Repeater:
         allocations, made = self._memory.allocations, operation.kind == Kind.ALLOCATE
         address, size = _TWO.from_address(operation.operands)
         try:
+            if made and not self._memory.fits(size):
+                return 1
             if made:
                 self._memory.allocate(address, size)
             else:

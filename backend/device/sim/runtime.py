@@ -49,7 +49,7 @@ class Runtime:
         self._lock = threading.Lock()
         self._printed, self._asserted = Output(), Output()
         self.checker: Checker | None = None  # told of the device heap's blocks
-        self._callback = services.callback(self._serve)
+        self._callback = services.callback(self._serve, memory.page_fault)
         #: Launches may be undone (running ahead): those that ask for anything fail, for that could not.
         self.tentative = False
         #: For Launch.services.

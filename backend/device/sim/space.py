@@ -87,7 +87,7 @@ class Space:
 
     Args:
         page_bytes: the size of its pages.
-        limit: bytes of physical memory that it may have at most; None: what the device has.
+        limit: bytes of physical memory that it has, from the beginning to the end; None: what it needs. Raises OutOfFrames.
         program: [start, end) of the addresses that belong to the session's program.
     """
 
@@ -100,8 +100,10 @@ class Space:
         self._program = program
         self._task = physical.new_task()
         self._view = SegmentView(0, page_bytes)
-        self._limit = physical.size if limit is None else limit
+        self._fixed = limit is not None
         self._frames: set[int] = set()
+        if limit is not None:
+            self._grow(limit // PAGE_2M)
 
     @property
     def translations(self) -> SegmentView:
@@ -118,6 +120,8 @@ class Space:
         view = self._view
         wanted = sum(span.length for span in begun) - sum(span.length for span in ended) - view.free_bytes
         if wanted > 0:
+            if self._fixed:
+                raise OutOfFrames(f"{wanted} bytes more than the {len(self._frames) * PAGE_2M} of the session")
             self._grow(-(-wanted // PAGE_2M))
         _, places = view.remap([span[:2] for span in ended], [span[:2] for span in begun])
         for span in ended:
@@ -128,7 +132,7 @@ class Space:
             self.page_table.map(span.start, pages, self.page_bytes, span.writable)
         if any(self._program[0] <= span.start < self._program[1] for span in (*ended, *begun)):
             self._bind()
-        if view.free_bytes > (_SPARE + 1) * PAGE_2M:
+        if view.free_bytes > (_SPARE + 1) * PAGE_2M and not self._fixed:
             self._shrink()
 
     def run(self) -> None:
@@ -166,10 +170,6 @@ class Space:
 
     # Frames -----------------------------------------------------------------------------------------------------
     def _grow(self, count: int) -> None:
-        if (len(self._frames) + count) * PAGE_2M > self._limit:
-            raise OutOfFrames(
-                f"{count} frames more than the {len(self._frames)} there are: the limit is {self._limit} bytes"
-            )
         for frame in self._physical.take(count):
             self._frames.add(frame)
             self._view.grow(frame, PAGE_2M)

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+from farlane.backend.jit.abi import PAGE_HELD
 
 PAGE_SHIFT = 12
 PAGE = 1 << PAGE_SHIFT
@@ -31,6 +32,7 @@ ALIGNMENT = 1 << 36
 
 READABLE = 1
 WRITABLE = 2
+HELD = PAGE_HELD  # what the others do not allow may be had: a kernel asks
 
 # Below: non-PIE programs, their heap and the thread sanitizer's shadow. Above: PIE programs at 0x55..., libraries at 0x7f....
 LOWEST = 0x2000_0000_0000
@@ -112,6 +114,7 @@ class Window:
         self._granules = np.zeros(self.size // GRANULE, np.uint16)  # pages in use in each granule
         self._huge = np.zeros(self.size // GRANULE, np.bool_)  # granules that the system may back with a huge page
         self._open = True
+        self.huge = True  # whether huge pages are used
 
     @property
     def end(self) -> int:
@@ -131,10 +134,10 @@ class Window:
         """(start, end, flags) of the runs of pages that are mapped alike, in order."""
         # By granules, for the table of flags is large and mostly without memory.
         each = GRANULE // PAGE
-        for low, high in _runs(0, self._granules > 0):
+        for low, high in runs_of(0, self._granules > 0):
             flags = self.flags[low * each : high * each]
             for value in np.unique(flags[flags != 0]).tolist():
-                for first, last in _runs(low * each, flags == value):
+                for first, last in runs_of(low * each, flags == value):
                     yield self.base + first * PAGE, self.base + last * PAGE, value
 
     def any(self, start: int, end: int) -> bool:
@@ -160,7 +163,7 @@ class Window:
             was = self._granules[low:high].copy()
             self._granules[low:high] += touched
             try:
-                self._protect(_runs(low, (was == 0) & (touched > 0)), _PROT_READ | _PROT_WRITE)
+                self._protect(runs_of(low, (was == 0) & (touched > 0)), _PROT_READ | _PROT_WRITE)
             except WindowError:
                 self._granules[low:high] = was
                 raise
@@ -178,7 +181,7 @@ class Window:
         else:
             touched = self._per_granule(self.flags[first:last] != 0, first)
             self._granules[low:high] -= touched
-            emptied = _runs(low, (self._granules[low:high] == 0) & (touched > 0))
+            emptied = runs_of(low, (self._granules[low:high] == 0) & (touched > 0))
         self.flags[first:last] = 0
         self._avoid_huge_pages(low, high)
         _checked(_libc.madvise(start, end - start, _MADV_DONTNEED), "madvise")
@@ -187,6 +190,11 @@ class Window:
         except WindowError:
             # The limit on mappings: the granule stays accessible to us, and forbidden by its flags.
             return
+
+    def hide(self, low: int, high: int) -> None:
+        """Pages, by their numbers, that stay mapped and are held: gives their memory back to the system. They read as zero afterwards."""
+        self.flags[low:high] = HELD
+        _checked(_libc.madvise(self.base + low * PAGE, (high - low) * PAGE, _MADV_DONTNEED), "madvise")
 
     def close(self) -> None:
         """Gives everything back. The arrays of this object must not be used afterwards."""
@@ -209,8 +217,8 @@ class Window:
 
         Elsewhere they stay forbidden, or a guest could make the host spend 2 MiB on each page of 4 KiB it was given.
         """
-        if low < high:
-            for first, last in _runs(low, ~self._huge[low:high]):
+        if low < high and self.huge:
+            for first, last in runs_of(low, ~self._huge[low:high]):
                 _libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, _MADV_HUGEPAGE)
             self._huge[low:high] = True
 
@@ -218,7 +226,7 @@ class Window:
         """Takes the permission back from granules that lose pages."""
         if high - low == 1 and not self._huge[low]:
             return
-        for first, last in _runs(low, self._huge[low:high]):
+        for first, last in runs_of(low, self._huge[low:high]):
             _libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, _MADV_NOHUGEPAGE)
         self._huge[low:high] = False
 
@@ -229,7 +237,7 @@ class Window:
             _checked(_libc.mprotect(start, size, protection), "mprotect")
 
 
-def _runs(low: int, marked: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """The runs [first, last) of marked granules; the first of `marked` is granule low."""
+def runs_of(low: int, marked: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """The runs [first, last) of what is marked; the first of `marked` is number low."""
     edges = np.flatnonzero(np.diff(marked, prepend=False, append=False))
     return [(low + int(first), low + int(last)) for first, last in edges.reshape(-1, 2)]
