@@ -25,11 +25,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from farlane.backend import foresight
 from farlane.backend.ahead import Ahead
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import NOT_READY, DeadTransport, ProtocolError, name_of, to_cuda
 from farlane.backend.handlers.binding import TABLE, Bound
 from farlane.backend.handlers.memory import Reading
+from farlane.backend.loops.columns import Columns
 from farlane.backend.loops.plan import Path, Plan, plan
 from farlane.backend.loops.store import Repetition
 from farlane.backend.loops.template import Record, Template
@@ -99,6 +101,7 @@ class Replay:
         self._out_bytes = 0
         self._unfinished: Iterator[Piece] | None = None
         self._ahead = Ahead()
+        self._foreseen = False  # an outer loop has looked ahead
 
     def run(self, buffer: bytes, start: int, end: int) -> Iterator[list[Piece]]:
         """Replays the records in buffer[start:end].
@@ -121,6 +124,9 @@ class Replay:
         launches = self.resources.launches
         launch = self.resources.context.launch_from
         find = launches.get
+        foresees = self.resources.context.foresees
+        if foresees:
+            self._look_ahead(buffer, at, end)
         while at < end:
             try:
                 while at < end:
@@ -134,6 +140,8 @@ class Replay:
                         length, operation, flags = self._header(buffer, at, end)
                         if operation is _REPEAT:
                             yield from self._repeat(self._repetition(buffer, view, at, length, flags, inside))
+                            if foresees:
+                                self._look_ahead(buffer, at + length, end)
                         else:
                             reading = self._one(operation, buffer, view, at, length, flags)
                             if reading is not None:
@@ -309,15 +317,37 @@ class Replay:
                     yield self.take_results()
                 continue
             size = 1 if planned is not None else min(block, end - at)
+            looked = self.resources.context.foresees and not self._foreseen
+            if looked:
+                size = min(size, self._look_into(template, columns, at, end))
             rows = columns.rows(at, size)
             for index in range(size):
                 self._check_interrupted()
                 if self.sticky is not None and not template.answers:
+                    self._foreseen = self._foreseen and not looked
                     return  # each record would fail with the same error, and nobody would be told
                 yield from self._iteration(template, template.fill(rows, index))
                 if self._out_bytes >= CHUNK_BYTES:
                     yield self.take_results()
+            if looked:
+                self._foreseen = False
             at += size
+
+    def _look_ahead(self, buffer: bytes, at: int, end: int) -> None:
+        """Tells the device what is known of the launches to come."""
+        launches = foresight.of_message(buffer, at, end)
+        if launches and not self._foreseen:
+            self.resources.context.foresee(launches)
+
+    def _look_into(self, template: Template, columns: Columns, at: int, end: int) -> int:
+        """The same for a loop; how many iterations to go before looking again."""
+        if not template.has_launches:
+            return end - at
+        launches, iterations = foresight.of_loop(self.resources.templates, template, columns, at, end)
+        if iterations:
+            self.resources.context.foresee(launches)
+            self._foreseen = True
+        return iterations if at + iterations == end else max(1, iterations // 2)
 
     def _iteration(self, template: Template, body: bytes) -> Iterator[list[Piece]]:
         """An iteration's records: as `_walk`, but what the template's bytes alone decide was checked with it."""

@@ -74,7 +74,18 @@ class Templates(Protocol):
 class Template:
     """A checked body. Immutable."""
 
-    __slots__ = ("answers", "body", "contains", "holes", "levels", "number", "records", "size", "widths")
+    __slots__ = (
+        "answers",
+        "body",
+        "contains",
+        "has_launches",
+        "holes",
+        "levels",
+        "number",
+        "records",
+        "size",
+        "widths",
+    )
 
     def __init__(
         self, number: int, body: bytes, holes: tuple[Hole, ...], records: tuple[Record, ...], size: int
@@ -89,6 +100,9 @@ class Template:
         self.answers: bool = any(
             record.inner.answers if record.inner is not None else record.row.result != "none" for record in records
         )  # whether its records yield results
+        self.has_launches: bool = any(
+            record.inner.has_launches if record.inner is not None else record.row.name == "LAUNCH" for record in records
+        )
         self.levels: int = 1 + max((record.inner.levels for record in records if record.inner is not None), default=0)
 
     def fill(self, rows: Sequence[Sequence[int]], index: int) -> bytes:
