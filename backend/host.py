@@ -15,8 +15,9 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from farlane.backend.device.base import CudaError, Description, Device, Window
 from farlane.backend.images import DIGEST_BYTES, ImageStore, SessionImages
@@ -31,6 +32,7 @@ TAPE_VERSION_MAX = 2
 DEFAULT_SESSIONS = 64
 DIGESTS_LIMIT = 4096  # images named in one Hello
 OBJECTS_LIMIT = 256  # objects named in one Hello
+CHECKS_LIMIT = 16  # named in one Hello
 MODES = ("none", "calls", "loops")
 
 
@@ -68,27 +70,66 @@ class Greeting:
     mode: str = "calls"
     module_digests: Sequence[bytes] = ()
     objects: Sequence[GuestObject] = ()
+    checks: Sequence[str] = ()
+
+
+class HostedSession(Protocol):
+    """A session as its transport and the host see it: in this process (`Session`), or in one of its own (workers/)."""
+
+    name: str
+
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def window(self) -> Window: ...
+    @property
+    def quota(self) -> int: ...
+    @property
+    def images(self) -> SessionImages: ...
+    def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[Any]: ...
+    def interrupt(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Processes(Protocol):
+    """What gives each session a process of its own, in the place of a device."""
+
+    descriptions: Sequence[Description]
+
+    def open(
+        self,
+        name: str,
+        tape_version: int,
+        quota: int,
+        checks: Sequence[str],
+        images: SessionImages,
+        known: Sequence[bytes],
+    ) -> tuple[HostedSession, Description]:
+        """`known`: digests of images that the guest has. Raises Refused."""
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Admission:
     """An open session and what its guest is told about it (session.proto, Welcome)."""
 
-    session: Session
+    session: HostedSession
     tape_version: int
     window: Window
     quota: int
     device: Description
     known_modules: Sequence[bytes]
     manifests: SessionManifests | None = None
+    checks: Sequence[str] = ()
 
 
 class Host:
-    """Sessions on one device."""
+    """Sessions on one device, or each in a process that has one."""
 
     def __init__(
         self,
-        device: Device,
+        device: Device | Processes,
         *,
         quota: int | None = None,
         session_limit: int = DEFAULT_SESSIONS,
@@ -96,7 +137,8 @@ class Host:
         manifests: ManifestStore | None = None,
     ) -> None:
         self.device = device
-        self.description = device.describe()
+        self.descriptions = [device.describe()] if isinstance(device, Device) else list(device.descriptions)
+        self.description = self.descriptions[0]
         self.quota = self.description.total_memory if quota is None else quota
         self.session_limit = session_limit
         self.images = images or ImageStore()
@@ -104,7 +146,7 @@ class Host:
         self._started = time.monotonic()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._open: dict[str, Session | None] = {}  # None: being opened
+        self._open: dict[str, HostedSession | None] = {}  # None: being opened
 
     @property
     def sessions(self) -> int:
@@ -129,15 +171,14 @@ class Host:
         _check(greeting)
         name = self._reserve()
         try:
-            session = self._open_session(name, tape_version)
+            session, description = self._open_session(name, tape_version, greeting)
         except BaseException:
             self._forget(name)
             raise
         with self._lock:
             self._open[name] = session
-        images = session.resources.images
+        images = session.images
         known = [digest for digest in greeting.module_digests if images.find(digest) is not None]
-        context = session.resources.context
         log.info(
             "session %s opened: %s (pid %d), client %s, mode %s, %d of %d images known",
             name, greeting.program or "?", greeting.pid, greeting.client_version or "?", greeting.mode,
@@ -146,9 +187,11 @@ class Host:
         manifests = None
         if self.manifests is not None and greeting.mode == "loops":
             manifests = self.manifests.open(peer, greeting.objects)
-        return Admission(session, tape_version, context.window, context.quota, self.description, known, manifests)
+        return Admission(
+            session, tape_version, session.window, session.quota, description, known, manifests, greeting.checks
+        )
 
-    def end(self, session: Session, why: str) -> None:
+    def end(self, session: HostedSession, why: str) -> None:
         """Closes a session, however it ended. Idempotent; never raises."""
         if not session.closed:
             session.close()
@@ -181,22 +224,45 @@ class Host:
         with self._lock:
             self._open.pop(name, None)
 
-    def _open_session(self, name: str, tape_version: int) -> Session:
+    def _open_session(self, name: str, tape_version: int, greeting: Greeting) -> tuple[HostedSession, Description]:
+        images, checks = SessionImages(self.images), greeting.checks
+        if isinstance(self.device, Device):
+            return open_session(self.device, self.quota, images, name, tape_version, checks), self.description
         try:
-            context = self.device.open_context(self.quota)
-        except CudaError as error:
-            raise Refused(
-                Reason.DEVICE, f"the device {self.description.backend!r} has no room: {error.message} ({error.code})"
-            ) from error
-        except Exception as error:
-            log.exception("the device failed to open a context")
-            raise Refused(Reason.DEVICE, f"the device {self.description.backend!r} failed: {error!r}") from error
-        try:
-            return Session(name, Resources(context, SessionImages(self.images)), tape_version)
-        except Exception as error:
-            context.close()
-            log.exception("a session could not be made")
-            raise Refused(Reason.DEVICE, f"the device {self.description.backend!r} failed: {error!r}") from error
+            return self.device.open(name, tape_version, self.quota, checks, images, greeting.module_digests)
+        except BaseException:
+            images.close()
+            raise
+
+
+def open_session(
+    device: Device, quota: int, images: SessionImages, name: str, tape_version: int, checks: Sequence[str] = ()
+) -> Session:
+    """A session on a device of this process.
+
+    Raises:
+        Refused: the device has no room for it, or failed.
+    """
+    kind = device.name
+    try:
+        context = device.open_context(quota)
+    except CudaError as error:
+        raise Refused(Reason.DEVICE, f"the device {kind!r} has no room: {error.message} ({error.code})") from error
+    except Exception as error:
+        log.exception("the device failed to open a context")
+        raise Refused(Reason.DEVICE, f"the device {kind!r} failed: {error!r}") from error
+    try:
+        if checks:
+            context.check(checks)
+    except CudaError as error:
+        context.close()
+        raise Refused(Reason.DEVICE, error.message) from error
+    try:
+        return Session(name, Resources(context, images), tape_version)
+    except Exception as error:
+        context.close()
+        log.exception("a session could not be made")
+        raise Refused(Reason.DEVICE, f"the device {kind!r} failed: {error!r}") from error
 
 
 def _common_version(greeting: Greeting) -> int:
@@ -223,5 +289,7 @@ def _check(greeting: Greeting) -> None:
         raise Refused(Reason.MALFORMED, f"the first message names more than {OBJECTS_LIMIT} objects")
     if any(not 1 <= len(each.identity) <= IDENTITY_BYTES for each in greeting.objects):
         raise Refused(Reason.MALFORMED, f"an object's identity that has not 1 to {IDENTITY_BYTES} bytes")
+    if len(greeting.checks) > CHECKS_LIMIT:
+        raise Refused(Reason.MALFORMED, f"the first message asks for more than {CHECKS_LIMIT} checks")
     if greeting.mode not in MODES:
         raise Refused(Reason.MALFORMED, f"unknown mode {greeting.mode!r}")

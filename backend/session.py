@@ -17,7 +17,9 @@ import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from farlane.backend.device.base import Window
 from farlane.backend.errors import ProtocolError
+from farlane.backend.images import SessionImages
 from farlane.backend.replay import CHUNK_BYTES, Piece, Replay
 from farlane.backend.resources import Resources
 
@@ -56,6 +58,18 @@ class Session:
     @property
     def closed(self) -> bool:
         return self._closed
+
+    @property
+    def window(self) -> Window:
+        return self.resources.context.window
+
+    @property
+    def quota(self) -> int:
+        return self.resources.context.quota
+
+    @property
+    def images(self) -> SessionImages:
+        return self.resources.images
 
     def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[Reply]:
         """Replays one message of a group, the records in buffer[start:end].

@@ -16,11 +16,15 @@ import threading
 
 from farlane.backend import log as logs
 from farlane.backend.device import registry
+from farlane.backend.device.base import Device
 from farlane.backend.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host
 from farlane.backend.manifests import ManifestStore, analyzer_revision, default_folder
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import FORMS, EndpointError, parse
 from farlane.backend.server.parent import end_with_parent
+from farlane.backend.workers.pool import WorkerPool
+from farlane.backend.workers.session import SessionProcesses
+from farlane.backend.workers.sharing import Sharing
 
 log = logging.getLogger("farlane.server")
 
@@ -42,6 +46,68 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return int(text)
+
+
+def _gpus(text: str) -> list[int]:
+    """0 or 0,1."""
+    numbers = [each.strip() for each in text.split(",")]
+    if not all(each.isdecimal() for each in numbers) or len(set(numbers)) < len(numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} names no GPUs; write them as 0 or 0,1")
+    return [int(each) for each in numbers]
+
+
+def _device(arguments: argparse.Namespace) -> Device | SessionProcesses:
+    """Raises DeviceUnavailable."""
+    gpu = arguments.device == "cupy"
+    if not gpu and (arguments.gpu is not None or arguments.gpu_sharing is not Sharing.TIME):
+        raise registry.DeviceUnavailable(f"--gpu and --gpu-sharing are for GPUs; the device is {arguments.device}")
+    if (arguments.workers or ("process" if gpu else "thread")) == "thread":
+        if gpu and len(arguments.gpu or [0]) > 1:
+            raise registry.DeviceUnavailable("several GPUs need --workers process")
+        return registry.open_device(arguments.device, **({"gpu": arguments.gpu[0]} if arguments.gpu else {}))
+    return SessionProcesses(
+        WorkerPool(
+            arguments.device,
+            gpus=(arguments.gpu or [0]) if gpu else (),
+            warm=arguments.warm,
+            limit=arguments.workers_per_gpu or arguments.sessions,
+            sharing=arguments.gpu_sharing,
+            log_level=arguments.log_level,
+        )
+    )
+
+
+def _what(arguments: argparse.Namespace, host: Host) -> str:
+    """What is served, in one line."""
+    text: str = arguments.device
+    if arguments.device == "cupy":
+        text += ": " + ", ".join(each.name for each in host.descriptions)
+    if isinstance(host.device, SessionProcesses):
+        sharing = f", sharing by {host.device.pool.sharing}" if arguments.device == "cupy" else ""
+        text += f", a process for each session{sharing}"
+    return text
+
+
+def _memory_options(arguments: argparse.Namespace) -> None:
+    """For the device, in whatever process it is. Raises DeviceUnavailable."""
+    wishes = {
+        "FARLANE_DEVICE_MEMORY": arguments.device_memory,
+        "FARLANE_MEMORY_POLICY": arguments.memory_policy,
+        "FARLANE_MEMORY_TRACE": arguments.memory_trace and os.path.abspath(arguments.memory_trace),
+        "FARLANE_SESSION_REPORTS": arguments.session_reports and os.path.abspath(arguments.session_reports),
+    }
+    wished = {name: str(wish) for name, wish in wishes.items() if wish is not None}
+    if wished.keys() - {"FARLANE_SESSION_REPORTS"} and arguments.device != "sim":
+        raise registry.DeviceUnavailable(
+            f"memory is reused on the simulated device only; the device is {arguments.device}"
+        )
+    os.environ.update(wished)
 
 
 class ServeCommand:
@@ -66,11 +132,60 @@ class ServeCommand:
             help="device memory of one session, for example 2G (default: all the device has)",
         )
         parser.add_argument(
+            "--device-memory",
+            type=parse_bytes,
+            metavar="BYTES",
+            help="device memory that a session has, a multiple of 2M; what it allocates beyond moves between device and host "
+            "(sim; default: as much as it allocates)",
+        )
+        parser.add_argument(
+            "--memory-policy",
+            metavar="lru|future|genetic|dp",
+            help="who goes when that is full (default: genetic)",
+        )
+        parser.add_argument(
+            "--memory-trace",
+            metavar="FILE",
+            help="write what launches and copies access, for `farlane plan`; {} in the name is the session's number (sim)",
+        )
+        parser.add_argument(
+            "--session-reports", metavar="FOLDER", help="write what the device has counted for each session there"
+        )
+        parser.add_argument(
             "--sessions",
             type=_positive,
             default=DEFAULT_SESSIONS,
             metavar="N",
             help=f"sessions open at once (default: {DEFAULT_SESSIONS})",
+        )
+        parser.add_argument(
+            "--workers",
+            choices=("thread", "process"),
+            help="each session in a thread of this process, or in a process of its own (default: process for cupy, else thread)",
+        )
+        parser.add_argument(
+            "--warm",
+            type=_count,
+            default=1,
+            metavar="N",
+            help="processes of each GPU that wait for a session (default: 1)",
+        )
+        parser.add_argument(
+            "--gpu", type=_gpus, default=None, metavar="N[,N]", help="the GPUs that sessions are placed on (default: 0)"
+        )
+        parser.add_argument(
+            "--workers-per-gpu",
+            type=_positive,
+            metavar="N",
+            help="sessions of one GPU at once (default: as --sessions)",
+        )
+        parser.add_argument(
+            "--gpu-sharing",
+            type=Sharing,
+            choices=list(Sharing),
+            default=Sharing.TIME,
+            metavar="time|mps",
+            help="how sessions share a GPU: time slices, or the Multi-Process Service, which must run (default: time)",
         )
         parser.add_argument(
             "--no-analyze", action="store_true", help="do not ask guests for their programs to make manifests of them"
@@ -93,6 +208,7 @@ class ServeCommand:
         if arguments.die_with_parent:
             end_with_parent()
         try:
+            _memory_options(arguments)
             return self._serve(arguments, stop)
         except (EndpointError, registry.DeviceUnavailable) as error:
             print(f"farlane: {error}", file=sys.stderr)
@@ -102,7 +218,7 @@ class ServeCommand:
         endpoints = [parse(text) for text in arguments.listen or [DEFAULT_ENDPOINT]]
         manifests = None if arguments.no_analyze else ManifestStore(default_folder(), analyzer_revision())
         host = Host(
-            registry.open_device(arguments.device),
+            _device(arguments),
             quota=arguments.quota,
             session_limit=arguments.sessions,
             manifests=manifests,
@@ -116,7 +232,7 @@ class ServeCommand:
                         log.warning(
                             "%s can be reached from other machines, without authentication or encryption", endpoint
                         )
-                _announce(arguments.ready_fd, arguments.device, [str(endpoint) for endpoint in bound])
+                _announce(arguments.ready_fd, _what(arguments, host), [str(endpoint) for endpoint in bound])
                 stop.wait()
                 log.info("stopping: %d sessions open", host.sessions)
             finally:

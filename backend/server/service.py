@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 
-from farlane.backend.errors import DeadTransport, ProtocolError
+from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
 from farlane.backend.host import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Admission, Greeting, Host, Reason, Refused, version
 from farlane.backend.server import messages
 from farlane.backend.server.calls import Call, Status
@@ -50,7 +50,7 @@ def describe(host: Host) -> bytes:
         host_version=version(),
         tape_version_min=TAPE_VERSION_MIN,
         tape_version_max=TAPE_VERSION_MAX,
-        devices=messages.describe([host.description]),
+        devices=messages.describe(host.descriptions),
         sessions=host.sessions,
         session_limit=host.session_limit,
         uptime_seconds=host.uptime,
@@ -87,6 +87,10 @@ def open_session(host: Host, call: Call) -> tuple[Status, str]:
         why = f"the guest broke the protocol: {error}"
         log.error("session %s: %s", session.name, why)
         return Status.INTERNAL, f"session {session.name} is ended: {error}"
+    except SessionLost as error:
+        why = str(error)
+        log.error("session %s is lost: %s", session.name, why)
+        return Status.INTERNAL, f"session {session.name} is ended: {why}"
     except Exception:
         log.exception("session %s: the host failed", session.name)
         return Status.INTERNAL, f"session {session.name} is ended: internal error of the host"
@@ -104,7 +108,8 @@ def converse(admission: Admission, call: Call) -> str:
         message = messages.read_guest(data)
         if isinstance(message, messages.TapePart):
             for reply in session.submit(*message):
-                call.send(messages.write_reply(reply))
+                # A session in a process of its own has written its replies there.
+                call.send(reply if isinstance(reply, bytes) else messages.write_reply(reply))
         elif isinstance(message, messages.ObjectPart):
             if admission.manifests is not None:
                 admission.manifests.part(*message)

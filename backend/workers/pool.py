@@ -1,0 +1,301 @@
+"""Workers: started ahead of need, placed on GPUs, reaped.
+
+Owns the processes. A few of each GPU wait with their device open, so that a session starts without waiting for Python, CuPy and a driver. A session takes one,
+of the GPU that has the fewest, and the pool starts the next. A worker serves one session and ends; one that does not end by itself is killed.
+
+Locking: one condition around the lists; processes are started and waited for outside of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from farlane.backend.device.base import Description
+from farlane.backend.device.registry import DeviceUnavailable
+from farlane.backend.host import Reason, Refused
+from farlane.backend.workers.sharing import NoService, Sharing, environment
+from farlane.backend.workers.wire import Gone, Kind, Wire
+
+START_SECONDS = 120.0
+END_SECONDS = 10.0
+
+log = logging.getLogger("farlane.workers")
+
+
+class Worker:
+    """One process, from its start to its end."""
+
+    def __init__(self, device: str, options: dict[str, Any], variables: dict[str, str], log_level: str) -> None:
+        ours, theirs = socket.socketpair()
+        end, self._lifeline = os.pipe()  # neither is inherited by other workers
+        try:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "farlane.backend.workers.process", "--device", device, "--options",
+                    json.dumps(options), "--wire", str(theirs.fileno()), "--lifeline", str(end),
+                    "--log-level", log_level,
+                ],
+                pass_fds=(theirs.fileno(), end), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+        except BaseException:
+            ours.close()
+            os.close(self._lifeline)
+            raise
+        finally:
+            theirs.close()
+            os.close(end)
+        self.wire = Wire(ours)
+        self.description: Description | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_ready(self) -> Description:
+        """Raises DeviceUnavailable."""
+        self.wire.timeout(START_SECONDS)
+        try:
+            kind, data = self.wire.receive()
+        except (Gone, TimeoutError) as error:
+            raise DeviceUnavailable(f"a worker process did not start: {self.kill() or error}") from None
+        self.wire.timeout(None)
+        if kind is not Kind.READY:
+            raise DeviceUnavailable(data.decode("utf-8", "replace"))
+        self.description = _described(json.loads(data))
+        return self.description
+
+    def stop(self) -> None:
+        """Ends it now. From any thread."""
+        self._process.kill()
+
+    def kill(self) -> str:
+        """Ends it now; how it ended, if it had done so by itself."""
+        try:
+            status = self._process.wait(0.05)  # it may be just about to have ended
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return ""
+        if status < 0:
+            return f"signal {signal.Signals(-status).name}"
+        return f"status {status}"
+
+    def end(self) -> None:
+        """Lets it end, and sees to it that it does."""
+        with contextlib.suppress(Gone):
+            self.wire.send(Kind.CLOSE)
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            log.warning("worker %d does not end, and is killed", self.pid)
+            self._process.kill()
+            self._process.wait()
+        self.wire.close()
+        os.close(self._lifeline)
+
+
+@dataclass
+class _Place:
+    """A GPU, or the one device where there is none to choose."""
+
+    gpu: int | None
+    warm: list[Worker] = field(default_factory=list)
+    starting: int = 0
+    busy: int = 0  # sessions, those that are ending too
+
+
+class WorkerPool:
+    """The workers of one device.
+
+    Args:
+        gpus: the GPUs to place sessions on; empty for a device that is no GPU.
+        warm: workers of each GPU that wait for a session.
+        limit: sessions on one GPU at once.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        *,
+        gpus: Sequence[int] = (),
+        warm: int = 1,
+        limit: int = 64,
+        sharing: Sharing = Sharing.TIME,
+        options: dict[str, Any] | None = None,
+        log_level: str = "warning",
+    ) -> None:
+        """Starts the first worker of each GPU, and waits for them.
+
+        Raises:
+            DeviceUnavailable: the device cannot be opened.
+        """
+        self.device = device
+        self.sharing = sharing
+        self._options = options or {}
+        self._warm = warm
+        self._limit = limit
+        self._log_level = log_level
+        self._places = [_Place(gpu) for gpu in gpus] or [_Place(None)]
+        self._changed = threading.Condition()
+        self._ending: queue.SimpleQueue[tuple[_Place, Worker] | None] = queue.SimpleQueue()
+        self._of: dict[Worker, _Place] = {}
+        self._closed = False
+        self._failure = ""
+        self.descriptions: list[Description] = []
+        self._threads: list[threading.Thread] = []
+        try:
+            for place in self._places:
+                worker = self._start(place)
+                place.warm.append(worker)
+                assert worker.description is not None
+                self.descriptions.append(worker.description)
+        except BaseException:
+            self._end_warm()
+            raise
+        for target in (self._keep_warm, self._reap):
+            thread = threading.Thread(target=target, name="farlane-workers", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def _start(self, place: _Place) -> Worker:
+        try:
+            variables = environment(self.sharing, place.gpu)
+        except NoService as error:
+            raise DeviceUnavailable(str(error)) from None
+        worker = Worker(self.device, self._options, variables, self._log_level)
+        try:
+            worker.wait_ready()
+        except BaseException:
+            worker.kill()
+            worker.end()
+            raise
+        return worker
+
+    # Sessions ---------------------------------------------------------------------------------------------------
+    def take(self) -> Worker:
+        """A worker for a new session.
+
+        Raises:
+            Refused: every GPU has its number of sessions, or no worker can be started.
+        """
+        with self._changed:
+            place = min(self._places, key=lambda each: each.busy)
+            if place.busy >= self._limit:
+                raise Refused(
+                    Reason.BUSY,
+                    f"every GPU serves {self._limit} sessions already: try again later, or start the host with a higher "
+                    "--workers-per-gpu",
+                )
+            place.busy += 1
+            worker = place.warm.pop() if place.warm else None
+            self._changed.notify_all()
+        if worker is None:
+            try:
+                worker = self._start(place)
+            except DeviceUnavailable as error:
+                with self._changed:
+                    place.busy -= 1
+                raise Refused(Reason.DEVICE, str(error)) from error
+        with self._changed:
+            self._of[worker] = place
+        return worker
+
+    def description_of(self, worker: Worker) -> Description:
+        assert worker.description is not None
+        return worker.description
+
+    def release(self, worker: Worker) -> None:
+        """The worker's session has ended. Does not wait for the process."""
+        with self._changed:
+            place = self._of.pop(worker)
+        self._ending.put((place, worker))
+
+    @property
+    def busy(self) -> int:
+        """Sessions whose processes are there."""
+        with self._changed:
+            return sum(place.busy for place in self._places)
+
+    @property
+    def waiting(self) -> int:
+        """Workers that wait for a session."""
+        with self._changed:
+            return sum(len(place.warm) for place in self._places)
+
+    # Threads ----------------------------------------------------------------------------------------------------
+    def _keep_warm(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._wanting() is not None)
+                if self._closed:
+                    return
+                place = self._wanting()
+                assert place is not None
+            try:
+                worker = self._start(place)
+            except DeviceUnavailable as error:
+                log.error("no worker can be started ahead: %s", error)
+                with self._changed:
+                    self._changed.wait(5.0)
+                continue
+            with self._changed:
+                if not self._closed:
+                    place.warm.append(worker)
+                    continue
+            worker.kill()
+            worker.end()
+
+    def _wanting(self) -> _Place | None:
+        for place in self._places:
+            if len(place.warm) < min(self._warm, self._limit - place.busy):
+                return place
+        return None
+
+    def _reap(self) -> None:
+        while (item := self._ending.get()) is not None:
+            place, worker = item
+            worker.end()
+            with self._changed:
+                place.busy -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Ends all workers and waits for them. The sessions have ended before."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._ending.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._end_warm()
+
+    def _end_warm(self) -> None:
+        for place in self._places:
+            while place.warm:
+                place.warm.pop().end()
+
+
+def _described(value: dict[str, Any]) -> Description:
+    major, minor = value["compute_capability"]
+    return Description(
+        backend=value["backend"],
+        name=value["name"],
+        uuid=bytes.fromhex(value["uuid"]),
+        compute_capability=(major, minor),
+        total_memory=value["total_memory"],
+        takes_ptx=value["takes_ptx"],
+        takes_machine_code=value["takes_machine_code"],
+        pci_bus_id=value["pci_bus_id"],
+        attributes={int(key): number for key, number in value["attributes"].items()},
+    )

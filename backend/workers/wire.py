@@ -1,0 +1,116 @@
+"""Frames between the host's process and a worker, over a socket pair.
+
+Owns the format: a header with kind and length, then the bytes. Both ends are this installation, so there are no versions; but a worker runs what a guest
+wants, so the host trusts neither lengths nor contents beyond what it checks.
+
+One thread at a time on each end.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import socket
+import struct
+from typing import Any
+
+FRAME_LIMIT = 300 << 20  # an image is the largest thing sent
+_HEADER = struct.Struct("<IB3x")
+_TAPE = struct.Struct("<QB7x")
+
+
+class Kind(enum.IntEnum):
+    """What a frame is."""
+
+    # to the worker
+    OPEN = 1  # JSON: name, tape_version, quota, checks
+    TAPE = 2  # group, last, the records
+    CLOSE = 3
+    # to the host
+    READY = 16  # JSON: what the device is
+    UNAVAILABLE = 17  # text: why there is no device
+    OPENED = 18  # JSON: window, quota
+    REFUSED = 19  # text
+    REPLY = 20  # a HostMessage
+    DONE = 21  # the message is replayed
+    BROKEN = 22  # text: the rule that the guest broke
+    FAILED = 23  # text: a bug of ours
+    # both ways
+    IMAGE = 32  # an image, its digest (32 bytes) first
+
+
+class Gone(Exception):
+    """The other end is no longer there."""
+
+
+class Wire:
+    """One end."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._header = bytearray(_HEADER.size)
+
+    def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
+        """Raises Gone."""
+        left = [memoryview(_HEADER.pack(sum(map(len, parts)), kind)), *(memoryview(part) for part in parts)]
+        try:
+            while left:
+                sent = self._socket.sendmsg(left)
+                while left and sent >= len(left[0]):
+                    sent -= len(left.pop(0))
+                if left:
+                    left[0] = left[0][sent:]
+        except OSError as error:
+            raise Gone(str(error)) from None
+
+    def send_json(self, kind: Kind, value: Any) -> None:
+        self.send(kind, json.dumps(value).encode())
+
+    def send_tape(self, group: int, last: bool, records: memoryview) -> None:
+        self.send(Kind.TAPE, _TAPE.pack(group, last), records)
+
+    def receive(self) -> tuple[Kind, bytes]:
+        """Raises Gone, also when what comes is no frame; TimeoutError where the socket has a timeout."""
+        self._fill(memoryview(self._header))
+        length, number = _HEADER.unpack(self._header)
+        if length > FRAME_LIMIT:
+            raise Gone(f"a frame of {length} bytes")
+        data = bytearray(length)
+        self._fill(memoryview(data))
+        try:
+            return Kind(number), bytes(data)
+        except ValueError:
+            raise Gone(f"a frame of kind {number}") from None
+
+    def _fill(self, view: memoryview) -> None:
+        while view:
+            try:
+                count = self._socket.recv_into(view)
+            except TimeoutError:
+                raise
+            except OSError as error:
+                raise Gone(str(error)) from None
+            if not count:
+                raise Gone("the connection has ended")
+            view = view[count:]
+
+    def waits(self) -> bool:
+        """Whether nothing is there to be received."""
+        try:
+            return not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def timeout(self, seconds: float | None) -> None:
+        self._socket.settimeout(seconds)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def tape(data: bytes) -> tuple[int, bool, int]:
+    """(group, last, where the records begin)."""
+    group, last = _TAPE.unpack_from(data)
+    return group, bool(last), _TAPE.size
