@@ -210,8 +210,8 @@ def verdict(result: Result, name: str) -> str:
         else:
             parts.append(f"the oracle gains {most / none.latency:.1%}")
     parts.append(f"walks {_change(ours.walks, none.walks)}")
-    slower = ours.cycles / none.cycles - 1 if none.cycles else 0.0
-    parts.append(f"cycles {slower:+.1%}: {'met' if slower <= SLOWER else 'missed'}")
+    in_time = ours.cycles <= none.cycles * (1 + SLOWER)
+    parts.append(f"cycles {_change(ours.cycles, none.cycles)}: {'met' if in_time else 'missed'}")
     return "; ".join(parts)
 
 

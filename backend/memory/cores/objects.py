@@ -1,7 +1,7 @@
 """The order in which allocations are accessed, as `farlane plan` reads it (planner/trace.py).
 
-A step is a launch, a copy or a memset. What a launch accesses is what its warps touched: an allocation that has a touched page to itself was accessed; on a page
-that several share, those that a pointer among the kernel's parameters lies in. Whether it was written is known for the page, not for every byte, so a launch that writes
+A step is a launch, a copy or a memset. What a launch accesses is what its warps touched: an allocation that has a touched page to itself was accessed, as its own
+pages say. Of those that have no such page, the ones on touched pages of several were accessed that a pointer among the kernel's parameters lies in. Whether it was written is known for the page, not for every byte, so a launch that writes
 an object may read it too ("rw"); only a copy or memset over all of an object replaces it ("w").
 
 A trace is bounded: when it is full, what comes later is left out, and `full` says so.
@@ -81,17 +81,22 @@ class Accesses:
     def launched(self, touched: Ints, words: Iterable[int]) -> None:
         """A launch: pages as `pages_of` gives them, and the 64-bit words of its parameters."""
         pointed = {place for word in words if (place := self._at(word)) is not None}
-        step: dict[int, str] = {}
+        own: dict[int, str] = {}
+        common: dict[int, str] = {}
         for page_and_write in np.unique(touched).tolist():
             start = (page_and_write >> 1) * self._page_bytes
             last = bisect.bisect_left(self._starts, start + self._page_bytes)
             first = last
             while first and self._live[first - 1].start + self._live[first - 1].size > start:
                 first -= 1
+            how = "rw" if page_and_write & 1 else "r"
+            if last - first == 1:
+                self._merge(own, self._live[first], how)
+                continue
             for place in range(first, last):
-                if last - first == 1 or place in pointed:
-                    self._merge(step, self._live[place], "rw" if page_and_write & 1 else "r")
-        self._step(step)
+                if place in pointed:
+                    self._merge(common, self._live[place], how)
+        self._step(common | own)
 
     def _at(self, address: int) -> int | None:
         place = bisect.bisect(self._starts, address) - 1
