@@ -169,7 +169,9 @@ def test_a_lost_process_as_a_guest_sees_it(null: Hosted, tmp_path: Path) -> None
             def messages() -> Iterator[bytes]:
                 yield hello.SerializeToString()
                 assert killed.wait(60)
-                yield pb.GuestMessage(tape=pb.Tape(group=1, records=encode("FENCE", 1, 0), last=True)).SerializeToString()
+                yield pb.GuestMessage(
+                    tape=pb.Tape(group=1, records=encode("FENCE", 1, 0), last=True)
+                ).SerializeToString()
 
             call = channel.stream_stream(
                 "/farlane.v1.SessionService/Open", response_deserializer=pb.HostMessage.FromString

@@ -1,0 +1,176 @@
+"""A session on a GPU: its end, its reset, errors that come late, modules, launches without a known layout, interrupts."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from farlane.backend.device.attributes import Attribute
+from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.device.gpu import CupyDevice
+from farlane.backend.device.gpu.interface import Missing
+from farlane.backend.fatbin.joined import join
+from gpu_double import DoubleDriver
+
+from .conftest import IMAGE, ONE
+
+
+def test_work_of_different_streams_waits_for_nothing_else(bench: Any) -> None:
+    """Issued is not done: reading one stream runs that stream's work, no other's."""
+    context, base = bench.context, bench.base
+    context.allocate(base, 4096)
+    bench.write(base, bytes(64))
+    context.synchronize()
+    first, second = context.create_stream(1, 0), context.create_stream(1, 0)
+    function = bench.mix()
+    bench.launch(function, base, 5, first)
+    bench.launch(function, base + 32, 7, second)
+    assert bench.driver._timeline.pending == 2
+    assert bench.read(base + 32, 4, second) == struct.pack("<I", 7)
+    assert bench.driver._timeline.pending == 1
+    assert not context.stream_done(first)
+    assert context.stream_done(first)
+    bench.launch(function, base, 1, first)
+    bench.launch(function, base, 2)  # the legacy stream waits for blocking streams only
+    context.synchronize()
+
+
+def test_a_fault_is_told_by_what_waits_and_lost_for_good(bench: Any) -> None:
+    context, function = bench.context, bench.mix()
+    bench.launch(function, 16, 1)
+    bench.launch(function, 16, 1)
+    for _ in range(2):
+        with pytest.raises(CudaError) as caught:
+            context.synchronize()
+        assert (caught.value.code, caught.value.sticky) == (700, True)
+    with pytest.raises(CudaError):
+        bench.launch(function, 16, 1)
+
+
+def test_reset_after_a_fault_is_a_new_cuda_context_and_the_same_window(bench: Any) -> None:
+    context = bench.context
+    context.allocate(bench.base, 8 << 20)
+    bench.launch(bench.mix(), 16, 1)
+    with pytest.raises(CudaError):
+        context.synchronize()
+    context.reset()
+    assert bench.driver.counts["reset"] == 1
+    assert context.window.base == bench.base
+    assert {name: bench.driver.left().get(name, 0) for name in ("windows", "memory", "modules", "pinned")} == {
+        "windows": 1, "memory": 0, "modules": 0, "pinned": 0,
+    }  # fmt: skip
+    bench.stream = context.default_stream(1)
+    context.allocate(bench.base, 4096)
+    bench.write(bench.base, bytes(4))
+    bench.launch(bench.mix(), bench.base, 9)
+    assert bench.read(bench.base, 4) == struct.pack("<I", 9)
+
+
+def test_reset_without_a_fault_keeps_the_cuda_context(bench: Any) -> None:
+    bench.context.allocate(bench.base, 4096)
+    bench.context.create_stream(0, 0)
+    bench.mix()
+    bench.context.reset()
+    assert bench.driver.counts["reset"] == 0
+    assert set(bench.driver.left()) == {"windows", "contexts"}
+
+
+def test_no_reset_where_others_use_the_cuda_context(bench: Any) -> None:
+    other = bench.device.open_context(1 << 20)
+    bench.launch(bench.mix(), 16, 1)
+    with pytest.raises(CudaError):
+        bench.context.synchronize()
+    with pytest.raises(CudaError, match="other sessions use it") as caught:
+        bench.context.reset()
+    assert caught.value.sticky
+    other.close()
+
+
+def test_an_interrupted_session_launches_nothing(bench: Any) -> None:
+    function = bench.mix()
+    bench.context.interrupt()
+    with pytest.raises(CudaError, match="interrupted"):
+        bench.launch(function, 16, 1)
+
+
+def test_parameters_without_a_known_layout(new_bench: Callable[..., Any]) -> None:
+    """An old driver: parameters go as a buffer, whose size it checks itself."""
+    bench = new_bench(tells_layout=False)
+    bench.context.allocate(bench.base, 256)
+    bench.write(bench.base, bytes(8))
+    function = bench.mix()
+    bench.launch(function, bench.base, 5)
+    bench.launch(function, bench.base, 6)
+    assert bench.read(bench.base, 4) == struct.pack("<I", 21)
+    with pytest.raises(CudaError) as caught:
+        bench.context.launch(function, ONE, memoryview(bytes(8)), bench.stream)
+    assert (caught.value.code, caught.value.sticky) == (1, False)
+    with pytest.raises(CudaError) as caught:
+        bench.context.launch(function, LaunchShape((1, 1, 1), (1, 1, 1), 0, True), memoryview(bytes(12)), bench.stream)
+    assert caught.value.code == 801
+
+
+def test_joined_images_are_linked_by_the_driver(bench: Any) -> None:
+    module = bench.context.load_module(join([IMAGE, IMAGE]))
+    assert bench.driver.counts["link"] == 1
+    bench.context.function(module, "mix")
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        b"\x7fELF" + bytes(20),
+        b"\x7fELF\x02\x01" + bytes(34) + struct.pack("<QQIHHHHHH", 0, 1 << 40, 0, 64, 56, 0, 64, 9, 0)[8:],
+        struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1", 2, 190, 1, 0, 0, 1 << 40, 0, 64, 56, 0, 64, 9, 0),
+        struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1", 2, 190, 1, 0, 0, 64, 0, 64, 56, 0, 64, 1, 0)
+        + struct.pack("<IIQQQQIIQQ", 0, 1, 0, 0, 100, 1 << 40, 0, 0, 0, 0),
+        struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 1 << 40) + bytes(64),
+        b"FARLANEJ" + struct.pack("<IIQ", 1, 1, 1 << 40),
+    ],
+    ids=["short", "tables", "sections", "section", "container", "joined"],
+)
+def test_what_claims_more_than_is_there_never_reaches_the_driver(bench: Any, image: bytes) -> None:
+    with pytest.raises(CudaError) as caught:
+        bench.context.load_module(image)
+    assert (caught.value.code, caught.value.sticky) == (200, False)
+    assert bench.driver.counts["load_module"] == bench.driver.counts["link"] == 0
+
+
+def test_unloading_ends_what_was_had_of_a_module(bench: Any) -> None:
+    module = bench.context.load_module(IMAGE)
+    function, (address, size) = bench.context.function(module, "mix"), bench.context.variable(module, "counter")
+    assert bench.read(address, size) == struct.pack("<I", 41)
+    bench.context.unload_module(module)
+    for call in (lambda: bench.launch(function, 0, 0), lambda: bench.read(address, size)):
+        with pytest.raises(CudaError):
+            call()
+
+
+def test_the_description_costs_no_context() -> None:
+    driver = DoubleDriver()
+    device = CupyDevice(driver=driver)
+    description = device.describe()
+    assert driver.counts["retain"] == driver.counts["set_current"] == 0
+    assert description.takes_machine_code
+    assert description.attributes[Attribute.MANAGED_MEMORY] == 0  # not forwarded
+    device.close()
+    driver.close()
+
+
+def test_a_gpu_that_is_not_there() -> None:
+    driver = DoubleDriver(gpus=2)
+    with pytest.raises(Missing, match="no GPU 2"):
+        CupyDevice(2, driver=driver)
+    driver.close()
+
+
+def test_output_of_kernels_is_taken_from_where_the_driver_puts_it() -> None:
+    driver = DoubleDriver()
+    texts = [b"hello", b""]
+    device = CupyDevice(driver=driver, output=lambda: texts.pop(0))
+    context = device.open_context(1 << 20)
+    assert context.take_output() == (b"hello", b"")
+    device.close()
+    driver.close()

@@ -1,0 +1,202 @@
+"""Repeats as CUDA graphs: instantiated once, changed where iterations differ, chosen by measuring, and the same results as step by step."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.device.gpu.repeats import GRAPH_ITERATIONS, GRAPHS, Choice, choice_of
+from farlane.backend.device.plan import Body, Hole, Kind, Step, Stop
+
+from .conftest import ONE
+
+COUNT = 3 * GRAPH_ITERATIONS + 5
+
+
+def rows(address: int, size: int = 4) -> bytes:
+    return struct.pack("<QQQQ", address, size, size, 1)
+
+
+def launch(bench: Any, function: Any, word: int, value: int, *holes: Hole, shape: LaunchShape = ONE) -> Step:
+    return Step(Kind.LAUNCH, struct.pack("<QI", word, value), holes, bench.stream, function, shape)
+
+
+def repeat(bench: Any, body: Body, columns: list[list[int]], count: int) -> Stop | None:
+    matrix = np.array(columns, np.uint64).reshape(len(columns), count)
+    stop: Stop | None = bench.context.repeat(body, matrix, np.empty((count, 0), np.uint8))
+    return stop
+
+
+def forced(bench: Any, choice: Choice) -> Any:
+    bench.context.repeater._choice = choice
+    bench.context.allocate(bench.base, 1 << 16)
+    bench.write(bench.base, bytes(1 << 16))
+    return bench
+
+
+def random_body(bench: Any, function: Any, seed: int) -> tuple[Body, list[list[int]]]:
+    """Launches, sets and copies on a few words, some of their operands differing from iteration to iteration."""
+    dice = random.Random(seed)
+    columns: list[list[int]] = []
+    steps = []
+
+    def column(values: list[int]) -> int:
+        columns.append(values)
+        return len(columns) - 1
+
+    def place() -> int:
+        return int(bench.base + 4 * dice.randrange(64))
+
+    for _ in range(dice.randint(1, 5)):
+        kind = dice.choice((Kind.LAUNCH, Kind.LAUNCH, Kind.SET, Kind.COPY, Kind.NOTHING))
+        moving = dice.random() < 0.5
+        places = [place() for _ in range(COUNT)]
+        if kind is Kind.LAUNCH:
+            holes = [Hole(8, 4, column([dice.randrange(1 << 32) for _ in range(COUNT)]))] if dice.random() < 0.5 else []
+            holes += [Hole(0, 8, column(places))] if moving else []
+            steps.append(
+                launch(bench, function, 0 if moving else place(), 0 if holes[:1] and holes[0].at else 3, *holes)
+            )
+        elif kind is Kind.SET:
+            fill = struct.pack("<II", dice.randrange(256), 1)
+            hole = (Hole(0, 8, column(places)),) if moving else ()
+            steps.append(Step(kind, rows(0 if moving else place()) + fill, hole, bench.stream))
+        elif kind is Kind.COPY:
+            hole = (Hole(16, 8, column(places)),) if moving else ()
+            operands = struct.pack("<QQQQQQ", place(), 4, 0 if moving else place(), 4, 4, 1)
+            steps.append(Step(kind, operands, hole, bench.stream))
+        else:
+            steps.append(Step(kind, stream=bench.stream))
+    return Body(tuple(steps)), columns
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_graphs_do_what_steps_do(new_bench: Callable[..., Any], seed: int) -> None:
+    seen = []
+    for choice in (Choice.OFF, Choice.ON, Choice.AUTO):
+        bench = forced(new_bench(), choice)
+        body, columns = random_body(bench, bench.mix(), seed)
+        moved = [[value - bench.base if value >= bench.base else value for value in row] for row in columns]
+        for _ in range(2):
+            assert repeat(bench, body, columns, COUNT) == Stop(COUNT)
+        seen.append((moved, bench.read(bench.base, 1024)))
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_one_graph_launched_again_and_again(new_bench: Callable[..., Any]) -> None:
+    """A body that never changes costs one call for so many iterations, and no changes."""
+    bench = forced(new_bench(), Choice.ON)
+    body = Body((launch(bench, bench.mix(), bench.base, 1),))
+    for _ in range(10):
+        repeat(bench, body, [], 10 * GRAPH_ITERATIONS)
+    counts = bench.driver.counts
+    assert (counts["create_graph"], counts["instantiate"], counts["add_kernel"]) == (1, 1, GRAPH_ITERATIONS)
+    assert (counts["launch_graph"], counts["change_kernel"], counts["launch"]) == (100, 0, 0)
+    bench.context.synchronize()
+    expected = 0
+    for _ in range(100 * GRAPH_ITERATIONS):
+        expected = (3 * expected + 1) % 2**32
+    assert bench.read(bench.base, 4) == struct.pack("<I", expected)
+
+
+def test_only_nodes_that_differ_are_changed(new_bench: Callable[..., Any]) -> None:
+    bench = forced(new_bench(), Choice.ON)
+    function = bench.mix()
+    body = Body((launch(bench, function, bench.base, 1), launch(bench, function, bench.base + 4, 0, Hole(8, 4, 0))))
+    repeat(bench, body, [list(range(2 * GRAPH_ITERATIONS))], 2 * GRAPH_ITERATIONS)
+    assert bench.driver.counts["change_kernel"] == GRAPH_ITERATIONS
+    assert bench.driver.counts["launch_graph"] == 2
+
+
+def test_the_faster_way_is_kept(new_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured once for a body. The clock is the test's: a launch costs 10, a graph 5 for each or 50."""
+    for graph_cost, faster in ((5, True), (50, False)):
+        bench = forced(new_bench(), Choice.AUTO)
+        driver = bench.driver
+
+        def clock(driver: Any = driver, cost: int = graph_cost) -> int:
+            return int(10 * driver.counts["launch"] + cost * GRAPH_ITERATIONS * driver.counts["launch_graph"])
+
+        monkeypatch.setattr("farlane.backend.device.gpu.repeats.time.perf_counter_ns", clock)
+        body = Body((launch(bench, bench.mix(), bench.base, 1),))
+        repeat(bench, body, [], 2 * GRAPH_ITERATIONS)
+        assert body.prepared.measured is None  # too few to be worth it
+        for _ in range(3):
+            repeat(bench, body, [], 4 * GRAPH_ITERATIONS)
+        assert body.prepared.measured == (10, graph_cost)
+        assert body.prepared.faster is faster
+        launched = {True: 2 + 4 + 4, False: 2}[faster]  # the first one uploads the graph, the second is measured
+        assert driver.counts["launch_graph"] == launched
+
+
+@pytest.mark.parametrize("call", ["create_graph", "add_kernel", "instantiate", "change_kernel", "launch_graph"])
+def test_a_driver_that_refuses_a_graph(new_bench: Callable[..., Any], call: str) -> None:
+    """Nothing is lost or done twice: the rest goes step by step."""
+    bench = forced(new_bench(), Choice.ON)
+    body = Body((launch(bench, bench.mix(), bench.base, 0, Hole(8, 4, 0)),))
+    bench.driver.fail(call, 0 if call == "launch_graph" else 801, 801)
+    values = list(range(COUNT))
+    assert repeat(bench, body, [values], COUNT) == Stop(COUNT)
+    assert repeat(bench, body, [values], COUNT) == Stop(COUNT)
+    expected = 0
+    for value in values + values:
+        expected = (3 * expected + value) % 2**32
+    assert bench.read(bench.base, 4) == struct.pack("<I", expected)
+
+
+def test_bodies_that_are_not_for_graphs(new_bench: Callable[..., Any]) -> None:
+    bench = forced(new_bench(), Choice.ON)
+    context, function = bench.context, bench.mix()
+    work, event = launch(bench, function, bench.base, 1), context.create_event(0)
+    other = context.create_stream(0, 0)
+    declined = [
+        Body((work, Step(Kind.NOTHING, stream=bench.stream, event=event))),  # a wait
+        Body((work, Step(Kind.SET, rows(bench.base) + struct.pack("<II", 1, 1), (), other))),  # two streams
+        Body((work, Step(Kind.FREE, bytes(8)))),
+    ]
+    for body in declined:
+        assert repeat(bench, body, [], COUNT) is None
+    plain = Body((work, Step(Kind.RECORD, stream=bench.stream, event=event)))
+    assert repeat(bench, plain, [], COUNT) == Stop(COUNT)
+    assert bench.driver.counts["launch_graph"] == 0
+
+
+def test_a_synchronization_in_the_body_tells_of_faults(new_bench: Callable[..., Any]) -> None:
+    """Its result says success only where the GPU has come so far."""
+    bench = forced(new_bench(), Choice.AUTO)
+    status = Step(Kind.NOTHING, stream=bench.stream, result_at=0, result_end=16)
+    body = Body((launch(bench, bench.mix(), 0, 1, Hole(0, 8, 0)), status))
+    words = [bench.base] * 5 + [16] + [bench.base] * 4
+    matrix = np.array([words], np.uint64)
+    stop = bench.context.repeat(body, matrix, np.empty((10, 16), np.uint8))
+    assert stop is not None
+    assert (stop.iterations, stop.step) == (5, 1)
+    assert stop.error is not None
+    assert (stop.error.code, stop.error.sticky) == (700, True)
+    with pytest.raises(CudaError):
+        bench.context.synchronize()
+
+
+def test_graphs_are_bounded_and_end_with_the_session(new_bench: Callable[..., Any]) -> None:
+    bench = forced(new_bench(), Choice.ON)
+    function = bench.mix()
+    bodies = [Body((launch(bench, function, bench.base + 4 * number, 1),)) for number in range(GRAPHS + 3)]
+    for body in bodies:
+        repeat(bench, body, [], GRAPH_ITERATIONS)
+    assert bench.driver.left()["executables"] == GRAPHS
+    repeat(bench, bodies[0], [], GRAPH_ITERATIONS)  # made again
+    bench.context.reset()
+    assert "executables" not in bench.driver.left()
+
+
+def test_what_the_environment_may_say() -> None:
+    assert [choice_of(text) for text in (None, "", "AUTO", "on", "off")] == [
+        Choice.AUTO, Choice.AUTO, Choice.AUTO, Choice.ON, Choice.OFF,
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="FARLANE_GPU_GRAPHS=yes"):
+        choice_of("yes")

@@ -1,0 +1,131 @@
+"""What is called in libcuda without CuPy, against NVIDIA's own cuda.h (from PyPI): names, parameters, structures, constants."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from farlane.backend.device.gpu import interface, prototypes
+from farlane.frontend.devtools.releases import compile_c, release
+
+RELEASES = ("12.9.79", "13.5.37")
+STRUCTURES = {
+    name: kind
+    for name, kind in vars(prototypes).items()
+    if isinstance(kind, type) and issubclass(kind, ctypes.Structure) and not name.startswith("_")
+}
+PLAIN = {
+    "int": ctypes.c_int, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t, "unsigned char": ctypes.c_ubyte,
+    "unsigned short": ctypes.c_ushort, "unsigned long long": ctypes.c_ulonglong, "CUdevice": ctypes.c_int,
+    "CUdeviceptr": ctypes.c_ulonglong, "CUmemGenericAllocationHandle": ctypes.c_ulonglong,
+}  # fmt: skip
+
+
+@functools.cache
+def header(version: str) -> str:
+    include = [f"-I{folder}" for folder in release(version).include]
+    command = ["cc", "-E", "-P", "-xc", *include, "-"]
+    done = subprocess.run(command, input="#include <cuda.h>\n", capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def ctypes_of(text: str, handles: set[str], enumerations: set[str]) -> Any:
+    """`const CUgraphNode *dependencies` -> POINTER(c_void_p)."""
+    text = re.sub(r"\bconst\b", "", text)
+    name = re.fullmatch(r"\s*(.*?[\s*])(\w+)\s*", text, re.DOTALL)
+    assert name is not None, text
+    kind = re.sub(r"_v[12]\b", "", " ".join(name[1].replace("*", " * ").split()))
+    stars = kind.count("*")
+    kind = kind.replace("*", "").strip()
+    if kind == "char":
+        base, stars = ctypes.c_char_p, stars - 1
+    elif kind in STRUCTURES:
+        base = STRUCTURES[kind]
+    elif kind in handles:
+        base = ctypes.c_void_p
+    elif kind in enumerations:
+        base = ctypes.c_int
+    else:
+        base = PLAIN[kind]
+    return functools.reduce(lambda inner, _: ctypes.POINTER(inner), range(stars), base)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("version", RELEASES)
+def test_every_function_has_the_headers_parameters(version: str) -> None:
+    text = header(version)
+    handles = set(re.findall(r"typedef struct \w+_st \*(\w+);", text))
+    enumerations = set(re.findall(r"typedef enum \w+ (?:\{[^}]*\} )?(\w+);", text))
+    assert {"CUstream", "CUgraphNode", "CUmodule"} <= handles
+    for name, kinds in prototypes.FUNCTIONS.items():
+        found = re.search(rf"\bCUresult\s+(?:__attribute__\S+\s+)?{name}\s*\(([^;]*)\)\s*;", text)
+        assert found is not None, f"cuda.h has no {name}"
+        arguments = [] if found[1].strip() == "void" else found[1].split(",")
+        assert [ctypes_of(each, handles, enumerations) for each in arguments] == list(kinds), name
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("version", RELEASES)
+def test_structures_and_constants(version: str, tmp_path: Path) -> None:
+    lines = ["#include <stddef.h>", "#include <stdint.h>", "#include <cuda.h>"]
+    for name, kind in STRUCTURES.items():
+        lines.append(f'_Static_assert(sizeof({name}) == {ctypes.sizeof(kind)}, "{name}");')
+        for field, _ in kind._fields_:
+            offset = getattr(kind, field).offset
+            lines.append(f'_Static_assert(offsetof({name}, {field}) == {offset}, "{name}.{field}");')
+    constants = {name: value for name, value in vars(prototypes).items() if name.startswith(("CU_", "CUDA_ERROR_"))}
+    for attribute in interface.DeviceAttribute:
+        constants[f"CU_DEVICE_ATTRIBUTE_{attribute.name}"] = attribute
+    for function_attribute in interface.FunctionAttribute:
+        constants[f"CU_FUNC_ATTRIBUTE_{function_attribute.name}"] = function_attribute
+    assert len(constants) > 25
+    pointers = {
+        "CU_LAUNCH_PARAM_END",
+        "CU_LAUNCH_PARAM_BUFFER_POINTER",
+        "CU_LAUNCH_PARAM_BUFFER_SIZE",
+        "CU_STREAM_LEGACY",
+    }
+    plain = {name: value for name, value in constants.items() if name not in pointers}
+    lines += [f'_Static_assert({name} == {int(value)}, "{name}");' for name, value in plain.items()]
+    tests = [f"(uintptr_t){name} != {constants[name]}" for name in sorted(pointers)]
+    lines.append(f"int main(void) {{ return {' || '.join(tests)}; }}")
+    program = tmp_path / "constants"
+    compile_c("\n".join(lines) + "\n", release(version), program)
+    assert subprocess.run([program], check=False).returncode == 0
+
+
+def test_every_call_of_the_interface_is_there() -> None:
+    """The driver and its double have the whole interface, parameter for parameter."""
+    import inspect
+
+    from farlane.backend.device.gpu.driver import CudaDriver
+    from gpu_double import DoubleDriver
+
+    for name, method in inspect.getmembers(interface.Driver, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        wanted = list(inspect.signature(method).parameters)
+        for implementation in (CudaDriver, DoubleDriver):
+            assert list(inspect.signature(getattr(implementation, name)).parameters) == wanted, (implementation, name)
+
+
+def test_names_of_cupy() -> None:
+    """Where CuPy is installed: it has every function that is called, with as many parameters."""
+    pytest.importorskip("cupy_backends.cuda.api.driver", reason="CuPy is not installed")
+    from cupy_backends.cuda.api import driver, runtime
+
+    source = Path(inspect_file()).read_text()
+    for module, name in re.findall(r"self\._(driver|runtime)\.(\w+)", source):
+        assert hasattr(driver if module == "driver" else runtime, name), f"CuPy's {module} has no {name}"
+
+
+def inspect_file() -> str:
+    import farlane.backend.device.gpu.driver as module
+
+    assert module.__file__
+    return module.__file__
