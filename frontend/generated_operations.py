@@ -194,6 +194,14 @@ def device_limit(limit: int, value: int) -> bytes:
     return _device_limit.pack(24, 0x0032, 0, limit, 0, value)
 
 
+_check_end = struct.Struct("<IHHII")
+
+
+def check_end(slot: int) -> bytes:
+    """The program ends: what the checks of Hello have found, a VALUE that is the number of errors. The last of their output comes with the same replies. Answered when the session is lost, too."""
+    return _check_end.pack(16, 0x0033, 0, slot, 0)
+
+
 _module_open = struct.Struct("<IHHII32s")
 
 

@@ -13,6 +13,7 @@ CORE = "libfarlane_core.so"
 RUNTIMES = ("12", "13")
 MODES = ("none", "calls", "loops")
 TIMINGS = ("faithful", "throughput")
+CHECKS = ("memory", "race", "init", "leak")
 
 
 def runtime_library(major: str) -> Path:
@@ -54,6 +55,7 @@ def guest_environment(
     report: str | None,
     manifests: str | None = None,
     timing: str | None = None,
+    checks: tuple[str, ...] = (),
 ) -> dict[str, str]:
     """The environment in which a program's CUDA calls go to `host`.
 
@@ -65,6 +67,7 @@ def guest_environment(
         report: file name to which the shim writes its counts at exit; %p stands for the process id.
         manifests: folder with manifests, or "off"; None leaves what the environment says.
         timing: one of TIMINGS; None leaves what the environment says.
+        checks: of CHECKS; none leaves what the environment says.
     """
     environment = dict(base)
     # The core by its own name as well: its clock functions come before the C library's only in that way.
@@ -79,4 +82,6 @@ def guest_environment(
         environment["FARLANE_MANIFESTS"] = manifests
     if timing is not None:
         environment["FARLANE_TIMING"] = timing
+    if checks:
+        environment["FARLANE_CHECK"] = ",".join(checks)
     return environment

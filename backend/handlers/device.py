@@ -1,4 +1,4 @@
-"""Operations of the tape on the device as a whole: FENCE, DEVICE_SYNCHRONIZE, DEVICE_RESET, DEVICE_LIMIT.
+"""Operations of the tape on the device as a whole: FENCE, DEVICE_SYNCHRONIZE, DEVICE_RESET, DEVICE_LIMIT, CHECK_END.
 
 Does not own the sticky error that DEVICE_RESET clears: that is the replay's.
 """
@@ -22,6 +22,10 @@ def device_synchronize(resources: Resources) -> int:
 def device_reset(resources: Resources) -> int:
     resources.reset()
     return SUCCESS
+
+
+def check_end(resources: Resources) -> int:
+    return resources.context.finish_checks()
 
 
 def device_limit(resources: Resources, limit: int, value: int) -> None:

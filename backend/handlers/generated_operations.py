@@ -272,6 +272,18 @@ def _decode_device_limit(buffer: bytes, view: memoryview, at: int, length: int, 
     return (limit, value)
 
 
+_unpack_check_end = struct.Struct("<8x4xI").unpack_from
+
+
+def _decode_check_end(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 16 or record_flags:
+        raise _malformed("CHECK_END", at, length, record_flags, "length or flags")
+    reserved, = _unpack_check_end(buffer, at)
+    if reserved:
+        raise _malformed("CHECK_END", at, length, record_flags, "reserved is not 0")
+    return ()
+
+
 _unpack_module_open = struct.Struct("<8xII32s").unpack_from
 
 
@@ -769,6 +781,19 @@ OPERATIONS: dict[int, Operation] = {
         result="none",
         slot_at=None,
         decode=_decode_device_limit,
+    ),
+    0x0033: Operation(
+        name="CHECK_END",
+        code=0x0033,
+        family="device",
+        fields=(Field("slot", "I", 8), Field("reserved", "I", 12),),
+        fixed=16,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="value",
+        slot_at=8,
+        decode=_decode_check_end,
     ),
     0x0040: Operation(
         name="MODULE_OPEN",

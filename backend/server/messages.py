@@ -128,6 +128,7 @@ def _read_any(data: bytes) -> GuestMessage:
             mode=hello.mode,
             module_digests=list(hello.module_digests),
             objects=tuple(GuestObject(each.identity, each.size, each.has_manifest) for each in hello.objects),
+            checks=tuple(hello.checks),
         )
     if kind == "object_part":
         part = message.object_part
@@ -187,6 +188,7 @@ def write_welcome(admission: Admission) -> bytes:
             wanted_objects=manifests.wanted if manifests is not None else (),
             payload_cache_bytes=CACHE_BYTES if admission.tape_version >= 2 else 0,
             codecs=CODECS if admission.tape_version >= 2 else (),
+            checks=admission.checks,
         )
     ).SerializeToString()
 

@@ -104,6 +104,9 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// What a host may be asked to look for (tape.md, "Checks").
+const CHECKS: [&str; 4] = ["memory", "race", "init", "leak"];
+
 /// A setting that cannot be used; says what is wrong and what it must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError(pub(crate) String);
@@ -133,6 +136,8 @@ pub struct Config {
     pub payloads: bool,
     /// Whether the host may run ahead of a loop that waits (mode loops).
     pub ahead: bool,
+    /// What the host is to look for in kernels (`farlane run --check`).
+    pub checks: Vec<String>,
 }
 
 impl Config {
@@ -151,6 +156,7 @@ impl Config {
             report: None,
             payloads: true,
             ahead: true,
+            checks: Vec::new(),
         }
     }
 
@@ -199,6 +205,16 @@ impl Config {
                 Some("off") => *setting = false,
                 Some(other) => return Err(ConfigError(format!("{name} is \"{other}\": it must be auto or off"))),
             }
+        }
+        if let Some(names) = text("FARLANE_CHECK")? {
+            config.checks = names.split(',').map(str::to_owned).collect();
+            if let Some(unknown) = config.checks.iter().find(|name| !CHECKS.contains(&name.as_str())) {
+                return Err(ConfigError(format!(
+                    "FARLANE_CHECK names \"{unknown}\": there are {}, separated by commas",
+                    CHECKS.join(", ")
+                )));
+            }
+            config.ahead = false; // what kernels do ahead could not be taken back from the reports
         }
         // A program of several processes leaves one report for each.
         config.report =
@@ -271,9 +287,11 @@ mod tests {
             ("FARLANE_REPORT", "/r-%p"),
             ("FARLANE_PAYLOADS", "off"),
             ("FARLANE_AHEAD", "off"),
+            ("FARLANE_CHECK", "memory,leak"),
         ])
         .expect("valid");
         assert!(!config.payloads && !config.ahead);
+        assert_eq!(config.checks, ["memory", "leak"]);
         assert_eq!(config.mode, Mode::None);
         assert_eq!(config.connect_timeout, Duration::from_millis(500));
         assert_eq!(config.report, Some(PathBuf::from(format!("/r-{}", std::process::id()))));
@@ -288,6 +306,7 @@ mod tests {
             ("FARLANE_TIMEOUT", "1e99"),
             ("FARLANE_PAYLOADS", "on"),
             ("FARLANE_AHEAD", "always"),
+            ("FARLANE_CHECK", "everything"),
         ] {
             let message = from(&[("FARLANE_HOST", "grpc://h:1"), (name, value)]).expect_err(value).to_string();
             assert!(message.contains(name) && message.contains(value), "{message}");

@@ -33,6 +33,8 @@ pub struct HelloInfo {
     pub mode: Mode,
     /// The objects of the program that may call CUDA; mode loops only.
     pub objects: Vec<Object>,
+    /// What the host is to look for in kernels.
+    pub checks: Vec<String>,
 }
 
 /// One open session. Shared by all threads of the program.
@@ -265,6 +267,19 @@ impl Session {
     #[must_use]
     pub fn take_output(&self) -> Option<Output> {
         self.shared.output.take()
+    }
+
+    /// Whether the host checks kernels.
+    #[must_use]
+    pub fn checks(&self) -> bool {
+        !self.welcome.checks.is_empty()
+    }
+
+    /// The end of the checks: the number of errors. The last of their text is held as printed text is. One round trip; `None` when the
+    /// session is over.
+    #[must_use]
+    pub fn finish_checks(&self) -> Option<u64> {
+        self.request(operations::check_end).ok().map(|answer| answer.value)
     }
 
     /// Forgets sticky and deferred errors: after a DEVICE_RESET that succeeded.

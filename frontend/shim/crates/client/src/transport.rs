@@ -189,6 +189,7 @@ impl Task {
         match answer.kind {
             Some(host_message::Kind::Welcome(welcome)) => {
                 check(endpoint, &welcome)?;
+                check_checks(endpoint, &self.hello.checks, &welcome)?;
                 Ok((sender, replies, welcome, counters))
             }
             Some(host_message::Kind::Refusal(refusal)) => {
@@ -227,6 +228,7 @@ fn hello(info: &HelloInfo) -> Hello {
         program: info.program.clone(),
         pid: info.pid,
         mode: info.mode.as_str().to_owned(),
+        checks: info.checks.clone(),
         module_digests: info.module_digests.iter().map(|digest| digest.to_vec()).collect(),
     }
 }
@@ -253,6 +255,20 @@ fn check(endpoint: &Endpoint, welcome: &Welcome) -> Result<(), OpenError> {
         return Err(OpenError::new(OpenReason::Protocol, message));
     }
     Ok(())
+}
+
+/// A host of an older version would check nothing, without a word.
+fn check_checks(endpoint: &Endpoint, wanted: &[String], welcome: &Welcome) -> Result<(), OpenError> {
+    match wanted.iter().find(|name| !welcome.checks.contains(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!(
+                "the host at {endpoint} (version {}) does not check kernels for \"{name}\"",
+                welcome.host_version
+            );
+            Err(OpenError::new(OpenReason::Version, message))
+        }
+    }
 }
 
 /// A channel over this one socket; it never connects again.

@@ -9,6 +9,9 @@
 //! Free ranges are kept by address (to coalesce) and by size (best fit, the lowest address among equals): every operation
 //! is O(log n), and the same sequence of calls always yields the same addresses.
 //!
+//! A spaced allocator (`spaced`) leaves addresses free behind every allocation, so that a kernel that runs past an end is
+//! seen by a host that checks: `ALIGNMENT` bytes behind small ones, a granule, which costs no quota, behind others.
+//!
 //! Locking: none here. The caller holds the allocator's lock until the matching ALLOCATE or FREE record is appended,
 //! otherwise an address could be minted again before its release is on the tape.
 
@@ -92,6 +95,7 @@ pub struct Allocator {
     small: FreeRanges,
     /// Start -> requested size. What an allocation occupies follows from its size (`occupied`).
     live: BTreeMap<u64, u64>,
+    spaced: bool,
 }
 
 fn round_up(value: u64, unit: u64) -> Option<u64> {
@@ -112,20 +116,34 @@ impl Allocator {
         if let Some(start) = round_up(base.max(1), GRANULE) {
             granules.add(start, end.saturating_sub(start));
         }
-        Self { quota, charged: 0, granules, small: FreeRanges::default(), live: BTreeMap::new() }
+        Self { quota, charged: 0, granules, small: FreeRanges::default(), live: BTreeMap::new(), spaced: false }
     }
 
-    fn take_granules(&mut self, size: u64) -> Option<u64> {
+    /// The same, with addresses between allocations that belong to none.
+    pub fn spaced(base: u64, size: u64, quota: u64) -> Self {
+        Self { spaced: true, ..Self::new(base, size, quota) }
+    }
+
+    fn space(&self, unit: u64) -> u64 {
+        if self.spaced {
+            unit
+        } else {
+            0
+        }
+    }
+
+    /// Takes `size` bytes, and as many addresses more as `space` says.
+    fn take_granules(&mut self, size: u64, space: u64) -> Option<u64> {
         if self.charged.checked_add(size)? > self.quota {
             return None;
         }
-        let start = self.granules.take(size)?;
+        let start = self.granules.take(size.checked_add(space)?)?;
         self.charged += size;
         Some(start)
     }
 
-    fn give_granules(&mut self, start: u64, size: u64) {
-        self.granules.give(start, size);
+    fn give_granules(&mut self, start: u64, size: u64, space: u64) {
+        self.granules.give(start, size + space);
         self.charged -= size;
     }
 
@@ -133,7 +151,7 @@ impl Allocator {
         if let Some(start) = self.small.take(size) {
             return Some(start);
         }
-        let fresh = self.take_granules(GRANULE)?;
+        let fresh = self.take_granules(GRANULE, 0)?;
         self.small.give(fresh, GRANULE);
         self.small.take(size)
     }
@@ -146,7 +164,7 @@ impl Allocator {
             self.small.remove(low, length);
             self.small.add(low, first - low);
             self.small.add(last, high - last);
-            self.give_granules(first, last - first);
+            self.give_granules(first, last - first, 0);
         }
     }
 
@@ -154,7 +172,11 @@ impl Allocator {
     pub fn allocate(&mut self, size: u64) -> Result<u64, Refused> {
         debug_assert!(size != 0);
         let bytes = occupied(size).ok_or(Refused::OutOfMemory)?;
-        let taken = if size < SMALL_LIMIT { self.take_small(bytes) } else { self.take_granules(bytes) };
+        let taken = if size < SMALL_LIMIT {
+            self.take_small(bytes + self.space(ALIGNMENT))
+        } else {
+            self.take_granules(bytes, self.space(GRANULE))
+        };
         let address = taken.ok_or(Refused::OutOfMemory)?;
         self.live.insert(address, size);
         Ok(address)
@@ -165,9 +187,9 @@ impl Allocator {
         let size = self.live.remove(&address).ok_or(Refused::NotAllocated)?;
         let bytes = occupied(size).expect("computed when it was allocated");
         if size < SMALL_LIMIT {
-            self.give_small(address, bytes);
+            self.give_small(address, bytes + self.space(ALIGNMENT));
         } else {
-            self.give_granules(address, bytes);
+            self.give_granules(address, bytes, self.space(GRANULE));
         }
         Ok(())
     }

@@ -211,7 +211,7 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
     }
     // SAFETY: the caller's promise.
     let arguments = unsafe { Arguments::new(&signature.image, args) }?;
-    if signature.image.prints {
+    if output::may_print(signature.image.prints) {
         output::found_printing();
     }
     Ok(Prepared { kernel, signature, grid, block, arguments })
@@ -257,7 +257,7 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
             );
         })?;
     }
-    if signature.image.prints {
+    if output::may_print(signature.image.prints) {
         output::launched();
     }
     Ok(())

@@ -127,7 +127,11 @@ extern "C" fn finish() {
         EXITING.store(true, Release);
         // A panic here has nobody left to see it.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            let summary = call::summary();
+            let mut summary = call::summary();
+            if session.checks() {
+                let errors = session.finish_checks().unwrap_or(1); // a host that is gone has told nothing
+                summary.sections.push(client::Section { name: "check", counts: vec![("errors", errors)] });
+            }
             manifests::abandon(); // everything owed is settled by the session's end
             session.finish(&summary);
             output::show();

@@ -28,7 +28,21 @@ extern "C" {
     static mut stderr: *mut libc::FILE;
 }
 
-/// A kernel whose image has printing code is to be launched, now or in a graph.
+/// Kernels are checked: any of them may have something to say.
+static CHECKED: AtomicBool = AtomicBool::new(false);
+
+/// The session is open.
+pub fn opened(checked: bool) {
+    CHECKED.store(checked, Relaxed);
+}
+
+/// Whether a kernel, whose image has printing code or not, may print.
+#[inline]
+pub fn may_print(prints: bool) -> bool {
+    prints || CHECKED.load(Relaxed)
+}
+
+/// A kernel that may print is to be launched, now or in a graph.
 #[inline]
 pub fn found_printing() {
     PRINTING.store(true, Relaxed);
@@ -41,7 +55,7 @@ pub fn graph_launched() {
     }
 }
 
-/// A kernel whose image has printing code was put on the tape.
+/// A kernel that may print was put on the tape.
 pub fn launched() {
     LAUNCHED.fetch_add(1, Release);
     if runtime::opened_session().is_some_and(|session| session.held_output() > MOST_HELD) {

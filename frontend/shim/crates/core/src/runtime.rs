@@ -18,7 +18,7 @@ use abi::CudaError;
 use client::{Config, DeviceDescription, HelloInfo, Session};
 
 use crate::call::CudaResult;
-use crate::{lifecycle, log, manifests, registration};
+use crate::{lifecycle, log, manifests, output, registration};
 
 /// What the handshake told about one device.
 #[derive(Debug)]
@@ -163,12 +163,14 @@ fn open() -> Result<Opened, CudaError> {
         module_digests: registration::digests_for_hello(),
         mode: config.mode,
         objects: manifests::prepare(config.mode),
+        checks: config.checks.clone(),
     };
     let session = Session::open(&config, hello).map_err(|error| {
         log::error(format_args!("{error}"));
         CudaError::DEVICES_UNAVAILABLE
     })?;
     session.set_origin(crate::work::origin);
+    output::opened(session.checks());
     registration::host_knows(&session.welcome().known_modules);
     manifests::opened(&session);
     let devices: Vec<Device> = session.welcome().devices.iter().map(describe).collect();

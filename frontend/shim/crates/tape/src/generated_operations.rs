@@ -30,6 +30,7 @@ pub mod code {
     pub const DEVICE_SYNCHRONIZE: u16 = 0x0030;
     pub const DEVICE_RESET: u16 = 0x0031;
     pub const DEVICE_LIMIT: u16 = 0x0032;
+    pub const CHECK_END: u16 = 0x0033;
     pub const MODULE_OPEN: u16 = 0x0040;
     pub const MODULE_BEGIN: u16 = 0x0041;
     pub const MODULE_CHUNK: u16 = 0x0042;
@@ -82,6 +83,7 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::DEVICE_SYNCHRONIZE => "DEVICE_SYNCHRONIZE",
         code::DEVICE_RESET => "DEVICE_RESET",
         code::DEVICE_LIMIT => "DEVICE_LIMIT",
+        code::CHECK_END => "CHECK_END",
         code::MODULE_OPEN => "MODULE_OPEN",
         code::MODULE_BEGIN => "MODULE_BEGIN",
         code::MODULE_CHUNK => "MODULE_CHUNK",
@@ -363,6 +365,16 @@ pub fn device_limit(w: &mut Writer, limit: u32, value: u64) {
     fields[0..4].copy_from_slice(&limit.to_le_bytes());
     fields[8..16].copy_from_slice(&value.to_le_bytes());
     w.begin(code::DEVICE_LIMIT, 0);
+    w.bytes(&fields);
+    w.end();
+}
+
+/// The program ends: what the checks of Hello have found, a VALUE that is the number of errors. The last of their output comes with the same replies. Answered when the session is lost, too.
+#[inline]
+pub fn check_end(w: &mut Writer, slot: u32) {
+    let mut fields = [0u8; 8];
+    fields[0..4].copy_from_slice(&slot.to_le_bytes());
+    w.begin(code::CHECK_END, 0);
     w.bytes(&fields);
     w.end();
 }

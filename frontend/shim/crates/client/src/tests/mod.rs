@@ -18,7 +18,14 @@ use fake_host::FakeHost;
 use std::time::Duration;
 
 fn hello(mode: Mode) -> HelloInfo {
-    HelloInfo { program: "test".to_owned(), pid: 1, module_digests: vec![[7; 32]], mode, objects: Vec::new() }
+    HelloInfo {
+        program: "test".to_owned(),
+        pid: 1,
+        module_digests: vec![[7; 32]],
+        mode,
+        objects: Vec::new(),
+        checks: Vec::new(),
+    }
 }
 
 /// Settings under which nothing is sent unless the test says so.

@@ -29,7 +29,11 @@ impl Live {
     fn new(welcome: &Welcome) -> Self {
         let Welcome { window_base, window_size, memory_quota, .. } = *welcome;
         Self {
-            allocator: Allocator::new(window_base, window_size, memory_quota),
+            allocator: if welcome.checks.is_empty() {
+                Allocator::new(window_base, window_size, memory_quota)
+            } else {
+                Allocator::spaced(window_base, window_size, memory_quota)
+            },
             told: BTreeMap::new(),
             pool: Pool::default(),
             of_graphs: BTreeMap::new(),
