@@ -45,6 +45,20 @@ class RunCommand:
             default=None,
             help="whether the program's clocks wait for work whose synchronization was answered early (default: faithful)",
         )
+        parser.add_argument(
+            "--check",
+            nargs="?",
+            const="memory",
+            metavar="WHAT",
+            help=f"look for errors in kernels: {', '.join(shim_library.CHECKS)}, several with commas, or all (default: memory); "
+            "write --check=WHAT",
+        )
+        parser.add_argument(
+            "--error-exitcode",
+            type=int,
+            metavar="N",
+            help="with --check: the exit status when errors were found (default: the program's own)",
+        )
         parser.add_argument("--no-manifest", action="store_true", help="use no manifest: loops are only recorded")
         parser.add_argument(
             "--analyze-seconds",
@@ -66,6 +80,7 @@ class RunCommand:
         if not words:
             raise UserError("no program given", "farlane run [options] -- ./program arguments", status=2)
         write_report = _report_writer(arguments.report)
+        checks = _checks(arguments)
         mode = arguments.defer or os.environ.get("FARLANE_DEFER") or "loops"
         if mode not in shim_library.MODES:
             raise UserError(f"FARLANE_DEFER={mode} is no deferral mode", f"One of {', '.join(shim_library.MODES)}.", 2)
@@ -95,12 +110,15 @@ class RunCommand:
                 report=str(folder / "%p.json"),
                 manifests=manifest_folder,
                 timing=_timing(arguments),
+                checks=checks,
             )
             started = time.perf_counter()
             status = _execute(words, program.path, environment)
             report = reports.collect(folder, mode, time.perf_counter() - started, status)
         if write_report:
             write_report(report)
+        if arguments.error_exitcode is not None and report.sections.get("check", {}).get("errors"):
+            return int(arguments.error_exitcode)
         return status
 
 
@@ -121,6 +139,24 @@ def _manifests(arguments: argparse.Namespace, mode: str, program: programs.Progr
         program.path, os.environ, wish, lambda line: print(f"farlane: {line}", file=sys.stderr, flush=True)
     )
     return None if folder is None else str(folder)
+
+
+def _checks(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """What FARLANE_CHECK is to name; nothing leaves it as it is."""
+    if arguments.check is None:
+        if arguments.error_exitcode is not None and not os.environ.get("FARLANE_CHECK"):
+            raise UserError("--error-exitcode is for checks", "Give --check as well.", 2)
+        return ()
+    names = tuple(dict.fromkeys(arguments.check.split(",")))
+    if names == ("all",):
+        return shim_library.CHECKS
+    if unknown := [name for name in names if name not in shim_library.CHECKS]:
+        raise UserError(
+            f"--check={','.join(unknown)} is not known",
+            f"{', '.join(shim_library.CHECKS)}, separated by commas, or all; a program's name goes behind --",
+            2,
+        )
+    return names
 
 
 def _timing(arguments: argparse.Namespace) -> str | None:
