@@ -102,6 +102,10 @@ class _Run:
         self.uses = uses
         self.cores = [Core(spec.core, policy) for _ in range(spec.cores)]
         self.queued = [0] * spec.cores  # slots asked for at each core by those who wait
+        self.used, self.used_slots = [0] * spec.cores, 0
+        # (slots, blocks, number) of every core as it is now, and in a heap beside some of what it was.
+        self.loads = [(0, 0, number) for number in range(spec.cores)]
+        self.by_load = list(self.loads)
         self.streams: dict[int, deque[int]] = {}
         for number, kernel in enumerate(kernels):
             if kernel.durations:
@@ -165,14 +169,24 @@ class _Run:
         return True
 
     def _least_loaded(self) -> int | None:
-        best: tuple[int, int, int] | None = None
-        for number, core in enumerate(self.cores):
-            waiting = len(core.state.waiting)
-            if waiting < self.spec.fifo:
-                load = (core.used_slots() + self.queued[number], len(core.state.resident) + waiting, number)
-                if best is None or load < best:
-                    best = load
-        return best[2] if best else None
+        """Of the cores whose FIFO has room."""
+        heap = self.by_load
+        while heap:
+            load = heap[0]
+            number = load[2]
+            if load == self.loads[number] and len(self.cores[number].state.waiting) < self.spec.fifo:
+                return number
+            heapq.heappop(heap)  # it comes back when it changes
+        return None
+
+    def _changed(self, number: int) -> None:
+        core = self.cores[number]
+        used = core.used_slots()
+        self.used_slots += used - self.used[number]
+        self.used[number] = used
+        load = (used + self.queued[number], len(core.state.resident) + len(core.state.waiting), number)
+        self.loads[number] = load
+        heapq.heappush(self.by_load, load)
 
     def _enter(self, core: int, entered: list[tuple[int, Span | None]], cycle: int) -> None:
         for block, span in entered:
@@ -181,6 +195,7 @@ class _Run:
             end = cycle + max(1, self.kernels[asked.kernel].durations[asked.block])
             self.placements.append(Placement(asked.kernel, asked.block, core, span, asked.cycle, cycle, end))
             heapq.heappush(self.ends, (end, block))
+        self._changed(core)
 
     def _sample(self, cycle: int) -> None:
-        self.slots_used.append((cycle, sum(core.used_slots() for core in self.cores)))
+        self.slots_used.append((cycle, self.used_slots))
