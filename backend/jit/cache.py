@@ -62,6 +62,7 @@ def key(module: bytes, name: str, block: tuple[int, int, int], options: Options,
         options.features,
         options.cpu,
         options.touches,
+        options.untranslated,
         options.checks,
         host,
     )

@@ -207,6 +207,8 @@ def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: in
     across = integer(form.stride * (row_length(e.kernel.block) - 1), "i64")
     firsts = affine.row_bases(e, form) if form.step is not None else [form.base]
     corners = [*firsts, *(b.bin("add", first, across) for first in firsts)] if form.stride else firsts
+    if e.kernel.options.untranslated and space != "shared":
+        return Place("null", form.base, form)
     latch, limit = "", support.shared_size(e)
     if space == "shared":
         bad = _corners_bad(e, corners, b.bin("lshr", limit, integer(shape & 255, "i64")), shape)
@@ -265,6 +267,8 @@ def _bad_lanes(e: FunctionEmitter, ok: Val) -> Val:
 
 
 def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
+    if e.kernel.options.untranslated:
+        return
     b = e.body
     latch = support.latch(e, e.kernel.site())
     low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
