@@ -22,8 +22,8 @@ class Loop:
 
     Attributes:
         latches: sources of the back edges.
-        exits: edges that leave it (source, target), towards a return of the function.
-        error_exits: edges that leave it towards blocks that only end the program or throw, and exceptions' edges.
+        exits: edges that leave it (source, target), towards a return of the function; where none does, those towards most code.
+        error_exits: other edges that leave it towards blocks that only end the program or throw, and exceptions' edges.
         parent: the header of the loop around it.
         depth: 1 for an outermost loop.
         irreducible: whether it has several entries.
@@ -206,7 +206,28 @@ class Structure:
                 (errors if ends else normal).append((source, edge.target))
             if self.flow.blocks[source].end in (RETURN, TAIL, UNRESOLVED):
                 normal.append((source, 0))
+        if not normal:
+            normal = self._onward(body, errors)
+            errors = [edge for edge in errors if edge not in normal]
         return tuple(normal), tuple(errors)
+
+    def _onward(self, body: set[int], errors: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Of the ways out of a loop from which the function does not return, as in a `main` that ends by `exit`: those behind
+        which most of the code lies. What an error makes of the program is short."""
+        pads = {edge.target for block in body for edge in self.flow.blocks[block].edges if edge.kind == EXCEPTION}
+        sizes = {target: len(self._behind(target)) for _, target in errors if target not in pads}
+        longest = max(sizes.values(), default=0)
+        return [edge for edge in errors if sizes.get(edge[1]) == longest]
+
+    def _behind(self, start: int) -> set[int]:
+        """The blocks that are reached from a block."""
+        found, work = {start}, [start]
+        while work:
+            for target in self._successors[work.pop()]:
+                if target not in found:
+                    found.add(target)
+                    work.append(target)
+        return found
 
 
 def bottom_up(callees: dict[int, set[int]]) -> list[list[int]]:
