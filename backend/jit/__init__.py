@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 
-from farlane.backend.jit import cache, native
+from farlane.backend.jit import cache, native, tiers
 from farlane.backend.jit.abi import (
     GENERIC_WINDOWS,
     GENERIC_WINDOWS_END,
@@ -47,12 +47,19 @@ MAX_BLOCK_THREADS = 1024
 class CompiledKernel:
     """Native code of one kernel for one block shape."""
 
-    def __init__(self, info: KernelInfo, image: bytes, ir: str | None = None) -> None:
+    def __init__(self, info: KernelInfo, image: bytes, ir: str | None = None, light: tiers.Use | None = None) -> None:
         self.info = info
         self.ir = ir
-        self._code = native.Code(image)
-        self.address = self._code.address  # as a C function: (Launch *, WorkerState *) -> STATUS_*
+        self.light = light  # how much it has been used; None once it is compiled in full
+        self._codes = [native.Code(image)]
+        self.address = self._codes[0].address  # as a C function: (Launch *, WorkerState *) -> STATUS_*
         self._run = _RUN(self.address)
+
+    def replace(self, image: bytes) -> None:
+        """From now on, runs are runs of this code, the same kernel's. Those under way go on: what they run stays. From any thread."""
+        code = native.Code(image)
+        self._codes.append(code)
+        self._run, self.address, self.light = _RUN(code.address), code.address, None
 
     def run(self, launch: Launch, worker: Worker) -> int:
         """Runs blocks of the launch on this thread until none is left. Releases the GIL. Returns a STATUS_*."""
@@ -72,25 +79,63 @@ def compile_kernel(
     options = options or Options()
     if min(block) < 1 or block[0] * block[1] * block[2] > MAX_BLOCK_THREADS:
         raise PtxError(f"block of {block} threads", 0, name)
-    key = cache.key(module.digest, name, block, options, native.version())
+    if options.light:
+        full = dataclasses.replace(options, light=False)
+        if (kernel := _found(_key(module, name, block, full), full)) is not None:
+            return kernel
+    key = _key(module, name, block, options)
+    use = tiers.Use(module, name, block, options) if options.light else None
+    if (kernel := _found(key, options, use)) is not None:
+        return kernel
+    info, image, text = translate(module, name, block, options)
+    kernel = CompiledKernel(info, image, text if options.keep_ir else None, use)
+    if options.cache:
+        cache.save(key, info, image)
+    return _kept(key, kernel)
+
+
+def translate(
+    module: Module, name: str, block: tuple[int, int, int], options: Options
+) -> tuple[KernelInfo, bytes, str]:
+    """A kernel's facts, object file and IR, made anew. Raises PtxError when it cannot be translated."""
+    start = time.perf_counter()
+    context = KernelContext(module, name, block, options)
+    text = context.emit()
+    image = native.compile_ir(text, options, context.optimization)
+    info = context.info()
+    if options.light:
+        frames = native.frame_bytes(image)
+        if frames is None:
+            raise NotImplementedError("light code needs to know its frames")  # tiers.py does not ask for it then
+        # Every value has a place in the frame. With room for either version, one may take the other's place.
+        # A recursion must get as deep as in full code.
+        room = max(
+            (4 if info.recursive else 1) * info.stack_bytes, (16 if info.recursive else 1) * frames + (128 << 10)
+        )
+        info = dataclasses.replace(info, stack_bytes=room)
+    return dataclasses.replace(info, compile_seconds=time.perf_counter() - start), image, text
+
+
+def _key(module: Module, name: str, block: tuple[int, int, int], options: Options) -> str:
+    return cache.key(module.digest, name, block, options, native.version())
+
+
+def _found(key: str, options: Options, use: tiers.Use | None = None) -> CompiledKernel | None:
+    """A kernel that is in memory or on disk."""
+    if options.keep_ir:
+        return None
     with _lock:
         known = _compiled.get(key)
         if known is not None:
             _compiled.move_to_end(key)
-    if known is not None and not options.keep_ir:
-        return known
-    start = time.perf_counter()
-    stored = cache.load(key) if options.cache and not options.keep_ir else None
-    if stored is not None:
-        kernel = CompiledKernel(dataclasses.replace(stored[0], cached="disk"), stored[1])
-    else:
-        context = KernelContext(module, name, block, options)
-        text = context.emit()
-        image = native.compile_ir(text, options, context.optimization)
-        info = dataclasses.replace(context.info(), compile_seconds=time.perf_counter() - start)
-        kernel = CompiledKernel(info, image, text if options.keep_ir else None)
-        if options.cache:
-            cache.save(key, info, image)
+            return known
+    stored = cache.load(key) if options.cache else None
+    if stored is None:
+        return None
+    return _kept(key, CompiledKernel(dataclasses.replace(stored[0], cached="disk"), stored[1], light=use))
+
+
+def _kept(key: str, kernel: CompiledKernel) -> CompiledKernel:
     with _lock:
         kernel = _compiled.setdefault(key, kernel)
         while len(_compiled) > MAX_LOADED:
@@ -129,4 +174,6 @@ __all__ = [
     "compile_kernel",
     "link",
     "parse_module",
+    "tiers",
+    "translate",
 ]

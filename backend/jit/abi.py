@@ -199,6 +199,7 @@ class Options:
     cache: bool = True  # the disk cache
     checks: int = 0  # checks.MEMORY | RACE | INIT: what is looked for
     touches: bool = False  # records which pages each warp instruction touches (touches.py)
+    light: bool = False  # compiled in a fraction of the time, some two times slower to run (tiers.py)
     untranslated: bool = False  # global accesses are not checked against the page flags: for measuring what that costs, never for a guest
     keep_ir: bool = False  # CompiledKernel.ir holds the LLVM IR
 

@@ -64,6 +64,7 @@ def key(module: bytes, name: str, block: tuple[int, int, int], options: Options,
         options.touches,
         options.untranslated,
         options.checks,
+        options.light,
         host,
     )
     return hashlib.sha256(_sources() + module + repr(relevant).encode()).hexdigest()

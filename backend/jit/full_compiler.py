@@ -1,0 +1,57 @@
+"""The process that compiles kernels in full for tiers.py: requests on standard input, objects on standard output.
+
+A request is {name, block, options} and the module's text; the answer the object, or what went wrong and nothing. It runs with low priority, and the system
+kills it with its parent, so that a long compilation never outlives the program it was for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import json
+import os
+import signal
+import sys
+
+from farlane.backend import jit
+from farlane.backend.jit import cache, native, tiers
+from farlane.backend.jit.abi import Options
+
+_PR_SET_PDEATHSIG = 1
+
+
+@functools.lru_cache(4)
+def _module(text: bytes) -> jit.Module:
+    return jit.parse_module(text.decode())
+
+
+def compiled(head: bytes, text: bytes) -> bytes:
+    """The object for a request. Raises PtxError."""
+    request = json.loads(head)
+    options = Options(**request["options"])
+    module, name, block = _module(text), request["name"], tuple(request["block"])
+    key = cache.key(module.digest, name, block, options, native.version())
+    if options.cache and (stored := cache.load(key)) is not None:
+        return stored[1]
+    info, image, _ = jit.translate(module, name, block, dataclasses.replace(options, keep_ir=False))
+    if options.cache:
+        cache.save(key, info, image)
+    return image
+
+
+def main() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    os.nice(10)
+    source, target = sys.stdin.buffer, sys.stdout.buffer
+    while (request := tiers.receive(source)) is not None:
+        try:
+            answer = b"", compiled(*request)
+        except Exception as error:
+            answer = f"{type(error).__name__}: {error}".encode(), b""
+        tiers.send(target, *answer)
+
+
+if __name__ == "__main__":
+    main()

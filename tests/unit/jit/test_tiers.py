@@ -1,0 +1,113 @@
+"""Light code does what full code does, has room on its stack, and gives way to full code."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from farlane.backend import jit
+from farlane.backend.jit import native, tiers
+from jit_tools.device import TinyDevice
+from jit_tools.instructions import HEADER
+
+LIGHT = jit.Options(cache=False, light=True)
+FULL = jit.Options(cache=False)
+
+pytestmark = pytest.mark.skipif(native.frame_bytes(b"") is None, reason="light code is for x86-64")
+
+
+def program(values: int) -> str:
+    """Shared memory, barriers, divergent branches, a call that recurses, and so many values that live across barriers."""
+    registers = range(10, 10 + values)
+    make = "\n".join(f"mad.lo.u32 %r{k}, %r0, {3 * k + 1}, {k};" for k in registers)
+    add = "\n".join(f"xor.b32 %r4, %r4, %r{k}; mul.lo.u32 %r4, %r4, 31;" for k in registers)
+    return (
+        HEADER
+        + f"""
+    .func (.param .b32 out) depth(.param .b32 n)
+    {{
+        .reg .pred %p; .reg .b32 %a, %b, %n; ld.param.u32 %n, [n];
+        setp.lt.u32 %p, %n, 2; @%p bra BASE;
+        sub.u32 %a, %n, 1;
+        {{ .param .b32 p0; st.param.b32 [p0], %a; .param .b32 r0; call (r0), depth, (p0); ld.param.b32 %b, [r0]; }}
+        mad.lo.u32 %b, %b, 3, %n; st.param.b32 [out], %b; ret;
+        BASE: mov.u32 %b, 7; st.param.b32 [out], %b; ret;
+    }}
+    .visible .entry k(.param .u64 out)
+    {{
+        .reg .pred %p<4>; .reg .b32 %r<{values + 20}>; .reg .b64 %rd<8>; .shared .align 4 .b8 all[1024];
+        mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u32 %r4, 0; and.b32 %r2, %r0, 7;
+        {make}
+        mov.u64 %rd1, all; mul.wide.u32 %rd2, %r0, 4; add.s64 %rd3, %rd1, %rd2; st.shared.u32 [%rd3], %r10;
+        bar.sync 0;
+        setp.lt.u32 %p0, %r2, 3; @%p0 bra FEW;
+        {{ .param .b32 p0; st.param.b32 [p0], %r2; .param .b32 r0; call (r0), depth, (p0); ld.param.b32 %r5, [r0]; }}
+        add.u32 %r4, %r4, %r5; bra JOINED;
+        FEW: mul.lo.u32 %r4, %r0, 5;
+        JOINED: xor.b32 %r6, %r0, 63; mul.wide.u32 %rd4, %r6, 4; add.s64 %rd4, %rd1, %rd4; ld.shared.u32 %r7, [%rd4];
+        bar.sync 0; add.u32 %r4, %r4, %r7;
+        {add}
+        ld.param.u64 %rd5, [out]; mad.lo.u32 %r8, %r1, 64, %r0; mul.wide.u32 %rd6, %r8, 4; add.s64 %rd5, %rd5, %rd6;
+        st.global.u32 [%rd5], %r4; ret;
+    }}
+    """
+    )
+
+
+@pytest.mark.parametrize("values", [4, 200])
+def test_light_code_gives_the_same_results(device: TinyDevice, values: int) -> None:
+    module = device.load(program(values))
+    results = []
+    for options in (FULL, LIGHT):
+        out = device.allocate(4 * 64 * 5)
+        assert device.launch(module, "k", 5, 64, [out], options=options) == 0
+        results.append(device.download(out, "u4", 64 * 5))
+    assert np.array_equal(*results)
+    assert results[0].any()
+
+
+def test_the_stack_has_room_for_every_frame() -> None:
+    module = jit.parse_module(program(600))
+    info, image, _ = jit.translate(module, "k", (64, 1, 1), LIGHT)
+    frames = native.frame_bytes(image)
+    assert frames is not None
+    assert frames > 600 * 128  # a vector of 32 words for each value that lives across a barrier
+    assert info.stack_bytes > frames
+
+
+def test_a_kernel_that_is_used_is_compiled_in_full(device: TinyDevice) -> None:
+    module = device.load(program(20))
+    out = device.allocate(4 * 64 * 5)
+    assert device.launch(module, "k", 5, 64, [out], options=LIGHT) == 0
+    expected = device.download(out, "u4", 64 * 5)
+    kernel = device.kernel
+    light, address = kernel.light, kernel.address
+    assert light is not None
+    enough = int(tiers.FULL_OVER_LIGHT * kernel.info.compile_seconds * 1e9) + tiers.LEAST_NS
+    light.spent(kernel, enough // 2)
+    assert not light.asked
+    light.spent(kernel, enough)
+    end = time.monotonic() + 120
+    while kernel.light is not None and time.monotonic() < end:
+        time.sleep(0.02)
+    assert kernel.light is None
+    assert kernel.address != address
+    assert device.launch(module, "k", 5, 64, [out], options=LIGHT) == 0
+    assert device.kernel is kernel
+    assert np.array_equal(device.download(out, "u4", 64 * 5), expected)
+
+
+def test_full_code_on_disk_comes_before_light(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv("FARLANE_CACHE_DIR", str(tmp_path))
+    module = jit.parse_module(program(7))
+    jit.compile_kernel(module, "k", (32, 1, 1), jit.Options())
+    assert jit.compile_kernel(module, "k", (32, 1, 1), jit.Options(light=True)).light is None
+    again = jit.compile_kernel(module, "k", (64, 1, 1), jit.Options(light=True))
+    assert again.light is not None
+
+
+def test_tiers_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tiers.options().light
+    monkeypatch.setenv(tiers.VARIABLE, "off")
+    assert not tiers.options().light
