@@ -99,7 +99,7 @@ class Launcher:
         self._stopped: list[jit.Launch] = []
         self.launches = 0  # so far
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
-        self.options = jit.Options(touches=watch is not None)
+        self.options = dataclasses.replace(jit.tiers.options(), touches=watch is not None)
         self._watch = watch
         if watch is not None:
             watch.attach(self._worker)
@@ -168,6 +168,8 @@ class Launcher:
         done = self._run_spread(prepared) if spread else self._run_inline(prepared)
         ended = time.monotonic_ns()
         self._running = None
+        if (light := prepared.kernel.light) is not None:
+            light.spent(prepared.kernel, ended - started)
         if memory.attended:
             memory.after_launch()
         if self._watch is not None:

@@ -72,6 +72,7 @@ class _Table:
             elif step.kind is Kind.RECORD:
                 operation.run = ctypes.addressof(self.times) + 8 * index
             self.prepared.append(self._launch(operation, step, launcher) if step.kind is Kind.LAUNCH else None)
+        self.light = True  # some kernel may get better code
 
     def _launch(self, operation: Any, step: Step, launcher: Launcher) -> Prepared:
         assert step.shape is not None
@@ -87,6 +88,15 @@ class _Table:
         prepared = self.prepared[step]
         assert prepared is not None
         return prepared
+
+    def spent(self, nanoseconds: int) -> None:
+        """The loop ran so long: that counts for each of its kernels. Those that have better code now run that from now on."""
+        for operation, prepared in zip(self.operations, self.prepared, strict=True):
+            if prepared is not None and (light := prepared.kernel.light) is not None:
+                light.spent(prepared.kernel, nanoseconds)
+            elif prepared is not None:
+                operation.run = prepared.kernel.address
+        self.light = any(prepared is not None and prepared.kernel.light is not None for prepared in self.prepared)
 
     @property
     def launches(self) -> list[jit.Launch]:
@@ -135,6 +145,8 @@ class Repeater:
             code = repeats.run(state)
             nanoseconds = time.monotonic_ns() - started
         launcher.launches = state.launches
+        if table.light:
+            table.spent(nanoseconds)
         done, step = int(state.done), int(state.step)
         for index, operation in enumerate(body.steps):
             if operation.kind is Kind.RECORD and (done or index < step):
