@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import ctypes
 import re
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 from farlane.backend.jit import support
 from farlane.backend.jit.abi import SHARED_WINDOW
 from farlane.backend.jit.ir import LANES, Val, integer
@@ -95,7 +95,7 @@ class Table:
         self._findings = Findings()
         self._records = (Record * RECORDS)()
         self._findings.records = ctypes.addressof(self._records)
-        self._ranges: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
+        self._ranges = array("Q")  # starts and ends in turn, not descending
 
     @property
     def address(self) -> int:
@@ -103,9 +103,26 @@ class Table:
         return ctypes.addressof(self._findings)
 
     def set_ranges(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """What kernels may access: disjoint [start, end), ascending. Latches of a running launch know nothing of it."""
-        self._ranges = np.array(ranges, np.uint64).reshape(-1)
-        self._findings.ranges, self._findings.count = self._ranges.ctypes.data, len(ranges)
+        """What kernels may access: disjoint [start, end), ascending."""
+        self._ranges = array("Q", [edge for each in ranges for edge in each])
+        self._show()
+
+    def add_range(self, start: int, end: int) -> None:
+        """One more, perhaps while a kernel waits for an answer."""
+        place = bisect_right(self._ranges, start)  # behind the end of one that ends there
+        self._ranges[place:place] = array("Q", (start, end))
+        self._show()
+
+    def remove_range(self, start: int) -> None:
+        """The one that starts there goes. Latches of a running launch know nothing of it."""
+        place = bisect_left(self._ranges, start)
+        place += place & 1
+        del self._ranges[place : place + 2]
+        self._show()
+
+    def _show(self) -> None:
+        self._findings.ranges, edges = self._ranges.buffer_info()
+        self._findings.count = edges // 2
 
     def set_delta(self, delta: int) -> None:
         self._findings.delta = delta & ((1 << 64) - 1)

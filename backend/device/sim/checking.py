@@ -31,6 +31,7 @@ LEAK = KINDS["leak"]
 PRINTED = 100  # reports of a session
 FREED = 1024  # ended allocations that are remembered
 HEAP = "device heap"
+BLOCK = "block of the device heap"
 GUEST = "allocation"  # the label of what the guest allocates
 
 
@@ -81,25 +82,24 @@ class Checker:
         if self._shadow is not None:
             self._shadow.copied(destination, source)
 
-    def heap_allocated(self, address: int, size: int, allocations: Allocations) -> None:
+    def heap_allocated(self, address: int, size: int) -> None:
         """A kernel, which runs now, has allocated."""
         self._blocks[address] = size
         self.allocated(address, size)
-        self.refresh(allocations)
+        self.table.add_range(address, address + size)
 
-    def heap_freed(self, address: int, allocations: Allocations) -> None:
+    def heap_freed(self, address: int) -> None:
         """The kernel's latches must be forgotten, too."""
-        size = self._blocks.pop(address, None)
-        if size is not None:
-            self.freed(Allocation(address, size, "block of the device heap"))
-            self.refresh(allocations)
+        size = self._blocks.pop(address)
+        self.freed(Allocation(address, size, BLOCK))
+        self.table.remove_range(address)
 
     def refresh(self, allocations: Allocations) -> None:
         """What kernels may access, to the byte."""
         live = self._live(allocations)
         if self._shadow is not None:
             for one in live:
-                if one.label not in (GUEST, "block of the device heap") and one.start not in self._known:
+                if one.label not in (GUEST, BLOCK) and one.start not in self._known:
                     self._known.add(one.start)
                     self._shadow.written(Rows(one.start, one.size, one.size, 1))  # variables have an initial value
         self.table.set_ranges([(one.start, one.end) for one in live])
@@ -107,7 +107,7 @@ class Checker:
     def _live(self, allocations: Allocations) -> list[Allocation]:
         live = [one for one in allocations if one.label != HEAP]
         if self._blocks:
-            live += [Allocation(start, size, "block of the device heap") for start, size in self._blocks.items()]
+            live += [Allocation(start, size, BLOCK) for start, size in self._blocks.items()]
             live.sort()
         return live
 

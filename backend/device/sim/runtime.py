@@ -124,7 +124,7 @@ class Runtime:
             power = alignment & (alignment - 1) == 0
             address = heap.allocate(call.argument(0, lane), alignment) if power else 0
             if self.checker is not None and address:
-                self.checker.heap_allocated(address, call.argument(0, lane), self._memory.allocations)
+                self.checker.heap_allocated(address, call.argument(0, lane))
             call.answer(lane, address)
 
     def _free(self, call: Call) -> None:
@@ -133,7 +133,7 @@ class Runtime:
             if address and not (self._heap is not None and self._heap.free(address)):
                 raise ServiceFault(FaultKind.INVALID_FREE, lane, address)
             if self.checker is not None and address:
-                self.checker.heap_freed(address, self._memory.allocations)
+                self.checker.heap_freed(address)
                 call.forget_latches()
 
     def _make_heap(self) -> Heap:
