@@ -69,7 +69,7 @@ class GpuContext(Context):
         self._alone = alone
         self._on_close = on_close
         self._output = output
-        self._closed = self._lost = self._interrupted = False
+        self._closed = self._lost = self._interrupted = self._printing = False
         self._thread = 0
         self._cuda = driver.retain(gpu)
         try:
@@ -262,6 +262,7 @@ class GpuContext(Context):
             if self._interrupted:
                 raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
             self._launcher.launch(function, shape, parameters, stream.handle)
+            self._printing |= function.module.prints
         except DriverError as error:
             self._lost = self._lost or error.code in STICKY
             raise to_cuda(error) from None
@@ -271,12 +272,17 @@ class GpuContext(Context):
         self._enter()
         if self._interrupted:
             raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+        self._printing |= any(step.function is not None and step.function.module.prints for step in body.steps)
         stop = self._watched(lambda: self.repeater.repeat(body, columns, results))
         if stop is not None and stop.error is not None and stop.error.sticky:
             self._lost = True
         return stop
 
     def take_output(self) -> tuple[bytes, bytes]:
+        """A guest that asks has waited for what it launched, and expects to see what that printed."""
+        if self._printing and not self._closed:
+            self._printing = False
+            self._quietly(self._driver.synchronize)
         return self._output(), b""
 
     # Streams and events -----------------------------------------------------------------------------------------

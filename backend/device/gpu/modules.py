@@ -31,6 +31,7 @@ T = TypeVar("T")
 MAX_PARAMETER_BYTES = 32764
 _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE, _PARAM_END = 1, 2, 0
 _ALIGNMENT = 64
+_PRINTF = b"vprintf"
 _ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 
 
@@ -46,6 +47,16 @@ def check(image: bytes) -> None:
         _check_elf(image)
     elif not looks_like_ptx(image):
         raise FatBinaryError(f"neither a fat binary, nor PTX, nor a cubin: it begins with {image[:4].hex()}")
+
+
+def prints(image: bytes) -> bool:
+    """Whether kernels of a checked image may print: whether its code names vprintf."""
+    if image[:4] != MAGIC.to_bytes(4, "little"):
+        return _PRINTF in image
+    try:
+        return any(_PRINTF in entry.data() for entry in parse(image))
+    except FatBinaryError:
+        return True  # the driver may still be able to read it
 
 
 def _check_elf(image: bytes) -> None:
@@ -132,9 +143,11 @@ class GpuModule:
                 parts = joined.parts(image)
                 for part in parts:
                     check(part)
+                self.prints = any(map(prints, parts))
                 image = driver.link(parts)
             else:
                 check(image)
+                self.prints = prints(image)
         except FatBinaryError as error:
             raise CudaError(INVALID_KERNEL_IMAGE, f"malformed image: {error}") from None
         self.handle = driver.load_module(image)

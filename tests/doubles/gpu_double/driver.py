@@ -23,7 +23,8 @@ from farlane.backend.device.gpu.interface import (
     SetWork,
 )
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.fatbin import choose
+from farlane.backend.fatbin import choose_all
+from farlane.backend.fatbin.joined import join
 
 from gpu_double.layout import layout_of
 from gpu_double.timeline import Event, Stream, Timeline
@@ -68,7 +69,7 @@ class _Record(type):
         return super().__new__(cls, name, bases, wrapped)
 
 
-_OWN = frozenset({"fail", "left", "close"})
+_OWN = frozenset({"fail", "left", "close", "printed"})
 
 
 class DoubleDriver(metaclass=_Record):
@@ -128,6 +129,10 @@ class DoubleDriver(metaclass=_Record):
         counts = {name: len(each) for name, each in things.items() if each}
         return counts | ({"contexts": self._retained} if self._retained else {})
 
+    def printed(self) -> bytes:
+        """What kernels have printed: CUDA's driver writes it to the process's standard output."""
+        return self._gpu.take_output()[0]
+
     def close(self) -> None:
         self._sim.close()
 
@@ -174,7 +179,8 @@ class DoubleDriver(metaclass=_Record):
         try:
             return call()
         except CudaError as error:
-            self.lost = error.code
+            if error.sticky:
+                self.lost = error.code
             raise DriverError(error.code, "work issued before", error.message) from None
 
     def memory_info(self) -> tuple[int, int]:
@@ -185,7 +191,7 @@ class DoubleDriver(metaclass=_Record):
         return self._memory - sum(self._physical.values()) - sum(self._plain.values())
 
     def set_limit(self, limit: int, value: int) -> None:
-        pass
+        self._gpu.set_limit(limit, value)
 
     # Virtual memory ---------------------------------------------------------------------------------------------
     def _needs_vmm(self) -> None:
@@ -397,7 +403,7 @@ class DoubleDriver(metaclass=_Record):
     # Modules ----------------------------------------------------------------------------------------------------
     def load_module(self, image: bytes) -> int:
         try:
-            module, text = self._gpu.load_module(image), choose(image, CAPABILITY)
+            module, text = self._gpu.load_module(image), "\n".join(choose_all(image, CAPABILITY))
         except CudaError as error:
             raise DriverError(error.code, "load_module", error.message) from None
         number = next(self._numbers)
@@ -406,7 +412,7 @@ class DoubleDriver(metaclass=_Record):
 
     def link(self, images: Sequence[bytes]) -> bytes:
         assert len(images) > 1
-        return images[0]  # what is tested is that it is asked, and that what it gives is loaded
+        return join(list(images))  # the simulated device links when it loads
 
     def unload_module(self, module: int) -> None:
         assert not self._timeline.pending, "a module is unloaded while work is pending"
