@@ -67,7 +67,7 @@ class EmbeddedHost:
         try:
             self._wait_ready(reader)
         except BaseException:
-            self.__exit__(None, None, None)
+            self.close()
             raise
         finally:
             os.close(reader)
@@ -97,6 +97,10 @@ class EmbeddedHost:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the host, and waits until it has. Idempotent."""
         if self._process is not None:
             if self._process.poll() is None:
                 self._process.send_signal(signal.SIGTERM)

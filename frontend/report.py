@@ -62,6 +62,18 @@ class Report:
                     section[str(count)] = section.get(str(count), 0) + int(value)
         self.processes += 1
 
+    def add_host(self, folder: Path) -> None:
+        """Adds what the host has counted for its sessions: a file for each, sections as the shim's. A damaged one counts as none."""
+        for file in sorted(folder.glob("*.json")):
+            try:
+                sections = json.loads(file.read_text())
+                for name, counts in sections.items():
+                    section = self.sections.setdefault(str(name), {})
+                    for count, value in counts.items():
+                        section[str(count)] = section.get(str(count), 0) + int(value)
+            except (OSError, ValueError, TypeError, AttributeError):
+                continue
+
     def json(self) -> str:
         """The report as a JSON document."""
         return json.dumps(asdict(self), indent=2) + "\n"

@@ -35,6 +35,17 @@ class RunCommand:
         )
         parser.add_argument("--device", default=None, help="device of the embedded host (default: sim)")
         parser.add_argument("--quota", metavar="BYTES", help="device memory on the embedded host, for example 512M")
+        parser.add_argument(
+            "--device-memory",
+            metavar="BYTES",
+            help="device memory on the embedded host when the program may allocate more than that: data then move to the host and back",
+        )
+        parser.add_argument(
+            "--memory-policy", metavar="lru|future|genetic|dp", help="what moves when it is full (default: genetic)"
+        )
+        parser.add_argument(
+            "--memory-trace", metavar="FILE", help="write what launches and copies access, for `farlane plan`"
+        )
         parser.add_argument("--defer", choices=shim_library.MODES, default=None, help="deferral mode (default: loops)")
         parser.add_argument(
             "--report", metavar="text|json:FILE", help="report round trips, calls and bytes when the program ends"
@@ -92,14 +103,21 @@ class RunCommand:
         host = arguments.host or os.environ.get("FARLANE_HOST")
         with contextlib.ExitStack() as stack:
             if host:
-                if arguments.device or arguments.quota:
+                memory = (arguments.device_memory, arguments.memory_policy, arguments.memory_trace)
+                if arguments.device or arguments.quota or any(memory):
                     raise UserError(
-                        "--device and --quota are for the embedded host", "Give them to `farlane serve`.", 2
+                        "--device, --quota and options of its memory are for the embedded host",
+                        "Give them to `farlane serve`.",
+                        2,
                     )
                 parse_url(host)
+                embedded = None
             else:
                 quota = parse_size(arguments.quota) if arguments.quota else None
-                host = stack.enter_context(EmbeddedHost(arguments.device or "sim", quota)).url
+                counted = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-report-")))
+                extra = _memory_options(arguments, counted)
+                embedded = stack.enter_context(EmbeddedHost(arguments.device or "sim", quota, extra))
+                host = embedded.url
             manifest_folder = _manifests(arguments, mode, program)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-report-")))
             environment = shim_library.guest_environment(
@@ -114,7 +132,11 @@ class RunCommand:
             )
             started = time.perf_counter()
             status = _execute(words, program.path, environment)
-            report = reports.collect(folder, mode, time.perf_counter() - started, status)
+            seconds = time.perf_counter() - started
+            report = reports.collect(folder, mode, seconds, status)
+            if embedded is not None and (write_report or arguments.memory_trace):
+                embedded.close()  # only then has it written everything
+                report.add_host(counted)
         if write_report:
             write_report(report)
         if arguments.error_exitcode is not None and report.sections.get("check", {}).get("errors"):
@@ -157,6 +179,17 @@ def _checks(arguments: argparse.Namespace) -> tuple[str, ...]:
             2,
         )
     return names
+
+
+def _memory_options(arguments: argparse.Namespace, counted: Path) -> tuple[str, ...]:
+    """Options of the embedded host."""
+    options = ["--session-reports", str(counted)]
+    if arguments.device_memory:
+        options += ["--device-memory", str(parse_size(arguments.device_memory))]
+    for name, wish in (("--memory-policy", arguments.memory_policy), ("--memory-trace", arguments.memory_trace)):
+        if wish:
+            options += [name, wish]
+    return tuple(options)
 
 
 def _timing(arguments: argparse.Namespace) -> str | None:

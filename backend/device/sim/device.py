@@ -43,7 +43,8 @@ class SimDevice(Device):
         Args:
             threads: CPU threads that run kernels; by default FARLANE_SIM_THREADS or what the process may use.
             total_memory: what the device claims to have; by default half of this machine's memory.
-            oversubscription: how sessions get by with less device memory than they allocate; by default they have what they allocate.
+            oversubscription: how sessions get by with less device memory than they allocate; by default as FARLANE_DEVICE_MEMORY
+                and its like say, or they have what they allocate.
             watched: sessions run under the model of the memory system; by default as FARLANE_SIM_MODEL says.
         """
         threads = thread_count() if threads is None else threads
@@ -58,7 +59,7 @@ class SimDevice(Device):
         self._contexts: set[SimContext] = set()
         self._lock = threading.Lock()
         self._closed = False
-        self._oversubscription = oversubscription
+        self._oversubscription = oversubscription or Oversubscription.from_environment()
         self._watched = settings() if watched is None else watched
         self._sessions = 0
         if self._watched is not None:

@@ -6,6 +6,7 @@ Memory is otherwise as memory.py has it, quota and checks included. Nothing of i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -47,6 +48,18 @@ class Oversubscription:
             raise ValueError(f"{self.policy!r} is no policy; there are {', '.join(POLICIES)}")
         if self.memory is not None and (self.memory < PAGE_2M or self.memory % PAGE_2M):
             raise ValueError(f"a device memory of {self.memory} bytes is no multiple of 2 MiB")
+
+    @classmethod
+    def from_environment(cls) -> Oversubscription | None:
+        """As `farlane serve` was told. Raises ValueError."""
+        memory, policy, trace = (
+            os.environ.get(f"FARLANE_{name}") for name in ("DEVICE_MEMORY", "MEMORY_POLICY", "MEMORY_TRACE")
+        )
+        if memory is None and trace is None:
+            if policy is not None:
+                raise ValueError(f"a policy, {policy}, without a bound on device memory")
+            return None
+        return cls(None if memory is None else int(memory), policy or DEFAULT, trace or "")
 
     @property
     def active(self) -> bool:
