@@ -15,11 +15,12 @@
 //! part with the flush; one that takes more is busy when a part falls due, and nothing is held back from it.
 //!
 //! The host's time for a call is measured: what the last part's acknowledgement took, less the way there and back (`ledger`).
-//! Reads that were recorded, and that nobody waits for, go with everything.
+//! A read that was recorded, and that nobody waits for, is sent together with its record: a part is put off while the unfinished iteration holds one.
 
 use crate::report::Section;
 use fold::{Folder, Reason};
 use std::time::{Duration, Instant};
+use tape::operations::code;
 use tape::Writer;
 
 const LEAST_WORK: Duration = Duration::from_micros(50);
@@ -97,17 +98,19 @@ impl Loops {
         }
     }
 
-    /// The host has nothing to do: sends what is worth it. `all`: nothing may be left behind.
-    pub(crate) fn age(&mut self, tape: &mut Writer, all: bool, pace: Duration) {
-        if all {
-            self.flush(tape);
-            return;
-        }
+    /// The host has nothing to do: sends what is worth it. `reads`: some are recorded, and none of them may be left behind in a loop when others are sent.
+    pub(crate) fn age(&mut self, tape: &mut Writer, reads: bool, pace: Duration) {
         let pending = self.folder.pending();
         let age = self.since.map_or(Duration::ZERO, |since| since.elapsed());
         let still = self.still.map(|still| still.elapsed());
         if self.parted && still.is_some_and(|still| still >= UNFINISHED.max(age / 2)) {
             self.flush(tape);
+            return;
+        }
+        if reads && self.folder.holds_operation(code::READ, true) {
+            if still.is_some_and(|still| still >= UNFINISHED.max(age / 2)) {
+                self.flush(tape);
+            }
             return;
         }
         let held = pace.saturating_mul(u32::try_from(pending).unwrap_or(u32::MAX));

@@ -17,6 +17,7 @@ use prost::bytes::Bytes;
 use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
+use tape::operations::code;
 use tape::{whole_records, Writer};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -143,9 +144,10 @@ impl Outbox {
         Some(waiter)
     }
 
-    /// The read that the program waited for has yielded this; what the host has done ahead is there.
-    pub(crate) fn answered(&mut self, data: &[u8], ahead: Option<Vec<u8>>) {
+    /// The read that the program waited for has yielded this, after so long; what the host has done ahead is there.
+    pub(crate) fn answered(&mut self, data: &[u8], ahead: Option<Vec<u8>>, waited: Duration) {
         if let Some(loops) = &mut self.loops {
+            loops.folder.read_waited(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX));
             loops.folder.read_answered(data);
             if let Some(results) = ahead {
                 loops.folder.ahead_arrived(&mut self.writer, results);
@@ -216,8 +218,11 @@ impl Outbox {
             }
             let reads = !self.reads.is_empty();
             loops.age(&mut self.writer, reads, ledger.pace());
+            if reads && loops.folder.holds_operation(code::READ, false) {
+                return Aged::No; // what is awaited is sent with it
+            }
         }
-        self.send(None, Patience::None, ledger, counters);
+        self.transmit(None, Patience::None, ledger, counters);
         Aged::No
     }
 
@@ -225,7 +230,7 @@ impl Outbox {
     /// last record. Without credit (or connection) what is left is dropped: only a session that ends has no patience.
     pub(crate) fn send(
         &mut self,
-        mut awaited: Option<Awaited>,
+        awaited: Option<Awaited>,
         patience: Patience,
         ledger: &Ledger,
         counters: &Counters,
@@ -233,6 +238,17 @@ impl Outbox {
         if !self.reads.is_empty() {
             self.close_loops(Reason::Size); // what is awaited is in what is sent
         }
+        self.transmit(awaited, patience, ledger, counters)
+    }
+
+    /// As `send`; no loop holds a read that is recorded.
+    fn transmit(
+        &mut self,
+        mut awaited: Option<Awaited>,
+        patience: Patience,
+        ledger: &Ledger,
+        counters: &Counters,
+    ) -> Sent {
         if self.writer.is_empty() {
             return Sent::Yes;
         }

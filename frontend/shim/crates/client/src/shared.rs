@@ -269,6 +269,7 @@ impl Shared {
         self.send(&mut outbox, Some(Awaited::new(slot, waiter.clone())))?;
         drop(outbox);
         self.counters.round_trips.add(1);
+        let asked = Instant::now();
         let answer = waiter.wait().ok_or_else(|| self.over())?;
         if watched || ahead.is_some() {
             let mut value = [0; 8];
@@ -278,7 +279,8 @@ impl Shared {
                 unsafe { std::ptr::copy_nonoverlapping(destination.ptr, value.as_mut_ptr(), bytes) };
             }
             let results = ahead.and_then(|ahead| ahead.take_bytes());
-            self.outbox.lock().answered(if known { &value[..bytes] } else { &[] }, results);
+            let data = if known { &value[..bytes] } else { &[] };
+            self.outbox.lock().answered(data, results, asked.elapsed());
         }
         Ok(answer)
     }

@@ -21,6 +21,9 @@ use tape::{record_length, Writer, HEADER_BYTES};
 
 /// Threads whose histories are kept.
 const MAX_THREADS: usize = 16;
+/// Fewer records than this, of fewer bytes: a host is sooner done with them than with a REPEAT.
+const LEAST_RECORDS: usize = 16;
+const LEAST_BYTES: usize = 512;
 /// The token of what no loop may hold.
 const NO_TOKEN: u64 = 0;
 
@@ -111,6 +114,16 @@ impl Folder {
         self.stack.iter().any(|run| run.holds())
     }
 
+    /// Whether a record of this operation is held. `unfinished`: by what `part` would leave behind.
+    #[must_use]
+    pub fn holds_operation(&self, code: u16, unfinished: bool) -> bool {
+        self.stack.iter().enumerate().any(|(level, run)| {
+            let all = run.complete() > 0 && !(unfinished && level == 0);
+            let items = &run.body.items[..if all { run.body.items.len() } else { run.pos }];
+            items.iter().any(|item| item.nested.is_some() || operation(&run.body.bytes[item.bytes()]) == code)
+        })
+    }
+
     /// Records held since the last part was sent.
     #[must_use]
     pub fn pending(&self) -> u64 {
@@ -154,6 +167,11 @@ impl Folder {
             self.retire(&run, false);
         }
         Some(bytes)
+    }
+
+    /// How long the program has waited for its READ: told before `read_answered`, so that the host runs ahead only where that is faster.
+    pub fn read_waited(&mut self, nanoseconds: u64) {
+        self.ahead.waited(nanoseconds);
     }
 
     /// The READ that the program waited for has yielded this.
@@ -520,7 +538,11 @@ impl Folder {
         if run.base > 0 || self.stack.last().is_some_and(|below| expects(below, run)) {
             return true;
         }
-        let records = usize::try_from(run.complete()).unwrap_or(usize::MAX).saturating_mul(run.body.bytes.len());
+        let iterations = usize::try_from(run.complete()).unwrap_or(usize::MAX);
+        let records = iterations.saturating_mul(run.body.bytes.len());
+        if records < LEAST_BYTES && iterations.saturating_mul(run.body.items.len()) < LEAST_RECORDS {
+            return false;
+        }
         let repeat = run.repeat_bytes();
         let seen = self.templates.get(run.place).is_some_and(|t| t.uses > 0);
         let template = if run.sealed || seen { 0 } else { 24 + run.body.content_bytes() };

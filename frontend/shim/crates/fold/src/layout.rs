@@ -214,6 +214,7 @@ mod tests {
                     | c::PAYLOAD_KEEP
                     | c::PAYLOAD_DROP
                     | c::DEVICE_RESET
+                    | c::CHECK_END
                     | c::TEMPLATE
                     | c::REPEAT
                     | c::RUN_AHEAD

@@ -4,6 +4,7 @@ use super::fake_host::{pattern, Behaviour, FakeHost};
 use super::open;
 use crate::{Destination, Mode, Session};
 use std::collections::HashMap;
+use std::time::Duration;
 use tape::operations::{self, code};
 
 const WIDTH: usize = 24;
@@ -60,4 +61,25 @@ fn a_read_that_fails_is_the_error_of_a_deferred_call_and_the_others_go_on() {
     assert_eq!(session.request(operations::device_synchronize).map(|a| a.error), Ok(0));
     assert_eq!((session.take_deferred_error(), session.take_deferred_error()), (Some(17), None));
     assert_eq!(memory, [0xee; 64]);
+}
+
+#[test]
+fn reads_in_a_loop_that_is_sent_in_parts_go_with_their_records() {
+    const COUNT: usize = 20_000;
+    let host = FakeHost::start_unix(Behaviour::default());
+    let mut config = super::quiet(&host, Mode::Loops);
+    config.age = Duration::from_micros(200);
+    let session = Session::open(&config, super::hello(Mode::Loops)).expect("opens");
+    let mut memory = vec![0xee_u8; COUNT * WIDTH];
+    for (index, part) in memory.chunks_mut(WIDTH).enumerate() {
+        record(&session, part, 1);
+        session.defer(|w| operations::memset(w, 0x1000, 64, 64, 1, 7, 1, 1)).expect("alive");
+        if index % (COUNT / 8) == 0 {
+            std::thread::sleep(Duration::from_millis(1)); // in the middle of an iteration, or at its end
+        }
+    }
+    assert_eq!(session.request(operations::device_synchronize).map(|a| a.error), Ok(0));
+    assert!(memory.chunks(WIDTH).all(holds_pattern));
+    let (groups, bytes) = (session.counters().groups.get(), session.counters().bytes_up.get());
+    assert!(groups > 2 && bytes < 2000 + 200 * groups, "{groups} groups of {bytes} bytes");
 }

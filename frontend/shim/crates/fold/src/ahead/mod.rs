@@ -9,11 +9,13 @@
 //! Between RUN_AHEAD and KEEP_AHEAD nothing else stands on the tape.
 //!
 //! How far is a matter of time: the first run may cost what one round trip costs; each that was taken to its end doubles that, up to
-//! `MOST_FACTOR`. One that was not ends in a pause, which grows where that happens again. So what is done in vain is a share of what was saved.
+//! `MOST_FACTOR`. One that was not, or that took longer than its reads would have taken one by one (`pace`), ends in a pause, which grows where that
+//! happens again. So what is done in vain is a share of what was saved.
 //!
 //! Source: `protos/tape.md`, "Running ahead".
 
 mod fit;
+mod pace;
 mod watch;
 
 use crate::body::{Body, Nested};
@@ -21,6 +23,7 @@ use crate::layout::{self, operation};
 use crate::templates::Templates;
 use crate::Origin;
 use fit::Fit;
+use pace::Pace;
 use std::sync::Arc;
 use tape::operations::{self, code};
 use tape::Writer;
@@ -62,6 +65,7 @@ pub(crate) struct Ahead {
     factor: u64,
     /// Iterations that the last run has done.
     came: u64,
+    pace: Pace,
     /// Reads to let pass before the next run, and how many were of no use.
     pause: u64,
     failures: u32,
@@ -183,8 +187,7 @@ impl Ahead {
                     self.watch.answered(&data);
                 }
                 if done {
-                    self.factor = (2 * self.factor).min(MOST_FACTOR);
-                    self.failures = 0;
+                    self.taken_whole();
                     self.settle(tape);
                 }
                 return Found::Done(data);
@@ -230,6 +233,14 @@ impl Ahead {
     /// The read that the program waited for is answered.
     pub(crate) fn answered(&mut self, data: &[u8]) {
         self.watch.answered(data);
+    }
+
+    /// How long the program has waited for that.
+    pub(crate) fn waited(&mut self, nanoseconds: u64) {
+        match self.state {
+            State::Issued(_) => self.pace.ahead(nanoseconds),
+            _ => self.pace.alone(nanoseconds),
+        }
     }
 
     /// Behind a read that the program will wait for: has the host run ahead, where that is promising. `nanoseconds`: what a round trip
@@ -421,6 +432,17 @@ impl Ahead {
             self.failed();
         }
         self.doze();
+    }
+
+    /// All that the last run has done was what the program did.
+    fn taken_whole(&mut self) {
+        let State::Active(flight) = &self.state else { return };
+        if self.pace.is_loss(flight.reads.into()) {
+            self.failed();
+        } else {
+            self.factor = (2 * self.factor).min(MOST_FACTOR);
+            self.failures = 0;
+        }
     }
 
     fn failed(&mut self) {
