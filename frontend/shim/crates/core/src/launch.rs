@@ -224,7 +224,7 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
     // SAFETY: the caller's promise.
     let prepared = unsafe { prepare(func, &launch, args) }?;
     let Prepared { kernel, signature, grid, block, arguments } = prepared;
-    let stream = stream::resolve(default, launch.stream)?;
+    let stream = stream::resolve_briefly(default, launch.stream)?;
     if graph::capture::of(&stream) {
         // SAFETY: the caller's promise.
         return graph::capture::add(&stream, unsafe { graph::Work::launch(func, &launch, args) }?).map(drop);

@@ -54,6 +54,33 @@ pub fn resolve(default: DefaultStream, stream: cudaStream_t) -> CudaResult<Arc<S
     }
 }
 
+/// A stream for the length of a call.
+pub enum Resolved {
+    Default(&'static Arc<Stream>),
+    Created(Arc<Stream>),
+}
+
+impl std::ops::Deref for Resolved {
+    type Target = Arc<Stream>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Stream> {
+        match self {
+            Self::Default(stream) => stream,
+            Self::Created(stream) => stream,
+        }
+    }
+}
+
+/// As `resolve`, without counting a reference to a default stream: launches are many.
+#[inline]
+pub fn resolve_briefly(default: DefaultStream, stream: cudaStream_t) -> CudaResult<Resolved> {
+    if (stream as usize, default) == (0, DefaultStream::Legacy) && !capturing::any() {
+        return Ok(Resolved::Default(&tracking()?.order.legacy));
+    }
+    resolve(default, stream).map(Resolved::Created)
+}
+
 /// As `resolve`, for a stream that was created: the default ones are refused.
 fn created(stream: cudaStream_t) -> CudaResult<Arc<Stream>> {
     let number = decode(Tag::Stream, stream as usize).ok_or(CudaError::INVALID_RESOURCE_HANDLE)?;

@@ -163,7 +163,9 @@ impl Writer {
             self.refuse(length);
             return;
         }
-        self.buffer.resize(end, 0);
+        if end != self.buffer.len() {
+            self.buffer.resize(end, 0);
+        }
         let start = self.start;
         #[allow(clippy::cast_possible_truncation)] // at most MAX_RECORD_BYTES
         self.buffer[start..start + 4].copy_from_slice(&(length as u32).to_le_bytes());
