@@ -27,7 +27,7 @@ FILLS, SPARES = (2, 3, 4, 5), (2, 3, 4)
 SHARING = 0.5  # a sharing program: the oracle finds at least this part of the private misses in a peer
 ORACLE_GAIN, SLOWER = 0.8, 0.01
 #: What directories do, besides S3 as it stands: name: (preset, changes to the directory, changes to the policy)
-_DIRECTORIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+DIRECTORIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "s3": ("mgpusim-s3", {}, {}),
     "s3-nearest": ("mgpusim-s3", {"route": "nearest"}, {}),
     "pool": ("mgpusim-pool", {}, {}),
@@ -36,7 +36,7 @@ _DIRECTORIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "peers-cheap": ("mgpusim-peers", {"route": "cheapest"}, {"peer_fill": 2}),
 }
 _RIVALS = ("none", "larger", "probe", "oracle", "perfect")
-NAMES = ("none", *_DIRECTORIES, *_RIVALS[1:])
+NAMES = ("none", *DIRECTORIES, *_RIVALS[1:])
 _KEPT = 4_000_000  # requests that stay in memory between hierarchies
 
 
@@ -50,7 +50,7 @@ def hierarchies(base: Spec, names: Sequence[str] | None = None) -> dict[str, Spe
         if name not in NAMES:
             raise SweepError(f"there is no hierarchy {name!r}; there are {', '.join(NAMES)}")
     found = {"none": rivals.baseline(base)}
-    for name, (preset, directory, policy) in _DIRECTORIES.items():
+    for name, (preset, directory, policy) in DIRECTORIES.items():
         spec = config.preset(preset).tlb
         found[name] = dataclasses.replace(
             base,
@@ -82,6 +82,11 @@ class Program:
         if number not in self._kept:
             self._kept[number] = list(self._reader.windows(number))
         return iter(self._kept[number])
+
+    def left_out(self) -> float:
+        """The part of the requests that the fast mode leaves out."""
+        kept = sum(len(stream.compress()) for group in range(self.groups) for stream in self.group(group))
+        return 1 - kept / self.requests if self.requests else 0.0
 
     def __enter__(self) -> Program:
         return self
@@ -140,16 +145,17 @@ def compare(program: Program, base: Config, specs: Mapping[str, Spec], grid: boo
     return Result(program.name, program.requests, len(table), counts, tried)
 
 
-def total(program: Program, spec: Spec, table: Pages) -> Counts:
+def total(program: Program, spec: Spec, table: Pages | None = None, fast: bool = False) -> Counts:
     """All groups of a program, one after the other."""
     from farlane.backend.memory.tlb.fast import FastTlb  # numba: only where it is needed
 
+    table = table or Pages.of(Config(tlb=spec))
     model = FastTlb(spec, table.table)
     counts = Counts()
     for group in range(program.groups):
         for stream in program.group(group):
             table.need(set(stream.page.tolist()))
-            model.feed(stream)
+            model.feed(stream.compress() if fast else stream)
         counts = counts + model.finish()
     return counts
 
@@ -218,7 +224,7 @@ def verdict(result: Result, name: str) -> str:
 def summary(results: Sequence[Result]) -> str:
     """Goals for each hierarchy with peers, and the best thresholds."""
     lines = []
-    for name in _DIRECTORIES:
+    for name in DIRECTORIES:
         rows = [result for result in results if name in result.counts]
         if rows:
             lines.append(f"\n{name}:")
