@@ -23,7 +23,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING
 
 from farlane.backend.jit.abi import KernelInfo, Options
 
@@ -124,13 +124,13 @@ class Compiler:
 _compiler = Compiler()
 
 
-def send(stream: BinaryIO, first: bytes, second: bytes) -> None:
+def send(stream: IO[bytes], first: bytes, second: bytes) -> None:
     """A message of two parts."""
     stream.write(len(first).to_bytes(8, "little") + len(second).to_bytes(8, "little") + first + second)
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> tuple[bytes, bytes] | None:
+def receive(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
     """The next message, None at the end."""
     head = stream.read(_HEAD)
     if len(head) < _HEAD:
