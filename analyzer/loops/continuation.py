@@ -20,7 +20,7 @@ from farlane.analyzer.loops.body import Body, ExitTest
 from farlane.analyzer.loops.dependence import LoopValues
 from farlane.analyzer.loops.formula import comparison, extended, operation, progress, total
 from farlane.analyzer.loops.leaving import Leaving
-from farlane.analyzer.loops.location import Locator
+from farlane.analyzer.loops.location import Holders, Locator
 from farlane.analyzer.loops.model import Continuation, Formula, Test
 from farlane.analyzer.loops.variables import progress as progression
 
@@ -34,7 +34,10 @@ class Continuations:
         self._jumps_out = Leaving(functions).may_leave(analysis, loop)
         self._values = functions.values
         self._next = self._following()
-        self._memo: dict[Value, Value] = {}
+        # By exit test, whether it is the next iteration's: its sides there, and its step; None when they are not known.
+        self._sides: dict[tuple[Condition, bool], tuple[Value, Value] | None] = {}
+        self._steps: dict[Condition, int | None] = {}
+        self._holders: dict[int, Holders] = {}  # by call instruction of this function
         self._order = {each: index for index, each in enumerate(analysis.structure.order)}
         flow, executed = analysis.structure.flow, analysis.result.executed
         self._blocks = {
@@ -53,8 +56,12 @@ class Continuations:
         states = self._states(call)
         if states is None:
             return None
-        locator = Locator(self._values, states)
-        place = self._block_of(call.chain[0] if call.chain else call.site, block)
+        first = call.chain[0] if call.chain else call.site
+        holders = self._holders.get(first)
+        if holders is None:
+            holders = self._holders[first] = Holders(self._values, states[0])
+        locator = Locator(self._values, states, holders)
+        place = self._block_of(first, block)
         tests: list[tuple[bool, int, Test]] = []
         candidates, others = self._body.tests()
         for candidate in candidates:
@@ -122,13 +129,13 @@ class Continuations:
         if not candidate.once:
             return None
         condition = candidate.stays
-        left: Value | None = condition.left
-        right: Value | None = condition.right
-        if not after and left is not None and right is not None:
-            left, right = self._advanced(left), self._advanced(right)
-        if left is None or right is None:
+        key = (condition, after)
+        if key not in self._sides:
+            self._sides[key] = self._compared(condition, after)
+        sides = self._sides[key]
+        if sides is None:
             return None
-        first, second = locator.find(left, condition.size), locator.find(right, condition.size)
+        first, second = locator.find(sides[0], condition.size), locator.find(sides[1], condition.size)
         if first is None or second is None:
             return None
         return Test(
@@ -142,9 +149,18 @@ class Continuations:
             first.exact and second.exact,
         )
 
+    def _compared(self, condition: Condition, after: bool) -> tuple[Value, Value] | None:
+        """The sides of a test that follows in the same iteration (`after`) or in the next one; None when they are not known."""
+        if after:
+            return condition.left, condition.right
+        left, right = self._advanced(condition.left), self._advanced(condition.right)
+        return None if left is None or right is None else (left, right)
+
     def _step(self, condition: Condition) -> int | None:
-        moves = progression(self._values, condition, self._loop_values.inductions)
-        return None if moves is None else moves.step
+        if condition not in self._steps:
+            moves = progression(self._values, condition, self._loop_values.inductions)
+            self._steps[condition] = None if moves is None else moves.step
+        return self._steps[condition]
 
     def _again(self, tests: Sequence[Test]) -> Formula:
         held = [comparison(test.relation, test.left, test.right, test.size, test.signed) for test in tests]

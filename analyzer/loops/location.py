@@ -36,6 +36,48 @@ class _Holder(NamedTuple):
     size: int
 
 
+class Holders:
+    """Which values the places at a call instruction of the loop's function hold; found when first asked for."""
+
+    def __init__(self, values: Values, state: State) -> None:
+        self._values, self._state = values, state
+        self._found: dict[Value, list[_Holder]] | None = None
+
+    def of(self, atom: Value) -> Sequence[_Holder]:
+        """The places that hold an atom, or a sum without its constant."""
+        if self._found is None:
+            self._found = {}
+            self._collect(self._found)
+        return self._found.get(atom, ())
+
+    def _collect(self, found: dict[Value, list[_Holder]]) -> None:
+        state = self._state
+        for register in CALLEE_SAVED:
+            _hold(found, self._values.base(state.registers[register]), Location(Place.REGISTER, register), 8)
+        base, top = self._values.base(state.registers[RSP])
+        for (offset, size), value in sorted(state.cells.get(base, {}).items(), key=_by_place):
+            if value.terms and 0 <= offset - top < FRAME_LIMIT - size:
+                _hold(found, self._values.base(value), Location(Place.FRAME, 4, offset - top, size), size)
+        for (offset, size), value in sorted(state.cells.get(self._values.zero, {}).items(), key=_by_place):
+            if value.terms:
+                _hold(found, self._values.base(value), Location(Place.GLOBAL, 0, offset, size), size)
+
+
+def _by_place(cell: tuple[tuple[int, int], Value]) -> tuple[int, int]:
+    return cell[0]
+
+
+def _hold(found: dict[Value, list[_Holder]], held: tuple[Value, int], location: Location, size: int) -> None:
+    atom, offset = held
+    if not atom.terms:
+        return
+    found.setdefault(atom, []).append(_Holder(location, offset, size))
+    if atom.kind == OPERATION and atom.arguments[0] in ("zx4", "sx4") and not offset:
+        inner = atom.arguments[1]
+        if len(inner.terms) == 1 and inner.terms[0][1] == 1:
+            found.setdefault(inner.terms[0][0], []).append(_Holder(location, inner.signed, 4))
+
+
 class Locator:
     """Finds values at one call.
 
@@ -43,12 +85,12 @@ class Locator:
         values: the program's values.
         states: the state at the call instruction in the loop's function, then at each further one of the chain, in the
             functions that it leads to; the last one is the CUDA call's.
+        holders: of the first of these states; calls that are reached through the same instruction share it.
     """
 
-    def __init__(self, values: Values, states: Sequence[State]) -> None:
+    def __init__(self, values: Values, states: Sequence[State], holders: Holders) -> None:
         self._values, self._state, self._deeper = values, states[0], states[1:]
-        self._holders: dict[Value, list[_Holder]] = {}
-        self._collected = False
+        self._holders = holders
         # Of places that were asked for: where they are seen from the end of the chain.
         self._descended: dict[Location, Location | None] = {}
 
@@ -69,32 +111,9 @@ class Locator:
             exact = exact and found.exact
         return Found(total(parts), exact)
 
-    def _collect(self) -> None:
-        state = self._state
-        for register in CALLEE_SAVED:
-            self._hold(state.registers[register], Location(Place.REGISTER, register), 8)
-        base, top = self._values.base(state.registers[RSP])
-        for (offset, size), value in sorted(state.cells.get(base, {}).items()):
-            if 0 <= offset - top < FRAME_LIMIT - size:
-                self._hold(value, Location(Place.FRAME, 4, offset - top, size), size)
-        for (offset, size), value in sorted(state.cells.get(self._values.zero, {}).items()):
-            self._hold(value, Location(Place.GLOBAL, 0, offset, size), size)
-
-    def _hold(self, value: Value, location: Location, size: int) -> None:
-        if value.terms:
-            atom, offset = self._values.base(value)
-            self._holders.setdefault(atom, []).append(_Holder(location, offset, size))
-            if atom.kind == OPERATION and atom.arguments[0] in ("zx4", "sx4") and not offset:
-                inner = atom.arguments[1]
-                if len(inner.terms) == 1 and inner.terms[0][1] == 1:
-                    self._holders.setdefault(inner.terms[0][0], []).append(_Holder(location, inner.signed, 4))
-
     def _held(self, atom: Value, size: int) -> _Holder | None:
         """The first place with enough bytes that can be seen from the end of the chain."""
-        if not self._collected:
-            self._collected = True
-            self._collect()
-        for holder in self._holders.get(atom, ()):
+        for holder in self._holders.of(atom):
             if holder.size >= size:
                 place = self._descend(holder.location)
                 if place is not None:
