@@ -1,10 +1,11 @@
 """The planner beside its rivals on the same traces: how often it finds the optimum, how long it takes, and what moves.
 
-    python benchmarks/memory/planner.py [--traces FILE ...] [--instances 80]
+    python benchmarks/memory/planner.py [--traces FILE ...] [--instances 80] [--memory 0.5] [--no-recording]
 
 1. Small instances: the search with four seeds each against the best plan there is (every assignment considered).
 2. 200 objects: processor time, beside a greedy assignment's.
-3. Ten traces (and those of files): bytes moved by the plan, a greedy and a random assignment, LRU and known future (free placement and contiguous), and the least
+3. Ten generated traces, those of files, and those of real programs (recorded.py), which are recorded first. A file's and a program's memory is `--memory` of its footprint, or as much as its
+   largest step needs: bytes moved by the plan, a greedy and a random assignment, LRU and known future (free placement and contiguous), and the least
    that any scheme without fragmentation can move. A segment holds one object, as a direct-mapped cache does: LRU with free placement is often better in bytes;
    what the plan has is no fragmentation, no decision while the program runs, and a fixed address for every object.
 """
@@ -15,17 +16,22 @@ import argparse
 import json
 import random
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from farlane.backend.memory.planner.bound import least_moved
+import recorded
+from farlane.backend.memory.planner.bound import Bound, least_moved
 from farlane.backend.memory.planner.exhaustive import best_plan
 from farlane.backend.memory.planner.genetic import GeneticSpec, search
+from farlane.backend.memory.planner.merging import merge_adjacent
 from farlane.backend.memory.planner.rivals.assigning import at_random, greedily
 from farlane.backend.memory.planner.rivals.belady import needed_last
 from farlane.backend.memory.planner.rivals.lru import least_recently_used
-from farlane.backend.memory.planner.rivals.replay import Eviction, replay
+from farlane.backend.memory.planner.rivals.replay import Eviction
+from farlane.backend.memory.planner.rivals.replay import replay as moved_by
 from farlane.backend.memory.planner.segments import choose
 from farlane.backend.memory.planner.trace import Access, Trace
 
@@ -112,13 +118,19 @@ def large() -> None:
         )
 
 
+def with_less(trace: Trace, share: float) -> Trace:
+    """The trace on a device whose memory is a share of what it uses."""
+    needed = max(sum(trace.sizes[access.object] for access in step) for step in trace.steps)
+    return replace(trace, memory=max(needed, int(share * trace.footprint)))
+
+
 def compare(name: str, trace: Trace) -> None:
     segments = choose(trace)
     plan = search(trace, segments, GeneticSpec(), time.process_time).plan
     greedy, drawn = greedily(trace, segments), at_random(trace, segments, 0, 20)
 
     def evicting(policy: Eviction, contiguous: bool) -> Callable[[], int]:
-        return lambda: replay(trace, policy, contiguous=contiguous).bytes_moved
+        return lambda: moved_by(trace, policy, contiguous=contiguous).bytes_moved
 
     figures: dict[str, int | None] = {
         "plan": plan.bytes_moved if plan else None,
@@ -129,7 +141,10 @@ def compare(name: str, trace: Trace) -> None:
         "future": evicting(needed_last, False)(),
         "future, contiguous": evicting(needed_last, True)(),
     }
-    bound = least_moved(trace, seconds=20)
+    try:
+        bound = least_moved(trace, seconds=20)
+    except ValueError:  # too many accesses to be solved exactly
+        bound = Bound(0, proven=False)
     shown = "  ".join(f"{key} {'-' if value is None else value}" for key, value in figures.items())
     print(
         f"  {name:14} {len(trace.sizes):4} objects, {trace.footprint / trace.memory:4.1f}x memory:  {shown}  bound {bound.bytes_moved}{'' if bound.proven else ' (not closed)'}"
@@ -140,6 +155,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", nargs="*", type=Path, default=[])
     parser.add_argument("--instances", type=int, default=80)
+    parser.add_argument(
+        "--memory", type=float, default=0.5, help="share of a recorded trace's footprint (default: 0.5)"
+    )
+    parser.add_argument("--no-recording", action="store_true", help="only generated traces and those of files")
     options = parser.parse_args()
     small(options.instances)
     large()
@@ -148,8 +167,12 @@ def main() -> None:
         compare(f"training {seed}", training(seed, 12 + 6 * seed, 5 + seed))
     for seed, share in enumerate((0.7, 0.5, 0.35, 0.25, 0.2)):
         compare(f"layers {share:.0%}", layers(seed, 12, share))
-    for path in options.traces:
-        compare(path.stem, Trace.from_json(json.loads(path.read_text())))
+    found = {path.stem: Trace.from_json(json.loads(path.read_text())) for path in options.traces}
+    if not options.no_recording:
+        with tempfile.TemporaryDirectory() as folder:
+            found |= recorded.traces(Path(folder))
+    for name, trace in found.items():
+        compare(name, merge_adjacent(with_less(trace, options.memory)))
 
 
 if __name__ == "__main__":

@@ -7,14 +7,14 @@ Copies count nothing. `untranslated` compiles kernels that do not look whether t
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import sys
 import time
 import types
 
-from farlane.backend import jit
 from farlane.backend.commands import serve
 from farlane.backend.device.sim import context, launches
+from farlane.backend.jit import tiers
 from farlane.backend.memory.cores import model
 
 
@@ -23,8 +23,8 @@ def main() -> int:
     context.time = types.SimpleNamespace(monotonic_ns=lambda: 0)
     model.time = types.SimpleNamespace(perf_counter=time.thread_time)
     if sys.argv[1] == "untranslated":
-        options = functools.partial(jit.Options, untranslated=True)
-        launches.jit = types.SimpleNamespace(**{**vars(jit), "Options": options})
+        plain = tiers.options
+        tiers.options = lambda: dataclasses.replace(plain(), untranslated=True)
     return serve.main(sys.argv[2:])
 
 

@@ -24,6 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from farlane.backend.device.sim.watching import VARIABLE, Settings
+from farlane.backend.jit import tiers
 from farlane.backend.memory import config
 from farlane.backend.simulation import running, sweep
 from farlane.frontend.devtools.programs import Build, compile_program
@@ -98,6 +99,7 @@ def timed_host(kind: str, settings: Path | None, folder: Path) -> Iterator[str]:
     reader, writer = os.pipe()
     variables = {key: value for key, value in os.environ.items() if not key.startswith("FARLANE_SIM")}
     variables["FARLANE_SIM_THREADS"] = "1"
+    variables[tiers.VARIABLE] = "off"  # kernels are compiled in full at once
     if settings is not None:
         variables[VARIABLE] = str(settings)
     command = [sys.executable, str(Path(__file__).parent / "timed_host.py"), kind, "--listen", url, "--no-analyze"]
@@ -129,7 +131,7 @@ def seconds(name: str, kind: str, wanted: Settings | None) -> tuple[float, float
         return kernels, found["slots"] + found["order"] + found["tlb"]
 
 
-def cost(names: Sequence[str], preset: str) -> None:
+def cost(names: Sequence[str], preset: str, runs_of_each: int) -> None:
     modes = {
         "untranslated": ("untranslated", None),
         "translated": ("translated", None),
@@ -137,7 +139,7 @@ def cost(names: Sequence[str], preset: str) -> None:
         "model": ("translated", Settings(preset, "")),
         "fast": ("translated", Settings(preset, "", fast=True)),
     }
-    print(f"processor seconds of the kernels' thread, medians of {RUNS}, one thread; preset {preset}")
+    print(f"processor seconds of the kernels' thread, medians of {runs_of_each}, one thread; preset {preset}")
     print(
         f"  {'':11}{'no checks':>10} {'translation':>12} {'ratio':>6} {'recording and placing':>22} {'ratio':>6} {'with TLBs':>10} {'ratio':>6}"
         f" {'fast':>8} {'ratio':>6}"
@@ -145,7 +147,7 @@ def cost(names: Sequence[str], preset: str) -> None:
     ratios: dict[str, list[float]] = {"translated": [], "model": []}
     for name in names:
         runs: dict[str, list[float]] = {mode: [] for mode in modes}
-        for _ in range(RUNS):
+        for _ in range(runs_of_each):
             for mode, (kind, wanted) in modes.items():
                 runs[mode].append(sum(seconds(name, kind, wanted)))
         at = {mode: statistics.median(values) for mode, values in runs.items()}
@@ -184,6 +186,7 @@ def main() -> None:
     parser.add_argument("--programs", default=",".join(PROGRAMS))
     parser.add_argument("--grid", action="store_true")
     parser.add_argument("--cost", action="store_true")
+    parser.add_argument("--runs", type=int, default=RUNS, help="of each program, for --cost")
     parser.add_argument("--traces", type=Path)
     arguments = parser.parse_args()
     names = arguments.programs.split(",")
@@ -192,7 +195,7 @@ def main() -> None:
         folder = (arguments.traces or Path(place)).absolute()
         folder.mkdir(parents=True, exist_ok=True)
         if arguments.cost:
-            cost(names, arguments.preset)
+            cost(names, arguments.preset, arguments.runs)
             fast_mode(names, arguments.preset, folder)
         else:
             compare(names, arguments.preset, folder, arguments.grid)
