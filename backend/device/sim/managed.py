@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from farlane.backend.device.allocations import Allocation
 from farlane.backend.device.base import CudaError, Rows
+from farlane.backend.device.sim.extents import Extent
 from farlane.backend.device.sim.journal import Point
 from farlane.backend.device.sim.memory import OUT_OF_MEMORY, PIECE, Budget, Memory
-from farlane.backend.device.sim.residency import Extent, Residency
+from farlane.backend.device.sim.residency import Residency
 from farlane.backend.device.sim.space import Physical, Space
 from farlane.backend.device.sim.tracing import Recorder
 from farlane.backend.device.sim.window import HELD, PAGE, PAGE_SHIFT, WRITABLE
@@ -164,7 +165,7 @@ class ManagedMemory(Memory):
             allocation = self.allocations.holding(address)
             if allocation is not None:
                 last = self._page(allocation.end - 1) + 1
-                for extent in self.residency.overlapping(self._page(allocation.start), last):
+                for extent in self.residency.extents.overlapping(self._page(allocation.start), last):
                     found[extent.number] = extent
         return list(found.values())
 
@@ -263,7 +264,7 @@ class ManagedMemory(Memory):
             span = (rows.height - 1) * rows.pitch + rows.width
             whole = rows.width == rows.pitch or rows.height == 1
             first, last = self._page(rows.address), self._page(rows.address + span - 1) + 1
-            for extent in self.residency.overlapping(first, last):
+            for extent in self.residency.extents.overlapping(first, last):
                 all_of_it = whole and first <= extent.first and extent.last <= last
                 recorder.copied(extent, read=read, whole=all_of_it)
         recorder.end_step()

@@ -1,10 +1,10 @@
 """Which of a session's pages are on the device, when it may allocate more than the device memory it has.
 
-Owns the state of every page (on the device or not, changed since it came, a copy in the store), the extents that the policy decides about, and the moving. A page is on the device
+Owns the state of every page (on the device or not, changed since it came, a copy in the store) and the moving; what the policy decides about are extents (extents.py). A page is on the device
 when it has a frame (space.py): at most `memory` bytes of frames are ever in use, and what is not on the device is in the store and nowhere else. Kernels find
 only what is there: the window's flags of everything else say PAGE_HELD, and a kernel that gets there asks (`fault`).
 
-An extent is what one allocation brought into use: whole pages, in a row. Before a launch (`begin`) the extents that its arguments point into are brought in, as a whole, and stay
+An extent is what one allocation brought into use. Before a launch (`begin`) the extents that its arguments point into are brought in, as a whole, and stay
 until it ends, as does what it finds by itself (pointers in memory): what goes is what the launch has not touched, the policy says which. So that a touch is
 seen, everything else loses its flags at the beginning of the launch. Where a launch needs more than there is, its large extents stream: they come and go by chunks, the oldest first.
 
@@ -22,13 +22,13 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from bisect import bisect_right, insort
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from farlane.backend.device.sim.extents import Extent, Extents
 from farlane.backend.device.sim.space import Space, Span
 from farlane.backend.device.sim.store import Store
 from farlane.backend.device.sim.tracing import Recorder
@@ -45,31 +45,6 @@ _CHUNKS = 128  # that a streaming launch has room for: more than twice what one 
 _CHUNK_MOST = 16
 
 
-@dataclass(eq=False)
-class Extent:
-    """Pages [first, last) of the window."""
-
-    number: int
-    first: int
-    last: int
-    label: str
-    writable: bool
-    present: int = 0  # pages on the device
-    last_use: int = 0
-    written: bool = False  # by a kernel, ever
-    open: bool = False  # its flags say what its state says
-    pinned: bool = False
-    streamed: bool = False
-
-    @property
-    def pages(self) -> int:
-        return self.last - self.first
-
-    @property
-    def size(self) -> int:
-        return self.pages * PAGE
-
-
 @dataclass
 class Migrations:
     """What has moved, in bytes and times, and how often kernels asked."""
@@ -80,7 +55,7 @@ class Migrations:
     moves_out: int = 0
     requests: int = 0
     streaming_launches: int = 0
-    peak_bytes: int = field(default=0)
+    peak_bytes: int = 0
 
 
 class Residency:
@@ -98,10 +73,8 @@ class Residency:
         self._state: npt.NDArray[np.uint8] = np.zeros(window.pages, np.uint8)
         self._budget = memory // PAGE
         self._chunk = max(1, min(_CHUNK_MOST, self._budget // _CHUNKS))
-        self._mapped = self._present = 0  # pages
-        self._numbers = 0
-        self._starts: list[int] = []
-        self._extents: dict[int, Extent] = {}  # by first page
+        self.extents = Extents()
+        self._present = 0  # pages
         self._there: dict[int, Extent] = {}  # by number: those with pages on the device
         self._opened: list[Extent] = []
         self._used: list[Extent] = []  # pinned or streamed by this launch
@@ -112,17 +85,13 @@ class Residency:
     @property
     def complete(self) -> bool:
         """Whether every page is on the device."""
-        return self._present == self._mapped
+        return self._present == self.extents.pages
 
     # Extents ----------------------------------------------------------------------------------------------------
     def add(self, first: int, last: int, label: str, writable: bool) -> None:
         """Pages that are mapped from now on, held and without content."""
-        self._numbers += 1
-        extent = Extent(self._numbers, first, last, label, writable)
-        insort(self._starts, first)
-        self._extents[first] = extent
         opened = self.complete and not self._hides
-        self._mapped += extent.pages
+        extent = self.extents.add(first, last, label, writable)
         if extent.pages <= self._budget - self._present:
             self._bring(extent, first, last)
             if self.untracked:
@@ -132,42 +101,20 @@ class Residency:
 
     def remove(self, first: int, last: int) -> None:
         """Pages that are not mapped any more; the window forgets them."""
-        for extent in list(self.overlapping(first, last)):
+        for extent in list(self.extents.overlapping(first, last)):
             low, high = max(extent.first, first), min(extent.last, last)
             runs = self._runs(low, high, IN, IN)
             if runs:
                 self.space.remap([self._span(extent, *run) for run in runs], ())
                 self._gone(extent, runs)
-            self._mapped -= high - low
             if self._state[low:high].any():
                 self.store.drop(low * PAGE, high * PAGE)
                 self._state[low:high] = 0
-            self._cut(extent, low, high)
-
-    def overlapping(self, first: int, last: int) -> Iterator[Extent]:
-        """The extents with pages in [first, last), in order."""
-        place = max(0, bisect_right(self._starts, first) - 1)
-        while place < len(self._starts) and self._starts[place] < last:
-            extent = self._extents[self._starts[place]]
-            if extent.last > first:
-                yield extent
-            place += 1
-
-    def _cut(self, extent: Extent, low: int, high: int) -> None:
-        """Takes pages out of an extent; what is left on both sides are two."""
-        first, last = extent.first, extent.last
-        del self._extents[first], self._starts[bisect_right(self._starts, first) - 1]
-        self._there.pop(extent.number, None)
-        if extent in self._opened:
-            self._opened.remove(extent)
-        for start, end in ((first, low), (high, last)):
-            if start < end:
-                self._numbers += 1
-                part = Extent(self._numbers, start, end, extent.label, extent.writable, last_use=extent.last_use)
-                part.written, part.open = extent.written, extent.open
-                part.present = int(np.count_nonzero(self._state[start:end] & IN))
-                insort(self._starts, start)
-                self._extents[start] = part
+            self._there.pop(extent.number, None)
+            if extent.open:
+                self._opened.remove(extent)
+            for part in self.extents.cut(extent, low, high):
+                part.present = int(np.count_nonzero(self._state[part.first : part.last] & IN))
                 if part.present:
                     self._there[part.number] = part
                 if part.open:
@@ -183,7 +130,7 @@ class Residency:
         self._used.clear()
         self._stream.clear()
         self._pinned = 0
-        if not self.complete and self._mapped <= self._budget:
+        if not self.complete and self.extents.pages <= self._budget:
             self._settle()
         if self.complete and not self._hides:
             self._open_all()
@@ -207,11 +154,11 @@ class Residency:
 
     def begin_untracked(self) -> bool:
         """Something that reads and writes any memory comes next. False where it may not, for something is not there."""
-        if self._hides or (not self.complete and self._mapped > self._budget):
+        if self._hides or (not self.complete and self.extents.pages > self._budget):
             return False
         self.begin(())
         self.untracked = True
-        for extent in self._extents.values():
+        for extent in self.extents:
             self._state[extent.first : extent.last] |= DIRTY
             extent.written = True
             self._open(extent)
@@ -225,7 +172,7 @@ class Residency:
         """A kernel's access that the flags did not allow. From any of its threads."""
         page = (address - self.window.base) >> PAGE_SHIFT
         with self._lock:
-            extent = next(self.overlapping(page, page + 1), None)
+            extent = self.extents.holding(page)
             if extent is None or (write and not extent.writable):
                 return PageAnswer.ILLEGAL
             self.migrations.requests += 1
@@ -266,12 +213,12 @@ class Residency:
         return self.recorder is not None
 
     def _settle(self) -> None:
-        for extent in list(self._extents.values()):
+        for extent in self.extents:
             self._bring(extent, extent.first, extent.last)
 
     def _open_all(self) -> None:
-        if len(self._opened) < len(self._extents):
-            for extent in self._extents.values():
+        if len(self._opened) < len(self.extents):
+            for extent in self.extents:
                 if not extent.open:
                     self._open(extent)
 
@@ -414,7 +361,7 @@ class Residency:
         start = address - self.window.base
         first, last = start >> PAGE_SHIFT, (start + size - 1 >> PAGE_SHIFT) + 1
         if write:
-            for extent in self.overlapping(first, last):
+            for extent in self.extents.overlapping(first, last):
                 fits = not extent.present and extent.pages <= self._budget - self._present
                 if fits and not (self._state[extent.first : extent.last] & STORED).any():
                     self._bring(extent, extent.first, extent.last)  # it is as well there: nothing has to move

@@ -13,12 +13,9 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from farlane.backend.device.sim.extents import Extent
 from farlane.backend.memory.planner.trace import Access, Trace
-
-if TYPE_CHECKING:
-    from farlane.backend.device.sim.residency import Extent
 
 MOST_STEPS = 200_000
 
