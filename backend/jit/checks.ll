@@ -299,9 +299,10 @@ no:
 }
 
 ; One warp instruction on (perhaps) shared memory, in front of it: compares each lane's access with what the shadow knows, then enters all of
-; them, so that the lanes of one instruction are no race. %addresses are generic, those of other spaces are left out.
+; them, so that the lanes of one instruction are no race (reads are entered at once: they do not race). %addresses are generic, those of other
+; spaces are left out. Of neighbouring lanes that read the same, the first and the last stand for all: whoever wrote it, one of them is another thread.
 ; %shape: bits 0-7 log2 of the size, bit 8 write, bit 9 strong.
-define internal void @farlane_watch(ptr %warp, <32 x i64> %addresses, i32 %lanes, i32 %shape, i32 %line, ptr %values, i32 %layout) noinline {
+define internal void @farlane_watch(ptr %warp, <32 x i64> %addresses, i32 %active, i32 %shape, i32 %line, ptr %values, i32 %layout) noinline {
 entry:
   %array = alloca [32 x i64], align 64
   store <32 x i64> %addresses, ptr %array, align 64
@@ -324,6 +325,19 @@ entry:
   %size32 = trunc i64 %size to i32
   %write.bit = and i32 %shape, 256
   %write = icmp ne i32 %write.bit, 0
+  %below = shufflevector <32 x i64> %addresses, <32 x i64> poison, <32 x i32> <i32 0, i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30>
+  %above = shufflevector <32 x i64> %addresses, <32 x i64> poison, <32 x i32> <i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31, i32 31>
+  %like.below = icmp eq <32 x i64> %addresses, %below
+  %like.above = icmp eq <32 x i64> %addresses, %above
+  %like.both = and <32 x i1> %like.below, %like.above
+  %like.bits = bitcast <32 x i1> %like.both to i32
+  %active.below = shl i32 %active, 1
+  %active.above = lshr i32 %active, 1
+  %between.1 = and i32 %active.below, %active.above
+  %between.2 = and i32 %between.1, %like.bits
+  %between = select i1 %write, i32 0, i32 %between.2
+  %outer = xor i32 %between, -1
+  %lanes = and i32 %active, %outer
   %granule = load i64, ptr @farlane_granule_log
   %fewer = icmp ugt i64 %log, %granule
   %count.log.1 = sub i64 %log, %granule
@@ -383,7 +397,7 @@ against.write:
   br i1 %write, label %waw, label %raw
 raw:
   call void @farlane_hazard(ptr %warp, i32 3, i64 %me, i64 %w, i64 %offset, i32 %size32)
-  br label %next
+  br label %enter.read
 waw:
   %host = getelementptr i8, ptr %memory, i64 %offset
   %harmless = call i1 @farlane_same_value(ptr %host, i64 %size, i32 %lane, ptr %values, i32 %layout)
@@ -392,7 +406,7 @@ waw.report:
   call void @farlane_hazard(ptr %warp, i32 2, i64 %me, i64 %w, i64 %offset, i32 %size32)
   br label %next
 against.reads:
-  br i1 %write, label %reads, label %g.done
+  br i1 %write, label %reads, label %enter.read
 reads:
   %hit.r1 = call i1 @farlane_conflict(i64 %me, i64 %r1)
   %hit.r2 = call i1 @farlane_conflict(i64 %me, i64 %r2)
@@ -456,7 +470,9 @@ next:
   %more = icmp ne i32 %left.next, 0
   br i1 %more, label %loop, label %pass.end
 pass.end:
-  br i1 %entering, label %done, label %pass
+  %not.entered = xor i1 %entering, true
+  %again = and i1 %write, %not.entered
+  br i1 %again, label %pass, label %done
 done:
   ret void
 }

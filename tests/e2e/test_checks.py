@@ -126,6 +126,18 @@ def test_race(program: str, guest: Guest) -> None:
     assert outcome.stdout.splitlines()[1] == "cudaSuccess"
 
 
+def test_races_within_a_warp_and_of_writes(program: str, guest: Guest) -> None:
+    """A warp's lanes without __syncwarp, two warps that write the same words, and a variable that all threads write."""
+    lines = said(guest.run([program, "warp"], "loops", extra=ALL))[0]
+    places = [(lines[at].split()[-1], lines[at + 1].split(" access at ")[1]) for at in range(0, len(lines) - 1, 4)]
+    assert sorted(places) == [
+        ("checks.cu:72", "careless(int*) in checks.cu:72 [32 hazards, WAW]"),
+        ("checks.cu:72", "careless(int*) in checks.cu:74 [32 hazards, RAW]"),
+        ("checks.cu:76", "careless(int*) in checks.cu:76 [32 hazards, WAW]"),
+    ]
+    assert lines[-1] == "ERROR SUMMARY: 3 errors"
+
+
 def test_read_of_what_was_never_written(program: str, guest: Guest) -> None:
     lines, _, source = said(guest.run([program, "init"], "loops", extra=ALL))
     assert lines == [

@@ -65,6 +65,19 @@ __global__ void block_of_heap(int *out, int n)
     free(bytes);
 }
 
+// Lanes of one warp, and one variable: nothing orders the writes.
+__global__ void careless(int *out)
+{
+    __shared__ int row[32], last;
+    row[threadIdx.x % 32] = threadIdx.x;
+    if (threadIdx.x < 32)
+        out[threadIdx.x] = row[31 - threadIdx.x];
+    __syncthreads();
+    last = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] += last;
+}
+
 static int result(const char *what)
 {
     cudaError_t error = cudaDeviceSynchronize();
@@ -89,6 +102,8 @@ int main(int, char **argv)
         beyond_shared<<<1, 64>>>(out, 1);
     else if (is("race"))
         reversed<<<2, 64>>>(out, false);
+    else if (is("warp"))
+        careless<<<1, 64>>>(out);
     else if (is("init")) {
         cudaMemset(in, 0, (N - 3) * sizeof(int));
         sum<<<1, 32>>>(in, out, N);
