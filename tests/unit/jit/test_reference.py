@@ -1,0 +1,48 @@
+"""The translator against the reference interpreter: random kernels, memory compared bit for bit.
+
+What is under test is what the translator derives: which values are uniform, affine or varying, where lanes part and meet, what crosses barriers. Compiled
+without optimization, which sees the same derivations and takes a fraction of the time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from farlane.backend import jit
+from hypothesis import HealthCheck, given, settings
+from jit_tools.device import TinyDevice
+from jit_tools.interpreter import Machine, Memory
+from jit_tools.random_kernels import SLOTS, SOURCE_WORDS, Kernel, kernels
+
+BLOCKS = 2
+SOURCE = np.random.default_rng(5).integers(0, 1 << 32, SOURCE_WORDS, dtype=np.uint32)
+SOURCE[::3] %= 50  # small numbers meet each other in comparisons
+ARGUMENTS = (5, 2)
+
+
+def both(kernel: Kernel, options: jit.Options) -> tuple[np.ndarray, np.ndarray]:
+    """What a launch leaves in memory: the translator's, the interpreter's."""
+    device = TinyDevice()
+    text = kernel.text()
+    words = BLOCKS * kernel.threads * SLOTS
+    source, result = device.upload(SOURCE), device.upload(np.zeros(words, np.uint32))
+    module = device.load(text)
+    status = device.launch(module, "k", BLOCKS, kernel.block, [source, result, *ARGUMENTS], options=options)
+    assert status == jit.STATUS_DONE, (device.fault.kind, device.fault.line)
+    memory = Memory({source: bytearray(SOURCE.tobytes()), result: bytearray(4 * words)})
+    parameters = bytes(device.pack(module, "k", [source, result, *ARGUMENTS]))
+    Machine(text, "k", (BLOCKS, 1, 1), kernel.block, parameters, memory).run()
+    return device.download(result, np.uint32, words), np.frombuffer(memory.ranges[result], np.uint32)
+
+
+def compare(kernel: Kernel, options: jit.Options) -> None:
+    native, interpreted = both(kernel, options)
+    wrong = np.flatnonzero(native != interpreted)
+    assert not len(wrong), (
+        f"thread {wrong[0] // SLOTS}, word {wrong[0] % SLOTS}: {native[wrong[0]]:#x} for {interpreted[wrong[0]]:#x}\n{kernel.text()}"
+    )
+
+
+@settings(max_examples=10, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(kernels())
+def test_the_translator_agrees_with_the_interpreter(kernel: Kernel) -> None:
+    compare(kernel, jit.Options(cache=False, optimization=0))
