@@ -239,5 +239,12 @@ class Window:
 
 def runs_of(low: int, marked: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
     """The runs [first, last) of what is marked; the first of `marked` is number low."""
-    edges = np.flatnonzero(np.diff(marked, prepend=False, append=False))
-    return [(low + int(first), low + int(last)) for first, last in edges.reshape(-1, 2)]
+    size, count = len(marked), int(np.count_nonzero(marked))
+    if count in (0, size):  # mostly
+        return [(low, low + size)] if count else []
+    edges = (np.flatnonzero(marked[1:] != marked[:-1]) + (low + 1)).tolist()
+    if marked[0]:
+        edges.insert(0, low)
+    if marked[-1]:
+        edges.append(low + size)
+    return list(zip(edges[::2], edges[1::2], strict=True))
