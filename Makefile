@@ -5,12 +5,13 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-gpu lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
 	@echo "make test       build, install, and run all tests"
-	@echo "make test-gpu   the tests that need an NVIDIA GPU"
+	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
+	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/gpu.md)"
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
 	@echo "make bench      the benchmarks; each prints ratios"
 	@echo "make generate   write the generated files anew from protos/"
@@ -36,8 +37,20 @@ test: install
 	cd $(SHIM) && cargo test --quiet --workspace --exclude protogen
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not gpu" $(PYTEST_ARGS)
 
-test-gpu: install
-	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
+# On a GPU machine without a network `make gpu-bundle`, made elsewhere and brought along, takes the place of `install`; its python is PYTHON.
+GPU_BUNDLE := dist/gpu
+GPU_TESTS  := tests/contract tests/e2e/test_native.py tests/e2e/test_gpu.py
+ON_GPU      = if [ -x $(BIN)/python ] || ! [ -d $(GPU_BUNDLE) ]; then $(MAKE) install && $(BIN)/python $(1); \
+              else $(PYTHON) frontend/devtools/gpu_bundle.py enter $(GPU_BUNDLE) -- $(1); fi
+
+test-gpu:
+	$(call ON_GPU,-m pytest -m gpu $(GPU_TESTS) $(PYTEST_ARGS))
+
+bench-gpu:
+	$(call ON_GPU,benchmarks/gpu/run.py $(BENCH_ARGS))
+
+gpu-bundle: install
+	$(BIN)/python frontend/devtools/gpu_bundle.py make $(GPU_BUNDLE)
 
 lint: install
 	$(BIN)/ruff check .

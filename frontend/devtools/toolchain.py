@@ -22,6 +22,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -149,6 +150,35 @@ class Toolchain:
         return {name: value for name, value in os.environ.items() if not name.startswith("NVCC_")}
 
 
+@dataclass(frozen=True)
+class SystemToolchain(Toolchain):
+    """CUDA as this machine has it (FARLANE_CUDA_ROOT): for machines that cannot reach PyPI."""
+
+    @property
+    def cuda_root(self) -> Path:
+        return self.root
+
+    @property
+    def library_folder(self) -> Path:
+        return next((self.root / name for name in ("lib64", "lib") if (self.root / name).is_dir()), self.root / "lib64")
+
+
+def system_toolchain(root: Path) -> SystemToolchain:
+    """The nvcc under a CUDA root.
+
+    Raises:
+        ToolchainError: there is none, or it does not say its version.
+    """
+    try:
+        said = subprocess.run([root / "bin/nvcc", "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ToolchainError(f"FARLANE_CUDA_ROOT={root} has no bin/nvcc that runs: {error}") from None
+    version = re.search(r"release (\d+\.\d+)", said)
+    if version is None:
+        raise ToolchainError(f"{root}/bin/nvcc does not say its version")
+    return SystemToolchain(Specification("system", "nvcc", version[1], (said.strip(),)), root)
+
+
 def _nvcc_architectures(architecture: str) -> list[str]:
     if "," not in architecture:
         return [f"-arch={architecture}"]
@@ -180,7 +210,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def install(name: str) -> Toolchain:
-    """Returns the toolchain, making it first where it is not there yet (downloads up to 250 MB).
+    """Returns the toolchain, making it first where it is not there yet (downloads up to 250 MB). With FARLANE_CUDA_ROOT set,
+    every nvcc is the one there.
 
     Raises:
         ToolchainError: something it needs is missing here: the name, a host compiler, clang, or the wheels.
@@ -189,6 +220,8 @@ def install(name: str) -> Toolchain:
     if specification is None:
         raise ToolchainError(f"no toolchain {name!r}: there are {', '.join(SPECIFICATIONS)}")
     _require_host_tools(specification)
+    if (configured := os.environ.get("FARLANE_CUDA_ROOT")) and specification.compiler == "nvcc":
+        return system_toolchain(Path(configured))
     root = cache_folder() / "toolchains" / name
     with locked(root.with_name(f"{name}.lock")):
         if _stamp_of(root) != _stamp(specification):

@@ -1,0 +1,71 @@
+"""On a real GPU, through a host of its own: the tests of tests/e2e/test_native.py's programs under Farlane, faults, graphs, windows.
+
+Without a GPU there is nothing here to run; what the host makes of a driver is tested on a double (tests/unit/gpu, tests/e2e/test_gpu_double.py)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from farlane.frontend import shim_library
+from farlane.frontend.devtools import registry
+from farlane.frontend.devtools.guest import Guest
+from farlane.frontend.devtools.programs import Build
+from farlane.frontend.devtools.registry import Entry
+from farlane.frontend.devtools.toolchain import Toolchain
+from farlane.frontend.embedded import EmbeddedHost
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not Path("/dev/nvidiactl").exists(), reason="no NVIDIA GPU here"),
+]
+
+REGISTRY = Path(__file__).parents[1] / "native" / "registry.toml"
+ENTRIES = {entry.name: entry for entry in registry.load(REGISTRY) if not entry.helper and "nvcc" in entry.compilers}
+BUILD = Build(3, "sm_75")
+
+
+@pytest.fixture(scope="session", params=["auto", "on"])
+def gpu_guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
+    """A host with a process for each session; repeats as graphs, by measuring and always."""
+    shim_library.require_built()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FARLANE_GPU_GRAPHS", request.param)
+        with EmbeddedHost("cupy") as host:
+            yield Guest(host.url)
+            assert host.alive(), "the host ended during the tests"
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_program(entry: Entry, toolchain: Callable[[str], Toolchain], gpu_guest: Guest) -> None:
+    """What NVIDIA's own runtime prints, in every mode."""
+    command = entry.compiled(toolchain("13.0"), BUILD)
+    for mode in ("none", "calls", "loops"):
+        outcome = gpu_guest.run(command, mode)
+        assert (outcome.status, outcome.stdout) == (0, entry.expected), f"mode {mode}: {outcome.stderr}"
+
+
+def test_a_fault_ends_its_session_alone(toolchain: Callable[[str], Toolchain], gpu_guest: Guest) -> None:
+    """A program whose kernel faults, and beside it one that goes on."""
+    installed = toolchain("13.0")
+    (fault,) = [entry for entry in registry.load(REGISTRY) if entry.name == "fault"]
+    good = ENTRIES["streams_events"]
+    environment = gpu_guest.environment(good.compiled(installed, BUILD)[0], "calls")
+    with subprocess.Popen(
+        good.compiled(installed, BUILD), env=environment, stdout=subprocess.PIPE, text=True
+    ) as beside:
+        assert gpu_guest.run(fault.compiled(installed, BUILD), "calls").status != 0
+        assert beside.communicate(timeout=120)[0] == good.expected
+    assert gpu_guest.run(good.compiled(installed, BUILD), "calls").stdout == good.expected
+
+
+def test_a_window_can_be_reserved_in_a_fresh_process() -> None:
+    code = (
+        "from farlane.backend.device.gpu import CupyDevice\n"
+        "c = CupyDevice().open_context(1 << 30); c.allocate(c.window.base, 4096); print(c._space.hints_refused); c.close()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) >= 0
