@@ -1,6 +1,6 @@
 """The control-flow graph of a function, with blocks in the order that the scheduler of lanes uses.
 
-Owns: splitting a body into blocks (a guarded instruction becomes a branch round it; a block ends after a barrier), one latch per
+Owns: splitting a body into blocks (a guarded instruction that predication.py leaves becomes a branch round it; a block ends after a barrier), one latch per
 loop, dominators, post-dominators, the loop nest and the block order. The order is topological (back edges apart) with every loop
 contiguous, so that among waiting lanes those in the lowest block can run first and meet the others at the post-dominator.
 A graph that is not reducible gets plain reverse postorder and `reducible = False`: later passes then assume nothing.
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from farlane.backend.jit import predication
 from farlane.backend.jit.abi import PtxError
 from farlane.backend.jit.model import Body, Instruction, extends
 
@@ -63,9 +64,14 @@ class Graph:
         return [header for header in sorted(self.loops, reverse=True) if block in self.loops[header]]
 
 
-def build(body: Body, apart: Callable[[Instruction], bool] | None = None) -> Graph:
-    """The graph of a body. Instructions for which `apart` holds start a block."""
-    blocks = _split(body, apart)
+def build(body: Body, apart: Callable[[Instruction], bool] | None = None, predicated: bool = False) -> Graph:
+    """The graph of a body.
+
+    Args:
+        apart: instructions for which it holds start a block.
+        predicated: whether short branches and memory accesses become guarded instructions (predication.py).
+    """
+    blocks = _split(body, apart, predicated)
     _drop_empty_exits(blocks)
     blocks = _reorder(blocks, _reverse_postorder(blocks))
     idom = _dominators(blocks)
@@ -96,23 +102,25 @@ def build(body: Body, apart: Callable[[Instruction], bool] | None = None) -> Gra
     return Graph(blocks, idom, _postdominators(blocks), loops, loop_of, reducible)
 
 
-def _split(body: Body, apart: Callable[[Instruction], bool] | None) -> list[Block]:
-    # Copies: the SSA pass rewrites instructions, and a body may be compiled again for another block shape.
-    code = [
-        Instruction(
-            item.base, item.modifiers, list(item.destinations), list(item.sources), item.line, item.guard, item.labels
-        )
-        for item in body.instructions
-    ]
-    starts = {0} | set(body.labels.values())
+def _split(body: Body, apart: Callable[[Instruction], bool] | None, predicated: bool) -> list[Block]:
+    code, labels = predication.convert(body, predicated)
+
+    def alone(instruction: Instruction) -> bool:
+        """Whether a guarded instruction gets a block of its own."""
+        if instruction.guard is None or instruction.base == "bra":
+            return False
+        return not (predicated and predication.accesses(instruction))
+
+    starts = {0} | set(labels.values())
     for index, instruction in enumerate(code):
         if instruction.base in _ENDS or instruction.base in ("bar", "barrier"):
             starts.add(index + 1)
-        if instruction.guard is not None and instruction.base != "bra":
+        if alone(instruction):
             starts.update((index, index + 1))
         if apart is not None and apart(instruction):
             starts.add(index)
-    starts |= _extension_starts(code, starts)
+    if not predicated:  # such functions have no unmasked version
+        starts |= _extension_starts(code, starts)
     boundaries = sorted(start for start in starts if start < len(code))
     # An empty block at the end catches labels there and running off the end (= ret).
     number = {start: position + 1 for position, start in enumerate(boundaries)}
@@ -129,7 +137,7 @@ def _split(body: Body, apart: Callable[[Instruction], bool] | None) -> list[Bloc
         blocks.append(block)
         last = code[end - 1]
         following = at(end)
-        if last.guard is not None and last.base != "bra":
+        if alone(last):
             # The guarded instruction stands alone: the block branches round a new block that holds it.
             inner = Block(line=last.line)
             extra.append(inner)
@@ -138,10 +146,10 @@ def _split(body: Body, apart: Callable[[Instruction], bool] | None) -> list[Bloc
             inner.instructions = [
                 Instruction(last.base, last.modifiers, last.destinations, last.sources, last.line, None, last.labels)
             ]
-            _finish(inner, inner.instructions[0], following, body, at)
+            _finish(inner, inner.instructions[0], following, labels, at)
             continue
         block.instructions = list(code[start:end])
-        _finish(block, last, following, body, at)
+        _finish(block, last, following, labels, at)
     blocks.append(Block(leaves="ret", targets=[EXIT], line=code[-1].line if code else 0))
     return blocks + extra
 
@@ -162,7 +170,7 @@ def _extension_starts(code: list[Instruction], starts: set[int]) -> set[int]:
     return found
 
 
-def _finish(block: Block, last: Instruction, following: int, body: Body, at: Any) -> None:
+def _finish(block: Block, last: Instruction, following: int, labels: dict[str, int], at: Any) -> None:
     """Sets a block's targets from its last instruction, removing it when it is a terminator."""
     if last.base not in _ENDS:
         block.targets = [following]
@@ -174,7 +182,7 @@ def _finish(block: Block, last: Instruction, following: int, body: Body, at: Any
     if last.base in ("ret", "exit"):
         block.leaves, block.targets = last.base, [EXIT]
     elif last.base == "bra":
-        target = at(body.labels[last.labels[0]])
+        target = at(labels[last.labels[0]])
         if last.guard is None:
             block.targets = [target]
         else:
@@ -184,7 +192,7 @@ def _finish(block: Block, last: Instruction, following: int, body: Body, at: Any
                 block.condition, block.targets = None, [target]
     else:
         block.condition, block.switch = last.sources[0], True
-        block.targets = [at(body.labels[label]) for label in last.labels]
+        block.targets = [at(labels[label]) for label in last.labels]
         if not block.targets:
             raise PtxError("brx without targets", last.line)
 

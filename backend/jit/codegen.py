@@ -300,9 +300,34 @@ class FunctionEmitter(ValueScope):
         for instruction in block.instructions:
             self.line = instruction.line
             touches.instruction(self, instruction)
-            families.emit(self, instruction)
+            if instruction.guard is None:
+                families.emit(self, instruction)
+            else:
+                self._guarded(instruction)
         if block.leaves != "trap":
             touches.settle(self)
+
+    def _guarded(self, instruction: Instruction) -> None:
+        """A memory access for the lanes for which its guard holds (predication.py). Without any of them it does not happen."""
+        b = self.body
+        assert instruction.guard is not None
+        holds = self.read(instruction.guard[0], "i1")
+        bits = b.bin("and", self.mask_bits, b.bits(b.invert(holds) if instruction.guard[1] else holds))
+        before, kept = b.label, (self.mask, self.mask_bits)
+        known = self.local, self.forms
+        self._know(known)
+        access, past = b.new_label("access"), b.new_label("past")
+        b.branch_if(b.icmp("ne", bits, integer(0, "i32")), access, past)
+        b.block(access)
+        self.mask, self.mask_bits = b.mask(bits), bits
+        families.emit(self, instruction)
+        results = [(value, self.local[value]) for value in instruction.destinations if value is not None]
+        after = b.label
+        b.branch(past)
+        b.block(past)
+        (self.mask, self.mask_bits), (self.local, self.forms) = kept, known
+        for value, result in results:
+            self.local[value] = b.phi(result, after, before)
 
     def _condition(self, block: Block) -> Val:
         condition = self.read(block.condition, "i1")
@@ -370,7 +395,7 @@ class FunctionEmitter(ValueScope):
             (phi, phi.operands[self.block], bits) for target, bits in edges for phi in self.graph.blocks[target].phis
         ]
         masks: dict[str, Val] = {}
-        shaped: list[tuple[str, Val]] = []
+        shaped: list[tuple[str, Val, Val | None]] = []
         forms: list[tuple[Value, Affine]] = []
         for phi, value, bits in moves:
             if bits is None and self.is_affine(phi.value):
@@ -381,9 +406,10 @@ class FunctionEmitter(ValueScope):
                 source = b.splat(source)
                 if bits is not None:
                     mask = masks.get(bits.name) or masks.setdefault(bits.name, b.mask(bits))
-                    source = b.select(mask, source, b.load(source.type, True, slot))
-            shaped.append((slot, source))
-        for slot, source in shaped:
-            b.store(source, slot)
+                    shaped.append((slot, source, mask))
+                    continue
+            shaped.append((slot, source, None))
+        for slot, source, mask in shaped:
+            self.blend(slot, source, mask)
         for value, form in forms:
             self.store_form(value, form)

@@ -20,7 +20,7 @@ from typing import Any
 
 from farlane.backend.jit import strides
 from farlane.backend.jit.cfg import EFFECTS, EXIT, Graph
-from farlane.backend.jit.model import Address, Instruction, Special, Symbol, extends, registers_of
+from farlane.backend.jit.model import Address, Instruction, Special, Symbol, extends, read_by, registers_of
 from farlane.backend.jit.specials import varying_axes
 from farlane.backend.jit.ssa import Phi, Value
 
@@ -264,8 +264,8 @@ class _Analysis:
     def _uses(self) -> None:
         for index, block in enumerate(self.graph.blocks):
             for instruction in block.instructions:
-                for source in instruction.sources:
-                    self._use(source, index)
+                for value in read_by(instruction):
+                    self._use(value, index)
             self._use(block.condition, index)
             for phi in block.phis:
                 for source_block, value in phi.operands.items():

@@ -210,6 +210,17 @@ class Builder:
     def store(self, value: Val, pointer: str, extra: str = "") -> None:
         self.line(f"store {value}, ptr {pointer}{extra}")
 
+    def masked_store(self, value: Val, pointer: str, mask: Val) -> None:
+        """Stores a vector for the lanes of a mask, to a slot aligned for a whole one."""
+        name = f"@llvm.masked.store.v{LANES}{_INTRINSIC.get(value.type, value.type)}.p0"
+        self.intrinsics[name] = f"declare void {name}({value.spelled_type}, ptr, i32 immarg, <{LANES} x i1>)"
+        self.line(f"call void {name}({value}, ptr {pointer}, i32 64, {mask})")
+
+    def phi(self, value: Val, there: str, elsewhere: str) -> Val:
+        """At the start of a block: a value when control comes from `there`, zero when it comes from `elsewhere`."""
+        text = f"phi {value.spelled_type} [ {value.name}, %{there} ], [ zeroinitializer, %{elsewhere} ]"
+        return self.op(text, value.type, value.vec)
+
     def gep(self, base: str, offset: Val | int) -> str:
         shown = f"i64 {offset}" if isinstance(offset, int) else str(offset)
         name = self.name("p")

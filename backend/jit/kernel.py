@@ -211,7 +211,7 @@ class KernelContext:
             strict = not parting.conservative and not entry and self._barriers(body)
             if waiting & parting.loops:
                 # Lanes may wait for lanes of their own warp: those that are through stop before what the others take part in.
-                graph, values, waiting = self._prepare(body, spins.warp_wide)
+                graph, values, waiting = self._prepare(body, spins.behind(graph, waiting))
                 strict = True
             if strict:
                 parting = divergence.conservative(graph, values, self.block, entry, set(self.parameter_offsets))
@@ -228,12 +228,12 @@ class KernelContext:
                 self.declare(declaration)
         return self._assemble(texts)
 
-    @staticmethod
     def _prepare(
-        body: Body, apart: Callable[[Instruction], bool] | None = None
+        self, body: Body, apart: Callable[[Instruction], bool] | None = None
     ) -> tuple[cfg.Graph, list[ssa.Value], set[int]]:
         """The graph, its values, and the loops that wait for other threads."""
-        graph = cfg.build(body, apart)
+        watched = self.options.touches or self.options.checks
+        graph = cfg.build(body, apart, self.instructions > DUAL_INSTRUCTIONS and not watched)
         values = ssa.build(graph)
         return graph, values, spins.waiting_loops(graph) if spins.may_wait(body) else set()
 

@@ -136,6 +136,14 @@ def registers_of(operand: Any) -> list[Any]:
     return [operand]
 
 
+def read_by(instruction: Instruction) -> list[Any]:
+    """The Registers (or SSA Values) that an instruction reads, its guard's among them."""
+    found = [register for source in instruction.sources for register in registers_of(source)]
+    if instruction.guard is not None:
+        found += registers_of(instruction.guard[0])
+    return found
+
+
 def rewrite(operand: Any, replace: dict[str, Value]) -> Any:
     """The operand with each register replaced by its current SSA value."""
     if isinstance(operand, Register):

@@ -10,6 +10,7 @@ other: the emitter then sends the ones that are through ahead (codegen.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from farlane.backend.jit.cfg import Graph
@@ -31,6 +32,19 @@ def warp_wide(instruction: Instruction) -> bool:
     if instruction.base in ("bar", "barrier"):
         return "warp" in instruction.modifiers
     return instruction.base in WARP_WIDE
+
+
+def behind(graph: Graph, waiting: set[int]) -> Callable[[Instruction], bool]:
+    """Tells the warp-wide instructions that a lane may come to after it has waited in one of these loops."""
+    seen: set[int] = set()
+    stack = list(waiting)
+    while stack:
+        index = stack.pop()
+        if index not in seen:
+            seen.add(index)
+            stack += graph.blocks[index].successors
+    lines = {item.line for index in seen for item in graph.blocks[index].instructions if warp_wide(item)}
+    return lambda item: item.line in lines and warp_wide(item)
 
 
 def members(instruction: Instruction) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from farlane.backend.jit.cfg import EXIT, Graph
-from farlane.backend.jit.model import Instruction, Register, registers_of, rewrite
+from farlane.backend.jit.model import Instruction, Register, read_by, registers_of, rewrite
 
 
 @dataclass(slots=True, eq=False)
@@ -71,11 +71,10 @@ class _Builder:
         for index, block in enumerate(self.graph.blocks):
             own: set[str] = set()
             for instruction in block.instructions:
-                for source in instruction.sources:
-                    for register in registers_of(source):
-                        if register.name not in own:
-                            exposed.setdefault(register.name, set()).add(index)
-                            self.types[register.name] = register
+                for register in read_by(instruction):
+                    if register.name not in own:
+                        exposed.setdefault(register.name, set()).add(index)
+                        self.types[register.name] = register
                 for register in instruction.destinations:
                     if register is not None:
                         own.add(register.name)
@@ -170,6 +169,8 @@ class _Builder:
             current.set(name, phi.value)
         for instruction in block.instructions:
             instruction.sources = [rewrite(source, current) for source in instruction.sources]
+            if instruction.guard is not None:
+                instruction.guard = rewrite(instruction.guard[0], current), instruction.guard[1]
             for position, register in enumerate(instruction.destinations):
                 if register is None:
                     continue

@@ -1,7 +1,8 @@
 """Values while one function is emitted: where they live, and in which form they are read.
 
 Values that cross blocks live in stack slots (LLVM promotes them): %x<n> as computed, %out<n> per lane for exported ones, %base<n> and
-%step<n> for affine ones in the full version. Owns reading operands, defining results, and carrying affine values between the two
+%step<n> for affine ones in the full version. In large functions under the conservative rules, where every value that crosses blocks
+is blended under masks, promoting them would make a web of phis that takes minutes to compile: there the slots stay in memory. Owns reading operands, defining results, and carrying affine values between the two
 versions of a block; codegen.py adds control flow.
 """
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from farlane.backend.jit.kernel import KernelContext
 
 ALL = integer(-1, "i32")
+MANY_BLOCKS = 60
 
 
 class ValueScope:
@@ -58,6 +60,7 @@ class ValueScope:
         self.block = 0
         self.line = 0
         self.dual = False
+        self.in_memory = divergence.conservative and len(graph.blocks) > MANY_BLOCKS
         self.touching = touches.Counting()
         self.leaves_full = False
         self.live_in: list[list[Value]] = []
@@ -200,10 +203,19 @@ class ValueScope:
 
     def export(self, value: Value, result: Val) -> None:
         slot = self.export_slot(value)
-        shaped = self.body.splat(result)
-        if self.mask is not None:
-            shaped = self.body.select(self.mask, shaped, self.body.load(shaped.type, True, slot))
-        self.body.store(shaped, slot)
+        self.blend(slot, self.body.splat(result), self.mask)
+
+    def blend(self, slot: str, value: Val, mask: Val | None) -> None:
+        """Stores a value for the lanes of a mask, without one for all."""
+        b = self.body
+        if mask is None:
+            b.store(value, slot)
+        elif self.in_memory and value.type != "i1":
+            b.masked_store(value, slot, mask)
+        else:
+            # Volatile: not promoted.
+            kind = "store volatile" if self.in_memory else "store"
+            b.line(f"{kind} {b.select(mask, value, b.load(value.type, True, slot))}, ptr {slot}")
 
     def read(self, operand: Any, kind: str) -> Val:
         """An operand as a value of an LLVM type."""

@@ -11,7 +11,8 @@ from farlane.backend.jit.families import narrow
 from farlane.backend.jit.families.base import check, flush, halves, handles, pack, type_of, write
 from farlane.backend.jit.ir import Val, floating, integer, real
 from farlane.backend.jit.model import Instruction
-from farlane.backend.jit.types import PTX_LLVM, SIGNED
+from farlane.backend.jit.predication import PICK
+from farlane.backend.jit.types import PTX_LLVM, REGISTER_LLVM, SIGNED
 
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
@@ -117,6 +118,14 @@ def set_(e: FunctionEmitter, i: Instruction) -> None:
         write(e, i, b.select(result, integer(0x3F80, "i16"), integer(0, "i16")))
     else:
         write(e, i, b.cast("sext", result, out), target)
+
+
+@handles(PICK)
+def pick(e: FunctionEmitter, i: Instruction) -> None:
+    """Of predication.py: registers of any type as they are."""
+    kind = REGISTER_LLVM[i.destinations[0].type]
+    first, second, holds = e.read(i.sources[0], kind), e.read(i.sources[1], kind), e.read(i.sources[2], "i1")
+    e.define(i.destinations[0], e.body.select(holds, first, second))
 
 
 @handles("selp")
