@@ -183,3 +183,27 @@ class TestDevices:
     def test_of_no_host(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert devices.main(["--host", f"unix://{tmp_path}/none"]) == 1
         assert "is `farlane serve` running there?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--device", "sim", "--device-memory", "3M"], "no multiple of 2 MiB"),
+        (
+            ["--device", "sim", "--device-memory", "4M", "--memory-policy", "best"],
+            "'best' is no policy; there are lru, future, genetic, dp",
+        ),
+        (["--device", "sim", "--memory-policy", "lru"], "a policy, lru, without a bound on device memory"),
+        (
+            ["--device", "null", "--device-memory", "4M"],
+            "memory is reused on the simulated device only; the device is null",
+        ),
+    ],
+)
+def test_memory_options_that_mean_nothing(options: list[str], told: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "farlane.backend.commands.serve", *options, "--listen", "grpc://127.0.0.1:0"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert told in done.stderr
