@@ -137,7 +137,7 @@ def _split(body: Body, apart: Callable[[Instruction], bool] | None, predicated: 
         blocks.append(block)
         last = code[end - 1]
         following = at(end)
-        if alone(last):
+        if last.guard is not None and alone(last):
             # The guarded instruction stands alone: the block branches round a new block that holds it.
             inner = Block(line=last.line)
             extra.append(inner)

@@ -409,7 +409,7 @@ class FunctionEmitter(ValueScope):
                     shaped.append((slot, source, mask))
                     continue
             shaped.append((slot, source, None))
-        for slot, source, mask in shaped:
-            self.blend(slot, source, mask)
+        for slot, source, lanes in shaped:
+            self.blend(slot, source, lanes)
         for value, form in forms:
             self.store_form(value, form)
