@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import recorded
+from farlane.backend.memory.planner.aside import set_aside
 from farlane.backend.memory.planner.bound import Bound, least_moved
 from farlane.backend.memory.planner.exhaustive import best_plan
 from farlane.backend.memory.planner.genetic import GeneticSpec, search
@@ -127,13 +128,17 @@ def with_less(trace: Trace, share: float) -> Trace:
 def compare(name: str, trace: Trace) -> None:
     segments = choose(trace)
     plan = search(trace, segments, GeneticSpec(), time.process_time).plan
+    planned, marked = (plan.bytes_moved if plan else None), ""
+    if plan is None and (aside := set_aside(trace)) is not None:
+        plan = search(aside.trace, choose(aside.trace), GeneticSpec(), time.process_time).plan
+        planned, marked = (plan.bytes_moved + aside.bytes_moved if plan else None), f" ({len(aside.objects)} aside)"
     greedy, drawn = greedily(trace, segments), at_random(trace, segments, 0, 20)
 
     def evicting(policy: Eviction, contiguous: bool) -> Callable[[], int]:
         return lambda: moved_by(trace, policy, contiguous=contiguous).bytes_moved
 
     figures: dict[str, int | None] = {
-        "plan": plan.bytes_moved if plan else None,
+        f"plan{marked}": planned,
         "greedy": greedy.bytes_moved if greedy else None,
         "random": drawn.bytes_moved if drawn else None,
         "lru": evicting(least_recently_used, False)(),

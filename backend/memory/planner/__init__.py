@@ -2,12 +2,14 @@
 
     trace.py       what a program accesses, in order; reading it from JSON
     merging.py     fewer accesses and fewer objects, before planning
+    aside.py       objects that every step needs, kept out of the plan
     segments.py    the N largest objects and their segments
     cost.py        what moves when given objects share one segment; the plan
     genetic.py     the search
     exhaustive.py  the best plan there is, for few objects
     bound.py       the least that any scheme without fragmentation moves, for small traces (a MILP)
     rivals/        run-time policies on the same traces: LRU, with known future, under a contiguous allocator
+    policies/      the same choices while a program runs, for a device that reuses memory
 
 Bytes moved between host and device are what is counted, in both directions.
 """

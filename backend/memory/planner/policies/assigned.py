@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from farlane.backend.memory.planner.aside import set_aside
 from farlane.backend.memory.planner.cost import Plan
 from farlane.backend.memory.planner.exhaustive import MOST_OBJECTS, best_plan
 from farlane.backend.memory.planner.genetic import GeneticSpec, search
@@ -63,9 +64,12 @@ class Assigned(Policy):
         planned = [[Access(place_of[access.object], access.reads, access.writes) for access in step] for step in steps]
         fitting = [step for step in planned if sum(sizes[access.object] for access in step) <= future.memory]
         try:
-            plan = self._planner(Trace(sizes, fitting, future.memory, frozenset(range(len(sizes)))))
+            trace = Trace(sizes, fitting, future.memory, frozenset(range(len(sizes))))
         except TraceError:
             return {}
+        plan = self._planner(trace)
+        if plan is None and (aside := set_aside(trace)) is not None:
+            plan = self._planner(aside.trace)
         if plan is None:
             return {}
         self.plans += 1

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
+from farlane.backend.memory.planner.aside import set_aside
 from farlane.backend.memory.planner.cost import IMPOSSIBLE, Plan, SegmentCost, plan_of
 from farlane.backend.memory.planner.exhaustive import MOST_OBJECTS, best_plan
 from farlane.backend.memory.planner.genetic import Ending, GeneticSpec, search
@@ -156,3 +157,20 @@ def test_too_many_objects_for_every_way(training: Make) -> None:
     trace = training(1, MOST_OBJECTS + 1, 4)
     with pytest.raises(ValueError, match="at most"):
         best_plan(trace, choose(trace))
+
+
+def test_what_every_step_needs_is_set_aside() -> None:
+    steps = [[Access(0), Access(1 + k % 3, writes=True)] for k in range(9)]
+    trace = Trace([5, 40, 40, 40], steps, 90, frozenset(range(4)))
+    assert search(trace, choose(trace), GeneticSpec(), lambda: 0.0).plan is None, (
+        "two segments, and it conflicts with all"
+    )
+    aside = set_aside(trace)
+    assert aside is not None
+    assert (aside.objects, aside.trace.memory, aside.bytes_moved) == (frozenset({0}), 85, 5)
+    plan = search(aside.trace, choose(aside.trace), GeneticSpec(), lambda: 0.0).plan
+    assert plan is not None
+    assert 0 not in plan.assignment
+    assert set_aside(Trace([50, 50], [[Access(0)], [Access(1)], [Access(0)]], 60)) is None, (
+        "it would take more than half"
+    )
