@@ -20,6 +20,7 @@ from farlane.analyzer.flow.effects import CudaCall, cuda_call, library_call, los
 from farlane.analyzer.flow.expression import CALL, INITIAL, LOAD, OPERATION, PHI, Value, lowest
 from farlane.analyzer.flow.interface import GET_KERNEL, plain
 from farlane.analyzer.flow.memory import FrameStore, Memory, Store
+from farlane.analyzer.flow.record import Looked, Record
 from farlane.analyzer.flow.semantics import execute
 from farlane.analyzer.flow.state import FLAGS, KEYS, State
 from farlane.analyzer.graph.control_flow import FALL, RETURN, TAIL, TAKEN, Block
@@ -72,39 +73,6 @@ class Result:
     unknown_calls: dict[int, list[int]] = field(default_factory=dict)
 
 
-class _Record:
-    """What one execution of a block found; it holds as long as nothing changed that executions look at beside the state.
-
-    `epochs`: of the program and of the function, when it began. `targets`: where it may go on, and with which states. The rest is as in `Result`.
-    """
-
-    __slots__ = (
-        "after",
-        "assumed",
-        "calls",
-        "condition",
-        "epochs",
-        "frame_stores",
-        "sites",
-        "stores",
-        "targets",
-        "test",
-        "unknown",
-    )
-
-    def __init__(self, epochs: tuple[int, int], after: State) -> None:
-        self.epochs, self.after = epochs, after
-        self.calls: list[CudaCall] = []
-        self.sites: dict[int, State] = {}
-        self.stores: list[Store] = []
-        self.frame_stores: list[FrameStore] = []
-        self.unknown: list[int] = []
-        self.targets: list[tuple[int, State]] = []
-        self.test: Value | None = None
-        self.assumed: Value | None = None
-        self.condition: Condition | None = None
-
-
 # Applies a call of a function of this file; returns its CUDA calls, or None when its effects are not known.
 LocalCall = Callable[[State, Callee, int], list[CudaCall] | None]
 
@@ -139,9 +107,9 @@ class Engine:
         self._places: dict[int, set[int]] = {}
         self._cells_met: dict[int, set[Value]] = {}
         self._entered: dict[int, dict[int, State]] = {}
-        self._records: dict[int, _Record] = {}
-        # Block -> epochs and inputs of its phis when it was merged last.
-        self._met: dict[int, tuple[tuple[int, int], PhiInputs]] = {}
+        self._records: dict[int, Record] = {}
+        # Block -> when it was merged last, what was looked at and its phis' inputs.
+        self._met: dict[int, tuple[Looked, PhiInputs]] = {}
         self._epoch = 0  # changes with what is known of a phi that exists already
         self._nests = {loop.parent for loop in structure.loops.values()}
         # For a loop's header: whether a value arises in the loop; the addresses of the loop's instructions.
@@ -152,13 +120,14 @@ class Engine:
 
     def run(self) -> Result:
         """Raises AnalysisError when the function is over its budget."""
-        log, frames = self._memory.log, self._memory.frame_log
+        log, frames, asked = self._memory.log, self._memory.frame_log, self._memory.asked
         outer, self._memory.in_stub = self._memory.in_stub, self._asks_for_kernel()
         try:
             self._settle()
             self._collect()
         finally:
             self._memory.log, self._memory.in_stub, self._memory.frame_log = log, outer, frames
+            self._memory.asked = asked
         return self._result
 
     def _asks_for_kernel(self) -> bool:
@@ -238,14 +207,14 @@ class Engine:
         for start in self._structure.order:
             if start not in self._before:
                 continue
-            epochs, met = self._met.get(start, (None, {}))
-            if epochs != self._epochs():
+            looked, met = self._met.get(start, (None, {}))
+            if looked is None or not self._holds(looked):
                 self._settled(start)
                 _, met = self._met[start]
             result.phis.update(met)
             block = self._flow.blocks[start]
             record = self._records[start]
-            if record.epochs != self._epochs():
+            if not self._holds(record.looked):
                 record = self._execute(block, self._before[start].copy())
             if start in self._structure.loops:
                 result.headers[start] = self._before[start]
@@ -257,7 +226,7 @@ class Engine:
         if ends:
             result.end = self._merged(END, ends)
 
-    def _keep(self, start: int, record: _Record) -> None:
+    def _keep(self, start: int, record: Record) -> None:
         result = self._result
         result.frame_stores[start] = record.frame_stores
         result.stores += record.stores
@@ -274,15 +243,23 @@ class Engine:
         if record.condition is not None:
             result.conditions[start] = record.condition
 
-    def _epochs(self) -> tuple[int, int]:
-        return self._memory.epoch, self._epoch
+    def _looks(self) -> Looked:
+        """A new record of what is looked at from now on."""
+        looked = Looked((self._memory.epoch, self._epoch), len(self._memory.noted))
+        self._memory.asked = looked.asked
+        return looked
+
+    def _holds(self, looked: Looked) -> bool:
+        """Whether what was looked at is the same now."""
+        memory = self._memory
+        return looked.epochs == (memory.epoch, self._epoch) and looked.asked.isdisjoint(memory.noted[looked.noted :])
 
     def _settled(self, start: int) -> State:
         """The state before a block; its phis' inputs are kept."""
-        epochs = self._epochs()
+        looked = self._looks()
         inputs: PhiInputs = {}
         state = self._merged(start, self._incoming[start], inputs)
-        self._met[start] = epochs, inputs
+        self._met[start] = looked, inputs
         return state
 
     def _merged(self, block: int, incoming: dict[int, State], record: PhiInputs | None = None) -> State:
@@ -442,8 +419,8 @@ class Engine:
             return False
         return True
 
-    def _execute(self, block: Block, state: State) -> _Record:
-        record = self._records[block.start] = _Record(self._epochs(), state)
+    def _execute(self, block: Block, state: State) -> Record:
+        record = self._records[block.start] = Record(self._looks(), state)
         self._memory.log, self._memory.frame_log = record.stores, record.frame_stores
         for instruction in block.instructions:
             callee = self._flow.calls.get(instruction.address)
@@ -456,7 +433,7 @@ class Engine:
         self._leave(block, state, record)
         return record
 
-    def _leave(self, block: Block, state: State, record: _Record) -> None:
+    def _leave(self, block: Block, state: State, record: Record) -> None:
         last = block.instructions[-1]
         edges = list(block.edges)
         if len(edges) == 2 and TAKEN in (edges[0].kind, edges[1].kind):
@@ -476,7 +453,7 @@ class Engine:
                     return
         record.targets = [(edge.target, state) for edge in edges]
 
-    def _call(self, state: State, instruction: Instruction, callee: Callee, record: _Record) -> list[CudaCall]:
+    def _call(self, state: State, instruction: Instruction, callee: Callee, record: Record) -> list[CudaCall]:
         values = self._memory.values
         site = instruction.address
         tail = instruction.mnemonic != "call"

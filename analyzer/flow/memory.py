@@ -45,7 +45,9 @@ class Memory:
 
     Attributes:
         handles: address of a variable that __cudaGetKernel filled -> address of the kernel's host function.
-        epoch: changes when something changes that executing an instruction looks at beside the state.
+        noted: the keys of `handles`, in the order in which they became known.
+        asked: the variables whose handles the block that is executed, or the merge that is made, asked for; None while none is.
+        epoch: changes when something else changes that executing an instruction looks at beside the state.
         log: what the block that is executed stores outside its function's frame; None while none is.
         frame_log: what it stores in that function's own frame; None while none is.
         storing: what the stores in the frame are that are made next.
@@ -58,6 +60,8 @@ class Memory:
     def __init__(self, values: Values, image: Image, deadline: float | None = None) -> None:
         self.values, self.image, self.deadline = values, image, deadline
         self.handles: dict[int, int] = {}
+        self.noted: list[int] = []
+        self.asked: set[int] | None = None
         self.epoch = 0
         self.log: list[Store] | None = None
         self.in_stub = False
@@ -79,7 +83,13 @@ class Memory:
         """A variable holds the handle of a kernel."""
         if self.handles.get(variable) != kernel:
             self.handles[variable] = kernel
-            self.epoch += 1
+            self.noted.append(variable)
+
+    def handle(self, variable: int) -> int | None:
+        """The kernel whose handle a variable holds; None when that is not known."""
+        if self.asked is not None:
+            self.asked.add(variable)
+        return self.handles.get(variable)
 
     def on_success(self, mnemonic: str, flags: Value) -> bool | None:
         """Whether a branch is taken when CUDA's calls succeed; None when that does not decide it."""

@@ -183,8 +183,9 @@ class State:
     def _untracked(self, address: Value, size: int) -> Value:
         values, memory = self.memory.values, self.memory
         if address.is_constant:
-            if size == 8 and address.constant in memory.handles:
-                return values.atom(OPERATION, "kernel", values.constant(memory.handles[address.constant]))
+            kernel = memory.handle(address.constant) if size == 8 else None
+            if kernel is not None:
+                return values.atom(OPERATION, "kernel", values.constant(kernel))
             number = memory.image.constant(address.constant, size)
             if number is not None:
                 return values.constant(number)

@@ -42,16 +42,39 @@ class Analysis:
         """The blocks whose CUDA calls a caller sees, each with whether it is in a loop, and whether it can be avoided."""
         if self._seen is None:
             structure = self.structure
+            returning = self.returning()
+            # A block beside some way to a return can be avoided; only those on it have to be looked at.
+            way = self._way(returning)
             # Calls on the way to the end of the program are not seen again by the caller.
             self._seen = [
                 (
                     block,
                     structure.innermost(block) is not None,
-                    structure.flow.entry in self.returning(without=block),
+                    (bool(way) and block not in way) or structure.flow.entry in self.returning(without=block),
                 )
-                for block in sorted(self.returning() & self.result.calls.keys())
+                for block in sorted(returning & self.result.calls.keys())
             ]
         return self._seen
+
+    def _way(self, returning: set[int]) -> set[int]:
+        """The blocks on one way from the entry to a return; none when there is no such way."""
+        flow, executed = self.structure.flow, self.result.executed
+        before: dict[int, int | None] = {flow.entry: None} if flow.entry in returning else {}
+        work = list(before)
+        for start in work:  # grows
+            block = flow.blocks[start]
+            if block.end in (RETURN, TAIL):
+                found: set[int] = set()
+                at: int | None = start
+                while at is not None:
+                    found.add(at)
+                    at = before[at]
+                return found
+            for edge in block.edges:
+                if edge.target in returning and edge.target not in before and (start, edge.target) in executed:
+                    before[edge.target] = start
+                    work.append(edge.target)
+        return set()
 
     def returning(self, without: int | None = None) -> set[int]:
         """The blocks from which the function returns along edges that may run and do not touch the block `without`."""

@@ -1,0 +1,53 @@
+"""What one execution of a block found, and for how long that holds: the engine executes a block again only when it no longer does."""
+
+from __future__ import annotations
+
+from farlane.analyzer.flow.condition import Condition
+from farlane.analyzer.flow.effects import CudaCall
+from farlane.analyzer.flow.expression import Value
+from farlane.analyzer.flow.memory import FrameStore, Store
+from farlane.analyzer.flow.state import State
+
+
+class Looked:
+    """What an execution of a block, or the merge before it, looked at beside the states: as long as it has not changed, the result holds.
+
+    `epochs`: of the program and of the function, when it began. `noted`: how many handles of kernels were known then. `asked`: the
+    variables whose handles it asked for.
+    """
+
+    __slots__ = ("asked", "epochs", "noted")
+
+    def __init__(self, epochs: tuple[int, int], noted: int) -> None:
+        self.epochs, self.noted = epochs, noted
+        self.asked: set[int] = set()
+
+
+class Record:
+    """What one execution of a block found. `targets`: where it may go on, and with which states. The rest is as in `engine.Result`."""
+
+    __slots__ = (
+        "after",
+        "assumed",
+        "calls",
+        "condition",
+        "frame_stores",
+        "looked",
+        "sites",
+        "stores",
+        "targets",
+        "test",
+        "unknown",
+    )
+
+    def __init__(self, looked: Looked, after: State) -> None:
+        self.looked, self.after = looked, after
+        self.calls: list[CudaCall] = []
+        self.sites: dict[int, State] = {}
+        self.stores: list[Store] = []
+        self.frame_stores: list[FrameStore] = []
+        self.unknown: list[int] = []
+        self.targets: list[tuple[int, State]] = []
+        self.test: Value | None = None
+        self.assumed: Value | None = None
+        self.condition: Condition | None = None
