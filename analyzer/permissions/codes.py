@@ -17,8 +17,6 @@ from farlane.analyzer.machine.instruction import (
     CALLER_SAVED,
     NONE,
     RAX,
-    RCX,
-    RDX,
     RSP,
     XMM0,
     Immediate,
@@ -31,6 +29,8 @@ from farlane.analyzer.permissions.domain import ANYTHING, FRAME
 from farlane.analyzer.permissions.endings import Endings
 from farlane.analyzer.permissions.instructions import Refused
 from farlane.analyzer.permissions.memory import READ, WRITE
+from farlane.analyzer.permissions.outright import refusal
+from farlane.analyzer.permissions.uses import reads
 from farlane.analyzer.permissions.walk import Regions, Walker
 
 CODE, FAILED, SUCCEEDED = "code", "failed", "succeeded"  # the code itself; 1 when it is no success; 1 when it is
@@ -106,6 +106,9 @@ class Codes:
 
     def proof(self, start: int, site: int) -> str:
         """How the code of the call at `site` in the function `start` is used; raises Refused."""
+        refused = refusal(self._walker.structure(start).flow, self._endings, site)
+        if refused is not None:
+            raise Refused(refused)
         self._facts = []
         self._after_call(start, site, 0)
         return "; ".join(dict.fromkeys(self._facts)) or "the code is not used"
@@ -272,7 +275,7 @@ class Codes:
                     held.add((cell, kind))
                     return
                 raise Refused(f"the code is stored at {instruction.address:#x}")
-        used = _reads(instruction)
+        used = reads(instruction)
         if any(place in used for place, _ in held):
             raise Refused(f"the code is used at {instruction.address:#x}")
         self._memory(regions, block, instruction, held)
@@ -427,60 +430,8 @@ class Codes:
                     raise Refused(f"the returned code is used at {instruction.address:#x}")
             callee = flow.calls.get(instruction.address)
             return False if callee is None or RAX in self._endings.clobbered(callee) else None
-        if RAX in _reads(instruction):
+        if RAX in reads(instruction):
             raise Refused(f"the returned code is used at {instruction.address:#x}")
         target = instruction.operands[0] if instruction.operands else None
         written = isinstance(target, Register) and target.number == RAX and target.size >= 4
         return False if written and instruction.mnemonic not in ("cmp", "test", "push") else None
-
-
-def _reads(instruction: Instruction) -> set[int]:
-    """The registers that an instruction may read."""
-    name, operands = instruction.mnemonic, instruction.operands
-    clears = name in ("xor", "sub", "pxor") and len(operands) == 2 and operands[0] == operands[1]
-    used: set[int] = set()
-    for index, operand in enumerate(operands):
-        if isinstance(operand, Memory):
-            used |= {operand.base, operand.indexed}
-        elif isinstance(operand, Register) and not clears:
-            only_written = index == 0 and operand.size >= 4 and _only_writes(instruction)
-            if not only_written:
-                used.add(operand.number)
-    if not _known(instruction):
-        used |= {RAX, RCX, RDX}  # operands that are not shown
-    if name in ("cdqe", "cwde", "cdq", "cqo"):
-        used.add(RAX)
-    return used
-
-
-def _known(instruction: Instruction) -> bool:
-    """Whether all that an instruction reads stands among its operands."""
-    name = instruction.mnemonic
-    known = (
-        "mov",
-        "lea",
-        "add",
-        "sub",
-        "and",
-        "or",
-        "xor",
-        "cmp",
-        "test",
-        "inc",
-        "dec",
-        "push",
-        "pop",
-        "shl",
-        "sar",
-        "shr",
-    )
-    plain = name.startswith(
-        (*known, "cmov", "set", "j", "cvt", "p", "unpck", "ucomi", "comi", "neg", "not", "nop", "bt", "sal")
-    )
-    vector = name.endswith(("ss", "sd", "ps", "pd"))
-    return plain or vector or (name == "imul" and len(instruction.operands) > 1)
-
-
-def _only_writes(instruction: Instruction) -> bool:
-    """Whether the first operand is written without being read."""
-    return instruction.mnemonic.startswith(("mov", "lea", "pop", "cvt")) and instruction.mnemonic not in ("movs",)
