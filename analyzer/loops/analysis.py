@@ -6,10 +6,10 @@ Predictions only: what a loop's calls will be, as far as the code tells. Nothing
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import interface
 from farlane.analyzer.flow.effects import CudaCall
@@ -22,7 +22,9 @@ from farlane.analyzer.loader.lines import Lines
 from farlane.analyzer.loops.body import Body
 from farlane.analyzer.loops.continuation import Continuations
 from farlane.analyzer.loops.counting import Counting
+from farlane.analyzer.loops.deciding import Deciding
 from farlane.analyzer.loops.dependence import LoopValues
+from farlane.analyzer.loops.inner import settle
 from farlane.analyzer.loops.model import (
     Argument,
     Call,
@@ -33,13 +35,14 @@ from farlane.analyzer.loops.model import (
     LoopReport,
     ProgramReport,
 )
+from farlane.analyzer.loops.never import prune
 from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.loops.text import place, show
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.permissions.model import Permission
 from farlane.analyzer.permissions.prove import Prover
 
-SECONDS = 60.0  # for a whole binary; functions beyond it are listed as skipped
+SECONDS = 60.0  # of the processor, for a whole binary; functions beyond it are listed as skipped
 
 
 def analyze(path: Path, seconds: float = SECONDS) -> ProgramReport:
@@ -58,17 +61,17 @@ def analyze(path: Path, seconds: float = SECONDS) -> ProgramReport:
 
 
 def _analyze(path: Path, seconds: float) -> ProgramReport:
-    started = time.monotonic()
+    budget = Budget(seconds)
     image = elf.load(path)
     source = lines.read(path)
     program = Program(image, Decoder())
-    functions = Functions(program, started + seconds)
-    prover = Prover(program, started + seconds)
+    functions = Functions(program, budget)
+    prover = Prover(program, budget)
     loops: list[LoopReport] = []
     skipped: list[tuple[str, str]] = []
     for start in sorted(functions.cuda):
         name = program.ranges[start].name
-        if time.monotonic() - started > seconds:
+        if budget.used_up():
             skipped.append((name, "the time for the binary is used up"))
             continue
         analysis = functions.analysis(start)
@@ -84,7 +87,8 @@ def _analyze(path: Path, seconds: float) -> ProgramReport:
         identity=image.identity,
         functions=len(program.functions()),
         cuda_functions=len(functions.cuda),
-        seconds=time.monotonic() - started,
+        seconds=budget.spent(),
+        out_of_time=budget.used_up(),
         loops=tuple(loops),
         skipped=tuple(skipped),
     )
@@ -92,6 +96,8 @@ def _analyze(path: Path, seconds: float) -> ProgramReport:
 
 def _function(functions: Functions, prover: Prover, analysis: Analysis, source: Lines) -> Iterable[LoopReport]:
     structure, result = analysis.structure, analysis.result
+    prune(analysis, functions.values)
+    settle(analysis, functions.values)
     for header in sorted(structure.loops):
         loop = structure.loops[header]
         runs = any((latch, header) in result.executed for latch in loop.latches)
@@ -110,6 +116,7 @@ class _Describer:
         self._values = LoopValues(self._structure, self._result, functions.values, loop, managed)
         self._names = {phi: f"i{index}" if index else "i" for index, phi in enumerate(self._values.inductions)}
         self._body = Body(analysis, loop)
+        self._deciding = Deciding(self._result, loop, self._body, self._values)
         self._continuations = Continuations(functions, analysis, loop, self._values, self._body)
         self._reasons: set[Reason] = set()
         self._places = [
@@ -174,7 +181,7 @@ class _Describer:
             text = show(value, self._names)
             arguments.append(Argument(name, dependence.kind, text, reasons, number if known else None, sizes.get(name)))
         conditional = not self._body.always(block)
-        if conditional:
+        if conditional and not self._deciding.known(block):
             nested = self._structure.innermost(block)
             inner = nested is not None and nested.header != self._loop.header
             self._reasons.add(Reason.NESTED if inner else Reason.CONDITIONAL)

@@ -24,18 +24,22 @@ class ExitTest(NamedTuple):
 
 
 class Body:
-    """Paths through one iteration, along edges that may run as long as CUDA's calls succeed."""
+    """Paths through one iteration, along edges that may run as long as CUDA's calls succeed.
+
+    Attributes:
+        following: block -> blocks that may run next in the same iteration.
+        latches: the sources of back edges that may run.
+    """
 
     def __init__(self, analysis: Analysis, loop: Loop) -> None:
         self._structure, self._loop = analysis.structure, loop
         self._flow, self._executed = analysis.structure.flow, analysis.result.executed
         self._always: dict[int, bool] = {}
         self._conditions = analysis.result.conditions
-        self._latches = {latch for latch in loop.latches if (latch, loop.header) in self._executed}
+        self.latches = {latch for latch in loop.latches if (latch, loop.header) in self._executed}
         self._tests: tuple[list[ExitTest], list[int]] | None = None
         self._after: dict[tuple[int, frozenset[int]], bool] = {}
-        # Block -> blocks that may run next in the same iteration.
-        self._following = {
+        self.following = {
             block: tuple(
                 edge.target
                 for edge in self._flow.blocks[block].edges
@@ -58,7 +62,7 @@ class Body:
             block = work.pop()
             if block in goals:
                 return True
-            for target in self._following[block]:
+            for target in self.following[block]:
                 if target not in seen and target not in without:
                     seen.add(target)
                     work.append(target)
@@ -71,7 +75,7 @@ class Body:
         return self._always[block]
 
     def _avoidable(self, blocks: frozenset[int]) -> bool:
-        return self.reaches(self._loop.header, self._latches, blocks)
+        return self.reaches(self._loop.header, self.latches, blocks)
 
     def _once(self, blocks: frozenset[int]) -> bool:
         """Whether every iteration that reaches a back edge runs exactly one of the blocks, and that once."""

@@ -198,7 +198,10 @@ class LoopReport:
 
 @dataclass(frozen=True)
 class ProgramReport:
-    """The loops with CUDA calls of one executable, and what was not analyzed: (function, why)."""
+    """The loops with CUDA calls of one executable, and what was not analyzed: (function, why).
+
+    `seconds`: of the processor, that the analysis took; `out_of_time`: whether it was given less than it needed.
+    """
 
     path: str
     identity: str
@@ -207,6 +210,7 @@ class ProgramReport:
     seconds: float
     loops: tuple[LoopReport, ...]
     skipped: tuple[tuple[str, str], ...]
+    out_of_time: bool = False
 
     @property
     def permissions(self) -> tuple[Permission, ...]:

@@ -56,7 +56,7 @@ def induction_variables(result: Result, values: Values, loop: Loop) -> dict[Valu
 
 def progress(values: Values, test: Condition, variables: Mapping[Value, InductionVariable]) -> Progress | None:
     """The test under which a loop goes on as a progression; None when it is none, or does not move."""
-    difference = values.combine(_plain(values, test.left), _plain(values, test.right), -1)
+    difference = values.combine(plain(values, test.left), plain(values, test.right), -1)
     start, step = values.constant(difference.constant), 0
     for atom, coefficient in difference.terms:
         variable = variables.get(atom)
@@ -64,19 +64,19 @@ def progress(values: Values, test: Condition, variables: Mapping[Value, Inductio
             start = values.combine(start, atom, coefficient)
         else:
             signed = coefficient - 2**64 if coefficient >> 63 else coefficient
-            start = values.combine(start, _plain(values, variable.initial), signed)
+            start = values.combine(start, plain(values, variable.initial), signed)
             step += signed * variable.step
     return Progress(start, step, test.relation, test.size) if step else None
 
 
-def _plain(values: Values, value: Value) -> Value:
+def plain(values: Values, value: Value) -> Value:
     """The value without extensions of 32-bit parts."""
     total = values.constant(value.constant)
     for atom, coefficient in value.terms:
         inner = atom
         while inner.kind == OPERATION and inner.arguments[0] in ("zx4", "sx4"):
             inner = inner.arguments[1]
-        total = values.combine(total, _plain(values, inner) if inner is not atom else inner, coefficient)
+        total = values.combine(total, plain(values, inner) if inner is not atom else inner, coefficient)
     return total
 
 

@@ -240,6 +240,7 @@ class _Tables:
 
     def _loop(self, report: LoopReport, body: int) -> Loop:
         known = report.class_ != Class.NONE and report.trip_count is not None
+        known = known and not any(call.conditional for call in report.calls)  # one iteration is like the other
         line = report.line.rpartition(":")[2]
         return Loop(
             header=report.header,

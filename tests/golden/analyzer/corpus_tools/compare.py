@@ -50,8 +50,7 @@ def loops_of(report: ProgramReport, function: str) -> list[LoopReport]:
 
 def known_at_entry(loop: LoopReport) -> bool:
     """Whether class, sequence and trip count are."""
-    sequence = not any(call.conditional for call in loop.calls) and not set(loop.reasons) - TELLING
-    return loop.class_ != "-" and loop.trip_count is not None and sequence
+    return loop.class_ != "-" and loop.trip_count is not None and not set(loop.reasons) - TELLING
 
 
 def wrong(case: Case, program: Path, function: str, aspects: Sequence[str]) -> list[str]:
