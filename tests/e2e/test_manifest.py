@@ -167,6 +167,25 @@ def test_copies_of_a_loop_arrive_in_one_round_trip(case: Callable[..., Case], co
     }
 
 
+def test_bytes_of_a_loop_of_copies_do_not_depend_on_the_trip_count(case: Callable[..., Case]) -> None:
+    """Longer loops are sent in parts while they run: of at most 48 bytes each, and none waits for an answer."""
+    reads = case("reads", 3)
+    manifest = manifest_for(reads.calls, READ, more=more(reads.program), remaining=remaining(reads.program))
+    bytes_up = {}
+    for count in (100, 10_000, 100_000):
+        reads.command[2] = str(count)
+        outcome = reads.use(manifest)
+        assert (outcome.status, outcome.stderr) == (0, "")
+        assert outcome.report.round_trips == START + 1
+        assert counts(outcome)["deferred_reads"] == count - 1
+        bytes_up[count] = outcome.report.bytes_up - 48 * outcome.report.groups
+        total = 0
+        for value in range(count):
+            total = (total * 31 + 3 * value + 1) & (2**64 - 1)
+        assert outcome.stdout == f"{total}\n"
+    assert max(bytes_up.values()) - min(bytes_up.values()) <= 1024
+
+
 def test_without_permission_a_manifest_changes_nothing(case: Callable[..., Case]) -> None:
     reads = case("reads")
     outcome = reads.use(manifest_for(reads.calls, {}, more=more(reads.program), remaining=remaining(reads.program)))

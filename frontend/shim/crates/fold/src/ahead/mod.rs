@@ -8,9 +8,9 @@
 //! idle -> issued (`issue`: RUN_AHEAD is on the tape) -> active (`arrived`: what it yielded is here) -> idle (`settle`, or all of it was taken).
 //! Between RUN_AHEAD and KEEP_AHEAD nothing else stands on the tape.
 //!
-//! How far is a matter of time: the first run may cost what one round trip costs; each that was taken to its end doubles that, up to
-//! `MOST_FACTOR`. One that was not, or that took longer than its reads would have taken one by one (`pace`), ends in a pause, which grows where that
-//! happens again. So what is done in vain is a share of what was saved.
+//! How far is a matter of time (`pace`): a run may take what an iteration takes, and half of what was saved so far. One that was undone, or that took
+//! longer than its reads would have taken one by one, ends in a pause, which grows where that happens again. So what is done in vain is a share of
+//! what was saved.
 //!
 //! Source: `protos/tape.md`, "Running ahead".
 
@@ -31,10 +31,6 @@ use watch::{plain, read_bytes, Pattern, Watch, READ_ADDRESS};
 
 /// Iterations of one run.
 const MOST_ITERATIONS: u64 = 64;
-/// Times a round trip that a run may take; nanoseconds.
-const MOST_FACTOR: u64 = 8;
-const LEAST_NANOSECONDS: u64 = 500_000;
-const MOST_NANOSECONDS: u64 = 20_000_000;
 /// A read of an iteration; what all of a run yields.
 const MOST_READ: usize = 4096;
 const MOST_RESULT: usize = 256 << 10;
@@ -62,7 +58,6 @@ pub(crate) struct Ahead {
     watch: Watch,
     state: State,
     known: Vec<Known>,
-    factor: u64,
     /// Iterations that the last run has done.
     came: u64,
     pace: Pace,
@@ -187,7 +182,6 @@ impl Ahead {
                     self.watch.answered(&data);
                 }
                 if done {
-                    self.taken_whole();
                     self.settle(tape);
                 }
                 return Found::Done(data);
@@ -294,8 +288,7 @@ impl Ahead {
             at += if fit.is_computed() { 8 } else { 0 };
             placed.push((fit, place));
         }
-        self.factor = self.factor.max(1);
-        let allowed = nanoseconds.max(LEAST_NANOSECONDS).saturating_mul(self.factor).min(MOST_NANOSECONDS);
+        let allowed = self.pace.allowed(nanoseconds, pattern.reads as u64);
         operations::run_ahead(tape, number.into(), count, allowed, slot, &columns);
         self.counts.runs += 1;
         self.state = State::Issued(Flight {
@@ -409,7 +402,6 @@ impl Ahead {
         let nothing = flight.iterations == 0;
         self.state = State::Active(flight);
         if nothing {
-            self.failed();
             self.settle(tape);
         }
         self.doze();
@@ -427,26 +419,16 @@ impl Ahead {
         };
         operations::keep_ahead(tape, flight.reads);
         tape.records(&flight.since);
-        if undone {
-            self.counts.undone += 1;
+        self.counts.undone += u64::from(undone);
+        if self.pace.settle(flight.reads.into()) && !undone && flight.iterations > 0 {
+            self.failures = 0;
+        } else {
             self.failed();
         }
         self.doze();
     }
 
-    /// All that the last run has done was what the program did.
-    fn taken_whole(&mut self) {
-        let State::Active(flight) = &self.state else { return };
-        if self.pace.is_loss(flight.reads.into()) {
-            self.failed();
-        } else {
-            self.factor = (2 * self.factor).min(MOST_FACTOR);
-            self.failures = 0;
-        }
-    }
-
     fn failed(&mut self) {
-        self.factor = 1;
         self.pause = (FIRST_PAUSE << self.failures.min(16)).min(MOST_PAUSE);
         self.failures += 1;
     }
