@@ -153,12 +153,15 @@ def _multiply(e: ValueScope, i: Instruction, x: Affine, y: Affine) -> Affine:
     known = signed_constant(i.sources[uniform], 64 if "64" in i.modifiers[-1] else 32)
     if i.modifiers[-1] == "u32" and extends(i) and known is not None:
         known &= 0xFFFF_FFFF
-    return _scale(e, value, factor.base, known if known is not None else 0)
+    return _scale(e, value, factor.base, known)
 
 
-def _scale(e: ValueScope, value: Affine, factor: Val, known: int) -> Affine:
+def _scale(e: ValueScope, value: Affine, factor: Val, known: int | None) -> Affine:
+    """`known`: the factor, where it is known now, which it must be if the value has a stride."""
     b = e.body
-    assert known or not value.stride
+    if known is None:
+        assert not value.stride
+        known = 0
     step = None if value.step is None else b.bin("mul", value.step, factor)
     return Affine(b.bin("mul", value.base, factor), value.stride * known, step)
 
