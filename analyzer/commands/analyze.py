@@ -53,7 +53,7 @@ class AnalyzeCommand:
             type=float,
             default=analysis.SECONDS,
             metavar="N",
-            help="give up further functions after this time; a manifest is not written then",
+            help="give up further functions after this much processor time; a manifest is not written then",
         )
         parser.add_argument("--memory", type=int, metavar="MiB", help="use no more memory than this")
 
@@ -135,7 +135,7 @@ def _manifest(program: Path, report: ProgramReport, seconds: float) -> bytes:
     from farlane.analyzer.manifest.build import build
 
     # What one machine has time for and another has not must not show in the bytes.
-    if report.seconds > seconds:
+    if report.out_of_time:
         raise OutOfTime(f"{program}: not analyzed within {seconds:g} s")
     image = elf.load(program)
     if image.identity != report.identity:

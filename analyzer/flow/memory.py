@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
 
+from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import library
 from farlane.analyzer.flow.expression import CALL, INSIDE, OPAQUE, Value, Values
@@ -54,11 +54,11 @@ class Memory:
         at: the instruction that is executed.
         in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
         lost: what registers hold that a call left undefined, by register; who reads one gets a value of the reader's own.
-        deadline: when the time for the binary is used up, by `time.monotonic`.
+        budget: the time for the binary; None: any.
     """
 
-    def __init__(self, values: Values, image: Image, deadline: float | None = None) -> None:
-        self.values, self.image, self.deadline = values, image, deadline
+    def __init__(self, values: Values, image: Image, budget: Budget | None = None) -> None:
+        self.values, self.image, self.budget = values, image, budget
         self.handles: dict[int, int] = {}
         self.noted: list[int] = []
         self.asked: set[int] | None = None
@@ -76,7 +76,7 @@ class Memory:
 
     def check_time(self) -> None:
         """Raises AnalysisError when the time is used up."""
-        if self.deadline is not None and time.monotonic() > self.deadline:
+        if self.budget is not None and self.budget.used_up():
             raise AnalysisError("the time for the binary is used up")
 
     def note_handle(self, variable: int, kernel: int) -> None:

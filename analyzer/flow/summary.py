@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import library
 from farlane.analyzer.flow.effects import CudaCall, lose_registers, resolved, unknown_call, unknown_memory
@@ -98,10 +99,10 @@ class Functions:
         failed: start of a function -> why it has no analysis.
     """
 
-    def __init__(self, program: Program, deadline: float | None = None) -> None:
+    def __init__(self, program: Program, budget: Budget | None = None) -> None:
         self.program = program
         self.values = Values()
-        self.memory = Memory(self.values, program.image, deadline)
+        self.memory = Memory(self.values, program.image, budget)
         self.cuda = program.reaching_cuda()
         self.failed: dict[int, str] = {}
         self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}

@@ -5,11 +5,10 @@ Everything is refused that is not proven, with a text that says what stood in th
 
 from __future__ import annotations
 
-import math
-import time
 from dataclasses import replace
 from typing import NamedTuple
 
+from farlane.analyzer.budget import Budget
 from farlane.analyzer.flow import interface
 from farlane.analyzer.graph.control_flow import RETURN, TAIL
 from farlane.analyzer.graph.names import is_cuda
@@ -100,17 +99,20 @@ class Prover:
     """Proves permissions for the sites of one program.
 
     Args:
-        until: the time (time.monotonic) after which everything is refused.
+        budget: the time after which everything is refused; None: any.
     """
 
-    def __init__(self, program: Program, until: float = math.inf) -> None:
+    def __init__(self, program: Program, budget: Budget | None = None) -> None:
         self._program = program
         self._walker = Walker(program)
         self._codes = Codes(self._walker)
-        self._until = until
+        self._budget = budget
         self._known: dict[tuple[int, int], Permission | None] = {}
         self._chains: set[tuple[int, tuple[int, ...], int]] = set()
         self._reached: dict[int, list[_Reached]] = {}
+
+    def _late(self) -> bool:
+        return self._budget is not None and self._budget.used_up()
 
     def structure(self, function: int) -> Structure:
         """A function's graph; raises Refused."""
@@ -138,7 +140,7 @@ class Prover:
             try:
                 if len(self._chains) > MAXIMUM_CHAINS or len(chain) > MAXIMUM_LINKS:
                     raise Refused("too many chains of calls lead there")
-                if time.monotonic() > self._until:
+                if self._late():
                     raise Refused("the time is used up")
                 self._reached.setdefault(site, []).append(self._through(own, outer, chain))
             except Refused as refusal:
@@ -215,7 +217,7 @@ class Prover:
             return None
         loop = structure.innermost(block.start)
         found = Permission(site, instruction.end, function, loop.header if loop else 0)
-        if time.monotonic() > self._until:
+        if self._late():
             return replace(found, refused="the time is used up")
         try:
             self._allowed()

@@ -11,9 +11,9 @@ SCHEMA = 1
 
 
 def to_json(report: ProgramReport) -> str:
-    """The whole report but the time it took and where the file lay."""
+    """The whole report but its time and where the file lay."""
     content = dataclasses.asdict(report)
-    del content["seconds"], content["path"]
+    del content["seconds"], content["out_of_time"], content["path"]
     for loop in content["loops"]:
         loop["class"] = loop.pop("class_")
     return json.dumps({"schema": SCHEMA, **content}, indent=2, sort_keys=True, default=bytes.hex) + "\n"

@@ -1,0 +1,32 @@
+"""How long one binary may be analyzed: processor time of the thread that does it, so that a loaded machine skips no more than a quiet one.
+
+The clock is looked at too, for a process that gets hardly any processor time: it ends much later.
+"""
+
+from __future__ import annotations
+
+import time
+
+ON_THE_CLOCK = 5.0  # times as many seconds as of the processor
+
+
+class Budget:
+    """For one analysis, which begins now, in one thread.
+
+    Attributes:
+        exceeded: whether `used_up` has said so; from then on it always does.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._started = time.thread_time()
+        self._limit = self._started + seconds
+        self._end = time.monotonic() + ON_THE_CLOCK * seconds
+        self.exceeded = False
+
+    def used_up(self) -> bool:
+        self.exceeded = self.exceeded or time.thread_time() > self._limit or time.monotonic() > self._end
+        return self.exceeded
+
+    def spent(self) -> float:
+        """Seconds of the processor."""
+        return time.thread_time() - self._started

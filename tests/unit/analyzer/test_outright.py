@@ -1,0 +1,69 @@
+"""Error codes that are refused by looking at the code alone."""
+
+from __future__ import annotations
+
+from farlane.analyzer.graph.control_flow import FALL, RETURN, TAKEN, Block, ControlFlow, Edge
+from farlane.analyzer.graph.program import Callee
+from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.machine.instruction import CALLER_SAVED
+from farlane.analyzer.permissions.outright import refusal
+
+SITE = 0x1000
+CALL = bytes.fromhex("e800000000")  # the call of the runtime, and one that follows
+MOV_EBX_EAX, MOV_EDI_EAX, STORE_EAX = (bytes.fromhex(code) for code in ("89c3", "89c7", "89442408"))
+TEST_EAX, TEST_EBX, CMP_EBX_1 = (bytes.fromhex(code) for code in ("85c0", "85db", "83fb01"))
+JNE, JE = bytes.fromhex("7501"), bytes.fromhex("7401")  # over a return
+RET = bytes.fromhex("c3")
+
+
+class Endings:
+    """What is asked of `permissions.endings.Endings`."""
+
+    def __init__(self, *ends: int) -> None:
+        self._ends = ends
+
+    def clobbered(self, callee: Callee) -> frozenset[int]:
+        return frozenset(CALLER_SAVED)
+
+    def ends(self, flow: ControlFlow, start: int) -> bool:
+        return start in self._ends
+
+
+def flow(*code: bytes) -> ControlFlow:
+    """A function of one block that ends by a conditional jump over a return, and the two returns."""
+    first = tuple(Decoder().decode(b"".join(code), SITE))
+    end = first[-1].end
+    fall, taken = end, end + 1
+    blocks = {
+        SITE: Block(SITE, first, (Edge(taken, TAKEN), Edge(fall, FALL)), ""),
+        **{at: Block(at, tuple(Decoder().decode(RET, at)), (), RETURN) for at in (fall, taken)},
+    }
+    calls = {each.address: Callee("cudaGetLastError", None) for each in first if each.mnemonic == "call"}
+    return ControlFlow("f", SITE, blocks, calls, ())
+
+
+def refused(made: ControlFlow, *ends: int) -> str | None:
+    return refusal(made, Endings(*ends), SITE)  # type: ignore[arg-type]
+
+
+def test_a_code_that_is_compared_and_ignored() -> None:
+    made = flow(CALL, TEST_EAX, JNE)
+    assert refused(made) == "when the code at 0x1005 is no success, the program goes on at 0x100a"
+    made = flow(CALL, TEST_EAX, JE)
+    assert refused(made) == "when the code at 0x1005 is no success, the program goes on at 0x1009"
+
+
+def test_a_code_that_is_kept_in_a_register_over_another_call() -> None:
+    made = flow(CALL, MOV_EBX_EAX, CALL, TEST_EBX, JNE)
+    assert refused(made) == "when the code at 0x100c is no success, the program goes on at 0x1011"
+
+
+def test_nothing_is_said_where_failure_ends_the_program() -> None:
+    assert refused(flow(CALL, TEST_EAX, JNE), 0x100A) is None
+
+
+def test_nothing_is_said_of_codes_that_are_not_followed() -> None:
+    assert refused(flow(CALL, STORE_EAX, TEST_EAX, JNE)) is None, "it is stored"
+    assert refused(flow(CALL, MOV_EDI_EAX, CALL, TEST_EBX, JNE)) is None, "it is given to a function"
+    assert refused(flow(CALL, MOV_EBX_EAX, CMP_EBX_1, JNE)) is None, "it is compared with something else"
+    assert refused(flow(CALL, CALL, TEST_EAX, JNE)) is None, "another call's is compared"
