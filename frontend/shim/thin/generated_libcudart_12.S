@@ -392,23 +392,23 @@ forward cudaMallocPitch
 forward_to cudaMemAdvise, cudaMemAdvise_v12
 forward cudaMemAdvise_v2
 forward cudaMemGetInfo
-refuse cudaMemPoolCreate, 80
-refuse cudaMemPoolDestroy, 81
-refuse cudaMemPoolExportPointer, 82
-refuse cudaMemPoolExportToShareableHandle, 83
-refuse cudaMemPoolGetAccess, 84
+forward cudaMemPoolCreate
+forward cudaMemPoolDestroy
+refuse cudaMemPoolExportPointer, 80
+refuse cudaMemPoolExportToShareableHandle, 81
+forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 85
-refuse cudaMemPoolImportPointer, 86
-refuse cudaMemPoolSetAccess, 87
+refuse cudaMemPoolImportFromShareableHandle, 82
+refuse cudaMemPoolImportPointer, 83
+forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
 forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v12
 forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v12_ptsz
 forward cudaMemPrefetchAsync_v2
 forward cudaMemPrefetchAsync_v2_ptsz
-refuse cudaMemRangeGetAttribute, 88
-refuse cudaMemRangeGetAttributes, 89
+refuse cudaMemRangeGetAttribute, 84
+refuse cudaMemRangeGetAttributes, 85
 forward cudaMemcpy
 forward cudaMemcpy2D
 forward cudaMemcpy2DArrayToArray
@@ -427,22 +427,22 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 90
-refuse cudaMemcpy3DBatchAsync_ptsz, 91
+refuse cudaMemcpy3DBatchAsync, 86
+refuse cudaMemcpy3DBatchAsync_ptsz, 87
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 92
-refuse cudaMemcpyArrayToArray_ptds, 93
+refuse cudaMemcpyArrayToArray, 88
+refuse cudaMemcpyArrayToArray_ptds, 89
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 94
-refuse cudaMemcpyBatchAsync_ptsz, 95
+refuse cudaMemcpyBatchAsync, 90
+refuse cudaMemcpyBatchAsync_ptsz, 91
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 96
-refuse cudaMemcpyFromArrayAsync_ptsz, 97
+refuse cudaMemcpyFromArrayAsync, 92
+refuse cudaMemcpyFromArrayAsync_ptsz, 93
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -451,8 +451,8 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 98
-refuse cudaMemcpyToArrayAsync_ptsz, 99
+refuse cudaMemcpyToArrayAsync, 94
+refuse cudaMemcpyToArrayAsync_ptsz, 95
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
@@ -471,13 +471,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 100
-refuse cudaMipmappedArrayGetSparseProperties, 101
+refuse cudaMipmappedArrayGetMemoryRequirements, 96
+refuse cudaMipmappedArrayGetSparseProperties, 97
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 102
-refuse cudaOccupancyMaxPotentialClusterSize, 103
+refuse cudaOccupancyMaxActiveClusters, 98
+refuse cudaOccupancyMaxPotentialClusterSize, 99
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -488,10 +488,10 @@ forward cudaSetDeviceFlags
 forward cudaSetDoubleForDevice
 forward cudaSetDoubleForHost
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 104
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 105
-refuse cudaSignalExternalSemaphoresAsync_v2, 106
-refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 107
+refuse cudaSignalExternalSemaphoresAsync, 100
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 101
+refuse cudaSignalExternalSemaphoresAsync_v2, 102
+refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 103
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -548,11 +548,11 @@ forward cudaThreadSynchronize
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 108
-refuse cudaVDPAUSetVDPAUDevice, 109
-refuse cudaWaitExternalSemaphoresAsync, 110
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 111
-refuse cudaWaitExternalSemaphoresAsync_v2, 112
-refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 113
+refuse cudaVDPAUGetDevice, 104
+refuse cudaVDPAUSetVDPAUDevice, 105
+refuse cudaWaitExternalSemaphoresAsync, 106
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 107
+refuse cudaWaitExternalSemaphoresAsync_v2, 108
+refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 109
 
     .section .note.GNU-stack, "", %progbits

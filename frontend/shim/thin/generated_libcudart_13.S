@@ -417,28 +417,28 @@ refuse cudaMemDiscardAndPrefetchBatchAsync, 106
 refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 107
 refuse cudaMemDiscardBatchAsync, 108
 refuse cudaMemDiscardBatchAsync_ptsz, 109
-refuse cudaMemGetDefaultMemPool, 110
+forward cudaMemGetDefaultMemPool
 forward cudaMemGetInfo
-refuse cudaMemGetLocationInfo, 111
-refuse cudaMemGetMemPool, 112
-refuse cudaMemPoolCreate, 113
-refuse cudaMemPoolDestroy, 114
-refuse cudaMemPoolExportPointer, 115
-refuse cudaMemPoolExportToShareableHandle, 116
-refuse cudaMemPoolGetAccess, 117
+refuse cudaMemGetLocationInfo, 110
+forward cudaMemGetMemPool
+forward cudaMemPoolCreate
+forward cudaMemPoolDestroy
+refuse cudaMemPoolExportPointer, 111
+refuse cudaMemPoolExportToShareableHandle, 112
+forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 118
-refuse cudaMemPoolImportPointer, 119
-refuse cudaMemPoolSetAccess, 120
+refuse cudaMemPoolImportFromShareableHandle, 113
+refuse cudaMemPoolImportPointer, 114
+forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
 forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v13
 forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v13_ptsz
-refuse cudaMemPrefetchBatchAsync, 121
-refuse cudaMemPrefetchBatchAsync_ptsz, 122
-refuse cudaMemRangeGetAttribute, 123
-refuse cudaMemRangeGetAttributes, 124
-refuse cudaMemSetMemPool, 125
+refuse cudaMemPrefetchBatchAsync, 115
+refuse cudaMemPrefetchBatchAsync_ptsz, 116
+refuse cudaMemRangeGetAttribute, 117
+refuse cudaMemRangeGetAttributes, 118
+forward cudaMemSetMemPool
 forward cudaMemcpy
 forward cudaMemcpy2D
 forward cudaMemcpy2DArrayToArray
@@ -457,24 +457,24 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 126
-refuse cudaMemcpy3DBatchAsync_ptsz, 127
+refuse cudaMemcpy3DBatchAsync, 119
+refuse cudaMemcpy3DBatchAsync_ptsz, 120
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
-refuse cudaMemcpy3DWithAttributesAsync, 128
-refuse cudaMemcpy3DWithAttributesAsync_ptsz, 129
+refuse cudaMemcpy3DWithAttributesAsync, 121
+refuse cudaMemcpy3DWithAttributesAsync_ptsz, 122
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 130
-refuse cudaMemcpyArrayToArray_ptds, 131
+refuse cudaMemcpyArrayToArray, 123
+refuse cudaMemcpyArrayToArray_ptds, 124
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 132
-refuse cudaMemcpyBatchAsync_ptsz, 133
+refuse cudaMemcpyBatchAsync, 125
+refuse cudaMemcpyBatchAsync_ptsz, 126
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 134
-refuse cudaMemcpyFromArrayAsync_ptsz, 135
+refuse cudaMemcpyFromArrayAsync, 127
+refuse cudaMemcpyFromArrayAsync_ptsz, 128
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -483,15 +483,15 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 136
-refuse cudaMemcpyToArrayAsync_ptsz, 137
+refuse cudaMemcpyToArrayAsync, 129
+refuse cudaMemcpyToArrayAsync_ptsz, 130
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
 forward cudaMemcpyToSymbol_ptds
-refuse cudaMemcpyWithAttributesAsync, 138
-refuse cudaMemcpyWithAttributesAsync_ptsz, 139
+refuse cudaMemcpyWithAttributesAsync, 131
+refuse cudaMemcpyWithAttributesAsync_ptsz, 132
 forward cudaMemcpy_ptds
 forward cudaMemset
 forward cudaMemset2D
@@ -505,13 +505,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 140
-refuse cudaMipmappedArrayGetSparseProperties, 141
+refuse cudaMipmappedArrayGetMemoryRequirements, 133
+refuse cudaMipmappedArrayGetSparseProperties, 134
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 142
-refuse cudaOccupancyMaxPotentialClusterSize, 143
+refuse cudaOccupancyMaxActiveClusters, 135
+refuse cudaOccupancyMaxPotentialClusterSize, 136
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -520,8 +520,8 @@ forward_to cudaRuntimeGetVersion, cudaRuntimeGetVersion_v13
 forward cudaSetDevice
 forward cudaSetDeviceFlags
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 144
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 145
+refuse cudaSignalExternalSemaphoresAsync, 137
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 138
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -530,8 +530,8 @@ forward cudaStreamBeginCapture
 forward cudaStreamBeginCaptureToGraph
 forward cudaStreamBeginCaptureToGraph_ptsz
 forward cudaStreamBeginCapture_ptsz
-refuse cudaStreamBeginRecaptureToGraph, 146
-refuse cudaStreamBeginRecaptureToGraph_ptsz, 147
+refuse cudaStreamBeginRecaptureToGraph, 139
+refuse cudaStreamBeginRecaptureToGraph_ptsz, 140
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
@@ -544,8 +544,8 @@ forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource, 148
-refuse cudaStreamGetDevResource_ptsz, 149
+refuse cudaStreamGetDevResource, 141
+refuse cudaStreamGetDevResource_ptsz, 142
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags
@@ -566,16 +566,16 @@ forward_to cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependenc
 forward_to cudaStreamUpdateCaptureDependencies_ptsz, cudaStreamUpdateCaptureDependencies_v13_ptsz
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
-refuse cudaSubgridCreate, 150
-refuse cudaSubgridWorkerGridCreate, 151
-refuse cudaSubgridWorksetCreate, 152
+refuse cudaSubgridCreate, 143
+refuse cudaSubgridWorkerGridCreate, 144
+refuse cudaSubgridWorksetCreate, 145
 forward cudaThreadExchangeStreamCaptureMode
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 153
-refuse cudaVDPAUSetVDPAUDevice, 154
-refuse cudaWaitExternalSemaphoresAsync, 155
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 156
+refuse cudaVDPAUGetDevice, 146
+refuse cudaVDPAUSetVDPAUDevice, 147
+refuse cudaWaitExternalSemaphoresAsync, 148
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 149
 
     .section .note.GNU-stack, "", %progbits

@@ -96,6 +96,12 @@ pub const cudaHostRegisterMapped: c_uint = 2;
 pub const cudaHostRegisterIoMemory: c_uint = 4;
 pub const cudaHostRegisterReadOnly: c_uint = 8;
 
+pub type cudaMemAllocationType = c_int;
+pub const cudaMemAllocationTypePinned: cudaMemAllocationType = 1;
+pub type cudaMemAccessFlags = c_int;
+pub const cudaMemAccessFlagsProtNone: cudaMemAccessFlags = 0;
+pub const cudaMemAccessFlagsProtReadWrite: cudaMemAccessFlags = 3;
+pub const cudaMemLocationTypeDevice: c_int = 1;
 pub type cudaMemPoolAttr = c_int;
 pub const cudaMemPoolReuseFollowEventDependencies: cudaMemPoolAttr = 1;
 pub const cudaMemPoolReuseAllowOpportunistic: cudaMemPoolAttr = 2;

@@ -199,6 +199,13 @@ pub enum Function {
     cudaMemPoolTrimTo,
     cudaMemPoolSetAttribute,
     cudaMemPoolGetAttribute,
+    cudaMemPoolCreate,
+    cudaMemPoolDestroy,
+    cudaMemPoolSetAccess,
+    cudaMemPoolGetAccess,
+    cudaMemGetDefaultMemPool,
+    cudaMemGetMemPool,
+    cudaMemSetMemPool,
     cudaMallocManaged,
     cudaMemPrefetchAsync_v12,
     cudaMemPrefetchAsync_v13,
@@ -488,6 +495,13 @@ impl Function {
             Self::cudaMemPoolTrimTo => "cudaMemPoolTrimTo",
             Self::cudaMemPoolSetAttribute => "cudaMemPoolSetAttribute",
             Self::cudaMemPoolGetAttribute => "cudaMemPoolGetAttribute",
+            Self::cudaMemPoolCreate => "cudaMemPoolCreate",
+            Self::cudaMemPoolDestroy => "cudaMemPoolDestroy",
+            Self::cudaMemPoolSetAccess => "cudaMemPoolSetAccess",
+            Self::cudaMemPoolGetAccess => "cudaMemPoolGetAccess",
+            Self::cudaMemGetDefaultMemPool => "cudaMemGetDefaultMemPool",
+            Self::cudaMemGetMemPool => "cudaMemGetMemPool",
+            Self::cudaMemSetMemPool => "cudaMemSetMemPool",
             Self::cudaMallocManaged => "cudaMallocManaged",
             Self::cudaMemPrefetchAsync_v12 => "cudaMemPrefetchAsync",
             Self::cudaMemPrefetchAsync_v13 => "cudaMemPrefetchAsync",
@@ -1690,6 +1704,41 @@ pub unsafe extern "C" fn farlane_cudaMemPoolGetAttribute(memPool: cudaMemPool_t,
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPoolCreate(memPool: *mut cudaMemPool_t, poolProps: *const cudaMemPoolProps) -> cudaError_t {
+    call::enter(Function::cudaMemPoolCreate, || unsafe { memory::cudaMemPoolCreate(memPool, poolProps) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPoolDestroy(memPool: cudaMemPool_t) -> cudaError_t {
+    call::enter(Function::cudaMemPoolDestroy, || unsafe { memory::cudaMemPoolDestroy(memPool) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPoolSetAccess(memPool: cudaMemPool_t, descList: *const cudaMemAccessDesc, count: usize) -> cudaError_t {
+    call::enter(Function::cudaMemPoolSetAccess, || unsafe { memory::cudaMemPoolSetAccess(memPool, descList, count) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPoolGetAccess(flags: *mut cudaMemAccessFlags, memPool: cudaMemPool_t, location: *mut cudaMemLocation) -> cudaError_t {
+    call::enter(Function::cudaMemPoolGetAccess, || unsafe { memory::cudaMemPoolGetAccess(flags, memPool, location) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemGetDefaultMemPool(memPool: *mut cudaMemPool_t, location: *mut cudaMemLocation, type_: cudaMemAllocationType) -> cudaError_t {
+    call::enter(Function::cudaMemGetDefaultMemPool, || unsafe { memory::cudaMemGetDefaultMemPool(memPool, location, type_) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemGetMemPool(memPool: *mut cudaMemPool_t, location: *mut cudaMemLocation, type_: cudaMemAllocationType) -> cudaError_t {
+    call::enter(Function::cudaMemGetMemPool, || unsafe { memory::cudaMemGetMemPool(memPool, location, type_) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemSetMemPool(location: *mut cudaMemLocation, type_: cudaMemAllocationType, memPool: cudaMemPool_t) -> cudaError_t {
+    call::enter(Function::cudaMemSetMemPool, || unsafe { memory::cudaMemSetMemPool(location, type_, memPool) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cudaMallocManaged(devPtr: *mut *mut c_void, size: usize, flags: c_uint) -> cudaError_t {
     call::enter(Function::cudaMallocManaged, || unsafe { memory::cudaMallocManaged(devPtr, size, flags) })
 }
@@ -2289,7 +2338,7 @@ pub unsafe extern "C" fn farlane_cudaGetSurfaceObjectResourceDesc(pResDesc: *mut
     call::enter(Function::cudaGetSurfaceObjectResourceDesc, || unsafe { texture::cudaGetSurfaceObjectResourceDesc(pResDesc, surfObject) })
 }
 
-static UNSUPPORTED_12: [&str; 114] = [
+static UNSUPPORTED_12: [&str; 110] = [
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
     "cudaArrayGetPlane",
@@ -2370,14 +2419,10 @@ static UNSUPPORTED_12: [&str; 114] = [
     "cudaLibraryGetManaged",
     "cudaLibraryGetUnifiedFunction",
     "cudaMallocMipmappedArray",
-    "cudaMemPoolCreate",
-    "cudaMemPoolDestroy",
     "cudaMemPoolExportPointer",
     "cudaMemPoolExportToShareableHandle",
-    "cudaMemPoolGetAccess",
     "cudaMemPoolImportFromShareableHandle",
     "cudaMemPoolImportPointer",
-    "cudaMemPoolSetAccess",
     "cudaMemRangeGetAttribute",
     "cudaMemRangeGetAttributes",
     "cudaMemcpy3DBatchAsync",
@@ -2412,7 +2457,7 @@ pub extern "C" fn farlane_unsupported_12(index: c_uint) -> cudaError_t {
     call::unsupported(UNSUPPORTED_12.get(index as usize).copied().unwrap_or("an unknown function"))
 }
 
-static UNSUPPORTED_13: [&str; 157] = [
+static UNSUPPORTED_13: [&str; 150] = [
     "__cudaGetProcAddress",
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
@@ -2523,22 +2568,15 @@ static UNSUPPORTED_13: [&str; 157] = [
     "cudaMemDiscardAndPrefetchBatchAsync",
     "cudaMemDiscardBatchAsync",
     "cudaMemDiscardBatchAsync",
-    "cudaMemGetDefaultMemPool",
     "cudaMemGetLocationInfo",
-    "cudaMemGetMemPool",
-    "cudaMemPoolCreate",
-    "cudaMemPoolDestroy",
     "cudaMemPoolExportPointer",
     "cudaMemPoolExportToShareableHandle",
-    "cudaMemPoolGetAccess",
     "cudaMemPoolImportFromShareableHandle",
     "cudaMemPoolImportPointer",
-    "cudaMemPoolSetAccess",
     "cudaMemPrefetchBatchAsync",
     "cudaMemPrefetchBatchAsync",
     "cudaMemRangeGetAttribute",
     "cudaMemRangeGetAttributes",
-    "cudaMemSetMemPool",
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpy3DWithAttributesAsync",

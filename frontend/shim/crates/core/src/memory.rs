@@ -1,7 +1,7 @@
 //! The memory family: allocation, sets, copies, pinned memory, what a pointer is.
 //!
 //! One file per part: `addresses` (what is live), `shape` (boxes of rows), `copy` (what every copy does), `copies` and `sets`
-//! (the API's functions), `host` (pinned memory), `pools` (the default memory pool). This file has allocation and the queries.
+//! (the API's functions), `host` (pinned memory), `pools` (memory pools). This file has allocation and the queries.
 //!
 //! Allocation is deferred: the address is minted here, out of memory is known from the quota. The allocator's lock is held
 //! until the record is appended, so that an address that is minted again comes after its release on the tape.
@@ -28,10 +28,7 @@ pub use copy::{copy, write_copy, End, Wait};
 pub use graphs::{free_of_graph, graph_memory_used, reset_graph_memory_high, GraphMemory};
 pub use host::*;
 pub use managed::*;
-pub use pools::{
-    cudaDeviceGetDefaultMemPool, cudaDeviceGetMemPool, cudaDeviceSetMemPool, cudaMemPoolGetAttribute,
-    cudaMemPoolSetAttribute, cudaMemPoolTrimTo,
-};
+pub use pools::functions::*;
 pub use sets::*;
 pub use shape::{Extent, Layout};
 
@@ -76,7 +73,7 @@ pub fn free(pointer: *mut c_void) -> CudaResult {
         return Ok(()); // it ends with its graph, which may be launched again
     }
     live.allocator.free(address)?;
-    live.pool.remove(address);
+    live.pools.remove(address);
     work::append(|w| operation::free(w, address))
 }
 
@@ -135,12 +132,23 @@ pub unsafe fn cudaMallocAsync(
         *unsafe { devPtr.as_mut() }.ok_or(CudaError::INVALID_VALUE)? = address;
         return Ok(());
     }
-    // SAFETY: the caller's promise. The tape's order is the stream's order, and stricter.
-    unsafe { cudaMalloc(devPtr, size) }?;
+    // SAFETY: the caller's promise.
+    unsafe { allocate_from(None, devPtr, size) }
+}
+
+/// From a pool, the device's current one unless another is named. The tape's order is the stream's order, and stricter.
+///
+/// # Safety
+/// `place` is that of a pointer, or null.
+unsafe fn allocate_from(pool: Option<u32>, place: *mut *mut c_void, size: usize) -> CudaResult {
+    let tracking = tracking()?;
+    let pool = tracking.addresses.lock().pools.room(pool, size as u64)?;
+    // SAFETY: the caller's promise.
+    unsafe { cudaMalloc(place, size) }?;
     // SAFETY: it was written just now.
-    let address = unsafe { devPtr.read() } as u64;
+    let address = unsafe { place.read() } as u64;
     if address != 0 {
-        tracking()?.addresses.lock().pool.add(address, size as u64);
+        tracking.addresses.lock().pools.add(pool, address, size as u64);
     }
     Ok(())
 }
@@ -152,9 +160,14 @@ pub unsafe fn cudaMallocFromPoolAsync(
     memPool: cudaMemPool_t,
     stream: cudaStream_t,
 ) -> CudaResult {
-    pools::check(memPool)?;
+    let pool = pools::number(memPool)?;
+    let capturing = capture::of(&*stream::resolve(default, stream)?);
+    if capturing {
+        // SAFETY: the caller's promise. Memory of graphs has an account of its own.
+        return unsafe { cudaMallocAsync(default, ptr, size, stream) };
+    }
     // SAFETY: the caller's promise.
-    unsafe { cudaMallocAsync(default, ptr, size, stream) }
+    unsafe { allocate_from(Some(pool), ptr, size) }
 }
 
 pub unsafe fn cudaFree(devPtr: *mut c_void) -> CudaResult {

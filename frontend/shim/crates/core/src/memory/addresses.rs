@@ -6,7 +6,7 @@
 //! Locking: one mutex around both; a caller that mints or releases an address holds it until the record is appended
 //! (`allocator`), the others for one lookup.
 
-use super::pools::Pool;
+use super::pools::Pools;
 use crate::allocator::{Allocation, Allocator, Refused};
 use client::Welcome;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub struct Live {
     pub allocator: Allocator,
     /// Start -> size of variables at addresses of the host's.
     told: BTreeMap<u64, u64>,
-    pub pool: Pool,
+    pub pools: Pools,
     /// Allocations that belong to graphs: freeing them is the graph's.
     pub of_graphs: BTreeMap<u64, u64>,
     /// The most bytes that graphs ever held at once.
@@ -35,7 +35,7 @@ impl Live {
                 Allocator::spaced(window_base, window_size, memory_quota)
             },
             told: BTreeMap::new(),
-            pool: Pool::default(),
+            pools: Pools::default(),
             of_graphs: BTreeMap::new(),
             graphs_high: 0,
         }

@@ -1,15 +1,16 @@
-//! The device's default memory pool, the only one there is.
+//! Memory pools: the device's default one, and those that the program makes.
 //!
-//! Owns the pool's attributes and the account of stream-ordered allocations. Their memory comes from the same allocator as all other:
-//! the pool holds nothing back, so trimming finds nothing to release, and the release threshold and the reuse policies
-//! are kept and answered but have no effect (the tape's order is stricter than any of them).
+//! Owns the pools' attributes and the accounts of stream-ordered allocations. Their memory comes from the same allocator as all other:
+//! a pool holds nothing back, so trimming finds nothing to release, and the release threshold and the reuse policies
+//! are kept and answered but have no effect (the tape's order is stricter than any of them). A pool's greatest size has one.
 //!
+//! Locking: part of the state behind `Addresses::lock`.
 //! Source: CUDA runtime API, "Stream Ordered Memory Allocator".
-#![allow(non_snake_case, non_upper_case_globals)] // C's names
+
+pub mod functions;
 
 use crate::call::CudaResult;
-use crate::runtime;
-use crate::work::handle::{encode, Tag};
+use crate::work::handle::{decode, encode, Tag};
 use crate::work::tracking;
 use abi::{
     cudaMemPoolAttr, cudaMemPoolAttrReleaseThreshold, cudaMemPoolAttrReservedMemCurrent,
@@ -18,33 +19,22 @@ use abi::{
     cudaMemPoolReuseFollowEventDependencies, cudaMemPool_t, CudaError,
 };
 use std::collections::BTreeMap;
-use std::ffi::{c_int, c_void};
 
-const NUMBER: u32 = 16;
+/// The default pool's number; the program's have higher ones.
+const DEFAULT: u32 = 16;
 
-/// What the pool keeps.
+/// What one pool keeps.
 #[derive(Debug, Default)]
-pub struct Pool {
-    sizes: BTreeMap<u64, u64>,
+struct Pool {
     used: u64,
     high: u64,
+    /// The most that it may hold; 0 for no bound of its own.
+    limit: u64,
     /// Release threshold (u64) and reuse policies (int), where the program has set them.
     set: BTreeMap<cudaMemPoolAttr, u64>,
 }
 
 impl Pool {
-    /// An allocation came from the pool.
-    pub fn add(&mut self, address: u64, size: u64) {
-        self.sizes.insert(address, size);
-        self.used += size;
-        self.high = self.high.max(self.used);
-    }
-
-    /// An allocation, perhaps one of the pool's, was released.
-    pub fn remove(&mut self, address: u64) {
-        self.used -= self.sizes.remove(&address).unwrap_or(0);
-    }
-
     fn get(&self, attribute: cudaMemPoolAttr) -> Option<u64> {
         let initial = match attribute {
             cudaMemPoolAttrReservedMemCurrent | cudaMemPoolAttrUsedMemCurrent => self.used,
@@ -67,6 +57,76 @@ impl Pool {
     }
 }
 
+/// All pools of a session.
+#[derive(Debug)]
+pub struct Pools {
+    pools: BTreeMap<u32, Pool>,
+    /// Address -> pool and size of what is allocated. The pool may be destroyed: it ends with its last allocation.
+    owners: BTreeMap<u64, (u32, u64)>,
+    /// Where the device's stream-ordered allocations come from.
+    current: u32,
+    last: u32,
+}
+
+impl Default for Pools {
+    fn default() -> Self {
+        let pools = BTreeMap::from([(DEFAULT, Pool::default())]);
+        Self { pools, owners: BTreeMap::new(), current: DEFAULT, last: DEFAULT }
+    }
+}
+
+impl Pools {
+    /// The pool that an allocation is to come from, when it has room for it.
+    pub fn room(&self, pool: Option<u32>, size: u64) -> CudaResult<u32> {
+        let number = pool.unwrap_or(self.current);
+        let found = self.pools.get(&number).ok_or(CudaError::INVALID_VALUE)?;
+        if found.limit != 0 && found.used.saturating_add(size) > found.limit {
+            return Err(CudaError::MEMORY_ALLOCATION);
+        }
+        Ok(number)
+    }
+
+    /// An allocation came from a pool.
+    pub fn add(&mut self, number: u32, address: u64, size: u64) {
+        self.owners.insert(address, (number, size));
+        if let Some(pool) = self.pools.get_mut(&number) {
+            pool.used += size;
+            pool.high = pool.high.max(pool.used);
+        }
+    }
+
+    /// An allocation, perhaps one of a pool's, was released.
+    pub fn remove(&mut self, address: u64) {
+        if let Some((number, size)) = self.owners.remove(&address) {
+            if let Some(pool) = self.pools.get_mut(&number) {
+                pool.used -= size;
+            }
+        }
+    }
+
+    fn create(&mut self, limit: u64) -> CudaResult<u32> {
+        self.last = self.last.checked_add(1).ok_or(CudaError::MEMORY_ALLOCATION)?;
+        self.pools.insert(self.last, Pool { limit, ..Pool::default() });
+        Ok(self.last)
+    }
+
+    /// What was allocated from it stays until it is freed. The device's allocations come from the default pool again, if they came from this one.
+    fn destroy(&mut self, number: u32) -> CudaResult {
+        if number == DEFAULT {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        self.pools.remove(&number).ok_or(CudaError::INVALID_VALUE)?;
+        if self.current == number {
+            self.current = DEFAULT;
+        }
+        Ok(())
+    }
+
+    fn pool(&mut self, number: u32) -> CudaResult<&mut Pool> {
+        self.pools.get_mut(&number).ok_or(CudaError::INVALID_VALUE)
+    }
+}
+
 /// Attributes whose value is an `int`.
 fn is_policy(attribute: cudaMemPoolAttr) -> bool {
     matches!(
@@ -82,74 +142,15 @@ fn is_size(attribute: cudaMemPoolAttr) -> bool {
     (cudaMemPoolAttrReleaseThreshold..=cudaMemPoolAttrUsedMemHigh).contains(&attribute)
 }
 
-fn handle() -> cudaMemPool_t {
-    encode(Tag::Pool, NUMBER) as cudaMemPool_t
+fn handle(number: u32) -> cudaMemPool_t {
+    encode(Tag::Pool, number) as cudaMemPool_t
 }
 
-/// Refuses what is not the default pool.
-pub fn check(pool: cudaMemPool_t) -> CudaResult {
-    if pool == handle() {
-        Ok(())
-    } else {
-        Err(CudaError::INVALID_VALUE)
-    }
-}
-
-fn check_device(device: c_int) -> CudaResult {
-    let devices = runtime::devices()?.len();
-    usize::try_from(device).ok().filter(|device| *device < devices).map(drop).ok_or(CudaError::INVALID_DEVICE)
-}
-
-pub unsafe fn cudaDeviceGetDefaultMemPool(memPool: *mut cudaMemPool_t, device: c_int) -> CudaResult {
-    check_device(device)?;
-    // SAFETY: the program says that it is such a place, or null.
-    let place = unsafe { memPool.as_mut() }.ok_or(CudaError::INVALID_VALUE)?;
-    *place = handle();
-    Ok(())
-}
-
-pub unsafe fn cudaDeviceGetMemPool(memPool: *mut cudaMemPool_t, device: c_int) -> CudaResult {
-    // SAFETY: as above.
-    unsafe { cudaDeviceGetDefaultMemPool(memPool, device) }
-}
-
-pub unsafe fn cudaDeviceSetMemPool(device: c_int, memPool: cudaMemPool_t) -> CudaResult {
-    check_device(device)?;
-    check(memPool)
-}
-
-pub unsafe fn cudaMemPoolTrimTo(memPool: cudaMemPool_t, _minBytesToKeep: usize) -> CudaResult {
-    check(memPool)
-}
-
-pub unsafe fn cudaMemPoolSetAttribute(memPool: cudaMemPool_t, attr: cudaMemPoolAttr, value: *mut c_void) -> CudaResult {
-    check(memPool)?;
-    if value.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    let value = if is_policy(attr) {
-        // SAFETY: the program says that it is a value of the attribute's type.
-        let value = unsafe { value.cast::<c_int>().read() };
-        u64::from(value != 0)
-    } else {
-        // SAFETY: as above.
-        unsafe { value.cast::<u64>().read() }
-    };
-    tracking()?.addresses.lock().pool.put(attr, value)
-}
-
-pub unsafe fn cudaMemPoolGetAttribute(memPool: cudaMemPool_t, attr: cudaMemPoolAttr, value: *mut c_void) -> CudaResult {
-    check(memPool)?;
-    let found =
-        tracking()?.addresses.lock().pool.get(attr).filter(|_| !value.is_null()).ok_or(CudaError::INVALID_VALUE)?;
-    if is_policy(attr) {
-        // SAFETY: the program says that it is a place of the attribute's type.
-        unsafe { value.cast::<c_int>().write(c_int::from(found != 0)) };
-    } else {
-        // SAFETY: as above.
-        unsafe { value.cast::<u64>().write(found) };
-    }
-    Ok(())
+/// The number of a pool that is there.
+pub fn number(pool: cudaMemPool_t) -> CudaResult<u32> {
+    let number = decode(Tag::Pool, pool as usize).ok_or(CudaError::INVALID_VALUE)?;
+    tracking()?.addresses.lock().pools.pool(number)?;
+    Ok(number)
 }
 
 #[cfg(test)]
@@ -157,17 +158,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_account_follows_the_pools_allocations_only() {
-        let mut pool = Pool::default();
-        pool.add(0x1000, 100);
-        pool.add(0x2000, 50);
-        pool.remove(0x1000);
-        pool.remove(0x9999);
+    fn each_account_follows_its_pools_allocations_only() {
+        let mut pools = Pools::default();
+        let other = pools.create(0).unwrap();
+        pools.add(DEFAULT, 0x1000, 100);
+        pools.add(DEFAULT, 0x2000, 50);
+        pools.add(other, 0x3000, 7);
+        pools.remove(0x1000);
+        pools.remove(0x9999);
+        let pool = pools.pool(DEFAULT).unwrap();
         assert_eq!(pool.get(cudaMemPoolAttrUsedMemCurrent), Some(50));
         assert_eq!(pool.get(cudaMemPoolAttrUsedMemHigh), Some(150));
         assert_eq!(pool.put(cudaMemPoolAttrUsedMemHigh, 1), Err(CudaError::INVALID_VALUE));
         assert_eq!(pool.put(cudaMemPoolAttrUsedMemHigh, 0), Ok(()));
         assert_eq!(pool.get(cudaMemPoolAttrReservedMemHigh), Some(50));
+        assert_eq!(pools.pool(other).unwrap().get(cudaMemPoolAttrUsedMemCurrent), Some(7));
     }
 
     #[test]
@@ -182,5 +187,20 @@ mod tests {
             assert_eq!((pool.get(attribute), pool.put(attribute, 0)), (None, Err(CudaError::INVALID_VALUE)));
         }
         assert_eq!(pool.put(cudaMemPoolAttrUsedMemCurrent, 0), Err(CudaError::INVALID_VALUE));
+    }
+
+    #[test]
+    fn a_pools_bound_holds_and_memory_outlives_its_pool() {
+        let mut pools = Pools::default();
+        let number = pools.create(1000).unwrap();
+        pools.current = number;
+        assert_eq!(pools.room(None, 1000), Ok(number));
+        pools.add(number, 0x1000, 600);
+        assert_eq!(pools.room(Some(number), 401), Err(CudaError::MEMORY_ALLOCATION));
+        assert_eq!(pools.room(Some(number), u64::MAX), Err(CudaError::MEMORY_ALLOCATION));
+        assert_eq!((pools.destroy(number), pools.destroy(number)), (Ok(()), Err(CudaError::INVALID_VALUE)));
+        assert_eq!((pools.room(None, 5000), pools.room(Some(number), 1)), (Ok(DEFAULT), Err(CudaError::INVALID_VALUE)));
+        pools.remove(0x1000);
+        assert_eq!(pools.destroy(DEFAULT), Err(CudaError::INVALID_VALUE));
     }
 }
