@@ -20,9 +20,10 @@ from farlane.backend.jit import cfg, checks, divergence, fibers, spins, ssa
 from farlane.backend.jit.abi import KernelInfo, Options, PtxError, UnsupportedError
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.ir import LANES, Val, integer
-from farlane.backend.jit.model import Body, Instruction, Symbol
+from farlane.backend.jit.model import Body, Instruction, Special, Symbol
 from farlane.backend.jit.module import Function, Module
 from farlane.backend.jit.parser import body_of
+from farlane.backend.jit.specials import RESERVED_SHARED, RESERVED_SHARED_BYTES
 
 MAX_STATIC_SHARED = 227 << 10
 LARGE = 400  # instructions, callees included: from here on helpers are not inlined
@@ -159,6 +160,13 @@ class KernelContext:
     def _layout_shared(self) -> None:
         offset = 0
         items: dict[str, tuple[int, int]] = {}
+        if any(
+            isinstance(source, Special) and source.name.startswith(RESERVED_SHARED)
+            for body in self.bodies.values()
+            for instruction in body.instructions
+            for source in instruction.sources
+        ):
+            items[RESERVED_SHARED] = (RESERVED_SHARED_BYTES, RESERVED_SHARED_BYTES)
         for body in self.bodies.values():
             for item in body.storage.values():
                 if item.space == "shared":

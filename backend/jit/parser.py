@@ -45,7 +45,8 @@ NO_DESTINATION = {
 _SPECIALS = {
     "tid", "ntid", "ctaid", "nctaid", "laneid", "warpid", "nwarpid", "smid", "nsmid", "gridid", "lanemask_eq", "lanemask_le",
     "lanemask_lt", "lanemask_ge", "lanemask_gt", "clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo",
-    "globaltimer_hi", "dynamic_smem_size", "total_smem_size", "is_explicit_cluster", "clusterid", "nclusterid",
+    "globaltimer_hi", "reserved_smem_offset_begin", "reserved_smem_offset_end", "reserved_smem_offset_cap", "reserved_smem_offset_0",
+    "reserved_smem_offset_1", "dynamic_smem_size", "total_smem_size", "is_explicit_cluster", "clusterid", "nclusterid",
     "cluster_ctaid", "cluster_nctaid", "cluster_ctarank", "cluster_nctarank", "aggr_smem_size", "current_graph_exec",
     "envreg",
 }  # fmt: skip

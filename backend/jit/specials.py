@@ -22,6 +22,9 @@ _LANE_MASKS = {
     "lanemask_ge": [-(1 << lane) for lane in range(LANES)],
     "lanemask_gt": [-(2 << lane) for lane in range(LANES)],
 }
+# The part of shared memory that a compiler may use for itself (from compute capability 8.0 on): its halves are regions 0 and 1.
+RESERVED_SHARED = "reserved_smem_offset_"
+RESERVED_SHARED_BYTES = 1024
 _CONSTANTS = {
     "is_explicit_cluster": 0, "cluster_ctarank": 0, "cluster_nctarank": 1, "aggr_smem_size": 0, "nsmid": 1, "current_graph_exec": 0,
 }  # fmt: skip
@@ -86,6 +89,13 @@ def special(e: ValueScope, name: str) -> Val:
         return integer(0, "i32")
     if base in ("cluster_nctaid",):
         return integer(1, "i32")
+    if base.startswith(RESERVED_SHARED):
+        begin = e.kernel.shared[RESERVED_SHARED]
+        known = {
+            "begin": begin, "end": begin + RESERVED_SHARED_BYTES, "cap": RESERVED_SHARED_BYTES, "0": begin, "1": begin + RESERVED_SHARED_BYTES // 2,
+        }  # fmt: skip
+        if (which := base.removeprefix(RESERVED_SHARED)) in known:
+            return integer(known[which], "i32")
     if base in _CONSTANTS:
         return integer(_CONSTANTS[base], "i64" if base == "current_graph_exec" else "i32")
     raise e.fail(f"unsupported special register %{name}")
