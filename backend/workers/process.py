@@ -122,8 +122,12 @@ class _Worker:
     def _tape(self, session: Session, data: bytes) -> None:
         group, last, start = tape(data)
         try:
+            ended = b""
             for reply in session.submit(group, data, start, len(data), last):
-                self._wire.send(Kind.REPLY, write_reply(reply))
+                if reply.last:
+                    ended = write_reply(reply)
+                else:
+                    self._wire.send(Kind.REPLY, write_reply(reply))
         except (ProtocolError, DeadTransport) as error:
             self._wire.send(Kind.BROKEN, str(error).encode())
         except Gone:
@@ -132,7 +136,7 @@ class _Worker:
             log.exception("session %s: the worker failed", session.name)
             self._wire.send(Kind.FAILED, repr(error).encode())
         else:
-            self._wire.send(Kind.DONE)
+            self._wire.send(Kind.DONE, ended)
 
 
 def _end_with_host(lifeline: int) -> None:

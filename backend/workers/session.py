@@ -125,6 +125,8 @@ class WorkerSession:
                 if kind is Kind.REPLY:
                     yield data
                 elif kind is Kind.DONE:
+                    if data:
+                        yield data
                     return
                 elif kind is Kind.IMAGE:
                     self._keep(data)

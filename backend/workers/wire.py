@@ -14,6 +14,7 @@ import socket
 import struct
 from typing import Any
 
+_AHEAD = 64 << 10
 FRAME_LIMIT = 300 << 20  # an image is the largest thing sent
 _HEADER = struct.Struct("<IB3x")
 _TAPE = struct.Struct("<QB7x")
@@ -32,7 +33,7 @@ class Kind(enum.IntEnum):
     OPENED = 18  # JSON: window, quota
     REFUSED = 19  # text
     REPLY = 20  # a HostMessage
-    DONE = 21  # the message is replayed
+    DONE = 21  # the message is replayed; with the HostMessage that ends its group, if it does
     BROKEN = 22  # text: the rule that the guest broke
     FAILED = 23  # text: a bug of ours
     # both ways
@@ -48,7 +49,8 @@ class Wire:
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
-        self._header = bytearray(_HEADER.size)
+        self._buffer = memoryview(bytearray(_AHEAD))  # one system call takes a whole small frame
+        self._start = self._end = 0  # of what is in it
 
     def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
         """Raises Gone."""
@@ -71,31 +73,46 @@ class Wire:
 
     def receive(self) -> tuple[Kind, bytes]:
         """Raises Gone, also when what comes is no frame; TimeoutError where the socket has a timeout."""
-        self._fill(memoryview(self._header))
-        length, number = _HEADER.unpack(self._header)
+        while self._end - self._start < _HEADER.size:
+            if self._start:
+                left = bytes(self._buffer[self._start : self._end])
+                self._buffer[: len(left)] = left
+                self._start, self._end = 0, len(left)
+            self._end += self._take(self._buffer[self._end :])
+        length, number = _HEADER.unpack_from(self._buffer, self._start)
+        self._start += _HEADER.size
         if length > FRAME_LIMIT:
             raise Gone(f"a frame of {length} bytes")
-        data = bytearray(length)
-        self._fill(memoryview(data))
+        here = min(length, self._end - self._start)
+        data = bytes(self._buffer[self._start : self._start + here])
+        self._start += here
+        if here < length:
+            whole = bytearray(length)
+            whole[:here] = data
+            rest = memoryview(whole)[here:]
+            while rest:
+                rest = rest[self._take(rest) :]
+            data = bytes(whole)
         try:
-            return Kind(number), bytes(data)
+            return Kind(number), data
         except ValueError:
             raise Gone(f"a frame of kind {number}") from None
 
-    def _fill(self, view: memoryview) -> None:
-        while view:
-            try:
-                count = self._socket.recv_into(view)
-            except TimeoutError:
-                raise
-            except OSError as error:
-                raise Gone(str(error)) from None
-            if not count:
-                raise Gone("the connection has ended")
-            view = view[count:]
+    def _take(self, view: memoryview) -> int:
+        try:
+            count = self._socket.recv_into(view)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise Gone(str(error)) from None
+        if not count:
+            raise Gone("the connection has ended")
+        return count
 
     def waits(self) -> bool:
         """Whether nothing is there to be received."""
+        if self._start < self._end:
+            return False
         try:
             return not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
