@@ -20,10 +20,11 @@ from farlane.analyzer.flow.effects import CudaCall, cuda_call, library_call, los
 from farlane.analyzer.flow.expression import CALL, INITIAL, LOAD, OPERATION, PHI, Value, lowest
 from farlane.analyzer.flow.interface import GET_KERNEL, plain
 from farlane.analyzer.flow.memory import FrameStore, Memory, Store
+from farlane.analyzer.flow.operands import get
 from farlane.analyzer.flow.record import Looked, Record
 from farlane.analyzer.flow.semantics import execute
 from farlane.analyzer.flow.state import FLAGS, KEYS, State
-from farlane.analyzer.graph.control_flow import FALL, RETURN, TAIL, TAKEN, Block
+from farlane.analyzer.graph.control_flow import FALL, RETURN, TABLE, TAIL, TAKEN, Block
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.graph.structure import Loop, Structure
@@ -46,7 +47,7 @@ class Result:
         phis: phi -> predecessor block -> value.
         calls: block -> the CUDA calls made in it, in order, those of callees included.
         conditions: block -> the condition under which its conditional branch is taken.
-        tests: block -> the flags that its conditional branch reads.
+        tests: block -> the flags that its conditional branch reads, or the address that its jump through a table takes.
         headers: header of a loop -> the state when it is entered, from outside or by a back edge.
         executed: edges that may run, as long as CUDA's calls succeed.
         assumed: block -> the flags of its branch, which error codes decide and which goes the way of success.
@@ -451,6 +452,8 @@ class Engine:
                 if test is not None and test.right.is_constant:
                     record.targets = [(edge.target, _limited(state, test, edge.kind == TAKEN)) for edge in edges]
                     return
+        elif len(edges) > 1 and edges[0].kind == TABLE:
+            record.test = get(state, last.operands[0])
         record.targets = [(edge.target, state) for edge in edges]
 
     def _call(self, state: State, instruction: Instruction, callee: Callee, record: Record) -> list[CudaCall]:

@@ -62,7 +62,7 @@ class Finder:
         for instruction in before:
             if instruction.mnemonic in _GUARDS:
                 guard = instruction.mnemonic
-            elif instruction.mnemonic == "cmp" and guard:
+            elif instruction.mnemonic in ("cmp", "sub") and guard:  # clang -O0 subtracts
                 bound = instruction.operands[1]
                 if isinstance(bound, Immediate) and 0 <= bound.value < MAXIMUM_ENTRIES:
                     return bound.value + (1 if guard in ("ja", "jbe") else 0)

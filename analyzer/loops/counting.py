@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from farlane.analyzer.flow.condition import Condition
 from farlane.analyzer.flow.expression import OPERATION, PHI, Value
 from farlane.analyzer.flow.summary import Analysis, Functions
+from farlane.analyzer.graph.control_flow import TAKEN
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loops.body import Body, ExitTest
 from farlane.analyzer.loops.dependence import LoopValues
@@ -95,7 +96,7 @@ class Counting:
         return self._recurrence(test.stays, extra, source)
 
     def _on_device_data(self, source: int) -> bool:
-        flags = self._analysis.result.tests.get(source)  # none where a jump table leaves the loop
+        flags = self._analysis.result.tests.get(source)
         found = flags is not None and Reason.DEVICE_DATA in self._judge.of(flags, source).reasons
         if found:
             self.reasons.add(Reason.EXIT_ON_DEVICE_DATA)
@@ -115,6 +116,8 @@ class Counting:
     def _other(self, source: int) -> TripCount | None:
         """A test that is no comparison of integers."""
         flags = self._analysis.result.tests.get(source)
+        if all(edge.kind != TAKEN for edge in self._analysis.structure.flow.blocks[source].edges):
+            return None  # a jump table
         if self._on_device_data(source) or flags is None or not self._body.always(source):
             return None
         kinds = self._judge.of(flags, source).kinds
