@@ -182,3 +182,17 @@ fn what_does_not_repeat_is_left_alone() {
     assert_eq!(recording.tape.as_slice(), recording.original);
     recording.check();
 }
+
+#[test]
+fn few_records_between_waits_go_as_they_are() {
+    let mut recording = Recording::new();
+    let mut ends = Vec::new();
+    for i in 0..20 {
+        recording.call(1, |w| operations::memset(w, BASE, 4, 4, 1, i as u32, 1, 1));
+        recording.launch(2, 16, &[BASE, i]);
+        recording.flush(Reason::Sync);
+        ends.push(recording.tape.len());
+    }
+    assert!(ends.windows(2).all(|pair| pair[1] - pair[0] == ends[0]), "{ends:?}");
+    recording.check();
+}
