@@ -3,7 +3,8 @@
 Owns the record of a measurement (`Record`, which goes through JSON) and the order of runs: the modes alternate, so that what
 else the machine does hits all of them; a ratio between modes is the median of the ratios of one turn's runs. Wall time is
 a process's, from its start to its end, as whoever starts the program sees it. Each mode of a program runs until its
-turns or its seconds are used up, at least once; the first, unmeasured, run fills the host's cache of compiled kernels.
+turns or its seconds are used up, at least once; the two modes that defer go on for more turns where a program is short, for their ratio is
+measured to a few per cent. The first, unmeasured, run fills the host's cache of compiled kernels.
 Mode loops has the analyzer's manifest, made beforehand, as `farlane run` makes it on first use.
 """
 
@@ -31,6 +32,7 @@ from farlane.roundtrips.programs import PROGRAMS, Program, command
 
 DISTANCES = (0.0, 50.0, 500.0, 5000.0)
 SECONDS = 6.0
+SHORT_TURNS, SHORT_SECONDS = 3, 1.5  # times as many turns for a program that has not used so much in them
 ANALYZE_SECONDS = 120.0
 
 
@@ -117,10 +119,11 @@ def _run(guest: Guest, words: list[str], mode: str, known: Path | None) -> tuple
 def _points(guest: Guest, words: list[str], known: Path | None, away: float, turns: int, expected: str) -> list[Point]:
     walls: dict[str, list[float]] = {mode: [] for mode in MODES}
     last: dict[str, reports.Report] = {}
-    for turn in range(turns):
+    for turn in range(SHORT_TURNS * turns):
         # Each turn starts with another mode: none always runs behind the same one.
         for mode in (*MODES[turn % len(MODES) :], *MODES[: turn % len(MODES)]):
-            if turn and sum(walls[mode]) > SECONDS:
+            spent = sum(walls[mode])
+            if (turn and spent > SECONDS) or (turn >= turns and (mode == "none" or spent > SHORT_SECONDS)):
                 continue
             wall, output, last[mode] = _run(guest, words, mode, known)
             walls[mode].append(wall)
