@@ -113,9 +113,11 @@ def test_parameters_without_a_known_layout(new_bench: Callable[..., Any]) -> Non
 
 
 def test_joined_images_are_linked_by_the_driver(bench: Any) -> None:
-    module = bench.context.load_module(join([IMAGE, IMAGE]))
+    other = b".version 7.5\n.target sm_75\n.address_size 64\n.visible .global .align 4 .u32 second = 7;\n"
+    module = bench.context.load_module(join([IMAGE, other]))
     assert bench.driver.counts["link"] == 1
     bench.context.function(module, "mix")
+    assert bench.read(*bench.context.variable(module, "second")) == struct.pack("<I", 7)
 
 
 @pytest.mark.parametrize(
