@@ -53,8 +53,10 @@ class PageAnswer(IntEnum):
     MOVED = 2  # they do, and other pages have lost theirs
 
 
-#: (address, size, whether it is written) -> what comes of it. The access lies in one page.
-Pages = Callable[[int, int, bool], PageAnswer]
+#: Which instruction of which warp: block, warp, line. An instruction asks for its pages one after the other.
+Where = tuple[tuple[int, int, int], int, int]
+#: (address, size, whether it is written, by whom) -> what comes of it. The access lies in one page.
+Pages = Callable[[int, int, bool, Where], PageAnswer]
 
 
 class Request(ctypes.Structure):
@@ -188,10 +190,18 @@ class Call:
         flags = ctypes.c_uint8.from_address(launch.page_flags + page)
         if flags.value & PAGE_HELD and not flags.value & PAGE_READABLE and self._pages is not None:
             # What this moves stays moved: compiled code hears of it when the request is answered.
-            self._request.page_answer = max(self._request.page_answer, self._pages(address, 1, False))
+            self._request.page_answer = max(
+                self._request.page_answer, self._pages(address, 1, False, _where(self._request))
+            )
         if not flags.value & PAGE_READABLE:
             return 0, 0
         return address, ((page + 1) << launch.page_shift) - inside
+
+
+def _where(request: Request) -> Where:
+    warp = _Warp.from_address(request.warp)
+    x, y, z = warp.block
+    return (x, y, z), warp.index, request.line
 
 
 Handler = Callable[[Call], None]
@@ -211,7 +221,9 @@ def callback(handler: Handler, pages: Pages | None = None) -> Any:
             if request.kind != ServiceKind.PAGE:
                 handler(Call(request, pages))
             elif pages is not None:
-                request.page_answer = pages(request.page_address, request.page_size, bool(request.page_write))
+                request.page_answer = pages(
+                    request.page_address, request.page_size, bool(request.page_write), _where(request)
+                )
         except ServiceFault as fault:
             request.fault, request.fault_lane, request.fault_address = fault.kind, fault.lane, fault.address
         except BaseException:  # nothing may pass through compiled code

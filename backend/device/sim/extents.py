@@ -28,6 +28,8 @@ class Extent:
     open: bool = False  # its flags say what its state says
     pinned: bool = False
     streamed: bool = False
+    expected: int = -1  # streaming: the page behind those that came last, and how many these were
+    ahead: int = 1
 
     @property
     def pages(self) -> int:

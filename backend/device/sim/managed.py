@@ -22,7 +22,7 @@ from farlane.backend.device.sim.residency import Residency
 from farlane.backend.device.sim.space import Physical, Space
 from farlane.backend.device.sim.tracing import Recorder
 from farlane.backend.device.sim.window import HELD, PAGE, PAGE_SHIFT, WRITABLE
-from farlane.backend.jit.services import PageAnswer
+from farlane.backend.jit.services import PageAnswer, Where
 from farlane.backend.memory.paging import PAGE_2M, OutOfFrames
 from farlane.backend.memory.planner.policies import DEFAULT, POLICIES, Foreseen
 from farlane.backend.memory.planner.trace import Access
@@ -126,8 +126,8 @@ class ManagedMemory(Memory):
         return None
 
     # Launches ---------------------------------------------------------------------------------------------------
-    def page_fault(self, address: int, size: int, write: bool) -> PageAnswer:
-        return self.residency.fault(address, size, write)
+    def page_fault(self, address: int, size: int, write: bool, where: Where) -> PageAnswer:
+        return self.residency.fault(address, size, write, where)
 
     def before_launch(self, parameters: memoryview, variables: Iterable[int]) -> bool:
         self.space.run()

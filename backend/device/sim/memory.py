@@ -28,7 +28,7 @@ from farlane.backend.device.base import Window as AddressRange
 from farlane.backend.device.sim.journal import Journal, Point
 from farlane.backend.device.sim.space import Physical, Space
 from farlane.backend.device.sim.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window, WindowError
-from farlane.backend.jit.services import PageAnswer
+from farlane.backend.jit.services import PageAnswer, Where
 from farlane.backend.memory.paging import OutOfFrames
 
 INVALID_VALUE = 1
@@ -275,7 +275,7 @@ class Memory:
         """Whether, in such a loop, an allocation of this size leaves everything where it is."""
         return True
 
-    def page_fault(self, address: int, size: int, write: bool) -> PageAnswer:
+    def page_fault(self, address: int, size: int, write: bool, where: Where) -> PageAnswer:
         """What comes of a kernel's access to a page that is held."""
         return PageAnswer.ILLEGAL
 

@@ -33,7 +33,7 @@ from farlane.backend.device.sim.space import Space, Span
 from farlane.backend.device.sim.store import Store
 from farlane.backend.device.sim.tracing import Recorder
 from farlane.backend.device.sim.window import HELD, PAGE, PAGE_SHIFT, READABLE, WRITABLE, Window, runs_of
-from farlane.backend.jit.services import PageAnswer
+from farlane.backend.jit.services import PageAnswer, Where
 from farlane.backend.memory.planner.policies import Policy, Resident
 
 IN, DIRTY, STORED = 1, 2, 4  # a page's state
@@ -43,6 +43,7 @@ _LOOK_ONLY = np.array([HELD, READABLE | HELD] * 4, np.uint8)
 _DIRTY_PARTS, _DIRTY_LEAST = 16, 16  # a write makes a part of its extent dirty, of so many pages at least
 _CHUNKS = 128  # that a streaming launch has room for: more than twice what one warp instruction can touch
 _CHUNK_MOST = 16
+_AHEAD_SHARE, _AHEAD_MOST = 16, 1024  # a piece, where pages are asked for in order: a share of the memory, pages
 
 
 @dataclass
@@ -73,6 +74,8 @@ class Residency:
         self._state: npt.NDArray[np.uint8] = np.zeros(window.pages, np.uint8)
         self._budget = memory // PAGE
         self._chunk = max(1, min(_CHUNK_MOST, self._budget // _CHUNKS))
+        self._chunk_most = max(self._chunk, min(_AHEAD_MOST, self._budget // _AHEAD_SHARE))
+        self._asked: Where | None = None  # the instruction that asked for the last chunk
         self.extents = Extents()
         self._present = 0  # pages
         self._there: dict[int, Extent] = {}  # by number: those with pages on the device
@@ -168,7 +171,7 @@ class Residency:
         """Whether everything would still be there with so many bytes more."""
         return self.complete and self._present + -(-size // PAGE) + 1 <= self._budget
 
-    def fault(self, address: int, size: int, write: bool) -> PageAnswer:
+    def fault(self, address: int, size: int, write: bool, where: Where) -> PageAnswer:
         """A kernel's access that the flags did not allow. From any of its threads."""
         page = (address - self.window.base) >> PAGE_SHIFT
         with self._lock:
@@ -182,8 +185,7 @@ class Residency:
                 if self._pin_for(extent):
                     low, high = extent.first, extent.last
                 else:
-                    low = max(extent.first, page // self._chunk * self._chunk)
-                    high = min(extent.last, page // self._chunk * self._chunk + self._chunk)
+                    low, high = self._next_chunk(extent, page, where)
                 moved = self._bring(extent, low, high)
                 if extent.streamed:
                     self._stream.append((extent, low, high))
@@ -207,6 +209,17 @@ class Residency:
             # While touches are recorded a page that was changed before shows no more than the access asked for.
             self._show(extent, low, high, write or not self._hides)
             return PageAnswer.MOVED if moved else PageAnswer.ALLOWED
+
+    def _next_chunk(self, extent: Extent, page: int, where: Where) -> tuple[int, int]:
+        """What a streaming extent brings in for a page: more and more at a time where pages are asked for in order, but at most one such
+        piece for one instruction, so that all that it needs has room at once."""
+        if page == extent.expected and where != self._asked:
+            low, extent.ahead = page, min(2 * extent.ahead, self._chunk_most)
+        else:
+            low, extent.ahead = max(extent.first, page // self._chunk * self._chunk), self._chunk
+        self._asked = where
+        extent.expected = high = min(extent.last, low + extent.ahead)
+        return low, high
 
     @property
     def _hides(self) -> bool:
