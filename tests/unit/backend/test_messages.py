@@ -79,10 +79,16 @@ def test_objects() -> None:
 
 def test_other_messages() -> None:
     hello = pb.Hello(
-        tape_version_min=1, tape_version_max=2, program="p", pid=3, mode="none", module_digests=[bytes(32)]
+        tape_version_min=1,
+        tape_version_max=2,
+        program="p",
+        pid=3,
+        mode="none",
+        module_digests=[bytes(32)],
+        checks=["race"],
     )
     greeting = messages.read_guest(pb.GuestMessage(hello=hello).SerializeToString())
-    assert greeting == Greeting(1, 2, "", "p", 3, "none", [bytes(32)])
+    assert greeting == Greeting(1, 2, "", "p", 3, "none", [bytes(32)], checks=("race",))
     goodbye = messages.read_guest(pb.GuestMessage(goodbye=pb.Goodbye()).SerializeToString())
     assert isinstance(goodbye, messages.Goodbye)
     assert isinstance(messages.read_guest(b""), messages.Malformed)

@@ -197,6 +197,12 @@ class TestStickyErrors:
         assert guest.context.launches == launches
         assert guest.context.allocations == 0
 
+    def test_checks_are_ended_all_the_same(self, guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lose(guest, monkeypatch)
+        monkeypatch.setattr(guest.context, "finish_checks", lambda: 7)
+        (result,) = guest.submit(encode("CHECK_END", 4, 0)).results
+        assert (result.slot, result.error, result.value) == (4, 0, 7)
+
     def test_a_prepared_launch_does_not_slip_through(self, guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         guest.open_module()
         guest.open_function()

@@ -147,6 +147,11 @@ class TestAdmission:
         assert admission.quota == host.description.total_memory
         assert admission.window.size >= admission.quota
 
+    def test_checks_that_the_device_does_not_have(self, host: Host) -> None:
+        refused = self.refused(host, Greeting(1, 2, checks=("memory",)))
+        assert refused.reason is Reason.DEVICE
+        assert refused.message == "this device cannot check kernels (memory)"
+
     @pytest.mark.parametrize(("low", "high", "older"), [(3, 9, "host")])
     def test_no_common_version(self, host: Host, low: int, high: int, older: str) -> None:
         refused = self.refused(host, Greeting(low, high, client_version="9.9"))
@@ -163,6 +168,7 @@ class TestAdmission:
             Greeting(1, 1, mode="sideways"),
             Greeting(1, 1, module_digests=[b"short"]),
             Greeting(1, 1, module_digests=[bytes(32)] * (DIGESTS_LIMIT + 1)),
+            Greeting(1, 2, checks=["memory"] * 17),
         ],
     )
     def test_malformed(self, host: Host, greeting: Greeting) -> None:

@@ -108,6 +108,9 @@ def run(*words: str) -> int:
         (("--host", "nonsense", "--", "true"), 2, "no host URL"),
         (("--host", "grpc://127.0.0.1:9", "--device", "sim", "--", "true"), 2, "for the embedded host"),
         (("--quota", "lots", "--", "true"), 2, "is no size"),
+        (("--check=everything", "--", "true"), 2, "--check=everything is not known"),
+        (("--check", "./program", "argument"), 2, "a program's name goes behind --"),
+        (("--error-exitcode", "3", "--", "true"), 2, "--error-exitcode is for checks"),
         (("--", "/no/such/program"), 127, "no such file"),
     ],
 )
