@@ -255,6 +255,7 @@ impl Ahead {
             return None;
         }
         let Some((place, fits)) = self.plan(templates, pattern) else {
+            self.failures += 1; // twice as much: a loop whose arguments follow from nothing that was read goes on like that
             self.failed();
             return None;
         };
