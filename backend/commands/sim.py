@@ -45,6 +45,10 @@ class SimCommand:
         run.add_argument("--fast", action="store_true", help="leave out requests that a core made just before")
         run.add_argument("--no-tlb", action="store_true", help="record and place blocks only")
         run.add_argument("--quota", metavar="BYTES", help="device memory of the session, for example 512M")
+        run.add_argument(
+            "--device-memory", metavar="BYTES", help="what of it is on the device at once; the rest moves to and fro"
+        )
+        run.add_argument("--memory-policy", metavar="POLICY", help="who goes when that is full (`farlane serve`)")
         run.add_argument("--defer", metavar="MODE", help="deferral mode of `farlane run`")
         run.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
         grid = parts.add_parser("sweep", help="compare TLB hierarchies and thresholds on the requests of programs")
@@ -86,7 +90,11 @@ class SimCommand:
                 fast=arguments.fast,
             )
             options = ["--defer", arguments.defer] if arguments.defer else []
-            outcome = running.run(words, wanted, options, arguments.quota)
+            serving = []
+            for name in ("quota", "device_memory", "memory_policy"):
+                if (value := getattr(arguments, name)) is not None:
+                    serving += [f"--{name.replace('_', '-')}", value]
+            outcome = running.run(words, wanted, options, serving)
         sys.stdout.flush()
         sys.stderr.write(text.report(outcome.reports))
         if arguments.json:

@@ -40,7 +40,7 @@ def run(
     command: Sequence[str],
     wanted: Settings,
     options: Sequence[str] = (),
-    quota: str | None = None,
+    serving: Sequence[str] = (),
     environment: dict[str, str] | None = None,
 ) -> Outcome:
     """Runs a program to its end.
@@ -49,7 +49,7 @@ def run(
         command: the program and its arguments.
         wanted: the model; `report` is where the host writes.
         options: further options of `farlane run`.
-        quota: device memory of the session.
+        serving: further options of `farlane serve`.
         environment: variables besides.
 
     Raises:
@@ -61,7 +61,7 @@ def run(
         settings.write_text(json.dumps(asdict(wanted)), encoding="utf-8")
         url = f"unix://{folder}/host.sock"
         variables = {**os.environ, **(environment or {}), VARIABLE: str(settings)}
-        host = _serve(url, variables, quota)
+        host = _serve(url, variables, serving)
         try:
             launcher = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", url, "--no-manifest"]
             launcher += [*options, "--", *command]
@@ -86,12 +86,11 @@ def collect(report: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _serve(url: str, environment: dict[str, str], quota: str | None) -> subprocess.Popen[bytes]:
+def _serve(url: str, environment: dict[str, str], serving: Sequence[str]) -> subprocess.Popen[bytes]:
     reader, writer = os.pipe()
     arguments = [sys.executable, "-m", "farlane.backend.commands.serve", "--device", "sim", "--listen", url]
     arguments += ["--die-with-parent", "--no-analyze", "--ready-fd", str(writer), "--log-level", "error"]
-    if quota is not None:
-        arguments += ["--quota", quota]
+    arguments += serving
     process = subprocess.Popen(
         arguments,
         stdin=subprocess.DEVNULL,

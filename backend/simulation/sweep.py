@@ -149,7 +149,7 @@ def total(program: Program, spec: Spec, table: Pages | None = None, fast: bool =
     """All groups of a program, one after the other."""
     from farlane.backend.memory.tlb.fast import FastTlb  # numba: only where it is needed
 
-    table = table or Pages.of(Config(tlb=spec))
+    table = Pages.of(Config(tlb=spec)) if table is None else table
     model = FastTlb(spec, table.table)
     counts = Counts()
     for group in range(program.groups):

@@ -69,4 +69,9 @@ def migration(session: dict[str, Any]) -> str:
     moved = session.get("migration")
     if not moved:
         return "migration: none; the session's data were within its device memory"
-    return "migration: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in moved.items())
+    parts = []
+    for name, value in moved.items():
+        inner = value.items() if isinstance(value, dict) else ((name, value),)
+        shown = ", ".join(f"{key.replace('_', ' ')} {count}" for key, count in inner)
+        parts.append(f"{name}: {shown}" if isinstance(value, dict) else shown)
+    return "migration: " + "; ".join(parts)

@@ -44,7 +44,7 @@ PROGRAMS = {
     "reduction": "2^23 numbers",
 }
 WALK_GOALS = {"fft": -0.35, "spmv": -0.25}
-RUNS = 3
+RUNS = 5
 SLOWDOWN, TRANSLATION = 1.5, 1.1
 
 
@@ -112,8 +112,8 @@ def timed_host(kind: str, settings: Path | None, folder: Path) -> Iterator[str]:
         host.send_signal(signal.SIGTERM)
 
 
-def seconds(name: str, kind: str, wanted: Settings | None) -> tuple[float, float]:
-    """Processor seconds of a program's kernels, and of the model."""
+def seconds(name: str, kind: str, wanted: Settings | None, runs: int) -> tuple[float, float]:
+    """Processor seconds of a program's kernels, and of the model: medians over so many runs on one host."""
     with tempfile.TemporaryDirectory(prefix="farlane-cost-") as place:
         folder = Path(place)
         settings = None
@@ -123,40 +123,46 @@ def seconds(name: str, kind: str, wanted: Settings | None) -> tuple[float, float
             settings.write_text(json.dumps(asdict(wanted)))
         with timed_host(kind, settings, folder) as url:
             command = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", url, "--no-manifest", "--report"]
-            subprocess.run([*command, f"json:{folder}/run.json", "--", compiled(name)], check=True, capture_output=True)
-        kernels = float(json.loads((folder / "run.json").read_text())["device_seconds"])
-        if wanted is None:
-            return kernels, 0.0
-        found = json.loads((folder / "model.json").read_text())["seconds"]
-        return kernels, found["slots"] + found["order"] + found["tlb"]
+            kernels = []
+            for _ in range(runs):
+                subprocess.run(
+                    [*command, f"json:{folder}/run.json", "--", compiled(name)], check=True, capture_output=True
+                )
+                kernels.append(float(json.loads((folder / "run.json").read_text())["device_seconds"]))
+        model = [0.0]
+        if wanted is not None:
+            found = [session["seconds"] for session in running.collect(folder / "model.json")]
+            model = [each["slots"] + each["order"] + each["tlb"] for each in found]
+        return statistics.median(kernels), statistics.median(model)
 
 
-def cost(names: Sequence[str], preset: str, runs_of_each: int) -> None:
+def cost(names: Sequence[str], preset: str, runs: int, folder: Path) -> None:
     modes = {
         "untranslated": ("untranslated", None),
         "translated": ("translated", None),
         "recorded": ("translated", Settings(preset, "", tlb=False)),
         "model": ("translated", Settings(preset, "")),
-        "fast": ("translated", Settings(preset, "", fast=True)),
     }
-    print(f"processor seconds of the kernels' thread, medians of {runs_of_each}, one thread; preset {preset}")
     print(
-        f"  {'':11}{'no checks':>10} {'translation':>12} {'ratio':>6} {'recording and placing':>22} {'ratio':>6} {'with TLBs':>10} {'ratio':>6}"
-        f" {'fast':>8} {'ratio':>6}"
+        f"processor seconds of the kernels' thread, one thread, medians of {runs} runs (with the model {max(1, runs // 3)}); preset {preset}"
+    )
+    print(
+        f"  {'':11}{'no checks':>10} {'translation':>12} {'ratio':>6} {'recording and placing':>22} {'ratio':>7} {'with TLBs':>10} {'ratio':>7}"
+        f" {'us a request':>13}"
     )
     ratios: dict[str, list[float]] = {"translated": [], "model": []}
     for name in names:
-        runs: dict[str, list[float]] = {mode: [] for mode in modes}
-        for _ in range(runs_of_each):
-            for mode, (kind, wanted) in modes.items():
-                runs[mode].append(sum(seconds(name, kind, wanted)))
-        at = {mode: statistics.median(values) for mode, values in runs.items()}
+        at = {}
+        for mode, (kind, wanted) in modes.items():
+            at[mode] = sum(seconds(name, kind, wanted, runs if wanted is None else max(1, runs // 3)))
         bare, plain = at["untranslated"], at["translated"]
         ratios["translated"].append(plain / bare)
         ratios["model"].append(at["model"] / plain)
+        with sweep.Program(name, recorded(name, preset, folder)) as program:
+            each = (at["model"] - plain) / program.requests * 1e6
         print(
-            f"  {name:11}{bare:10.3f} {plain:12.3f} {plain / bare:6.2f} {at['recorded']:22.3f} {at['recorded'] / plain:6.2f}"
-            f" {at['model']:10.3f} {at['model'] / plain:6.2f} {at['fast']:8.3f} {at['fast'] / plain:6.2f}",
+            f"  {name:11}{bare:10.4f} {plain:12.4f} {plain / bare:6.2f} {at['recorded']:22.3f} {at['recorded'] / plain:7.2f}"
+            f" {at['model']:10.3f} {at['model'] / plain:7.2f} {each:13.2f}",
             flush=True,
         )
     for mode, goal in (("translated", TRANSLATION), ("model", SLOWDOWN)):
@@ -170,7 +176,7 @@ def fast_mode(names: Sequence[str], preset: str, folder: Path) -> None:
     print("\nthe fast mode against the exact one:")
     for name in names:
         with sweep.Program(name, recorded(name, preset, folder)) as program:
-            for hierarchy, spec in sweep.hierarchies(base.tlb, ["s3", "peers"]).items():
+            for hierarchy, spec in sweep.hierarchies(base.tlb, ["peers"]).items():
                 exact, less = (sweep.total(program, spec, fast=fast) for fast in (False, True))
                 print(
                     f"  {name:11}{hierarchy:6} leaves out {program.left_out():6.1%}: latency {less.latency / exact.latency - 1:+7.2%},"
@@ -195,7 +201,7 @@ def main() -> None:
         folder = (arguments.traces or Path(place)).absolute()
         folder.mkdir(parents=True, exist_ok=True)
         if arguments.cost:
-            cost(names, arguments.preset, arguments.runs)
+            cost(names, arguments.preset, arguments.runs, folder)
             fast_mode(names, arguments.preset, folder)
         else:
             compare(names, arguments.preset, folder, arguments.grid)

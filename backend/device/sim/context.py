@@ -77,7 +77,10 @@ class SimContext(Context):
         self.window: Window = self._memory.guest
         self._watch = None
         if watched is not None:
-            self._watch = Watch(*watched, lambda page_bytes: self._memory.open_space(page_bytes).page_table)
+            moves = isinstance(self._memory, ManagedMemory)  # its page table says where pages are now, not where they were
+            self._watch = Watch(
+                *watched, None if moves else lambda page_bytes: self._memory.open_space(page_bytes).page_table
+            )
         self._runtime = Runtime(self._memory)
         self._checker: Checker | None = None
         self._begin()
@@ -99,7 +102,7 @@ class SimContext(Context):
             self._end_modules()
             if self._working.acquire(timeout=_CLOSE_SECONDS):
                 if self._watch is not None:
-                    self._watch.close()
+                    self._watch.close(self._memory.report())
                 self._write_report()
                 self._memory.close()
                 self._working.release()

@@ -64,10 +64,6 @@ class SimDevice(Device):
         self._sessions = 0
         if self._watched is not None:
             self._watched.configuration()  # a wrong one is an error now
-            if self._oversubscription is not None:
-                raise ValueError(
-                    "the model of the memory system does not see pages move: without a bound on device memory, and without a trace, please"
-                )
 
     def describe(self) -> Description:
         return Description(

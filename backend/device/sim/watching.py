@@ -17,7 +17,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +79,12 @@ def numbered(path: str, session: int) -> Path:
 class Watch:
     """One session. One thread at a time."""
 
-    def __init__(self, wanted: Settings, session: int, open_table: Callable[[int], PageTable]) -> None:
-        """`open_table`: the session's page table, for pages of so many bytes."""
+    def __init__(self, wanted: Settings, session: int, open_table: Callable[[int], PageTable] | None) -> None:
+        """`open_table`: the session's page table, for pages of so many bytes; None: the model has one of its own, in which pages stay where they are."""
         self._settings, self._session = wanted, session
         self._config = wanted.configuration()
         spec = self._config.tlb
-        table = open_table(spec.page_bytes)
+        table = None if open_table is None else open_table(spec.page_bytes)
         self._writer = None
         if wanted.trace:
             self._writer = TraceWriter(numbered(wanted.trace, session), spec.cores, spec.page_bytes)
@@ -166,12 +166,13 @@ class Watch:
             self._accesses.copied((rows.address, rows.width * rows.height, written) for rows, written in ranges)
 
     # The end ----------------------------------------------------------------------------------------------------
-    def close(self) -> None:
-        """Writes the files. Idempotent."""
+    def close(self, memory: Mapping[str, Any]) -> None:
+        """Writes the files. Idempotent. `memory`: what the session's memory has to report, of what moved between device and host."""
         if not self._open:
             return
         self._open = False
         report = self._model.report()
+        report["migration"] = dict(memory)
         report["seconds"]["kernels"] = self._kernel_seconds
         report["seconds"]["session"] = time.perf_counter() - self._started
         if self._writer is not None:

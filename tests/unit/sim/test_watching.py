@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim import SimDevice
+from farlane.backend.device.sim.managed import Oversubscription
 from farlane.backend.device.sim.watching import VARIABLE, Settings
 from farlane.backend.memory.config import ConfigError
 from farlane.backend.memory.cores.trace import TraceReader
 
-from .conftest import Program
+from .conftest import Program, pack
 
 SMALL = """
 [tlb]
@@ -101,6 +102,31 @@ def test_any_number_of_threads_gives_the_same(open_session: Callable[..., Progra
             assert np.array_equal(one.offsets, other.offsets)
     first.close()
     second.close()
+
+
+def test_what_moves_is_in_the_report(tmp_path: Path) -> None:
+    """With less device memory than the data the model sees the same requests, and the report says what has moved."""
+    found, outputs = [], []
+    for memory in (None, 4 << 20):
+        wanted = Settings(str(tmp_path / "memory.toml"), str(tmp_path / "report.json"), tlb=False)
+        (tmp_path / "memory.toml").write_text(SMALL)
+        managed = None if memory is None else Oversubscription(memory)
+        device = SimDevice(threads=1, watched=wanted, oversubscription=managed)
+        program = Program(device)
+        values = np.arange(1 << 19, dtype="f4")  # 2 MiB each
+        arrays = [program.allocate(values.nbytes, values.tobytes()) for _ in range(3)]
+        for data in arrays * 2:
+            program.launch("scale", pack("QI", data, values.size), grid=values.size // 256, block=256)
+        outputs.append([program.read(data, values.nbytes) for data in arrays])
+        program.context.close()
+        device.close()
+        found.append(report(tmp_path))
+    plain, moved = found
+    assert outputs[0] == outputs[1]
+    assert plain["migration"] == {}
+    (counts,) = moved["migration"].values()
+    assert counts["bytes_in"] > 0
+    assert [row["requests"] for row in moved["groups"]] == [row["requests"] for row in plain["groups"]]
 
 
 def test_a_launch_that_fails_is_left_out(open_session: Callable[..., Program], tmp_path: Path) -> None:
