@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from farlane.analyzer.flow import interface, library
 from farlane.analyzer.flow.expression import CALL, INITIAL, OPAQUE, OPERATION, OUT, Value
 from farlane.analyzer.flow.memory import LAUNCH_SLOT, OTHER, Store
+from farlane.analyzer.flow.operands import lane
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.machine.instruction import ARGUMENTS, CALLEE_SAVED, CALLER_SAVED, RAX, RSP, XMM0
 
@@ -262,7 +263,17 @@ def library_call(state: State, name: str, site: int) -> None:
     result = values.atom(CALL, site, name)
     if known.allocates:
         state.fresh(result)
-    lose_registers(state, site, result if known.returns is None else inputs[known.returns])
+    floating = library.PURE.get(name)
+    if floating is None:
+        lose_registers(state, site, result if known.returns is None else inputs[known.returns])
+        return
+    # A function of its arguments alone: of the numbers, and of the integer that ldexp and scalbn have.
+    of = [state.registers[lane(XMM0 + index)] for index in range(floating)]
+    if name.startswith(("ldexp", "scalbn")):
+        of.append(values.zero_extended(inputs[0], 4))
+    result = values.atom(OPERATION, name, *of)
+    lose_registers(state, site, result)
+    state.registers[lane(XMM0)] = result
 
 
 def unknown_call(state: State, site: int, quiet: bool = False) -> None:

@@ -97,6 +97,15 @@ _MATHEMATICS = [
     "trunc",
 ]
 
+_TWO = {"atan2", "copysign", "fdim", "fmax", "fmin", "fmod", "hypot", "nextafter", "pow", "remainder"}
+# Functions whose result is one of their arguments alone -> how many floating-point arguments they have.
+PURE = {
+    name + width: 2 if name in _TWO else 3 if name == "fma" else 1
+    for name in _MATHEMATICS
+    for width in ("", "f")
+    if name != "lgamma"
+}
+
 _HARMLESS = [
     "printf",
     "puts",

@@ -268,6 +268,10 @@ class State:
         length = size.constant if size is not None and size.is_constant and size.constant < 2**31 else None
         if length == 0:
             return
+        top = _top(address)
+        if top is not None and top <= 0:
+            self._write_below(top, values.atom(VERSION, at))
+            return
         self._note(address, length, value if length is None else None, size)
         self._note_frame(address, length)
         version = values.atom(VERSION, at)
@@ -297,6 +301,16 @@ class State:
                 self.clobber(at)
             else:
                 self._object_changed(own, None, version)
+
+    def _write_below(self, top: int, version: Value) -> None:
+        """Unknown bytes are stored in what was allocated by moving the stack pointer: an array of variable length."""
+        registers, stack_pointer = self.registers, self.memory.values.stack_pointer
+        self._escape_cells(-(2**62), top)
+        self._drop(stack_pointer, -(2**62), top)
+        self._forget(lambda other: other.stack and other is not stack_pointer)
+        registers[STACK_STORES] = registers[STACK_RANGES] = version
+        if self.memory.frame_log is not None:
+            self.memory.frame_log.append(FrameStore(None, top))
 
     def _clobber_beside(self, base: Value, offset: int, size: int, at: int) -> None:
         """A store through an address that may point anywhere: what lies beside it, from the same base on, is what it was."""
@@ -435,6 +449,17 @@ class State:
 def _lowest(address: Value) -> int:
     """The lowest offset of the frame that an address may mean."""
     return -(2**62) if address.low is None else address.low
+
+
+def _top(address: Value) -> int | None:
+    """The offset of the frame below which an address lies that was computed by moving the stack pointer down; None for others.
+
+    What is allocated so lies below all that has a fixed place, and is taken to be as long as what is stored there.
+    """
+    down = [atom.stack or coefficient >> 63 == 0 for atom, coefficient in address.terms]
+    moved = address.stack and len(down) > 1 and down.count(True) == 1 and address.terms[down.index(True)][1] == 1
+    whole = moved and address.terms[down.index(True)][0].kind == INITIAL
+    return address.signed if whole else None
 
 
 def of_stub(value: Value) -> bool:

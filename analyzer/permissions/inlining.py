@@ -86,8 +86,20 @@ def _replaced(outer: Regions, call: int, inner: Regions) -> Regions:
             if each.start in inner.before:
                 result.edges[each.start] = [behind]
     calls = {address: target for address, target in {**flow.calls, **callee.calls}.items() if address != call}
+    blocks = _reachable(blocks, flow.entry)  # without the landing pads of a call that throws nothing
+    result.before = {block: state for block, state in result.before.items() if block in blocks}
     result.structure = Structure(ControlFlow(flow.name, flow.entry, blocks, calls, ()))
     return result
+
+
+def _reachable(blocks: dict[int, Block], entry: int) -> dict[int, Block]:
+    found, work = {entry}, [entry]
+    while work:
+        for edge in blocks[work.pop()].edges:
+            if edge.target not in found:
+                found.add(edge.target)
+                work.append(edge.target)
+    return {start: block for start, block in blocks.items() if start in found}
 
 
 def _check(flow: ControlFlow) -> None:

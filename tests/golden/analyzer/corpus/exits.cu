@@ -113,6 +113,24 @@ PROGRAM host_state(float *data, int rounds) {
     }
 }
 
+// No way leads to a return.
+PROGRAM ends_the_program(float *data, int rounds) {
+    float *host = (float *)malloc(BYTES);
+    if (!host) exit(2);
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        if (!data) {
+            fprintf(stderr, "no data\n");
+            exit(3);
+        }
+    }
+    cudaMemcpy(host, data, BYTES, cudaMemcpyDeviceToHost);
+    printf("%g\n", host[0]);
+    for (int i = 0; i < 40; ++i) cudaMemset(data, 0, BYTES);
+    free(host);
+    exit(cudaDeviceSynchronize() != cudaSuccess);
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -129,5 +147,6 @@ int main(int argc, char **argv) {
     left_on_device_data(arena.a, flag, counter, rounds), sent_back(arena.a, flag), choosing(arena.a, flag, rounds);
     inner_count(arena.a, counter, rounds), by_symbol(arena.a, rounds), srand(1), arbitrary(arena.a, rounds);
     arbitrary_count(arena.a), host_state(arena.a, rounds);
-    return cudaDeviceSynchronize() != cudaSuccess;
+    ends_the_program(arena.a, rounds);
+    return 1;
 }

@@ -1,6 +1,8 @@
 // Class 2: arguments are functions of the iteration's number.
 #include "common.cuh"
 
+#include <cmath>
+
 struct Box {
     int low, high;
     float weight;
@@ -126,6 +128,11 @@ PROGRAM by_mode(float *data, int rounds, bool clear) {
     }
 }
 
+// A function of the C library's whose result is one of its arguments.
+PROGRAM by_power(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) touch<<<4, 256>>>(data, (int)pow(1.5, i), COUNT);
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -137,6 +144,6 @@ int main(int argc, char **argv) {
     converted(data, rounds), shape(data, rounds), by_value(data, rounds), on_the_stack(data, rounds);
     two_variables(data, rounds), nest(data, rounds), triangle(data, rounds), triangle_down(data, 16);
     three_deep(data, 3), around_a_nest(data, rounds), every_third(data, rounds), not_the_first(data, rounds);
-    by_mode(data, rounds, true), by_mode(data, rounds, false);
+    by_mode(data, rounds, true), by_mode(data, rounds, false), by_power(data, rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
