@@ -78,7 +78,7 @@ class ManagedMemory(Memory):
         memory = wish.memory or -(-quota // PAGE_2M) * PAGE_2M
         self.window.huge = False  # a page that goes gives its memory back at once
         try:
-            self.space = self._new_space(PAGE, memory)
+            self.space = self._new_space(PAGE, wish.memory)  # without a bound, as much as it turns out to need
         except OutOfFrames as error:
             self.window.close()
             raise CudaError(
@@ -113,7 +113,11 @@ class ManagedMemory(Memory):
             last -= PAGE
         if first < last:
             self.window.map(first, last, HELD)
-            self.residency.add(self._page(first), self._page(last), allocation.label, bool(flags & WRITABLE))
+            try:
+                self.residency.add(self._page(first), self._page(last), allocation.label, bool(flags & WRITABLE))
+            except OutOfFrames as error:
+                self._unmap(first, last)
+                raise CudaError(OUT_OF_MEMORY, f"no physical memory: {error}") from None
 
     def _unmap(self, first: int, last: int) -> None:
         self.residency.remove(self._page(first), self._page(last))

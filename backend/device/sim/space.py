@@ -27,7 +27,6 @@ from farlane.backend.memory.translation.segments import SegmentView
 from farlane.backend.memory.translation.tasks import TaskRanges
 
 PROGRAM = 0x7000_0000_0000  # outside of all windows (window.py)
-_SPARE = 2  # free frames that a session keeps
 
 
 class Span(NamedTuple):
@@ -132,7 +131,7 @@ class Space:
             self.page_table.map(span.start, pages, self.page_bytes, span.writable)
         if any(self._program[0] <= span.start < self._program[1] for span in (*ended, *begun)):
             self._bind()
-        if view.free_bytes > (_SPARE + 1) * PAGE_2M and not self._fixed:
+        if ended and view.free_bytes >= PAGE_2M and not self._fixed:
             self._shrink()
 
     def run(self) -> None:
@@ -175,12 +174,12 @@ class Space:
             self._view.grow(frame, PAGE_2M)
 
     def _shrink(self) -> None:
-        """Frames of which nothing is mapped go back to the device, but for a few."""
+        """Frames of which nothing is mapped go back to the device: another session may need them."""
         spare = []
         for start, length in self._view.free_segments:
             first = -(-start // PAGE_2M) * PAGE_2M
             spare += [frame for frame in range(first, start + length - PAGE_2M + 1, PAGE_2M) if frame in self._frames]
-        for frame in spare[_SPARE:]:
+        for frame in spare:
             if self._view.shrink(frame, PAGE_2M):
                 self._frames.discard(frame)
                 self._physical.give([frame])

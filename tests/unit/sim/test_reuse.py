@@ -246,3 +246,18 @@ def test_a_recorded_trace_names_what_each_step_touched(tmp_path: Path) -> None:
     ]
     sizes = dict(zip((trace.name(number) for number in range(len(trace.sizes))), trace.sizes, strict=True))
     assert [sizes[name] for name in (first, second, third)] == [1 << 20] * 3
+
+
+def test_sessions_that_only_record_share_the_device(tmp_path: Path) -> None:
+    wish = Oversubscription(None, trace=str(tmp_path / "{}.json"))
+    device = SimDevice(threads=1, total_memory=8 << 20, oversubscription=wish)
+    first, second = device.open_context(8 << 20), device.open_context(8 << 20)
+    for context in (first, second):
+        context.allocate(context.window.base, 3 << 20)
+    with pytest.raises(CudaError, match="no physical memory") as caught:
+        second.allocate(second.window.base + (4 << 20), 2 << 20)
+    assert caught.value.code == 2
+    first.free(first.window.base)
+    second.allocate(second.window.base + (4 << 20), 4 << 20)
+    device.close()
+    assert not list(tmp_path.iterdir()), "no step was recorded"
