@@ -20,7 +20,7 @@ class Reason(StrEnum):
     CALLEE = "callee"  # a value that arises inside a called function
     INSTRUCTION = "instruction"  # an instruction that is not modelled
     # The sequence of calls is not known in advance ...
-    CONDITIONAL = "conditional"  # a call does not run in every iteration
+    CONDITIONAL = "conditional"  # a call does not run in every iteration; in which is not known
     NESTED = "nested"  # a call stands in a loop inside this one, whose trip count is not known here
     CALLEE_LOOP = "callee-loop"  # a call stands in a loop of a called function
     UNKNOWN_KERNEL = "unknown-kernel"  # which kernel is launched is not known
