@@ -170,6 +170,7 @@ class Access:
 
     strong: bool = False  # atomic, volatile, relaxed, ...: two of them never race
     reads: bool = False  # a write that reads first
+    texel: bool = False  # of a texture unit, which also reads what it then drops: not asked whether it was written
     values: tuple[Val, ...] = ()  # what is stored: integers, all of one type
 
 
@@ -221,7 +222,7 @@ def warp_barrier(e: FunctionEmitter) -> None:
 
 def initialised(e: FunctionEmitter, place: Place, space: str, size: int, write: bool, access: Access) -> None:
     """Behind the check of a global access: is what it reads written, and notes what it writes."""
-    if not e.kernel.options.checks & INIT or space not in ("global", ""):
+    if not e.kernel.options.checks & INIT or space not in ("global", "") or access.texel:
         return
     from farlane.backend.jit import affine  # these know this module
     from farlane.backend.jit.families import addresses, memory

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit import support
 from farlane.backend.jit.abi import FaultKind
+from farlane.backend.jit.checks import MEMORY, Access
 from farlane.backend.jit.families.addresses import Place, place_at
 from farlane.backend.jit.families.base import check, handles
 from farlane.backend.jit.families.memory import read_memory, write_memory
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
 
 MAGIC = 0x7E8F1A5E
+_TEXEL = Access(texel=True)
 _DESCRIPTOR_BYTES = 128
 WRAP, CLAMP, MIRROR, BORDER = range(4)
 _GEOMETRY = {"1d": (1, False), "2d": (2, False), "3d": (3, False), "a1d": (1, True), "a2d": (2, True)}
@@ -131,7 +133,12 @@ def _texel(e: FunctionEmitter, d: Descriptor, address: Val, inside: Val, floats:
         there = b.bin("and", inside, b.icmp("ugt", d.channels, integer(channel, "i32")))
         offset = b.cast("zext", b.bin("mul", d.element, integer(channel, "i32")), "i64")
         place = b.select(there, b.bin("add", address, offset), d.base)
-        word = place_at(e, "global", b.bin("and", place, integer(-4, "i64")), 4, False)
+        aligned = b.bin("and", place, integer(-4, "i64"))
+        if e.kernel.options.checks & MEMORY:  # the word that holds a texel may reach over the end of its allocation
+            place_at(e, "global", place, 1, False, _TEXEL)
+            word = Place("null", aligned)
+        else:
+            word = place_at(e, "global", aligned, 4, False, _TEXEL)
         loaded = read_memory(e, word, "i32", 1)[0]
         shift = b.bin("shl", b.cast("trunc", b.bin("and", place, integer(3, "i64")), "i32"), integer(3, "i32"))
         top = b.bin("shl", b.bin("lshr", loaded, shift), spare)
@@ -340,7 +347,7 @@ def surface_load(e: FunctionEmitter, i: Instruction) -> None:
     b = e.body
     for number, destination in enumerate(i.destinations):
         at = b.bin("add", address, integer(number * BITS[element] // 8, "i64"))
-        value = read_memory(e, place_at(e, "global", at, BITS[element] // 8, False), element, 1)[0]
+        value = read_memory(e, place_at(e, "global", at, BITS[element] // 8, False, _TEXEL), element, 1)[0]
         if bounds == "zero":
             value = b.select(inside, value, integer(0, element))
         if destination is not None:
