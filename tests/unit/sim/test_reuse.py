@@ -261,3 +261,16 @@ def test_sessions_that_only_record_share_the_device(tmp_path: Path) -> None:
     second.allocate(second.window.base + (4 << 20), 4 << 20)
     device.close()
     assert not list(tmp_path.iterdir()), "no step was recorded"
+
+
+def test_the_wish_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Oversubscription.from_environment() is None
+    monkeypatch.setenv("FARLANE_MEMORY_POLICY", "best")
+    with pytest.raises(ValueError, match="a policy, best, without a bound"):
+        Oversubscription.from_environment()
+    monkeypatch.setenv("FARLANE_DEVICE_MEMORY", str(4 << 20))
+    with pytest.raises(ValueError, match="'best' is no policy; there are lru, future, genetic, dp"):
+        Oversubscription.from_environment()
+    monkeypatch.setenv("FARLANE_MEMORY_POLICY", "lru")
+    monkeypatch.setenv("FARLANE_MEMORY_TRACE", "/trace.json")
+    assert Oversubscription.from_environment() == Oversubscription(4 << 20, "lru", "/trace.json")
