@@ -2,17 +2,22 @@
 
 What is under test is what the translator derives: which values are uniform, affine or varying, where lanes part and meet, what crosses barriers. Compiled
 without optimization, which sees the same derivations and takes a fraction of the time.
+
+Some of the kernels are compiled with checks: they are right, so nothing may be found, and nothing else may change.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from farlane.backend import jit
+from farlane.backend.jit import checks
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from jit_tools.device import TinyDevice
 from jit_tools.interpreter import Machine, Memory
 from jit_tools.random_kernels import SLOTS, SOURCE_WORDS, Kernel, kernels
 
+ALL = checks.MEMORY | checks.RACE | checks.INIT
 BLOCKS = 2
 SOURCE = np.random.default_rng(5).integers(0, 1 << 32, SOURCE_WORDS, dtype=np.uint32)
 SOURCE[::3] %= 50  # small numbers meet each other in comparisons
@@ -26,8 +31,18 @@ def both(kernel: Kernel, options: jit.Options) -> tuple[np.ndarray, np.ndarray]:
     words = BLOCKS * kernel.threads * SLOTS
     source, result = device.upload(SOURCE), device.upload(np.zeros(words, np.uint32))
     module = device.load(text)
-    status = device.launch(module, "k", BLOCKS, kernel.block, [source, result, *ARGUMENTS], options=options)
+    table = checks.Table()
+    table.set_ranges([(source, source + SOURCE.nbytes), (result, result + 4 * words)])
+    shadow = np.zeros(device.top, np.uint8)  # 0: never written
+    shadow[source - device.base : source - device.base + SOURCE.nbytes] = 255
+    table.set_delta(shadow.ctypes.data - device.base)
+    table.begin()
+    status = device.launch(
+        module, "k", BLOCKS, kernel.block, [source, result, *ARGUMENTS], options=options, check=table.address
+    )
     assert status == jit.STATUS_DONE, (device.fault.kind, device.fault.line)
+    found = [(record.kind, record.line, record.other_line) for record in table.records()]
+    assert not found, f"{found}\n{text}"
     memory = Memory({source: bytearray(SOURCE.tobytes()), result: bytearray(4 * words)})
     parameters = bytes(device.pack(module, "k", [source, result, *ARGUMENTS]))
     Machine(text, "k", (BLOCKS, 1, 1), kernel.block, parameters, memory).run()
@@ -43,9 +58,9 @@ def compare(kernel: Kernel, options: jit.Options) -> None:
 
 
 @settings(max_examples=8, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(kernels())
-def test_the_translator_agrees_with_the_interpreter(kernel: Kernel) -> None:
-    compare(kernel, jit.Options(cache=False, optimization=0))
+@given(kernels(), st.sampled_from((0, 0, ALL)))
+def test_the_translator_agrees_with_the_interpreter(kernel: Kernel, looked_for: int) -> None:
+    compare(kernel, jit.Options(cache=False, optimization=0, checks=looked_for))
 
 
 def test_an_affine_value_times_zero_is_affine() -> None:

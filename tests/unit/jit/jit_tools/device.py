@@ -81,6 +81,7 @@ class TinyDevice:
         shared: int = 0,
         threads: int = 1,
         options: jit.Options | None = None,
+        check: int | None = None,
     ) -> int:
         grid3, block3 = triple(grid), triple(block)
         kernel = jit.compile_kernel(module, name, block3, options or jit.Options(cache=False))
@@ -100,6 +101,7 @@ class TinyDevice:
             grid=grid3,
             block=block3,
             dynamic_shared=shared,
+            check=check,
         )
         self.kernel = kernel
         statuses = [0] * threads

@@ -128,7 +128,8 @@ class Drawing:
         elif kind < 13 and depth < MAX_DEPTH:
             self.loop(depth, convergent)
         elif convergent:
-            (self.exchange, self.shuffle, self.vote, self.count)[self.number(0, 3)]()
+            whole = self.kernel.threads % 32 == 0  # lanes that are not there take part in nothing
+            (self.exchange, self.count, self.shuffle, self.vote)[self.number(0, 3 if whole else 1)]()
         else:
             self.arithmetic()
 
@@ -165,10 +166,18 @@ class Drawing:
         k(f"cvt.rzi.s32.f32 {self.register()}, %f3;")
 
     def load(self) -> None:
-        """From an address that is uniform, affine in the thread, or anything."""
+        """From an address that is uniform, affine in the thread, or anything; one word or two."""
         k = self.kernel
         index, address = k.temporary(), k.address()
-        kind = self.number(0, 3)
+        kind = self.number(0, 4)
+        if kind == 4:
+            k(f"add.u32 {index}, {self.pick(('%thread', self.register()))}, {self.number(0, 9)};")
+            k(f"and.b32 {index}, {index}, {SOURCE_WORDS // 2 - 1};")
+            k(f"mul.wide.u32 {address}, {index}, 8;")
+            k(f"add.u64 {address}, {address}, %source;")
+            k(f"ld.global.v2.u32 {{{self.register()}, %c0}}, [{address}];")
+            k(f"xor.b32 {self.register()}, %c0, {self.register()};")
+            return
         if kind == 0:
             k(f"and.b32 {index}, {self.register()}, {SOURCE_WORDS - 1};")
         elif kind == 1:
@@ -292,7 +301,7 @@ class Drawing:
         k(f"selp.u32 {self.register()}, 1, {self.register()}, {result};")
 
 
-BLOCKS = ((32, 1, 1), (64, 1, 1), (16, 4, 1), (8, 2, 2))
+BLOCKS = ((32, 1, 1), (64, 1, 1), (16, 4, 1), (8, 2, 2), (40, 1, 1), (9, 5, 1))
 
 
 @st.composite
