@@ -30,6 +30,9 @@ const BORDER: c_int = 3;
 /// CUDA's limit of texels of a texture in linear memory.
 const MOST_LINEAR: usize = 1 << 28;
 
+/// The host's device whose kernels take CUDA's own objects, which nobody makes yet.
+const GPU: &str = "cupy";
+
 /// What an object was made of.
 #[derive(Debug, Clone, Copy)]
 struct Object {
@@ -142,6 +145,9 @@ fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>) -> CudaResult<
 
 /// Puts a descriptor on the device.
 fn make(resource: &cudaResourceDesc, texture: Option<&cudaTextureDesc>) -> CudaResult<u64> {
+    if runtime::device()?.description.backend == GPU {
+        return refused("texture and surface objects of a real GPU");
+    }
     let bytes = descriptor(&texels(resource)?, texture)?;
     let address = memory::allocate(BYTES)? as u64;
     let width = BYTES as u64;
