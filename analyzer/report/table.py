@@ -23,11 +23,13 @@ def lines(report: ProgramReport) -> Iterator[str]:
                 if argument.kind != "invariant":
                     yield f"        {argument.name}: {argument.kind}: {argument.text}"
             permission = call.permission
-            if permission is not None and (permission.local_sync or permission.within(loop.entry, loop.header)):
-                if permission.any:
-                    yield f"        permitted: {', '.join(permission.names)}; {permission.proof}"
-                else:
-                    yield f"        not permitted: {permission.refused}"
+            if permission is None:
+                continue
+            here = permission.local_sync or permission.within(loop.entry, loop.header)
+            if here and permission.any:
+                yield f"        permitted: {', '.join(permission.names)}; {permission.proof}"
+            elif (here or call.chain) and permission.refused:
+                yield f"        not permitted: {permission.refused}"
         if loop.reasons:
             yield f"    reasons: {', '.join(loop.reasons)}"
     for function, why in report.skipped:
