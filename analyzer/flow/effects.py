@@ -202,7 +202,7 @@ def _parameters(state: State, array: Value, stub: bool) -> list[tuple[Value, int
 
 def _api(state: State, name: str, site: int, inputs: Sequence[Value]) -> CudaCall:
     values = state.memory.values
-    roles = interface.ROLES.get(name)
+    roles = interface.roles(name)
     if roles is None:
         arguments = tuple((f"argument {index}", value) for index, value in enumerate(inputs))
         unknown_call(state, site)
@@ -210,9 +210,13 @@ def _api(state: State, name: str, site: int, inputs: Sequence[Value]) -> CudaCal
         return CudaCall(site, (), name, None, arguments)
     kind: int | None = None
     letters = roles.split()
-    if name in interface.COPIES:
-        destination, source, _, place = interface.COPIES[name]
-        flavour = values.zero_extended(inputs[place], 4)
+    if name in interface.COPIES or name in interface.COPIES_2D:
+        if name in interface.COPIES:
+            destination, source, _, place = interface.COPIES[name]
+            flavour = values.zero_extended(inputs[place], 4)
+        else:
+            destination, source, place = interface.COPIES_2D[name]
+            flavour = state.read(values.add(state.registers[RSP], 8 * (place - len(inputs))), 4)
         kind = flavour.constant if flavour.is_constant else None
         letters[destination] = "h" if kind in (interface.DEVICE_TO_HOST, interface.HOST_TO_HOST) else "v"
         letters[source] = "s" if kind in (interface.HOST_TO_DEVICE, interface.HOST_TO_HOST) else "v"

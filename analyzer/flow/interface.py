@@ -85,6 +85,52 @@ ROLES: dict[str, str] = {
     "cudaPointerGetAttributes": "O v",
 }
 
+# The same of calls of which permissions know nothing: predictions are checked when the program runs, so what these calls do later (a
+# captured copy, when its graph is launched) may be left out here. Arguments from the seventh on are not told.
+PREDICTED: dict[str, str] = {
+    "cudaMemcpy2D": "- v - v v v",
+    "cudaMemcpy2DAsync": "- v - v v v",
+    "cudaMemset2DAsync": "v v w v v v",
+    "cudaMemset3D": "- - -",
+    "cudaMemcpyPeer": "v w v w v",
+    "cudaMemcpyPeerAsync": "v w v w v v",
+    "cudaMallocArray": "o8 d v v w",
+    "cudaFreeArray": "v",
+    "cudaMallocFromPoolAsync": "o8 v v v",
+    "cudaMemPrefetchAsync": "v v",
+    "cudaMemAdvise": "v v w",
+    "cudaCreateTextureObject": "o8 d d d",
+    "cudaDestroyTextureObject": "v",
+    "cudaCreateSurfaceObject": "o8 d",
+    "cudaDestroySurfaceObject": "v",
+    "cudaHostRegister": "- v w",
+    "cudaHostUnregister": "-",
+    "cudaHostGetDevicePointer": "o8 - w",
+    "cudaStreamBeginCapture": "v w",
+    "cudaStreamEndCapture": "v o8",
+    "cudaGraphCreate": "o8 w",
+    "cudaGraphInstantiate": "o8 v v",
+    "cudaGraphInstantiateWithFlags": "o8 v v",
+    "cudaGraphUpload": "v v",
+    "cudaGraphLaunch": "v v",
+    "cudaGraphDestroy": "v",
+    "cudaGraphExecDestroy": "v",
+    "cudaGetSymbolSize": "o8 v",
+    "cudaSetDeviceFlags": "w",
+    "cudaDeviceSetCacheConfig": "w",
+    "cudaDeviceSetLimit": "w v",
+    "cudaDeviceGetLimit": "o8 w",
+    "cudaDeviceGetStreamPriorityRange": "o4 o4",
+    "cudaDeviceGetDefaultMemPool": "o8 w",
+    "cudaDeviceCanAccessPeer": "o4 w w",
+    "cudaDeviceEnablePeerAccess": "w w",
+    "cudaThreadSynchronize": "",
+    "cudaProfilerStart": "",
+    "cudaProfilerStop": "",
+}
+# Of these, copies of rectangles: where their destination, source and kind stand; the kind on the stack.
+COPIES_2D = {"cudaMemcpy2D": (0, 2, 6), "cudaMemcpy2DAsync": (0, 2, 6)}
+
 # The 64-bit arguments (role v) that are numbers; the others may be addresses of the program's own objects.
 NUMBERS: dict[str, frozenset[int]] = {
     "cudaMalloc": frozenset({1}),
@@ -109,6 +155,7 @@ SYNCHRONIZES = frozenset(
         "cudaDeviceSynchronize",
         "cudaStreamSynchronize",
         "cudaEventSynchronize",
+        "cudaThreadSynchronize",
         "cudaDeviceReset",
         "cudaFree",
         "cudaFreeHost",
@@ -120,6 +167,12 @@ QUERIES = frozenset(
     {"cudaStreamQuery", "cudaEventQuery", "cudaEventElapsedTime", "cudaMemGetInfo", "cudaGetSymbolAddress"}
 )
 FROM_SYMBOL = frozenset({"cudaMemcpyFromSymbol", "cudaMemcpyFromSymbolAsync"})
+
+
+def roles(name: str) -> str | None:
+    """The roles of a call's arguments for predictions; None: it may do anything."""
+    known = ROLES.get(name)
+    return PREDICTED.get(name) if known is None else known
 
 
 def plain(name: str) -> str:

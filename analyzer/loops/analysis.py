@@ -45,8 +45,11 @@ from farlane.analyzer.permissions.prove import Prover
 SECONDS = 60.0  # of the processor, for a whole binary; functions beyond it are listed as skipped
 
 
-def analyze(path: Path, seconds: float = SECONDS) -> ProgramReport:
+def analyze(path: Path, seconds: float = SECONDS, in_callees: bool = True) -> ProgramReport:
     """Analyzes an executable.
+
+    Args:
+        in_callees: whether continuations are wanted for calls in called functions too, of which no manifest tells.
 
     Raises:
         AnalysisError: it cannot be read.
@@ -54,13 +57,13 @@ def analyze(path: Path, seconds: float = SECONDS) -> ProgramReport:
     collecting = gc.isenabled()
     gc.disable()  # what is made here is kept to the end: looking for garbage among it finds none, and takes a tenth of the time
     try:
-        return _analyze(path, seconds)
+        return _analyze(path, seconds, in_callees)
     finally:
         if collecting:
             gc.enable()
 
 
-def _analyze(path: Path, seconds: float) -> ProgramReport:
+def _analyze(path: Path, seconds: float, in_callees: bool) -> ProgramReport:
     budget = Budget(seconds)
     image = elf.load(path)
     source = lines.read(path)
@@ -79,7 +82,7 @@ def _analyze(path: Path, seconds: float) -> ProgramReport:
             skipped.append((name, functions.failed.get(start, "it calls itself")))
             continue
         try:
-            loops += _function(functions, prover, analysis, source)
+            loops += _function(functions, prover, analysis, source, in_callees)
         except AnalysisError as error:
             skipped.append((name, str(error)))
     return ProgramReport(
@@ -94,7 +97,9 @@ def _analyze(path: Path, seconds: float) -> ProgramReport:
     )
 
 
-def _function(functions: Functions, prover: Prover, analysis: Analysis, source: Lines) -> Iterable[LoopReport]:
+def _function(
+    functions: Functions, prover: Prover, analysis: Analysis, source: Lines, in_callees: bool
+) -> Iterable[LoopReport]:
     structure, result = analysis.structure, analysis.result
     prune(analysis, functions.values)
     settle(analysis, functions.values)
@@ -102,7 +107,7 @@ def _function(functions: Functions, prover: Prover, analysis: Analysis, source: 
         loop = structure.loops[header]
         runs = any((latch, header) in result.executed for latch in loop.latches)
         if runs and any(block in result.calls for block in loop.blocks):
-            yield _Describer(functions, prover, analysis, loop).report(source.at(header))
+            yield _Describer(functions, prover, analysis, loop).report(source.at(header), in_callees)
 
 
 class _Describer:
@@ -123,7 +128,7 @@ class _Describer:
             block for block in self._structure.order if block in loop.blocks and block in self._result.calls
         ]
 
-    def report(self, line: str) -> LoopReport:
+    def report(self, line: str, in_callees: bool) -> LoopReport:
         if self._loop.irreducible:
             self._reasons.add(Reason.IRREDUCIBLE)
         calls: list[Call] = []
@@ -137,7 +142,7 @@ class _Describer:
                     reading.add(len(calls))
                 calls.append(described)
                 kinds |= found
-                continuation = self._continuations.of(call, block)
+                continuation = self._continuations.of(call, block) if in_callees or not call.chain else None
                 if continuation is not None:
                     continuations.append(continuation)
         if any(block in self._result.unknown_calls for block in self._loop.blocks):
@@ -226,14 +231,14 @@ class _Describer:
 
     def _wants_answer(self, call: CudaCall) -> bool:
         """Whether the host gets something that only the device knows: unless it is proven unread, a point of waiting."""
-        if call.name in interface.COPIES:
+        if call.name in interface.COPIES or call.name in interface.COPIES_2D:
             return call.kind not in (interface.HOST_TO_HOST, interface.HOST_TO_DEVICE, interface.DEVICE_TO_DEVICE)
-        known = call.name in interface.ROLES or call.name == interface.LAUNCH
+        known = interface.roles(call.name) is not None or call.name == interface.LAUNCH
         return call.name in interface.FROM_SYMBOL or call.name in interface.QUERIES or not known
 
     def _obstacles(self, call: CudaCall) -> None:
         name = call.name
-        if name in interface.COPIES:
+        if name in interface.COPIES or name in interface.COPIES_2D:
             if call.kind == interface.DEVICE_TO_HOST:
                 self._reasons.add(Reason.COPIES_TO_HOST)
             elif call.kind not in (0, 1, 3):
@@ -244,7 +249,7 @@ class _Describer:
             self._reasons.add(Reason.SYNCHRONIZES)
         elif name in interface.QUERIES:
             self._reasons.add(Reason.QUERIES)
-        elif name not in interface.ROLES and name != interface.LAUNCH:
+        elif interface.roles(name) is None and name != interface.LAUNCH:
             self._reasons.add(Reason.UNKNOWN_API)
 
     def _inductions(self) -> tuple[Induction, ...]:
@@ -260,7 +265,7 @@ def _is_handle(call: str, argument: str) -> bool:
     """Whether an argument is a handle or a device's address, and no number or a kernel's parameter."""
     if call == interface.LAUNCH:
         return argument == "stream"
-    roles, (what, _, index) = interface.ROLES.get(call, "").split(), argument.partition(" ")
+    roles, (what, _, index) = (interface.roles(call) or "").split(), argument.partition(" ")
     if what != "argument" or int(index) >= len(roles) or call in interface.COPIES:
         return False
     return roles[int(index)] == "v" and int(index) not in interface.NUMBERS.get(call, ())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import CALL, INSIDE, LOAD, OPAQUE, OPERATION, OUT, PHI, VERSION, Value, Values
-from farlane.analyzer.flow.interface import COPIES, FROM_SYMBOL
+from farlane.analyzer.flow.interface import COPIES, COPIES_2D, FROM_SYMBOL
 from farlane.analyzer.flow.memory import ADDRESS, LAUNCH_SLOT, PART
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.structure import Loop, Structure
@@ -140,7 +140,7 @@ class LoopValues:
             return _unknown(Reason.HOST_CALL)
         if atom.kind == CALL:
             return _unknown(Reason.RETURN_CODE)
-        if name in COPIES or name in FROM_SYMBOL:
+        if name in COPIES or name in COPIES_2D or name in FROM_SYMBOL:
             return _unknown(Reason.DEVICE_DATA)
         return Dependence(frozenset({Kind.RESULT}))
 

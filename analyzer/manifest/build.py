@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow.interface import LAUNCH, NUMBERS, ROLES
+from farlane.analyzer.flow.interface import LAUNCH, NUMBERS, roles
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.loops.model import Argument as Described
 from farlane.analyzer.loops.model import Call, Class, Continuation, Kind, LoopReport, ProgramReport
@@ -291,15 +291,15 @@ def _certain(continuation: Continuation) -> bool:
 def _arguments(call: Call, own: range) -> list[Argument]:
     """The predictions, by rising index; what is unknown is absent. `own` are the object's link-time addresses."""
     found: dict[int, Argument] = {}
-    roles = ROLES.get(call.name, "").split()
+    letters = (roles(call.name) or "").split()
     for described in call.arguments:
         for index, word in _indices(described.name):
             if call.name == LAUNCH:
                 width = 4 if index < 6 else 8 if index < 8 else described.size or 0
                 pointer = index >= 8 and width in (0, 8)
             else:
-                width = 8 if index < len(roles) and roles[index] == "v" else 4
-                pointer = not roles or (width == 8 and index not in NUMBERS.get(call.name, ()))
+                width = 8 if index < len(letters) and letters[index] == "v" else 4
+                pointer = not letters or (width == 8 and index not in NUMBERS.get(call.name, ()))
             if not width:
                 continue  # a structure, which may be longer than what is known of it
             predicted = _argument(described, index, word, width)
