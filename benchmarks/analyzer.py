@@ -44,7 +44,7 @@ from farlane.analyzer.loader import elf
 from farlane.analyzer.machine.decoder import Decoder
 path = Path(sys.argv[1])
 started = time.process_time()
-report = analyze(path, 3600.0)  # seconds on the clock, which under load are many more than those of the processor
+report = analyze(path, 3600.0, in_callees=False)  # as for a manifest
 seconds = time.process_time() - started
 started = time.process_time()
 image = elf.load(path)

@@ -86,7 +86,7 @@ class AnalyzeCommand:
 
     def _run(self, arguments: argparse.Namespace) -> None:
         program: Path = arguments.program
-        report = analysis.analyze(program, arguments.seconds)
+        report = analysis.analyze(program, arguments.seconds, in_callees=arguments.json)
         if arguments.manifest is not None:
             from farlane.analyzer.manifest import files
 

@@ -127,7 +127,8 @@ class Step:
         handler = _HANDLERS.get(mnemonic)
         flags = state.flags
         state.flags = None
-        if handler is not None and not self._string(instruction):
+        # Of what has a handler, only movsd may be a string instruction.
+        if handler is not None and (mnemonic != "movsd" or not self._string(instruction)):
             handler(self, instruction)
             if mnemonic in _KEEP_FLAGS:
                 state.flags = flags

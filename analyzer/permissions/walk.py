@@ -48,7 +48,8 @@ from farlane.analyzer.permissions.instructions import Refused, Step
 from farlane.analyzer.permissions.memory import READ, REGISTERS, Access, Flags, State
 
 PROGRAM = 400_000  # instructions executed for a program
-TOTAL = 60_000  # for one analyzed function
+TOTAL = 60_000  # for one analyzed function; each that takes too long halves it for those that follow, down to LEAST
+LEAST = 8_000
 ONE_CALL = 20_000
 VISITS = 60
 WIDEN_AFTER = 3
@@ -106,16 +107,17 @@ class Walker:
         self._positions: dict[int, dict[int, int]] = {}
         self._kept: dict[int, int] = {}
         self._copying: frozenset[int] | None = None
-        self._left, self._all = 0, PROGRAM
+        self._left, self._all, self._total = 0, PROGRAM, TOTAL
 
     def regions(self, start: int) -> Regions:
         """Raises Refused: something in the function itself is not followed, or it takes too long."""
-        self._left = min(TOTAL, self._all)
-        before = self._left
+        self._left = before = min(self._total, self._all)
         try:
             return self._regions(start)
         finally:
             self._all -= before - self._left
+            if self._left < 0:
+                self._total = max(self._total // 2, LEAST)
 
     def _regions(self, start: int) -> Regions:
         state = State.at_entry(self.image)
@@ -276,7 +278,7 @@ class _Run:
             if start == flow.entry:
                 states.append(entry)
             old = regions.before.get(start)
-            merged = states[0].copy()
+            merged = states[0]  # states are changed only while their block is executed, on a copy
             for other in states[1:]:
                 merged = merged.joined(other, False)
             if old is not None:
