@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from farlane.backend.memory.planner.aside import Aside, set_aside
 from farlane.backend.memory.planner.cost import Plan
 from farlane.backend.memory.planner.drawing import page
 from farlane.backend.memory.planner.genetic import Found, GeneticSpec, search
@@ -83,6 +84,13 @@ def as_json(trace: Trace, found: Found, plan: Plan, rivals: dict[str, int | None
     }
 
 
+def aside_json(aside: Aside | None) -> dict[str, Any]:
+    if aside is None:
+        return {}
+    names = [aside.trace.name(number) for number in sorted(aside.objects)]
+    return {"aside": names, "aside_bytes": aside.bytes_moved}
+
+
 class PlanCommand:
     """Plans a trace file."""
 
@@ -96,6 +104,11 @@ class PlanCommand:
         parser.add_argument("--different", action="store_true", help="segments of different sizes only")
         parser.add_argument(
             "--merge-below", type=int, default=0, metavar="BYTES", help="merge smaller objects of an unbroken stretch"
+        )
+        parser.add_argument(
+            "--aside",
+            action="store_true",
+            help="keep objects that most steps need on the device, and plan for the others",
         )
         parser.add_argument("--seconds", type=float, default=0.9, help="limit of time for the search (%(default)s)")
         parser.add_argument("--seed", type=int, default=0)
@@ -114,23 +127,28 @@ class PlanCommand:
         except ValueError as error:
             print(f"farlane: {error}", file=sys.stderr)
             return 1
-        segments = choose(trace, "different" if arguments.different else "first")
-        found = search(trace, segments, spec, time.monotonic)
+        aside = set_aside(trace) if arguments.aside else None
+        planned = trace if aside is None else aside.trace
+        segments = choose(planned, "different" if arguments.different else "first")
+        found = search(planned, segments, spec, time.monotonic)
         if found.plan is None:
             print(
                 f"farlane: no plan: objects that are needed together fit the same segment only ({len(segments.sizes)} segments). "
-                "Give more --memory, or try --different",
+                "Give more --memory, or try --different or --aside",
                 file=sys.stderr,
             )
             return 1
         rivals = rivals_of(trace)
         if arguments.json:
-            print(json.dumps(as_json(trace, found, found.plan, rivals), indent=1))
+            print(json.dumps(as_json(planned, found, found.plan, rivals) | aside_json(aside), indent=1))
         else:
-            self._table(trace, found, found.plan, rivals)
+            if aside is not None:
+                names = ", ".join(planned.name(number) for number in sorted(aside.objects))
+                print(f"aside, always on the device: {names}; {aside.bytes_moved:,} bytes moved")
+            self._table(planned, found, found.plan, rivals)
         if arguments.html:
             try:
-                arguments.html.write_text(page(trace, found.plan, rivals), encoding="utf-8")
+                arguments.html.write_text(page(planned, found.plan, rivals), encoding="utf-8")
             except OSError as error:
                 print(f"farlane: {arguments.html}: {error.strerror}", file=sys.stderr)
                 return 1

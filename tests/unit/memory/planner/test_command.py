@@ -96,3 +96,18 @@ def test_what_is_wrong_is_told(
         path.write_text(content)
     assert run(str(path), *arguments) == 1
     assert told in capsys.readouterr().err
+
+
+def test_objects_that_are_set_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [[[0, "r"], [1 + k % 3, "rw"]] for k in range(9)]
+    objects = [{"name": "table", "bytes": 5}, *({"bytes": 40} for _ in range(3))]
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps({"memory": 90, "objects": objects, "steps": steps}))
+    assert run(str(file)) == 1
+    assert "try --different or --aside" in capsys.readouterr().err
+    assert run(str(file), "--aside", "--json") == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["aside"], plan["aside_bytes"], plan["memory"]) == (["table"], 5, 85)
+    assert "table" not in plan["assignment"]
+    assert run(str(file), "--aside") == 0
+    assert "aside, always on the device: table; 5 bytes moved" in capsys.readouterr().out
