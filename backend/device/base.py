@@ -266,6 +266,9 @@ class Device(ABC):
     @abstractmethod
     def describe(self) -> Description: ...
 
+    def prepare(self) -> None:  # noqa: B027  (most devices have nothing that takes long)
+        """A session will come: what takes long can be done now."""
+
     @abstractmethod
     def open_context(self, quota: int) -> Context:
         """A fresh context with a window of its own. Raises CudaError 2 when there is no room for one."""

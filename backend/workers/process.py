@@ -178,6 +178,7 @@ def main(argv: list[str] | None = None) -> int:
         wire.send(Kind.UNAVAILABLE, str(error).encode())
         return 1
     try:
+        device.prepare()
         wire.send_json(Kind.READY, described(device.describe()))
         _Worker(wire, device).serve()
     except Gone:

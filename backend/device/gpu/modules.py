@@ -198,4 +198,4 @@ class GpuModule:
         """What was had from it is no longer there."""
         self.alive = False
         for function in self.functions.values():
-            function.alive = False
+            function.alive, function.checked = False, None

@@ -461,8 +461,7 @@ class DoubleDriver(metaclass=_Record):
         return number
 
     def destroy_stream(self, stream: int) -> None:
-        self._run(lambda: self._timeline.complete(self._timeline.streams[stream].last))
-        del self._timeline.streams[stream]
+        self._timeline.end(stream)
 
     def synchronize_stream(self, stream: int) -> None:
         self._run(lambda: self._timeline.complete(self._timeline.streams[stream].last))

@@ -44,12 +44,18 @@ class Timeline:
     def __init__(self) -> None:
         self.streams: dict[int, Stream] = {LEGACY: Stream(blocking=True)}
         self.pending = 0
+        self.slow = False  # queries never let anything run
+        self._ended: list[Stream] = []
+
+    def end(self, number: int) -> None:
+        """Its work goes on."""
+        self._ended.append(self.streams.pop(number))
 
     def issue(self, number: int, run: Callable[[], None], *behind: Work | None) -> Work:
         stream = self.streams[number]
         before = [stream.last, *behind]
         if number == LEGACY:
-            before += [each.last for each in self.streams.values() if each.blocking]
+            before += [each.last for each in (*self.streams.values(), *self._ended) if each.blocking]
         elif stream.blocking:
             before.append(self.streams[LEGACY].last)
         work = Work(run, [each for each in before if each is not None and not each.done])
@@ -77,15 +83,16 @@ class Timeline:
                 top.run()
 
     def complete_all(self) -> None:
-        for stream in list(self.streams.values()):
+        for stream in (*self.streams.values(), *self._ended):
             self.complete(stream.last)
+        self._ended.clear()
 
     def query(self, thing: Stream | Event, work: Work | None) -> bool:
         """Done? What is not will be by the next time."""
         if work is None or work.done:
             thing.asked = False
             return True
-        if not thing.asked:
+        if not thing.asked or self.slow:
             thing.asked = True
             return False
         self.complete(work)

@@ -144,20 +144,29 @@ def test_unloading_ends_what_was_had_of_a_module(bench: Any) -> None:
     module = bench.context.load_module(IMAGE)
     function, (address, size) = bench.context.function(module, "mix"), bench.context.variable(module, "counter")
     assert bench.read(address, size) == struct.pack("<I", 41)
-    bench.context.unload_module(module)
+    bench.launch(function, address, 1)
+    bench.context.unload_module(module)  # waits for the kernel
     for call in (lambda: bench.launch(function, 0, 0), lambda: bench.read(address, size)):
         with pytest.raises(CudaError):
             call()
 
 
-def test_the_description_costs_no_context() -> None:
+def test_the_description_costs_no_context_and_what_takes_long_is_done_ahead() -> None:
     driver = DoubleDriver()
     device = CupyDevice(driver=driver)
     description = device.describe()
     assert driver.counts["retain"] == driver.counts["set_current"] == 0
+    device.prepare()
+    assert driver.left() == {"contexts": 1}
+    context = device.open_context(1 << 20)
+    assert driver.left()["contexts"] == 1  # handed over, so that a reset is a reset
+    context.close()
+    assert driver.left() == {}
+    device.prepare()
+    device.close()
+    assert driver.left() == {}
     assert description.takes_machine_code
     assert description.attributes[Attribute.MANAGED_MEMORY] == 0  # not forwarded
-    device.close()
     driver.close()
 
 
