@@ -77,7 +77,9 @@ class SimContext(Context):
         self.window: Window = self._memory.guest
         self._watch = None
         if watched is not None:
-            moves = isinstance(self._memory, ManagedMemory)  # its page table says where pages are now, not where they were
+            moves = isinstance(
+                self._memory, ManagedMemory
+            )  # its page table says where pages are now, not where they were
             self._watch = Watch(
                 *watched, None if moves else lambda page_bytes: self._memory.open_space(page_bytes).page_table
             )
