@@ -24,7 +24,12 @@ pytestmark = [
 ]
 
 REGISTRY = Path(__file__).parents[1] / "native" / "registry.toml"
-ENTRIES = {entry.name: entry for entry in registry.load(REGISTRY) if not entry.helper and "nvcc" in entry.compilers}
+DECLINED = {"textures"}  # docs/limitations.md, "Real GPU"
+ENTRIES = {
+    entry.name: entry
+    for entry in registry.load(REGISTRY)
+    if not entry.helper and "nvcc" in entry.compilers and entry.name not in DECLINED
+}
 BUILD = Build(3, "sm_75")
 
 

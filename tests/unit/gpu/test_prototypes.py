@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.gpu import interface, prototypes
-from farlane.frontend.devtools.releases import compile_c, release
+from farlane.frontend.devtools.releases import compile_c, enumeration, release
 
 RELEASES = ("12.9.79", "13.5.37")
 STRUCTURES = {
@@ -97,6 +98,25 @@ def test_structures_and_constants(version: str, tmp_path: Path) -> None:
     program = tmp_path / "constants"
     compile_c("\n".join(lines) + "\n", release(version), program)
     assert subprocess.run([program], check=False).returncode == 0
+
+
+@pytest.mark.native
+def test_attributes_have_one_number_in_both_apis() -> None:
+    """The driver is asked by the numbers of cudaDeviceAttr: each names the same thing there."""
+    version = RELEASES[-1]
+    body = re.search(r"enum CUdevice_attribute_enum\s*\{([^}]*)\}", header(version))
+    assert body is not None
+    theirs: dict[int, set[str]] = {}
+    for name, value in re.findall(r"CU_DEVICE_ATTRIBUTE_(\w+)\s*=\s*(\d+)", body[1]):
+        theirs.setdefault(int(value), set()).add(name.lower().replace("maximum", "max").replace("_", ""))
+    ours = {value: name for name, value in enumeration(version, "cudaDeviceAttr").items()}
+    spelled_otherwise = {
+        attribute
+        for attribute in Attribute
+        if ours[attribute].removeprefix("cudaDevAttr").lower() not in theirs[attribute]
+    }
+    # ...Alternate for ...Alt, MultiGpuBoard, ReadOnlyHostRegisterSupported, MempoolSupportedHandleTypes, IpcEventSupported
+    assert spelled_otherwise == {47, 48, 49, 84, 113, 119, 125}
 
 
 def test_every_call_of_the_interface_is_there() -> None:
