@@ -231,14 +231,14 @@ class _Describer:
 
     def _wants_answer(self, call: CudaCall) -> bool:
         """Whether the host gets something that only the device knows: unless it is proven unread, a point of waiting."""
-        if call.name in interface.COPIES:
+        if call.name in interface.COPIES or call.name in interface.COPIES_2D:
             return call.kind not in (interface.HOST_TO_HOST, interface.HOST_TO_DEVICE, interface.DEVICE_TO_DEVICE)
-        known = call.name in interface.ROLES or call.name == interface.LAUNCH
+        known = interface.roles(call.name) is not None or call.name == interface.LAUNCH
         return call.name in interface.FROM_SYMBOL or call.name in interface.QUERIES or not known
 
     def _obstacles(self, call: CudaCall) -> None:
         name = call.name
-        if name in interface.COPIES:
+        if name in interface.COPIES or name in interface.COPIES_2D:
             if call.kind == interface.DEVICE_TO_HOST:
                 self._reasons.add(Reason.COPIES_TO_HOST)
             elif call.kind not in (0, 1, 3):
@@ -249,7 +249,7 @@ class _Describer:
             self._reasons.add(Reason.SYNCHRONIZES)
         elif name in interface.QUERIES:
             self._reasons.add(Reason.QUERIES)
-        elif name not in interface.ROLES and name != interface.LAUNCH:
+        elif interface.roles(name) is None and name != interface.LAUNCH:
             self._reasons.add(Reason.UNKNOWN_API)
 
     def _inductions(self) -> tuple[Induction, ...]:
@@ -265,7 +265,7 @@ def _is_handle(call: str, argument: str) -> bool:
     """Whether an argument is a handle or a device's address, and no number or a kernel's parameter."""
     if call == interface.LAUNCH:
         return argument == "stream"
-    roles, (what, _, index) = interface.ROLES.get(call, "").split(), argument.partition(" ")
+    roles, (what, _, index) = (interface.roles(call) or "").split(), argument.partition(" ")
     if what != "argument" or int(index) >= len(roles) or call in interface.COPIES:
         return False
     return roles[int(index)] == "v" and int(index) not in interface.NUMBERS.get(call, ())
