@@ -110,20 +110,6 @@ def _memory_options(arguments: argparse.Namespace) -> None:
     os.environ.update(wished)
 
 
-def _memory_options(arguments: argparse.Namespace) -> None:
-    """For the device, in whatever process it is. Raises DeviceUnavailable."""
-    wishes = {
-        "FARLANE_DEVICE_MEMORY": arguments.device_memory,
-        "FARLANE_MEMORY_POLICY": arguments.memory_policy,
-        "FARLANE_MEMORY_TRACE": arguments.memory_trace and os.path.abspath(arguments.memory_trace),
-        "FARLANE_SESSION_REPORTS": arguments.session_reports and os.path.abspath(arguments.session_reports),
-    }
-    wished = {name: str(wish) for name, wish in wishes.items() if wish is not None}
-    if wished.keys() - {"FARLANE_SESSION_REPORTS"} and arguments.device != "sim":
-        raise registry.DeviceUnavailable(f"memory is reused on the simulated device only; the device is {arguments.device}")
-    os.environ.update(wished)
-
-
 class ServeCommand:
     """Opens the device, listens, serves until a signal."""
 
@@ -144,26 +130,6 @@ class ServeCommand:
             type=parse_bytes,
             metavar="BYTES",
             help="device memory of one session, for example 2G (default: all the device has)",
-        )
-        parser.add_argument(
-            "--device-memory",
-            type=parse_bytes,
-            metavar="BYTES",
-            help="device memory that a session has, a multiple of 2M; what it allocates beyond moves between device and host "
-            "(sim; default: as much as it allocates)",
-        )
-        parser.add_argument(
-            "--memory-policy",
-            metavar="lru|future|genetic|dp",
-            help="who goes when that is full (default: genetic)",
-        )
-        parser.add_argument(
-            "--memory-trace",
-            metavar="FILE",
-            help="write what launches and copies access, for `farlane plan`; {} in the name is the session's number (sim)",
-        )
-        parser.add_argument(
-            "--session-reports", metavar="FOLDER", help="write what the device has counted for each session there"
         )
         parser.add_argument(
             "--device-memory",
