@@ -29,10 +29,7 @@ from farlane.backend.device.gpu.interface import (
     SetWork,
 )
 
-ADVICE = (
-    "a GPU needs NVIDIA's driver, and CuPy: pip install 'farlane[gpu]' (cupy-cuda13x; for a driver of CUDA 12 "
-    "pip install cupy-cuda12x instead)"
-)
+ADVICE = "a GPU needs NVIDIA's driver, and CuPy: pip install 'farlane[gpu]' (CUDA 13), or 'farlane[gpu12]' for a driver of CUDA 12"
 _PINNED_PORTABLE = 1  # cudaHostAllocPortable
 
 
