@@ -57,7 +57,7 @@ def compare(kernel: Kernel, options: jit.Options) -> None:
     )
 
 
-@settings(max_examples=8, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(kernels(), st.sampled_from((0, 0, ALL)))
 def test_the_translator_agrees_with_the_interpreter(kernel: Kernel, looked_for: int) -> None:
     compare(kernel, jit.Options(cache=False, optimization=0, checks=looked_for))

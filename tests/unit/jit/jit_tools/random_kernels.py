@@ -7,6 +7,7 @@ of races, and every thread ends. Barriers and warp-wide instructions stand where
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ HEADER = ".version 8.5\n.target sm_90\n.address_size 64\n"
 POOL = 10  # registers %r0 ... that statements read and write
 SOURCE_WORDS = 1024
 SLOTS = 6  # words of `result` for each thread
+AFFINE = 4  # registers %x0 ... of statements that keep values affine
 COUNTERS = 8
 MAX_DEPTH = 3
 
@@ -62,7 +64,7 @@ class Kernel:
     def text(self) -> str:
         declarations = [
             f".reg .pred %p<{self.predicates + 1}>;",
-            f".reg .b32 %r<{POOL}>, %t<{self.scratch + 1}>, %c<{self.counters + 1}>, %thread, %global, %u<2>, %f<4>;",
+            f".reg .b32 %r<{POOL}>, %x<{AFFINE}>, %t<{self.scratch + 1}>, %c<{self.counters + 1}>, %thread, %global, %sum, %u<2>, %f<4>;",
             f".reg .b64 %a<{self.scratch + 1}>, %source, %result;",
             f".shared .align 4 .b8 tile[{4 * self.threads}];",
             f".shared .align 4 .b8 counts[{4 * COUNTERS}];",
@@ -75,15 +77,15 @@ class Kernel:
 class Drawing:
     """Statements drawn one after the other. `budget` bounds how many."""
 
-    draw: st.DrawFn
+    random: Random
     kernel: Kernel
     budget: int
 
     def number(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
+        return self.random.randint(low, high)
 
     def pick(self, items: tuple[str, ...]) -> str:
-        return self.draw(st.sampled_from(items))
+        return self.random.choice(items)
 
     def register(self) -> str:
         return f"%r{self.number(0, POOL - 1)}"
@@ -111,21 +113,22 @@ class Drawing:
     def statement(self, depth: int, convergent: bool) -> None:
         simple = (
             self.arithmetic,
-            self.arithmetic,
+            self.affine,
+            self.affine,
+            self.widen,
             self.shift,
             self.choose,
-            self.load,
             self.load,
             self.store,
             self.guarded,
             self.real,
         )
-        kind = self.number(0, 15)
+        kind = self.number(0, 16)
         if kind < len(simple):
             simple[kind]()
-        elif kind < 11 and depth < MAX_DEPTH:
+        elif kind < 12 and depth < MAX_DEPTH:
             self.branch(depth, convergent)
-        elif kind < 13 and depth < MAX_DEPTH:
+        elif kind < 14 and depth < MAX_DEPTH:
             self.loop(depth, convergent)
         elif convergent:
             whole = self.kernel.threads % 32 == 0  # lanes that are not there take part in nothing
@@ -140,6 +143,55 @@ class Drawing:
             self.kernel(f"mad.lo.s32 {self.register()}, {self.register()}, {self.operand()}, {self.register()};")
         else:
             self.kernel(f"{self.pick(UNARY)} {self.register()}, {self.register()};")
+
+    def affine(self) -> None:
+        """Keeps to registers of its own, which stay affine in the thread as long as no branch of some lanes writes them."""
+        k = self.kernel
+        d, a, b = (f"%x{self.number(0, AFFINE - 1)}" for _ in range(3))
+        uniform = self.pick(("%u0", "%u1", "1", "3", "-7", "0x7ffffff8", "0xfffffff0"))
+        other = b if self.number(0, 1) else uniform
+        text = self.pick(
+            (
+                f"add.u32 {d}, {a}, {other};",
+                f"sub.u32 {d}, {a}, {other};",
+                f"sub.s32 {d}, {uniform if uniform[0] == '%' else '%u0'}, {a};",
+                f"mul.lo.u32 {d}, {a}, {self.number(-3, 5)};",
+                f"mad.lo.s32 {d}, {a}, {self.number(-2, 4)}, {b};",
+                f"shl.b32 {d}, {a}, {self.number(0, 5)};",
+                f"neg.s32 {d}, {a};",
+                f"mov.u32 {d}, {a};",
+            )
+        )
+        k(text)
+        if self.number(0, 1):
+            k(f"mad.lo.u32 %sum, %sum, 31, {d};")
+        elif self.number(0, 1):
+            k(f"mov.u32 {self.register()}, {d};")
+
+    def widen(self) -> None:
+        """Affine values as 64 bits: lanes may wrap."""
+        k = self.kernel
+        wide = k.address()
+        a = k.temporary()  # near where a lane wraps, mostly
+        k(
+            f"add.u32 {a}, {self.pick(('%x0', '%x1', '%x2', '%x3', '%thread', '%global'))}, {self.pick(('0', '0x7ffffff0', '-9'))};"
+        )
+        k(
+            self.pick(
+                (
+                    f"cvt.u64.u32 {wide}, {a};",
+                    f"cvt.s64.s32 {wide}, {a};",
+                    f"mul.wide.u32 {wide}, {a}, {self.number(1, 9)};",
+                    f"mul.wide.s32 {wide}, {a}, {self.number(-4, 4)};",
+                )
+            )
+        )
+        if self.number(0, 1):
+            k(f"add.s64 {wide}, {wide}, {self.number(-5, 5)};")
+        k(f"cvt.u32.u64 {self.register()}, {wide};")
+        high = k.temporary()
+        k(f"shr.u64 {wide}, {wide}, {self.number(28, 40)};\ncvt.u32.u64 {high}, {wide};")
+        k(f"mad.lo.u32 %sum, %sum, 31, {high};")
 
     def shift(self) -> None:
         operation = self.pick(("shl.b32", "shr.u32", "shr.s32"))
@@ -285,7 +337,7 @@ class Drawing:
         k = self.kernel
         mode = self.pick(("up", "down", "bfly", "idx"))
         amount = self.register() if self.number(0, 1) else str(self.number(0, 31))
-        limit = {"up": 0}.get(mode, 31) | self.draw(st.sampled_from((0, 0, 16, 24, 28))) << 8
+        limit = {"up": 0}.get(mode, 31) | self.random.choice((0, 0, 16, 24, 28)) << 8
         predicate = k.predicate()
         k(f"shfl.sync.{mode}.b32 {self.register()}|{predicate}, {self.register()}, {amount}, {limit}, -1;")
         k(f"@{predicate} add.u32 {self.register()}, {self.register()}, 1;")
@@ -304,16 +356,21 @@ class Drawing:
 BLOCKS = ((32, 1, 1), (64, 1, 1), (16, 4, 1), (8, 2, 2), (40, 1, 1), (9, 5, 1))
 
 
-@st.composite
-def kernels(draw: st.DrawFn, budget: int = 30) -> Kernel:
+def kernels(budget: int = 30) -> st.SearchStrategy[Kernel]:
+    """Kernels with at least so many statements. Every choice is as likely as it looks: hypothesis's own are mostly simple ones."""
+    return st.randoms(use_true_random=True).map(lambda random: kernel(random, budget))
+
+
+def kernel(random: Random, budget: int) -> Kernel:
     """A kernel, beginning with registers that are uniform, affine and varying."""
-    k = Kernel(draw(st.sampled_from(BLOCKS)))
+    k = Kernel(random.choice(BLOCKS))
     x, y, _ = k.block
     k("ld.param.u64 %source, [source];\nld.param.u64 %result, [result];")
     k("ld.param.u32 %u0, [first];\nld.param.u32 %u1, [second];")
     k(f"mov.u32 %t0, %tid.z;\nmov.u32 %r6, %tid.y;\nmad.lo.u32 %t0, %t0, {y}, %r6;")
     k(f"mov.u32 %r0, %tid.x;\nmad.lo.u32 %thread, %t0, {x}, %r0;")
     k(f"mov.u32 %r4, %ctaid.x;\nmad.lo.u32 %global, %r4, {k.threads}, %thread;")
+    k("mov.u32 %sum, 0;\nmov.u32 %x0, %r0;\nmov.u32 %x1, %global;\nmov.u32 %x2, %laneid;\nmov.u32 %x3, %thread;")
     k("mov.u32 %r1, %global;\nmov.u32 %r2, %u0;\nmov.u32 %r5, %laneid;\nmov.u32 %r7, %u1;\nmov.u32 %r8, 7;")
     k(
         "mul.wide.u32 %a0, %global, 4;\nadd.u64 %a0, %a0, %source;\nld.global.u32 %r3, [%a0];\nld.global.u32 %r9, [%source];"
@@ -321,10 +378,13 @@ def kernels(draw: st.DrawFn, budget: int = 30) -> Kernel:
     k(
         "mov.u32 %t0, counts;\nand.b32 %c0, %thread, 7;\nmad.lo.u32 %t0, %c0, 4, %t0;\nst.shared.u32 [%t0], 0;\nbar.sync 0;"
     )
-    drawing = Drawing(draw, k, budget)
+    drawing = Drawing(random, k, budget)
     while drawing.budget > 0:
         drawing.statements(0, True)
     k(f"mad.lo.u32 %t0, %global, {SLOTS}, 0;\nmul.wide.u32 %a0, %t0, 4;\nadd.u64 %a0, %a0, %result;")
-    for number in range(SLOTS):
+    for number in range(SLOTS - 1):
         k(f"st.global.u32 [%a0+{4 * number}], %r{number};")
+    for number in range(SLOTS - 1, POOL):
+        k(f"mad.lo.u32 %sum, %sum, 31, %r{number};")
+    k(f"st.global.u32 [%a0+{4 * (SLOTS - 1)}], %sum;")
     return k
