@@ -111,7 +111,7 @@ class _Place:
 
     gpu: int | None
     warm: list[Worker] = field(default_factory=list)
-    starting: int = 0
+    starting: int = 0  # for sessions that wait
     busy: int = 0  # sessions, those that are ending too
 
 
@@ -199,6 +199,7 @@ class WorkerPool:
                 )
             place.busy += 1
             worker = place.warm.pop() if place.warm else None
+            place.starting += worker is None
             self._changed.notify_all()
         if worker is None:
             try:
@@ -207,6 +208,10 @@ class WorkerPool:
                 with self._changed:
                     place.busy -= 1
                 raise Refused(Reason.DEVICE, str(error)) from error
+            finally:
+                with self._changed:
+                    place.starting -= 1
+                    self._changed.notify_all()
         with self._changed:
             self._of[worker] = place
         return worker
@@ -257,6 +262,8 @@ class WorkerPool:
             worker.end()
 
     def _wanting(self) -> _Place | None:
+        if any(place.starting for place in self._places):
+            return None  # a session waits for one: it comes first
         for place in self._places:
             if len(place.warm) < min(self._warm, self._limit - place.busy):
                 return place
