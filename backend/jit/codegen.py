@@ -321,7 +321,8 @@ class FunctionEmitter(ValueScope):
         b.block(access)
         self.mask, self.mask_bits = b.mask(bits), bits
         families.emit(self, instruction)
-        results = [(value, self.local[value]) for value in instruction.destinations if value is not None]
+        # The result of an atomic may be left out where nobody reads it.
+        results = [(value, self.local[value]) for value in instruction.destinations if value in self.local]
         after = b.label
         b.branch(past)
         b.block(past)

@@ -21,7 +21,9 @@ class Value:
     number: int
     type: str
     block: int
-    definition: Instruction | Phi | None
+    definition: Instruction | Phi | None = field(
+        repr=False
+    )  # values are shown in errors: not with all that they depend on
     varying: bool = False
     stride: int | None = None  # of a varying value that is affine (strides.py)
     visited: bool = False

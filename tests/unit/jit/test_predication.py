@@ -28,6 +28,7 @@ STATEMENTS = """
     xor.b32 %r2, %r2, %r4;
     OVER{n}:
     @%p3 ld.global.u32 %r5, [%a3];
+    @%p1 atom.global.add.u32 %r7, [%a0+1020], 1;
 """
 KERNEL = """
     .visible .entry k(.param .u64 data) {{
@@ -59,6 +60,7 @@ def expected(repetitions: int) -> np.ndarray:
                 words[64 + lane] = r2
                 r2 ^= r4
         words[192 + lane] = (r2 + 9) & 0xFFFFFFFF
+    words[255] = THREADS * repetitions  # whose results nobody reads
     return words.astype(np.uint32)
 
 
