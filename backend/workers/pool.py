@@ -30,6 +30,7 @@ from farlane.backend.workers.wire import Gone, Kind, Wire
 
 START_SECONDS = 120.0
 END_SECONDS = 10.0
+_NOTICE_SECONDS = 2.0
 
 log = logging.getLogger("farlane.workers")
 
@@ -83,7 +84,7 @@ class Worker:
     def kill(self) -> str:
         """Ends it now; how it ended, if it had done so by itself."""
         try:
-            status = self._process.wait(0.05)  # it may be just about to have ended
+            status = self._process.wait(_NOTICE_SECONDS)  # its socket ends a moment before it does
         except subprocess.TimeoutExpired:
             self._process.kill()
             return ""
@@ -177,7 +178,7 @@ class WorkerPool:
         try:
             worker.wait_ready()
         except BaseException:
-            worker.kill()
+            worker.stop()
             worker.end()
             raise
         return worker
@@ -258,7 +259,7 @@ class WorkerPool:
                 if not self._closed:
                     place.warm.append(worker)
                     continue
-            worker.kill()
+            worker.stop()
             worker.end()
 
     def _wanting(self) -> _Place | None:
