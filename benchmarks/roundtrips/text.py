@@ -151,7 +151,7 @@ MARKDOWN_HEAD = """# Round trips
 What deferral saves at a distance. Written by `farlane bench roundtrips --output docs` (also part of `make bench`); the same figures are in
 [roundtrips.html](roundtrips.html) and [roundtrips.json](roundtrips.json).
 
-    farlane bench roundtrips                       # everything, about ten minutes
+    farlane bench roundtrips                       # everything, about a quarter of an hour
     farlane bench roundtrips --only repeated,cg-host --distances 500
     farlane bench roundtrips --output FOLDER       # roundtrips.json, .md, .html, .png
 
