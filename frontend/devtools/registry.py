@@ -25,6 +25,7 @@ KEYS = {
     "expected",
     "compilers",
     "helper",
+    "rare",
 }
 VARIANT_KEYS = {"suffix", "flags", "nvcc_flags", "clang_flags", "compilers", "architecture"}
 
@@ -46,6 +47,7 @@ class Entry:
         compilers: the kinds of compiler it can be built with.
         variant: whether it is another build of a program that has an entry too.
         helper: whether it is no test of its own but used by tests.
+        rare: whether it is left out where a selection is tested.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Entry:
     compilers: tuple[str, ...]
     variant: bool
     helper: bool
+    rare: bool
 
     def compiled(self, toolchain: Toolchain, build: Build) -> list[str]:
         """Builds the program (from the cache, if it is there) and returns its command line.
@@ -127,4 +130,5 @@ def _entry(row: dict[str, Any], variant: dict[str, Any], path: Path) -> Entry:
         compilers=tuple(variant.get("compilers", row.get("compilers", ("nvcc", "clang")))),
         variant=bool(variant),
         helper=row.get("helper", False),
+        rare=row.get("rare", False),
     )

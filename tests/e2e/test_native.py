@@ -7,7 +7,8 @@ of image (with --full-matrix: all of it, each kind of image with two of nvcc's f
 - every other program runs with two builds: one of nvcc's and one of clang's, dealt out in turn from `NVCC_ROWS` and
   `CLANG_ROWS`. The rows of nvcc are a pairwise cover: every pair of values of any two of (version, -O, image) is in a row,
   which a test below checks;
-- each variant of a program (other options, such as per-thread default streams or debug code) runs with one build.
+- each variant of a program (other options, such as per-thread default streams or debug code) runs with one build;
+- programs marked as rare are left out: they take time, and what they use is in others too.
 
 Every build runs in each deferral mode, and must print the same, which is also what the registry says.
 """
@@ -96,7 +97,7 @@ def cases(full: bool) -> list[Case]:
     chosen: list[Case] = []
     nvcc_turn, clang_turn = itertools.cycle(NVCC_ROWS), itertools.cycle(CLANG_ROWS)
     for entry in registry.load(REGISTRY):
-        if entry.helper:
+        if entry.helper or (entry.rare and not full):
             continue
         if full:
             plain = [Row(t, o, "sm") for t in SPECIFICATIONS for o in (0, 3)]
