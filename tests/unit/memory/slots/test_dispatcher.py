@@ -10,7 +10,7 @@ from farlane.backend.memory.slots.allocator import SlotError
 from farlane.backend.memory.slots.core import Core, CoreSpec, CoreState, Demand, Use, use
 from farlane.backend.memory.slots.dispatcher import Dispatcher, DispatcherSpec, Kernel, Placement
 from farlane.backend.memory.slots.policies import POLICIES, FirstFit, TwoEnded
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 SMALL = CoreSpec(slots=16, slot_bytes=512, registers=8192, threads=256, blocks=4)
@@ -36,6 +36,7 @@ def overlapping(placements: list[Placement], core: int, cycle: int) -> list[Plac
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32), cores=st.integers(1, 3), fifo=st.integers(1, 3))
 def test_every_block_runs_once_and_no_core_is_overfull(name: str, seed: int, cores: int, fifo: int) -> None:
     kernels = some_kernels(seed)
