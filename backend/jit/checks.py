@@ -157,7 +157,8 @@ def granule_log(bodies: Iterable[Body]) -> int:
             if item.base in _TOUCHING:
                 if {"global", "const", "local", "param", "param::entry", "param::func"} & set(item.modifiers):
                     continue
-                smallest = min(smallest, SCALAR_BYTES.get(item.modifiers[-1], 1))
+                kind = item.modifiers[-1] if item.modifiers else ""
+                smallest = min(smallest, SCALAR_BYTES.get(kind, 1))
             elif item.base in _ALIGNED_WORDS:
                 smallest = min(smallest, _ALIGNED_WORDS[item.base])
     return smallest.bit_length() - 1
