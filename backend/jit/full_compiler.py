@@ -50,7 +50,10 @@ def main() -> None:
             answer = b"", compiled(*request)
         except Exception as error:
             answer = f"{type(error).__name__}: {error}".encode(), b""
-        tiers.send(target, *answer)
+        try:
+            tiers.send(target, *answer)
+        except BrokenPipeError:  # whom it was for has ended
+            os._exit(0)
 
 
 if __name__ == "__main__":
