@@ -18,6 +18,7 @@ MODES = ("none", "calls", "loops")
 NATIVE = Path(__file__).parents[1] / "native"
 ENTRIES: dict[str, Entry] = {entry.name: entry for entry in registry.load(NATIVE / "registry.toml")}
 SOURCE = Path(__file__).parent / "programs" / "device_output.cu"
+LONG_LINE = f"device {1000000:100d}\n"
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +67,9 @@ def test_synchronizations_that_show_output_are_never_answered_early(printing: st
 @pytest.mark.parametrize("mode", MODES)
 def test_a_large_buffer_travels_in_pieces(printing: str, guest: Guest, mode: str) -> None:
     outcome = guest.run([printing, "big"], mode)
-    assert (outcome.status, outcome.stdout) == (0, "device 1000000\n" * 300000)
+    assert (outcome.status, outcome.stdout) == (0, LONG_LINE * 42000)
 
 
 def test_a_full_buffer_keeps_the_end(printing: str, guest: Guest) -> None:
     outcome = guest.run([printing, "full"], "calls")
-    line = "device 1000000\n"
-    assert (outcome.status, outcome.stdout) == (0, line * ((1 << 20) // len(line)))
+    assert (outcome.status, outcome.stdout) == (0, LONG_LINE * ((1 << 20) // len(LONG_LINE)))

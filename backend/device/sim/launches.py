@@ -17,7 +17,7 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from farlane.backend import jit
@@ -43,6 +43,7 @@ _INLINE_THREADS = 4096  # a grid with fewer is over before a helper has woken up
 _CHUNKS_PER_THREAD = 8
 _MAX_CHUNK = 256
 _SLOW_COMPILE_S = 1.0
+_PART_NS = 10_000_000  # of a launch in parts: what starting one costs does not count beside it
 
 _log = logging.getLogger(__name__)
 _compiling = threading.Lock()  # LLVM is entered by one thread at a time anyway; the second finds the first one's result
@@ -165,11 +166,10 @@ class Launcher:
             variables = [addresses[index] for index in prepared.kernel.info.variables]
             spread = memory.before_launch(parameters, variables) and spread
         started = time.monotonic_ns()
-        done = self._run_spread(prepared) if spread else self._run_inline(prepared)
+        run = self._run_spread if spread else self._run_inline
+        done = run(prepared) if prepared.kernel.light is None else self._run_in_parts(prepared, run)
         ended = time.monotonic_ns()
         self._running = None
-        if (light := prepared.kernel.light) is not None:
-            light.spent(prepared.kernel, ended - started)
         if memory.attended:
             memory.after_launch()
         if self._watch is not None:
@@ -231,6 +231,30 @@ class Launcher:
             raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
         if self._abandoned:
             raise CudaError(LAUNCH_FAILURE, "abandoned", sticky=True)
+
+    def _run_in_parts(self, prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
+        """Runs a launch of a lightly compiled kernel: some blocks at a time, so that full code takes over once it is there."""
+        kernel, launch = prepared.kernel, prepared.launch
+        end, chunk, workers = launch.end_block, launch.chunk, prepared.helpers + 1
+        begin, part = 0, 2 * workers
+        try:
+            while begin < end:
+                light = kernel.light
+                stop = end if light is None or prepared.together is not None else min(end, begin + part)
+                launch.next_block, launch.end_block = begin, stop
+                launch.chunk = max(1, min(chunk, (stop - begin) // (2 * workers)))
+                started = time.monotonic_ns()
+                if not run(prepared):
+                    return False
+                taken = time.monotonic_ns() - started
+                if light is not None:
+                    light.spent(kernel, taken)
+                if taken < _PART_NS:
+                    part *= 2
+                begin = stop
+            return True
+        finally:
+            launch.end_block, launch.chunk = end, chunk
 
     def _run_inline(self, prepared: Prepared) -> bool:
         """Runs a launch on this thread alone. Returns whether it got to its end."""

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 __global__ void print(int value) { printf("device %d\n", value); }
+__global__ void long_lines(int value) { printf("device %100d\n", value); }
 __global__ void quiet(int value, int *out) { *out = value; }
 
 static void check(cudaError_t error) {
@@ -27,10 +28,10 @@ int main(int argc, char **argv) {
         }
     } else if (!strcmp(what, "big")) {
         check(cudaDeviceSetLimit(cudaLimitPrintfFifoSize, 64 << 20));
-        print<<<300000, 1>>>(1000000);
+        long_lines<<<42000, 1>>>(1000000);
         check(cudaDeviceSynchronize());
     } else if (!strcmp(what, "full")) {
-        print<<<300000, 1>>>(1000000);
+        long_lines<<<42000, 1>>>(1000000);
         check(cudaDeviceSynchronize());
     }
     return 0;
