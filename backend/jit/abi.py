@@ -247,6 +247,7 @@ class KernelInfo:
     order_sensitive: bool
     # The value returned by an atomic is used: what a thread sees depends on the order of blocks (often harmless: slots in a queue).
     order_visible: bool
+    waits: bool = False  # it has a loop that waits for other threads, which may be those of blocks to come
     cached: str = "no"  # "no" | "memory" | "disk": where this compilation came from
     compile_seconds: float = 0.0
     variables: tuple[int, ...] = field(default=())  # indices of module variables that the code refers to

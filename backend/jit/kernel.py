@@ -77,6 +77,7 @@ class KernelContext:
         self.stack_estimate = 64 << 10
         self.granule_log = checks.granule_log(self.bodies.values())
         self.registers = 0
+        self.waits = False
 
     # Reachable functions -----------------------------------------------------------------------------------------
     def _reach(self, name: str) -> None:
@@ -215,6 +216,7 @@ class KernelContext:
         for name, body in self.bodies.items():
             entry = name == self.name
             graph, values, waiting = self.prepared.pop(name)
+            self.waits |= bool(waiting)
             parting = divergence.analyse(graph, values, self.block, entry, set(self.parameter_offsets))
             strict = not parting.conservative and not entry and self._barriers(body)
             if waiting & parting.loops:
@@ -291,6 +293,7 @@ class KernelContext:
             recursive=self.recursive,
             order_sensitive=self.order_sensitive,
             order_visible=self.order_visible,
+            waits=self.waits,
             granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,
             variables=tuple(sorted(self.used_variables)),
         )

@@ -233,16 +233,20 @@ class Launcher:
             raise CudaError(LAUNCH_FAILURE, "abandoned", sticky=True)
 
     def _run_in_parts(self, prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
-        """Runs a launch of a lightly compiled kernel: some blocks at a time, so that full code takes over once it is there."""
+        """Runs a launch of a lightly compiled kernel: some blocks at a time, so that full code takes over once it is there.
+
+        Not where a block may wait for others: those of a later part would never come.
+        """
         kernel, launch = prepared.kernel, prepared.launch
         end, chunk, workers = launch.end_block, launch.chunk, prepared.helpers + 1
         begin, part = 0, 2 * workers
         try:
             while begin < end:
                 light = kernel.light
-                stop = end if light is None or prepared.together is not None else min(end, begin + part)
+                whole = light is None or kernel.info.waits or prepared.together is not None
+                stop = end if whole else min(end, begin + part)
                 launch.next_block, launch.end_block = begin, stop
-                launch.chunk = max(1, min(chunk, (stop - begin) // (2 * workers)))
+                launch.chunk = chunk if whole else max(1, min(chunk, (stop - begin) // (2 * workers)))
                 started = time.monotonic_ns()
                 if not run(prepared):
                     return False
