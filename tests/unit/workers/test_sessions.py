@@ -47,7 +47,7 @@ def gone(pid: int) -> bool:
     """Whether the process has ended, as seen by who is not its parent."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between the opening and the reading
         return True
 
 
