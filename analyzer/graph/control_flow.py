@@ -57,6 +57,11 @@ class ControlFlow:
     calls: dict[int, Callee]
     unresolved: tuple[int, ...]
 
+    def holding(self, address: int) -> Block | None:
+        """The block with the instruction at an address."""
+        found = (block for block in self.blocks.values() if any(i.address == address for i in block.instructions))
+        return next(found, None)
+
 
 def build(program: Program, start: int) -> ControlFlow:
     """The control-flow graph of a function; each is made once.

@@ -99,7 +99,9 @@ class Again:
     ) -> None:
         self._regions, self._loop, self._site = regions, loop, site
         self._blocks = regions.structure.flow.blocks
-        self._start = next(b.start for b in self._blocks.values() if any(i.address == site for i in b.instructions))
+        start = regions.structure.flow.holding(site)
+        assert start is not None
+        self._start = start.start
         self._escapes = set(escapes)
         self._bad_blocks = {block for block in regions.before if self._is_bad(self._blocks[block], bad)}
         head = [i.address for i in self._blocks[self._start].instructions if i.address < site]

@@ -116,7 +116,7 @@ class Codes:
     def _after_call(self, start: int, site: int, depth: int) -> None:
         regions = self.regions(start)
         flow = regions.structure.flow
-        block = next((b for b in flow.blocks.values() if any(i.address == site for i in b.instructions)), None)
+        block = flow.holding(site)
         if block is None or block.start not in regions.before:
             raise Refused(f"{site:#x} is not reached")
         rest = [i for i in block.instructions if i.address > site]
@@ -403,7 +403,8 @@ class Codes:
     def _unused(self, caller: int, site: int, depth: int) -> None:
         """A caller that may get the code in rax must overwrite it before it reads it."""
         flow = self._walker.structure(caller).flow
-        first = next(b for b in flow.blocks.values() if any(i.address == site for i in b.instructions))
+        first = flow.holding(site)
+        assert first is not None
         work, seen = [(first, site)], {-1}
         while work:
             block, after = work.pop()

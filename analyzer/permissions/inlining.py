@@ -51,7 +51,8 @@ def inlined(regions: Regions, chain: tuple[int, ...]) -> Regions:
 
 def _replaced(outer: Regions, call: int, inner: Regions) -> Regions:
     flow, callee = outer.structure.flow, inner.structure.flow
-    block = next(b for b in flow.blocks.values() if any(i.address == call for i in b.instructions))
+    block = flow.holding(call)
+    assert block is not None
     instruction = next(i for i in block.instructions if i.address == call)
     _check(callee)
     pads = {edge.target for edge in block.edges if edge.kind == EXCEPTION}
@@ -145,8 +146,9 @@ def _behind(regions: Regions, chain: tuple[int, ...], call: int) -> int:
         if each == call:
             break
         regions = regions.inner[each]
-    blocks = regions.structure.flow.blocks.values()
-    return next(i.end for block in blocks for i in block.instructions if i.address == call)
+    block = regions.structure.flow.holding(call)
+    assert block is not None
+    return next(i.end for i in block.instructions if i.address == call)
 
 
 def _address(image: Image, address: int) -> Expression:

@@ -27,7 +27,7 @@ _COPIES = {"mov", "movzx"}
 
 def refusal(flow: ControlFlow, endings: Endings, site: int) -> str | None:
     """Why the code of the call at `site` must not be left out; None when that is not seen here."""
-    block = next((each for each in flow.blocks.values() if any(i.address == site for i in each.instructions)), None)
+    block = flow.holding(site)
     held, seen = {RAX}, set[int]()
     after = site
     while block is not None and block.start not in seen:

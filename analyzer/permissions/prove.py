@@ -153,9 +153,8 @@ class Prover:
         regions = self._codes.regions(outer)
         whole = inlined(regions, chain)
         name = interface.plain(whole.structure.flow.calls[own.site].name)
-        block = next(
-            b for b in whole.structure.flow.blocks.values() if any(i.address == own.site for i in b.instructions)
-        )
+        block = whole.structure.flow.holding(own.site)
+        assert block is not None
         loop = whole.structure.innermost(block.start)
         if block.start not in whole.before:
             raise Refused(f"{own.site:#x} is not reached")
@@ -207,9 +206,7 @@ class Prover:
         name = interface.plain(callee.name)
         if callee.address is not None or not is_cuda(name) or name not in library.COPIES_TO_HOST | library.SYNCHRONIZES:
             return None
-        block = next(
-            (b for b in structure.flow.blocks.values() if any(i.address == site for i in b.instructions)), None
-        )
+        block = structure.flow.holding(site)
         if block is None:
             return None
         instruction = next(i for i in block.instructions if i.address == site)
@@ -287,8 +284,9 @@ class Prover:
     def _settles(self, regions: Regions, loop: Loop, site: int, target: Target, escapes: set[int]) -> bool:
         """Whether every way from the site makes a CUDA call outside the loop before anything touches the destination."""
         flow = regions.structure.flow
-        start = next(b.start for b in flow.blocks.values() if any(i.address == site for i in b.instructions))
-        work, seen = [(start, site)], set()
+        first = flow.holding(site)
+        assert first is not None
+        work, seen = [(first.start, site)], set()
         while work:
             each, after = work.pop()
             block = flow.blocks[each]
