@@ -1,7 +1,7 @@
 """The allocation map: which parts of a window belong to what.
 
-Owns the set of live allocations, the bytes they count against a quota, and what diagnostics say about an address. Pure:
-no memory is touched here. Allocations are disjoint; the map is ordered by address.
+Owns the set of live allocations, the bytes they count against a quota, which ranges copies may touch, and what diagnostics say
+about an address. Pure: no memory is touched here. Allocations are disjoint; the map is ordered by address.
 
 Source: mission.md S2 point 1 (one mapping per address); issue texts of compute-sanitizer for the wording of messages.
 """
@@ -12,6 +12,11 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from farlane.backend.device.base import CudaError, Rows
+
+INVALID_VALUE = 1
+INVALID_PITCH = 12
 
 REMEMBERED = 64
 FAR = 1 << 36
@@ -89,6 +94,24 @@ class Allocations:
             return None
         allocation = self._by_start[self._starts[index]]
         return allocation if allocation.end > start else None
+
+    def require(self, rows: Rows, what: str) -> bool:
+        """Whether there is anything to do for a copy or memset, named `what`.
+
+        Raises:
+            CudaError: some byte lies in no allocation, or in another one.
+        """
+        if rows.width < 0 or rows.height < 0 or rows.pitch < 0:
+            raise CudaError(INVALID_VALUE, f"{what}: {rows}")
+        if rows.width == 0 or rows.height == 0:
+            return False
+        if rows.height > 1 and rows.pitch < rows.width:
+            raise CudaError(INVALID_PITCH, f"{what}: a pitch of {rows.pitch} bytes for rows of {rows.width}")
+        span = (rows.height - 1) * rows.pitch + rows.width
+        allocation = self.holding(rows.address)
+        if allocation is None or rows.address + span > allocation.end:
+            raise CudaError(INVALID_VALUE, f"{what}: {span} bytes at {rows.address:#x}, {self.describe(rows.address)}")
+        return True
 
     def describe(self, address: int) -> str:
         """Where an address that a program should not have used lies, for a message."""

@@ -75,6 +75,11 @@ class Rows:
     width: int
     height: int
 
+    @property
+    def contiguous(self) -> bool:
+        """Whether the bytes are one plain range."""
+        return self.height == 1 or self.pitch == self.width
+
 
 @dataclass(frozen=True)
 class LaunchShape:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.gpu.interface import Driver
 from farlane.backend.device.gpu.modules import MAX_PARAMETER_BYTES, GpuFunction
+from farlane.backend.device.limits import Limits
 
 INVALID_VALUE = 1
-INVALID_CONFIGURATION = 9
 INVALID_RESOURCE_HANDLE = 400
 NOT_SUPPORTED = 801
 
@@ -25,11 +24,8 @@ class Launcher:
     """Issues the launches of one session."""
 
     def __init__(self, driver: Driver, attributes: Mapping[int, int]) -> None:
-        a = Attribute
         self._driver = driver
-        self._threads = attributes[a.MAX_THREADS_PER_BLOCK]
-        self._block = tuple(attributes[each] for each in (a.MAX_BLOCK_DIM_X, a.MAX_BLOCK_DIM_Y, a.MAX_BLOCK_DIM_Z))
-        self._grid = tuple(attributes[each] for each in (a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z))
+        self._limits = Limits(attributes)
 
     def launch(self, function: GpuFunction, shape: LaunchShape, parameters: memoryview, stream: int) -> None:
         """Issues a launch. Raises CudaError: it is refused."""
@@ -55,14 +51,7 @@ class Launcher:
         wanted = function.parameter_bytes
         if size > MAX_PARAMETER_BYTES or (wanted is not None and size != wanted):
             raise CudaError(INVALID_VALUE, f"kernel {name}: {size} bytes of parameters; it takes {wanted}")
-        for what, dimensions, maxima in (("grid", shape.grid, self._grid), ("block", shape.block, self._block)):
-            if any(not 1 <= value <= most for value, most in zip(dimensions, maxima, strict=True)):
-                raise CudaError(INVALID_CONFIGURATION, f"kernel {name}: {what} {dimensions}; limits {maxima}")
-        threads = shape.block[0] * shape.block[1] * shape.block[2]
-        if threads > self._threads:
-            raise CudaError(
-                INVALID_CONFIGURATION, f"kernel {name}: {threads} threads in a block; limit {self._threads}"
-            )
+        threads = self._limits.check(name, shape)
         if threads > function.most_threads:
             raise CudaError(
                 INVALID_VALUE, f"kernel {name}: {threads} threads in a block; it can have {function.most_threads}"

@@ -20,7 +20,6 @@ from farlane.backend.device.gpu.window import Space
 
 INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
-INVALID_PITCH = 12
 _ELEMENTS = (1, 2, 4)
 
 
@@ -83,14 +82,14 @@ class Memory:
     def set(self, rows: Rows, value: int, element: int, stream: int) -> None:
         if element not in _ELEMENTS or rows.width % element or rows.address % element or rows.pitch % element:
             raise CudaError(INVALID_VALUE, f"memset of {rows} in elements of {element} bytes")
-        if self._check(rows, "memset"):
+        if self.allocations.require(rows, "memset"):
             self._driver.set(set_work(rows, value, element), stream)
 
     def write(self, rows: Rows, data: memoryview, stream: int) -> None:
         """Copies packed rows from the guest: into pinned memory at once, on from there when the stream comes to it."""
         if data.nbytes != rows.width * rows.height:
             raise CudaError(INVALID_VALUE, f"{data.nbytes} bytes for {rows.height} rows of {rows.width}")
-        if not self._check(rows, "copy to the device"):
+        if not self.allocations.require(rows, "copy to the device"):
             return
         data = data.cast("B")
         for part in pieces(rows):
@@ -106,16 +105,18 @@ class Memory:
 
     def read(self, rows: Rows, stream: int) -> Iterator[memoryview]:
         """Packed rows for the guest. A piece is pinned memory, and valid until the next call to this session."""
-        if not self._check(rows, "copy from the device"):
+        if not self.allocations.require(rows, "copy from the device"):
             return iter(())
         return self._incoming.read(list(pieces(rows)), stream)
 
     def copy(self, destination: Rows, source: Rows, stream: int) -> None:
         if (destination.width, destination.height) != (source.width, source.height):
             raise CudaError(INVALID_VALUE, f"copy between unlike shapes: {source} to {destination}")
-        if not self._check(destination, "copy's destination") or not self._check(source, "copy's source"):
+        if not self.allocations.require(destination, "copy's destination") or not self.allocations.require(
+            source, "copy's source"
+        ):
             return
-        if _contiguous(destination) and _contiguous(source):
+        if destination.contiguous and source.contiguous:
             size = source.width * source.height
             self._driver.copy(destination.address, source.address, size, Direction.WITHIN, stream)
         else:
@@ -130,37 +131,17 @@ class Memory:
                 stream,
             )
 
-    def _check(self, rows: Rows, what: str) -> bool:
-        """Whether there is anything to do.
-
-        Raises:
-            CudaError: some byte is not the session's.
-        """
-        if rows.width < 0 or rows.height < 0 or rows.pitch < 0:
-            raise CudaError(INVALID_VALUE, f"{what}: {rows}")
-        if rows.width == 0 or rows.height == 0:
-            return False
-        if rows.height > 1 and rows.pitch < rows.width:
-            raise CudaError(INVALID_PITCH, f"{what}: a pitch of {rows.pitch} bytes for rows of {rows.width}")
-        span = (rows.height - 1) * rows.pitch + rows.width
-        allocation = self.allocations.holding(rows.address)
-        if allocation is None or rows.address + span > allocation.end:
-            raise CudaError(
-                INVALID_VALUE, f"{what}: {span} bytes at {rows.address:#x}, {self.allocations.describe(rows.address)}"
-            )
-        return True
-
 
 def set_work(rows: Rows, value: int, element: int) -> SetWork:
     value &= (1 << 8 * element) - 1
-    if _contiguous(rows):
+    if rows.contiguous:
         return SetWork(rows.address, 0, value, element, rows.width * rows.height // element, 1)
     return SetWork(rows.address, rows.pitch, value, element, rows.width // element, rows.height)
 
 
 def pieces(rows: Rows) -> Iterator[Rows]:
     """The rows in parts of at most PIECE bytes: plain ranges, or several whole rows."""
-    if _contiguous(rows):
+    if rows.contiguous:
         size = rows.width * rows.height
         for at in range(0, size, PIECE):
             width = min(PIECE, size - at)
@@ -172,10 +153,6 @@ def pieces(rows: Rows) -> Iterator[Rows]:
         step = PIECE // rows.width
         for row in range(0, rows.height, step):
             yield Rows(rows.address + row * rows.pitch, rows.pitch, rows.width, min(step, rows.height - row))
-
-
-def _contiguous(rows: Rows) -> bool:
-    return rows.height == 1 or rows.pitch == rows.width
 
 
 def view_of(address: int, size: int) -> memoryview:

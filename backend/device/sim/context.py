@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, Rows, Window
+from farlane.backend.device.limits import Limits
 from farlane.backend.device.plan import Body, Columns, Results, Stop
 from farlane.backend.device.sim.checking import KINDS, Checker
-from farlane.backend.device.sim.launches import Launcher, Limits
+from farlane.backend.device.sim.launches import Launcher
 from farlane.backend.device.sim.managed import ManagedMemory, Oversubscription
 from farlane.backend.device.sim.memory import Budget, Memory
 from farlane.backend.device.sim.modules import Library, SimFunction, SimModule

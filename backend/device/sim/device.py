@@ -13,8 +13,8 @@ import threading
 
 from farlane.backend.device.attributes import Specification, attributes
 from farlane.backend.device.base import Context, CudaError, Description, Device
+from farlane.backend.device.limits import Limits
 from farlane.backend.device.sim.context import SimContext
-from farlane.backend.device.sim.launches import Limits
 from farlane.backend.device.sim.managed import Oversubscription
 from farlane.backend.device.sim.memory import Budget
 from farlane.backend.device.sim.modules import Library

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from farlane.backend import jit
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.device.limits import Limits
 from farlane.backend.device.sim.checking import Checker
 from farlane.backend.device.sim.faults import LAUNCH_FAILURE, error_of
 from farlane.backend.device.sim.memory import Memory
@@ -33,7 +33,6 @@ from farlane.backend.device.sim.watching import Watch
 from farlane.backend.device.sim.window import PAGE_SHIFT
 
 INVALID_VALUE = 1
-INVALID_CONFIGURATION = 9
 INVALID_RESOURCE_HANDLE = 400
 COOPERATIVE_LAUNCH_TOO_LARGE = 720
 
@@ -47,19 +46,6 @@ _PART_NS = 10_000_000  # of a launch in parts: what starting one costs does not 
 
 _log = logging.getLogger(__name__)
 _compiling = threading.Lock()  # LLVM is entered by one thread at a time anyway; the second finds the first one's result
-
-
-class Limits:
-    """The launch limits of a device, from its attributes."""
-
-    def __init__(self, attributes: dict[int, int]) -> None:
-        a = Attribute
-        self.threads = attributes[a.MAX_THREADS_PER_BLOCK]
-        self.block = tuple(attributes[d] for d in (a.MAX_BLOCK_DIM_X, a.MAX_BLOCK_DIM_Y, a.MAX_BLOCK_DIM_Z))
-        self.grid = tuple(attributes[d] for d in (a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z))
-        self.resident_threads = attributes[a.MULTIPROCESSOR_COUNT] * attributes[a.MAX_THREADS_PER_MULTIPROCESSOR]
-        self.shared = attributes[a.MAX_SHARED_MEMORY_PER_BLOCK]
-        self.shared_opt_in = attributes[a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN]
 
 
 class Prepared(NamedTuple):
@@ -319,15 +305,7 @@ class Launcher:
     def _check(self, function: SimFunction, shape: LaunchShape) -> None:
         if not function.alive:
             raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {function.name}: its module has been unloaded")
-        limits = self._limits
-        for what, dimensions, maxima in (("grid", shape.grid, limits.grid), ("block", shape.block, limits.block)):
-            if any(not 1 <= value <= most for value, most in zip(dimensions, maxima, strict=True)):
-                raise CudaError(INVALID_CONFIGURATION, f"kernel {function.name}: {what} {dimensions}; limits {maxima}")
-        threads = shape.block[0] * shape.block[1] * shape.block[2]
-        if threads > limits.threads:
-            raise CudaError(
-                INVALID_CONFIGURATION, f"kernel {function.name}: {threads} threads in a block; limit {limits.threads}"
-            )
+        threads = self._limits.check(function.name, shape)
         entry = function.entry
         if entry.required_threads is not None and shape.block != entry.required_threads:
             raise CudaError(

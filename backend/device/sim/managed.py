@@ -187,7 +187,7 @@ class ManagedMemory(Memory):
             or rows.pitch % element
         ):
             super().set(rows, value, element)
-        elif self._check(rows, "memset"):
+        elif self.allocations.require(rows, "memset"):
             low = (value & ((1 << 8 * element) - 1)).to_bytes(element, "little")
             pattern = np.frombuffer(low, np.dtype(f"<u{element}"))[0]
             for view in self._all_views(rows, True):
@@ -197,7 +197,7 @@ class ManagedMemory(Memory):
     def write(self, rows: Rows, data: memoryview) -> None:
         if self._direct(rows, True) or data.nbytes != rows.width * rows.height:
             super().write(rows, data)
-        elif self._check(rows, "copy to the device"):
+        elif self.allocations.require(rows, "copy to the device"):
             source = np.frombuffer(data, np.uint8)
             done = 0
             for view in self._all_views(rows, True):
@@ -208,7 +208,7 @@ class ManagedMemory(Memory):
     def read(self, rows: Rows) -> Iterator[memoryview]:
         if self._direct(rows, False):
             pieces = super().read(rows)
-        elif self._check(rows, "copy from the device"):
+        elif self.allocations.require(rows, "copy from the device"):
             pieces = self._pieces_of(rows)
         else:
             pieces = iter(())
@@ -223,7 +223,9 @@ class ManagedMemory(Memory):
             source.height,
         ):
             super().copy(destination, source)
-        elif self._check(destination, "copy's destination") and self._check(source, "copy's source"):
+        elif self.allocations.require(destination, "copy's destination") and self.allocations.require(
+            source, "copy's source"
+        ):
             for row in range(source.height):  # overlapping rows: as CUDA leaves it open, row by row
                 packed = np.concatenate(self._views(source, row, False))
                 done = 0

@@ -33,7 +33,6 @@ from farlane.backend.memory.paging import OutOfFrames
 
 INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
-INVALID_PITCH = 12
 
 PIECE = 1 << 20
 GUEST_BYTES = 1 << 36
@@ -299,7 +298,7 @@ class Memory:
     def set(self, rows: Rows, value: int, element: int) -> None:
         if element not in _UNSIGNED or rows.width % element or rows.address % element or rows.pitch % element:
             raise CudaError(INVALID_VALUE, f"memset of {rows} in elements of {element} bytes")
-        if self._check(rows, "memset"):
+        if self.allocations.require(rows, "memset"):
             low = value & ((1 << 8 * element) - 1)
             self._rows(rows, _UNSIGNED[element]).fill(low)
 
@@ -307,14 +306,14 @@ class Memory:
         """Copies packed rows from the guest."""
         if data.nbytes != rows.width * rows.height:
             raise CudaError(INVALID_VALUE, f"{data.nbytes} bytes for {rows.height} rows of {rows.width}")
-        if not self._check(rows, "copy to the device"):
+        if not self.allocations.require(rows, "copy to the device"):
             return
-        if _contiguous(rows) and data.nbytes < _NUMPY_FROM:
+        if rows.contiguous and data.nbytes < _NUMPY_FROM:
             offset = rows.address - self.window.base
             self.window.view[offset : offset + data.nbytes] = data if data.format == "B" else data.cast("B")
             return
         source = np.frombuffer(data, np.uint8)
-        if _contiguous(rows):
+        if rows.contiguous:
             self._flat(rows)[:] = source
         else:
             self._rows(rows)[:] = source.reshape(rows.height, rows.width)
@@ -324,19 +323,21 @@ class Memory:
 
         A piece shows device memory itself where rows are contiguous: use it before the next call to this session.
         """
-        if not self._check(rows, "copy from the device"):
+        if not self.allocations.require(rows, "copy from the device"):
             return iter(())
-        if _contiguous(rows):
+        if rows.contiguous:
             return self._pieces(rows.address - self.window.base, rows.width * rows.height)
         return self._packed(rows)
 
     def copy(self, destination: Rows, source: Rows) -> None:
         if (destination.width, destination.height) != (source.width, source.height):
             raise CudaError(INVALID_VALUE, f"copy between unlike shapes: {source} to {destination}")
-        if not self._check(destination, "copy's destination") or not self._check(source, "copy's source"):
+        if not self.allocations.require(destination, "copy's destination") or not self.allocations.require(
+            source, "copy's source"
+        ):
             return
         size = source.width * source.height
-        if not (_contiguous(destination) and _contiguous(source)):
+        if not (destination.contiguous and source.contiguous):
             shape = (source.height, source.width)  # either side alone may be contiguous, and flat
             self._rows(destination).reshape(shape)[:] = self._rows(source).reshape(shape)
         elif size < _NUMPY_FROM:
@@ -345,27 +346,6 @@ class Memory:
         else:
             self._flat(destination)[:] = self._flat(source)
 
-    def _check(self, rows: Rows, what: str) -> bool:
-        """Whether there is anything to do.
-
-        Raises:
-            CudaError: some byte is not the session's.
-        """
-        if rows.width < 0 or rows.height < 0 or rows.pitch < 0:
-            raise CudaError(INVALID_VALUE, f"{what}: {rows}")
-        if rows.width == 0 or rows.height == 0:
-            return False
-        if rows.height > 1 and rows.pitch < rows.width:
-            raise CudaError(INVALID_PITCH, f"{what}: a pitch of {rows.pitch} bytes for rows of {rows.width}")
-        span = (rows.height - 1) * rows.pitch + rows.width
-        allocation = self.allocations.holding(rows.address)
-        if allocation is None or rows.address + span > allocation.end:
-            raise CudaError(
-                INVALID_VALUE,
-                f"{what}: {span} bytes at {rows.address:#x}, {self.allocations.describe(rows.address)}",
-            )
-        return True
-
     def _flat(self, rows: Rows) -> npt.NDArray[np.uint8]:
         offset = rows.address - self.window.base
         return self.window.bytes[offset : offset + rows.width * rows.height]
@@ -373,7 +353,7 @@ class Memory:
     def _rows(self, rows: Rows, kind: np.dtype[Any] = _UNSIGNED[1]) -> npt.NDArray[Any]:
         """The rows as a two-dimensional array over device memory."""
         columns = rows.width // kind.itemsize
-        if _contiguous(rows):  # one dimension is what numpy fills and copies fastest
+        if rows.contiguous:  # one dimension is what numpy fills and copies fastest
             return self._flat(rows).view(kind)
         return np.ndarray(
             (rows.height, columns),
@@ -397,10 +377,6 @@ class Memory:
         step = PIECE // rows.width
         for row in range(0, rows.height, step):
             yield np.ascontiguousarray(array[row : row + step]).reshape(-1).data
-
-
-def _contiguous(rows: Rows) -> bool:
-    return rows.height == 1 or rows.pitch == rows.width
 
 
 def _pages(start: int, end: int) -> tuple[int, int]:
