@@ -33,9 +33,10 @@ shim: $(VENV)/installed
 demo: install
 	@$(BIN)/python examples/demo.py
 
+# A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
 test: install
 	cd $(SHIM) && cargo test --quiet --workspace --exclude protogen
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not gpu" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu" $(PYTEST_ARGS)
 
 # On a GPU machine without a network `make gpu-bundle`, made elsewhere and brought along, takes the place of `install`; its python is PYTHON.
 GPU_BUNDLE := dist/gpu
