@@ -1,10 +1,12 @@
 """Random loop nests of CUDA calls print the same in every deferral mode, and what the CPU says they print.
 
-`loop_programs` makes the programs, ten to a translation unit. The expectation is the output of the same text compiled
+`loop_programs` makes the programs, ten to a translation unit, and one process runs the ten one after another: each but the first
+meets what the others left behind (templates, remembered loops, freed memory). The expectation is the output of the same text compiled
 against an emulation of the runtime API that does every call at once (with sanitizers, where the compiler has them: they show
 that the programs have no undefined behaviour), so a mistake that all modes share is seen too.
 
-The first two units of each build's turn always; all 200 programs with --full-matrix. A failing program is made again by its seed:
+One unit of each build always; all 200 programs with --full-matrix. What a failing test prints names the program; it is made
+again by its seed, and the unit runs it alone with the seed as its only argument:
 
     PYTHONPATH=tests/randomized python -c 'import loop_programs; print(loop_programs.translation_unit([SEED]))'
 """
@@ -15,7 +17,7 @@ import functools
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,17 +43,18 @@ SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 
 @dataclass(frozen=True)
 class Case:
-    """One program; ten of them share a unit, and a unit has one build."""
+    """Ten programs: a unit, which has one build."""
 
-    seed: int
+    unit: int
 
     @property
     def id(self) -> str:
-        return f"{self.seed}-{THEMES[self.seed % len(THEMES)].name.replace(' ', '-')}"
+        name, build = self.build
+        return f"{self.unit}-{name}-O{build.optimization}"
 
     @property
-    def unit(self) -> int:
-        return self.seed // UNIT
+    def seeds(self) -> range:
+        return range(self.unit * UNIT, (self.unit + 1) * UNIT)
 
     @property
     def build(self) -> tuple[str, Build]:
@@ -60,13 +63,13 @@ class Case:
 
 
 def cases(full: bool) -> list[Case]:
-    return [Case(seed) for seed in range(PROGRAMS if full else UNIT * len(BUILDS))]
+    return [Case(unit) for unit in range(PROGRAMS // UNIT if full else len(BUILDS))]
 
 
 def source(unit: int) -> Path:
     """The unit's source in the cache, with its headers beside it."""
     texts = {path.name: path.read_text() for path in HEADERS}
-    texts["unit.cu"] = translation_unit(range(unit * UNIT, (unit + 1) * UNIT))
+    texts["unit.cu"] = translation_unit(Case(unit).seeds)
     key = hashlib.sha256("\0".join(texts.values()).encode()).hexdigest()[:24]
     folder = cache_folder() / "loop_programs" / key
     with locked(folder.with_name(f"{folder.name}.lock")):
@@ -85,21 +88,21 @@ def sanitizers() -> list[str]:
 
 
 def reference(unit: Path) -> str:
-    """The unit compiled against the emulation."""
-    binary = unit.with_name("reference")
+    """The unit compiled against the emulation. Not optimized: the sanitizers see more, and compiling takes longer than running."""
+    binary = unit.with_name("reference-O0")
     with locked(unit.with_name("reference.lock")):
         if not binary.exists():
             temporary = unit.with_name("reference.new")
-            command = ["c++", "-O1", "-std=c++17", "-DEMULATED", *sanitizers(), "-x", "c++", str(unit), "-pthread"]
+            command = ["c++", "-O0", "-std=c++17", "-DEMULATED", *sanitizers(), "-x", "c++", str(unit), "-pthread"]
             subprocess.run([*command, "-o", str(temporary)], check=True)
             temporary.rename(binary)
     return str(binary)
 
 
-def expected(unit: Path, seed: int) -> str:
-    """What the CPU says the program prints."""
-    done = subprocess.run([reference(unit), str(seed)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, f"the program itself is wrong:\n{done.stderr}"
+def expected(unit: Path, seeds: Iterable[int]) -> str:
+    """What the CPU says the programs print."""
+    done = subprocess.run([reference(unit), *map(str, seeds)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"a program itself is wrong:\n{done.stderr}"
     return done.stdout
 
 
@@ -113,24 +116,24 @@ def manifest_folder(compiled: Path) -> Path:
 
 
 @pytest.mark.native
-def test_generated_program(build_case: Case, toolchain: Callable[[str], Toolchain], guest: Guest) -> None:
+def test_generated_programs(build_case: Case, toolchain: Callable[[str], Toolchain], guest: Guest) -> None:
     name, build = build_case.build
     unit = source(build_case.unit)
     compiled = compile_program(toolchain(name), [unit], "unit", build)
-    wanted = expected(unit, build_case.seed)
-    assert wanted.endswith("last error cudaSuccess\n")
+    wanted = expected(unit, build_case.seeds)
+    assert wanted.count("last error cudaSuccess\n") == wanted.count("last error") >= UNIT
     trips = {}
     for mode, manifest in MODES.items():
         where = str(manifest_folder(compiled)) if manifest == "made" else manifest
         extra = {} if where is None else {"FARLANE_MANIFESTS": where}
-        outcome = guest.run([str(compiled), str(build_case.seed)], mode.split()[0], extra=extra)
-        told = f"seed {build_case.seed}, mode {mode}"
-        assert (outcome.status, outcome.stdout, outcome.stderr) == (0, wanted, ""), told
+        outcome = guest.run([str(compiled), *map(str, build_case.seeds)], mode.split()[0], extra=extra)
+        assert outcome.stdout == wanted, f"mode {mode}"
+        assert (outcome.status, outcome.stderr) == (0, ""), f"mode {mode}"
         assert outcome.report.unsupported == []
         assert outcome.report.processes == 1
         trips[mode] = outcome.report.round_trips
-    assert trips["calls"] < trips["none"]
-    assert trips["loops with a manifest"] < trips["none"]
+    # How many reads the host runs ahead over depends on its speed: no exact count.
+    assert max(trips["calls"], trips["loops"], trips["loops with a manifest"]) < trips["none"]
 
 
 def test_the_same_seed_makes_the_same_program() -> None:
@@ -139,7 +142,7 @@ def test_the_same_seed_makes_the_same_program() -> None:
 
 
 def test_every_build_meets_every_theme() -> None:
-    met = {(case.build[0], case.build[1].optimization, case.seed % len(THEMES)) for case in cases(full=True)}
+    met = {(*case.build, seed % len(THEMES)) for case in cases(full=True) for seed in case.seeds}
     assert len(met) == len(BUILDS) * len(THEMES)
 
 
@@ -173,7 +176,7 @@ def test_a_lost_or_repeated_launch_shows() -> None:
     """
     unit = source(0)
     seen = tried = 0
-    for seed in range(UNIT):
+    for seed in Case(0).seeds:
         command = [reference(unit), str(seed)]
         wanted = subprocess.run(command, env=os.environ | {"EMULATED_COUNT": "1"}, capture_output=True, text=True)
         launches = int(wanted.stderr)

@@ -1,6 +1,6 @@
 """A whole random program: declarations, helpers, loops by theme, and what it prints at the end.
 
-A program is a function `program_SEED` of a translation unit, whose main runs one of several by number. Its theme, dealt out in
+A program is a function `program_SEED` of a translation unit, whose main runs those whose numbers it is given. Its theme, dealt out in
 turn, favours kinds of statements and loops, so that a few hundred seeds cover each of them many times.
 """
 
@@ -184,13 +184,11 @@ def program(seed: int) -> str:
 
 
 def translation_unit(seeds: Iterable[int]) -> str:
-    """A source file; the program it makes takes a seed as its argument."""
+    """A source file; what it makes takes seeds as its arguments, and runs their programs one after another."""
     chosen = list(seeds)
     text = ['#include "support.cuh"\n', *(program(seed) for seed in chosen)]
-    text += [
-        "int main(int count, char **arguments) {",
-        "    if (count != 2) return 2;",
-        "    switch (std::atoi(arguments[1])) {",
-    ]
+    text += ["static int run(int seed) {", '    std::printf("program %d\\n", seed);', "    switch (seed) {"]
     text += [f"        case {seed}: program_{seed}(); return 0;" for seed in chosen]
-    return "\n".join([*text, "    }", "    return 2;", "}", ""])
+    text += ["    }", "    return 2;", "}", "", "int main(int count, char **arguments) {"]
+    text += ["    for (int i = 1; i < count; ++i)", "        if (run(std::atoi(arguments[i])) != 0) return 2;"]
+    return "\n".join([*text, "    return count < 2 ? 2 : 0;", "}", ""])
