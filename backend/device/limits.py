@@ -18,6 +18,7 @@ class Limits:
 
     def __init__(self, attributes: Mapping[int, int]) -> None:
         a = Attribute
+        self.attributes = attributes
         self.threads = attributes[a.MAX_THREADS_PER_BLOCK]
         self.block = tuple(attributes[d] for d in (a.MAX_BLOCK_DIM_X, a.MAX_BLOCK_DIM_Y, a.MAX_BLOCK_DIM_Z))
         self.grid = tuple(attributes[d] for d in (a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z))

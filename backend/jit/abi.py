@@ -248,6 +248,9 @@ class KernelInfo:
     # The value returned by an atomic is used: what a thread sees depends on the order of blocks (often harmless: slots in a queue).
     order_visible: bool
     waits: bool = False  # it has a loop that waits for other threads, which may be those of blocks to come
+    launches: bool = (
+        False  # it asks the device runtime for grids, streams or events: the device looks after them when it has ended
+    )
     cached: str = "no"  # "no" | "memory" | "disk": where this compilation came from
     compile_seconds: float = 0.0
     variables: tuple[int, ...] = field(default=())  # indices of module variables that the code refers to

@@ -55,7 +55,7 @@ class KernelContext:
         self.used_variables: set[int] = set()
         self.sites = 0
         self.frames: dict[str, int] = {}
-        self.order_sensitive = self.order_visible = False
+        self.order_sensitive = self.order_visible = self.launches = False
         self.bodies: dict[str, Body] = {}
         self.calls: dict[str, list[str]] = {}
         self.indirect = False
@@ -294,6 +294,7 @@ class KernelContext:
             order_sensitive=self.order_sensitive,
             order_visible=self.order_visible,
             waits=self.waits,
+            launches=self.launches,
             granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,
             variables=tuple(sorted(self.used_variables)),
         )

@@ -8,6 +8,7 @@ Source: PTX ISA, "Directives", "Variables", "Kernel and Function Directives".
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import struct
 from dataclasses import dataclass, field
@@ -61,6 +62,13 @@ class Module:
             if known == name:
                 return 16 * (position + 1)
         raise PtxError(f"unknown function '{name}'")
+
+    def function_at(self, number: int) -> str | None:
+        """The function that a pointer names."""
+        position, rest = divmod(number, 16)
+        if rest or not 0 < position <= len(self.functions):
+            return None
+        return next(itertools.islice(self.functions, position - 1, None))
 
     def variable(self, name: str) -> Variable | None:
         index = self.variable_index.get(name)

@@ -1,4 +1,4 @@
-"""Services: what running kernels ask their device for, because compiled code cannot do it (printing, assertions, the heap).
+"""Services: what running kernels ask their device for, because compiled code cannot do it (printing, assertions, the heap, launches).
 
 Owns the request that compiled code hands over (mirrored by services.ll and families/runtime_calls.py), the way from a thread's
 addresses to host memory, and the guard round the device's handler. What a service does is the device's: it gives `callback` a handler
@@ -7,7 +7,7 @@ and puts the callback's address into Launch.services. A launch without one ends 
 Ordering: a request stops its warp until it is answered; the handler runs on the stack of the CPU thread that runs the block, several at
 once when several threads run the launch.
 
-Source: CUDA programming guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation and Operations".
+Source: CUDA programming guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation and Operations", "CUDA Dynamic Parallelism".
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from farlane.backend.jit.abi import (
     LOCAL_WINDOW,
     PAGE_HELD,
     PAGE_READABLE,
+    PAGE_WRITABLE,
     PARAMETER_WINDOW,
     SHARED_WINDOW,
     FaultKind,
@@ -43,6 +44,30 @@ class ServiceKind(IntEnum):
     FREE = 4  # free(address)
     ALLOCATE_ALIGNED = 5  # __nv_aligned_device_malloc(size, alignment) -> address
     PAGE = 6  # not a call: an access to a page whose flags have PAGE_HELD (runtime.ll, farlane_ask)
+    # The device runtime (dynamic parallelism), by CUDA's names. A dim3 is passed as the thread's address of it.
+    PARAMETER_BUFFER = 7  # (alignment, size) -> address
+    PARAMETER_BUFFER_V2 = 8  # (function, grid, block, shared) -> address
+    LAUNCH = 9  # (function, buffer, grid, block, shared, stream) -> error
+    LAUNCH_V2 = 10  # (buffer, stream) -> error
+    LAST_ERROR = 11  # () -> error, which is forgotten
+    PEEK_ERROR = 12  # () -> error
+    ERROR_STRING = 13  # (error) -> address
+    ERROR_NAME = 14  # (error) -> address
+    STREAM_CREATE = 15  # (address, flags) -> error
+    STREAM_DESTROY = 16  # (stream) -> error
+    STREAM_WAIT = 17  # (stream, event, flags) -> error
+    EVENT_CREATE = 18  # (address, flags) -> error
+    EVENT_RECORD = 19  # (event, stream) -> error
+    EVENT_RECORD_WITH_FLAGS = 20  # (event, stream, flags) -> error
+    EVENT_DESTROY = 21  # (event) -> error
+    COPY = 22  # (destination, source, size, kind, stream) -> error
+    SET = 23  # (destination, value, size, stream) -> error
+    DEVICE_COUNT = 24  # (address) -> error
+    DEVICE = 25  # (address) -> error
+    ATTRIBUTE = 26  # (address, attribute, device) -> error
+    LIMIT = 27  # (address, limit) -> error
+    DEVICE_MALLOC = 28  # (address, size) -> error
+    DEVICE_FREE = 29  # (address) -> error
 
 
 class PageAnswer(IntEnum):
@@ -157,6 +182,15 @@ class Call:
             raise ServiceFault(FaultKind.ILLEGAL_ADDRESS, lane, address)
         return ctypes.string_at(host, size)
 
+    def write(self, address: int, data: bytes, lane: int) -> None:
+        """Raises ServiceFault when the thread may not write all of it."""
+        while data:
+            host, room = self._place(address, lane, PAGE_WRITABLE)
+            if not room:
+                raise ServiceFault(FaultKind.ILLEGAL_ADDRESS, lane, address)
+            ctypes.memmove(host, data, min(room, len(data)))
+            address, data = address + room, data[room:]
+
     def text(self, address: int, limit: int, lane: int) -> bytes:
         """The bytes before the next zero, at most `limit`. Raises ServiceFault."""
         found = bytearray()
@@ -171,8 +205,8 @@ class Call:
                 break
         return bytes(found)
 
-    def _place(self, address: int, lane: int) -> tuple[int, int]:
-        """The host address behind a generic one, and how many bytes from there on may be read (to the page's end)."""
+    def _place(self, address: int, lane: int, wanted: int = PAGE_READABLE) -> tuple[int, int]:
+        """The host address behind a generic one, and how many bytes from there on may be read, or written (to the page's end)."""
         offset = address & 0xFFFF_FFFF
         space = address - offset
         worker: WorkerState = self._warp.worker.contents
@@ -188,12 +222,12 @@ class Call:
             return 0, 0
         page = inside >> launch.page_shift
         flags = ctypes.c_uint8.from_address(launch.page_flags + page)
-        if flags.value & PAGE_HELD and not flags.value & PAGE_READABLE and self._pages is not None:
+        if flags.value & PAGE_HELD and not flags.value & wanted and self._pages is not None:
             # What this moves stays moved: compiled code hears of it when the request is answered.
             self._request.page_answer = max(
-                self._request.page_answer, self._pages(address, 1, False, _where(self._request))
+                self._request.page_answer, self._pages(address, 1, wanted == PAGE_WRITABLE, _where(self._request))
             )
-        if not flags.value & PAGE_READABLE:
+        if not flags.value & wanted:
             return 0, 0
         return address, ((page + 1) << launch.page_shift) - inside
 

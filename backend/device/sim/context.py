@@ -84,7 +84,7 @@ class SimContext(Context):
             self._watch = Watch(
                 *watched, None if moves else lambda page_bytes: self._memory.open_space(page_bytes).page_table
             )
-        self._runtime = Runtime(self._memory)
+        self._runtime = Runtime(self._memory, limits.attributes)
         self._checker: Checker | None = None
         self._begin()
 
@@ -353,7 +353,7 @@ class SimContext(Context):
         self._settle()
 
     def set_limit(self, limit: int, value: int) -> None:
-        """Limits count from the next launch on; those of dynamic parallelism and of the L2 cache bound nothing that is simulated."""
+        """Limits count from the next launch on; those of the L2 cache bound nothing that is simulated."""
         self._runtime.set_limit(limit, value)
         if limit == STACK_SIZE:
             local = max(value, Options().local_stack_bytes)

@@ -1,12 +1,12 @@
 """Launching: from a shape and a parameter buffer to a kernel run by CPU threads.
 
-Owns the checks of a launch (the guest made them too; nothing it says is trusted), compiling at the first launch, and how
-many threads share the blocks. A small grid runs on the calling thread alone; a kernel whose result depends on the order
+Owns compiling at the first launch, how many threads share the blocks, and that what a kernel launches runs after it (nested.py
+says in which order); admission.py has the checks. A small grid runs on the calling thread alone; a kernel whose result depends on the order
 of its blocks (floating-point atomics) runs on one thread, blocks in order, so that every run gives the same bits.
 
-A launch returns when the kernel has ended. While it runs, only `interrupt` may be called, from any thread.
+A launch returns when the kernel has ended, and everything that it has launched. While it runs, only `interrupt` may be called, from any thread.
 
-Source: CUDA programming guide, "Technical specifications per compute capability" (9.0); cudaLaunchKernel.
+Source: CUDA programming guide, "Kernels"; cudaLaunchKernel.
 """
 
 from __future__ import annotations
@@ -23,18 +23,16 @@ from typing import NamedTuple
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.limits import Limits
+from farlane.backend.device.sim.admission import INVALID_VALUE, Admission
 from farlane.backend.device.sim.checking import Checker
 from farlane.backend.device.sim.faults import LAUNCH_FAILURE, error_of
 from farlane.backend.device.sim.memory import Memory
 from farlane.backend.device.sim.modules import SimFunction, ptx_error
+from farlane.backend.device.sim.nested import Grid
 from farlane.backend.device.sim.pool import Pool
 from farlane.backend.device.sim.runtime import Runtime
 from farlane.backend.device.sim.watching import Watch
 from farlane.backend.device.sim.window import PAGE_SHIFT
-
-INVALID_VALUE = 1
-INVALID_RESOURCE_HANDLE = 400
-COOPERATIVE_LAUNCH_TOO_LARGE = 720
 
 MAX_PARAMETER_BYTES = 32764
 _PARAMETER_ALIGNMENT = 64
@@ -51,6 +49,7 @@ _compiling = threading.Lock()  # LLVM is entered by one thread at a time anyway;
 class Prepared(NamedTuple):
     """A launch of one shape that has passed every check: programs repeat themselves, so the next one need only start."""
 
+    function: SimFunction
     shape: LaunchShape
     kernel: jit.CompiledKernel
     launch: jit.Launch
@@ -71,9 +70,10 @@ class Launcher:
     ) -> None:
         self._memory = memory
         self._pool = pool
-        self._limits = limits
+        self._admission = Admission(limits)
         self._runtime = runtime
         self._worker = jit.Worker()
+        self._nested_worker = jit.Worker()  # for what kernels launch while a loop has its own
         buffer = (ctypes.c_uint8 * (MAX_PARAMETER_BYTES + _PARAMETER_ALIGNMENT))()
         lead = -ctypes.addressof(buffer) % _PARAMETER_ALIGNMENT
         self._parameters = memoryview(buffer).cast("B")[lead:]
@@ -135,10 +135,43 @@ class Launcher:
         prepared = function.prepared
         if prepared is None or (prepared.shape is not shape and prepared.shape != shape):
             prepared = function.prepared = self._prepare(function, shape)
-        self._parameters[:size] = parameters
-        launch = prepared.launch
         self.launches += 1
-        launch.grid_id = self.launches
+        if not prepared.kernel.info.launches:
+            return self._execute(prepared, parameters, self.launches)
+        nested = self._runtime.nested
+        nested.begin(function, self._admission.check_nested)
+        try:
+            nanoseconds = self._execute(prepared, parameters, self.launches)
+        except BaseException:
+            nested.clear()
+            raise
+        return nanoseconds + self._run_nested(self.launches)
+
+    def _run_nested(self, number: int) -> int:
+        """Runs what the session's `number`th launch has launched, and returns how many nanoseconds that took. Raises CudaError."""
+        nested = self._runtime.nested
+        total = 0
+
+        def run(grid: Grid) -> None:
+            nonlocal total
+            function, shape = grid.function, grid.shape
+            prepared = function.prepared
+            if prepared is None or prepared.shape != shape:
+                try:
+                    prepared = function.prepared = self._prepare(function, shape)
+                except CudaError as error:  # too late for the grid that launched it to hear of it
+                    raise CudaError(error.code, f"launched by a kernel: {error.message}", sticky=True) from None
+            nested.begin(function, self._admission.check_nested, grid.depth)
+            total += self._execute(prepared, memoryview(grid.parameters), number)
+
+        nested.finish(run)
+        return total
+
+    def _execute(self, prepared: Prepared, parameters: memoryview, number: int) -> int:
+        """Runs one grid, which belongs to the session's `number`th launch, and returns how many nanoseconds that took. Raises CudaError."""
+        function, shape, launch = prepared.function, prepared.shape, prepared.launch
+        self._parameters[: parameters.nbytes] = parameters
+        launch.grid_id = number
         launch.next_block = 0
         self._running = launch
         self._check_interrupted()  # behind the store, so that an interrupt is seen here or sees the launch
@@ -207,10 +240,27 @@ class Launcher:
         return states
 
     def run_spread(self, prepared: Prepared, number: int) -> bool:
-        """Runs a launch, the session's `number`th, on this thread and helpers. Returns whether it got to its end."""
+        """Runs a launch, the session's `number`th, on this thread and helpers, and what it launches. Returns whether it got to its end.
+
+        Raises:
+            CudaError: what it launched did not.
+        """
         prepared.launch.grid_id = number
         prepared.launch.next_block = 0
-        return self._run_spread(prepared) if prepared.helpers else self._run_inline(prepared)
+        run = self._run_spread if prepared.helpers else self._run_inline
+        if not prepared.kernel.info.launches:
+            return run(prepared)
+        self._runtime.nested.begin(prepared.function, self._admission.check_nested)
+        if not run(prepared):
+            self._runtime.nested.clear()
+            return False
+        # A loop has laid out this session's arenas for its own kernels: what they launch uses others.
+        own, self._worker, self._reserved = self._worker, self._nested_worker, None
+        try:
+            self._run_nested(number)
+        finally:
+            self._worker, self._reserved = own, None
+        return True
 
     def _check_interrupted(self) -> None:
         if self._interrupted.value:
@@ -258,7 +308,7 @@ class Launcher:
 
     def _run_spread(self, prepared: Prepared) -> bool:
         """Runs a launch on this thread and helpers. Returns whether it got to its end."""
-        _, kernel, launch, helpers, _ = prepared
+        kernel, launch, helpers = prepared.kernel, prepared.launch, prepared.helpers
         statuses: list[int] = []
 
         def share(worker: jit.Worker) -> None:
@@ -271,13 +321,13 @@ class Launcher:
 
     def _prepare(self, function: SimFunction, shape: LaunchShape) -> Prepared:
         """Checks a launch, compiles its kernel if need be, and lays out what compiled code reads of it."""
-        self._check(function, shape)
+        self._admission.check(function, shape)
         kernel = function.compiled.get(shape.block) or self._compile(function, shape.block)
-        self._check_shared(function, shape, kernel.info.static_shared)
+        self._admission.check_shared(function, shape, kernel.info.static_shared)
         blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
         cooperative = shape.cooperative and kernel.info.barriers
         if cooperative:
-            self._check_cooperative(function, shape)
+            self._admission.check_cooperative(function, shape)
         helpers = 0 if cooperative else self._helpers(kernel.info, blocks, shape)
         launch = jit.Launch(
             parameters=self._parameters_address,
@@ -296,50 +346,11 @@ class Launcher:
             check=None if self._checker is None else self._checker.table.address,
         )
         if not cooperative:
-            return Prepared(shape, kernel, launch, helpers)
+            return Prepared(function, shape, kernel, launch, helpers)
         launch.workspace = self._runtime.workspace()
         together = jit.Together(kernel, launch, blocks)
         launch.together = together.address
-        return Prepared(shape, kernel, launch, 0, together)
-
-    def _check(self, function: SimFunction, shape: LaunchShape) -> None:
-        if not function.alive:
-            raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {function.name}: its module has been unloaded")
-        threads = self._limits.check(function.name, shape)
-        entry = function.entry
-        if entry.required_threads is not None and shape.block != entry.required_threads:
-            raise CudaError(
-                INVALID_VALUE, f"kernel {function.name} requires blocks of {entry.required_threads}, not {shape.block}"
-            )
-        if entry.max_threads is not None:
-            most = entry.max_threads[0] * entry.max_threads[1] * entry.max_threads[2]
-            if threads > most:
-                raise CudaError(
-                    INVALID_VALUE, f"kernel {function.name}: {threads} threads in a block; its launch bound is {most}"
-                )
-
-    def _check_cooperative(self, function: SimFunction, shape: LaunchShape) -> None:
-        blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
-        threads = -(-shape.block[0] * shape.block[1] * shape.block[2] // 32) * 32
-        if blocks * threads > self._limits.resident_threads:
-            raise CudaError(
-                COOPERATIVE_LAUNCH_TOO_LARGE,
-                f"kernel {function.name}: a cooperative launch of {blocks} blocks of {threads} threads; "
-                f"{self._limits.resident_threads} threads can be there at once",
-            )
-
-    def _check_shared(self, function: SimFunction, shape: LaunchShape, static: int) -> None:
-        limits = self._limits
-        if function.max_dynamic_shared:
-            allowed = min(function.max_dynamic_shared, limits.shared_opt_in - static)
-        else:
-            allowed = limits.shared - static
-        if shape.shared_bytes > allowed or static > limits.shared:
-            raise CudaError(
-                INVALID_VALUE,
-                f"kernel {function.name}: {static} bytes of static and {shape.shared_bytes} of dynamic shared memory; "
-                f"the dynamic part may have {max(0, allowed)}",
-            )
+        return Prepared(function, shape, kernel, launch, 0, together)
 
     def _helpers(self, info: jit.KernelInfo, blocks: int, shape: LaunchShape) -> int:
         """How many threads beside this one a launch is worth."""

@@ -80,7 +80,7 @@ class _Table:
         prepared.launch.parameters = operation.operands
         operation.launch = ctypes.addressof(prepared.launch)
         operation.run = prepared.kernel.address
-        if prepared.helpers or prepared.together is not None:
+        if prepared.helpers or prepared.together is not None or prepared.kernel.info.launches:
             operation.kind = repeats.KIND_SPREAD
         return prepared
 
@@ -152,6 +152,8 @@ class Repeater:
             if operation.kind is Kind.RECORD and (done or index < step):
                 operation.event.recorded = table.times[index]
         self._table = None
+        if isinstance(self._raised, CudaError):  # of what a kernel has launched
+            return Stop(done, step, self._raised), nanoseconds
         if self._raised is not None:
             raise self._raised
         if code == repeats.DONE:

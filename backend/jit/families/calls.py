@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from farlane.backend.jit.module import Function
 
 STACK_MARGIN = 64 << 10
-UNSUPPORTED = {"cudaGetParameterBufferV2": "dynamic parallelism", "cudaLaunchDeviceV2": "dynamic parallelism"}
 
 
 def layout_frame(e: FunctionEmitter) -> None:
@@ -124,8 +123,8 @@ def call(e: FunctionEmitter, i: Instruction) -> None:
         undefined = function is None or function.body is None
         if undefined and runtime_calls.emit(e, callee.name, arguments, returns):
             return
-        if callee.name in UNSUPPORTED:
-            raise e.fail(f"{UNSUPPORTED[callee.name]} is not supported yet")
+        if undefined and (name := runtime_calls.plain(callee.name)).startswith("cuda"):
+            raise e.fail(f"'{name}' of the device runtime is not supported")
         if function is None or function.entry or function.body is None:
             raise e.fail(f"call of '{callee.name}', which this module does not define")
         e.kernel.require(function.name)
