@@ -1,16 +1,7 @@
 """Real CUDA programs, compiled by real CUDA compilers, on the simulated device: right results, the same in every mode.
 
-The matrix: programs (tests/native/registry.toml) x compilers (nvcc 13.0, nvcc 13.5, clang for CUDA 12.9) x -O0/-O3 x kinds
-of image (with --full-matrix: all of it, each kind of image with two of nvcc's four). Otherwise:
-
-- a few programs that between them use every way of passing data run with every compiler at both -O levels;
-- every other program runs with two builds: one of nvcc's and one of clang's, dealt out in turn from `NVCC_ROWS` and
-  `CLANG_ROWS`. The rows of nvcc are a pairwise cover: every pair of values of any two of (version, -O, image) is in a row,
-  which a test below checks;
-- each variant of a program (other options, such as per-thread default streams or debug code) runs with one build;
-- programs marked as rare are left out: they take time, and what they use is in others too.
-
-Every build runs in each deferral mode, and must print the same, which is also what the registry says.
+Which builds are tested: tests/native/native_builds.py. Every build runs in each deferral mode, and must print the same,
+which is also what the registry says.
 """
 
 from __future__ import annotations
@@ -18,98 +9,18 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.guest import Guest
-from farlane.frontend.devtools.programs import Build
-from farlane.frontend.devtools.registry import Entry
-from farlane.frontend.devtools.toolchain import SPECIFICATIONS, Toolchain
+from farlane.frontend.devtools.toolchain import Toolchain
+from native_builds import CLANG_ROWS, IMAGES, NVCC_ROWS, REGISTRY, Case, cases
 
 pytestmark = pytest.mark.native
 
 MODES = ("none", "calls", "loops")
-REGISTRY = Path(__file__).parents[1] / "native" / "registry.toml"
-EVERY_BUILD = {"vecadd", "matmul_tiled", "constants", "templates_and_structs", "streams_events"}
-
-# How the image is embedded: the options and what they make.
-IMAGES: dict[str, Build] = {
-    "sm": Build(architecture="sm_75"),  # machine code and PTX, zstd
-    "ptx": Build(architecture="compute_75"),  # PTX alone, zstd
-    "lz4": Build(architecture="sm_75", nvcc_flags=("--compress-mode=speed",)),
-    "stored": Build(architecture="compute_75", nvcc_flags=("--compress-mode=none",)),
-    "many": Build(architecture="75,sm_80,90,compute_100"),  # four architectures, PTX of three
-}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One combination of options."""
-
-    toolchain: str
-    optimization: int
-    image: str
-
-    def build(self) -> Build:
-        image = IMAGES[self.image]
-        return Build(self.optimization, image.architecture, nvcc_flags=image.nvcc_flags)
-
-    def __str__(self) -> str:
-        return f"{self.toolchain}-O{self.optimization}-{self.image}"
-
-
-NVCC_ROWS = [
-    Row("13.0", 3, "sm"),
-    Row("13.5", 0, "sm"),
-    Row("13.0", 0, "ptx"),
-    Row("13.5", 3, "ptx"),
-    Row("13.0", 3, "lz4"),
-    Row("13.5", 0, "lz4"),
-    Row("13.0", 0, "stored"),
-    Row("13.5", 3, "stored"),
-    Row("13.0", 0, "many"),
-    Row("13.5", 3, "many"),
-]
-CLANG_ROWS = [Row("clang-12.9", 3, "sm"), Row("clang-12.9", 0, "sm")]
-
-
-@dataclass(frozen=True)
-class Case:
-    """One build of one program."""
-
-    entry: Entry
-    row: Row
-
-    @property
-    def id(self) -> str:
-        return f"{self.entry.name}-{self.row}"
-
-
-def fitting(entry: Entry, rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if SPECIFICATIONS[row.toolchain].compiler in entry.compilers]
-
-
-def cases(full: bool) -> list[Case]:
-    """The builds to test, in an order that keeps builds of one program together."""
-    chosen: list[Case] = []
-    nvcc_turn, clang_turn = itertools.cycle(NVCC_ROWS), itertools.cycle(CLANG_ROWS)
-    for entry in registry.load(REGISTRY):
-        if entry.helper or (entry.rare and not full):
-            continue
-        if full:
-            plain = [Row(t, o, "sm") for t in SPECIFICATIONS for o in (0, 3)]
-            rows = plain + [row for row in NVCC_ROWS if row.image != "sm"]
-        elif entry.name in EVERY_BUILD:
-            rows = [Row(t, o, "sm") for t in SPECIFICATIONS for o in (0, 3)]
-        elif entry.variant:
-            rows = [next(nvcc_turn if "nvcc" in entry.compilers else clang_turn)]
-        else:
-            rows = [next(nvcc_turn), next(clang_turn)]
-        chosen += [Case(entry, row) for row in fitting(entry, rows)]
-    return chosen
 
 
 def test_program(build_case: Case, toolchain: Callable[[str], Toolchain], guest: Guest) -> None:
