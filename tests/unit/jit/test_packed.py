@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from jit_tools import reference
@@ -25,6 +27,7 @@ def singles() -> np.ndarray:
     return np.concatenate([SINGLES, scaled, generator.integers(0, 1 << 32, 60, dtype="u4")])
 
 
+@cache
 def fp8_values(name: str) -> list[Fraction]:
     """The magnitudes of codes 0.. up to the largest number."""
     fraction, bias, largest = {"e4m3": (3, 7, 0x7E), "e5m2": (2, 15, 0x7B)}[name]
@@ -37,7 +40,7 @@ def fp8_values(name: str) -> list[Fraction]:
 
 
 def fp8(bits: int, name: str, form: str = "f32", relu: bool = False) -> int:
-    """The nearest code, ties to the even one, by trying all."""
+    """The nearest code, ties to the even one."""
     kind = reference.kind_of(bits, form)
     values = fp8_values(name)
     if kind == "nan":
@@ -48,7 +51,9 @@ def fp8(bits: int, name: str, form: str = "f32", relu: bool = False) -> int:
     if kind == "inf":
         return len(values) - 1 | negative << 7
     size = abs(reference.value_of(bits, form))
-    code = min(range(len(values)), key=lambda item: (abs(values[item] - size), item & 1))
+    above = bisect_left(values, size)  # the only two that can be nearest
+    near = range(max(above - 1, 0), min(above + 1, len(values)))
+    code = min(near, key=lambda item: (abs(values[item] - size), item & 1))
     return code | negative << 7
 
 

@@ -19,6 +19,7 @@ KINDS = {
     "u8": ("b64", "u64", 8), "i8": ("b64", "u64", 8), "f4": ("f32", "f32", 4), "f8": ("f64", "f64", 8),
 }  # fmt: skip
 
+UNIFORM = jit.Options(cache=False, light=True)  # the lanes' kernel is compiled in full, this one as first launches are
 NAN = {"f2": "f16", "f4": "f32", "f8": "f64"}  # any NaN equals any other
 
 
@@ -82,7 +83,8 @@ def calculate(
     module = device.load(kernel_text(cases, arrays, True))
     uniform: list[list[Any]] = [[] for _ in cases]
     for index in range(min(uniform_samples, count)):
-        status = device.launch(module, "k", 1, 1, [output, 1, *(array[index] for array in arrays.values())])
+        arguments = [output, 1, *(array[index] for array in arrays.values())]
+        status = device.launch(module, "k", 1, 1, arguments, options=UNIFORM)
         assert status == jit.STATUS_DONE
         for number, case in enumerate(cases):
             uniform[number].append(fetch(device, output, number, case.out, 1)[0])
