@@ -129,7 +129,7 @@ class WorkerState(ctypes.Structure):
         ("index", ctypes.c_uint32),  # %smid
         ("barriers", ctypes.c_void_p),
         ("live", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32 * 3),
+        ("turns", ctypes.c_uint32 * 3),  # together.ll: the block is over; the warp that had the last turn
         ("touches", ctypes.c_void_p),  # touches.Buffer, or null: kernels compiled with Options.touches record nothing
         ("shadow", ctypes.c_void_p),  # of the shared arena, where the kernel watches for races
     )

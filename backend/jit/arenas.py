@@ -72,7 +72,8 @@ class Worker:
         local = (info.local_bytes + 15) & -16
         self.generation += self._local.reserve(local * warps * 32)
         state.local, state.local_size = self._local.address, local
-        self._reserve_stacks(warps if info.barriers else 1, (info.stack_bytes + PAGE - 1) & -PAGE)
+        # A page more: stacks start at different places in it (runtime.ll).
+        self._reserve_stacks(warps if info.barriers else 1, (info.stack_bytes + 2 * PAGE - 1) & -PAGE)
         self.generation += self._small.reserve(warps * WARP_BYTES + BARRIER_BYTES + info.sites * 16 + 192)
         state.barriers = self._small.address
         state.warps = self._small.address + BARRIER_BYTES

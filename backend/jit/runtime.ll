@@ -24,7 +24,8 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 ; --- Fibers ---------------------------------------------------------------------------------------------------------
 
-; Prepares stack number %index of the worker so that switching to the returned stack pointer calls %function(%argument).
+; Prepares stack number %index of the worker so that switching to the returned stack pointer calls %function(%argument). The stacks start at
+; different lines of a page: their frames would meet in the same few sets of the first-level cache else.
 define internal i64 @farlane_prepare(ptr %worker, i64 %index, ptr %function, ptr %argument) {
   %stacks.p = getelementptr %Worker, ptr %worker, i32 0, i32 6
   %stacks = load ptr, ptr %stacks.p
@@ -32,7 +33,10 @@ define internal i64 @farlane_prepare(ptr %worker, i64 %index, ptr %function, ptr
   %size = load i64, ptr %size.p
   %next = add i64 %index, 1
   %end = mul i64 %next, %size
-  %frame.at = sub i64 %end, 256
+  %color.1 = mul i64 %index, 1088
+  %color = and i64 %color.1, 4032
+  %top = sub i64 %end, %color
+  %frame.at = sub i64 %top, 256
   %frame = getelementptr i8, ptr %stacks, i64 %frame.at
   call void @llvm.memset.p0.i64(ptr %frame, i8 0, i64 256, i1 false)
   %function.p = getelementptr i8, ptr %frame, i64 FIBER_FUNCTION
@@ -52,6 +56,40 @@ define internal void @farlane_to_scheduler(ptr %warp) noinline {
   %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
   %scheduler = load i64, ptr %scheduler.p
   call void @farlane_switch(ptr %sp.p, i64 %scheduler)
+  ret void
+}
+
+; Ends a warp's turn: the next warp goes on when it is ready, without a detour, else the scheduler, which is told who was last.
+define internal void @farlane_pass(ptr %warp) {
+entry:
+  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index = load i32, ptr %index.p
+  %next = add i32 %index, 1
+  %count = load i32, ptr @farlane_warps
+  %sp.p = getelementptr %Warp, ptr %warp, i32 0, i32 6
+  %exists = icmp ult i32 %next, %count
+  br i1 %exists, label %look, label %scheduler
+look:
+  %next.warp = getelementptr %Warp, ptr %warp, i32 1
+  %state.p = getelementptr %Warp, ptr %next.warp, i32 0, i32 5
+  %state = load i32, ptr %state.p
+  %ready = icmp eq i32 %state, 1
+  br i1 %ready, label %direct, label %scheduler
+direct:
+  %next.sp.p = getelementptr %Warp, ptr %next.warp, i32 0, i32 6
+  %next.sp = load i64, ptr %next.sp.p
+  br label %go
+scheduler:
+  %worker = load ptr, ptr %warp
+  %last.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 1
+  store i32 %index, ptr %last.p
+  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  %scheduler.sp = load i64, ptr %scheduler.p
+  br label %go
+go:
+  ; One call for both: the processor predicts that it comes back to where it was made, and between warps it does.
+  %to = phi i64 [ %next.sp, %direct ], [ %scheduler.sp, %scheduler ]
+  call void @farlane_switch(ptr %sp.p, i64 %to)
   ret void
 }
 
@@ -545,14 +583,14 @@ define internal i32 @farlane_wait(ptr %warp, i32 %ids) noinline {
   store i32 0, ptr %released.p
   %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
   store i32 2, ptr %state.p
-  call void @farlane_to_scheduler(ptr %warp)
+  call void @farlane_pass(ptr %warp)
   %released = load i32, ptr %released.p
   ret i32 %released
 }
 
 ; Lets the other warps of the block run (spin loops, nanosleep).
 define internal void @farlane_yield(ptr %warp) noinline {
-  call void @farlane_to_scheduler(ptr %warp)
+  call void @farlane_pass(ptr %warp)
   ret void
 }
 
@@ -671,7 +709,7 @@ define internal void @farlane_warp_main(ptr %warp) noreturn {
   call void @farlane_kernel(ptr %warp)
   %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
   store i32 0, ptr %state.p
-  call void @farlane_to_scheduler(ptr %warp)
+  call void @farlane_pass(ptr %warp)
   unreachable
 }
 
@@ -855,16 +893,15 @@ round:
   %warp.count = load i32, ptr @farlane_warps
   %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
   %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  %last.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 1
   br label %turn
 turn:
   %w = phi i32 [ 0, %round ], [ %w.next, %turn.next ]
-  %ready.count = phi i32 [ 0, %round ], [ %ready.next, %turn.next ]
-  %waiting.count = phi i32 [ 0, %round ], [ %waiting.next, %turn.next ]
   %warp = getelementptr %Warp, ptr %warps, i32 %w
   %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
   %state = load i32, ptr %state.p
   %is.ready = icmp eq i32 %state, 1
-  br i1 %is.ready, label %switch, label %after
+  br i1 %is.ready, label %switch, label %turn.next
 switch:
   %warp.sp.p = getelementptr %Warp, ptr %warp, i32 0, i32 6
   %warp.sp = load i64, ptr %warp.sp.p
@@ -873,23 +910,32 @@ switch:
   %bad = icmp ne i32 %status, 0
   br i1 %bad, label %failed, label %after
 after:
-  %state.now = load i32, ptr %state.p
-  %now.ready = icmp eq i32 %state.now, 1
-  %now.waiting = icmp eq i32 %state.now, 2
-  %ready.inc = zext i1 %now.ready to i32
-  %waiting.inc = zext i1 %now.waiting to i32
+  ; Warps pass their turn on: the last one that had it.
+  %last = load i32, ptr %last.p
   br label %turn.next
 turn.next:
-  %ready.next = add i32 %ready.count, %ready.inc
-  %waiting.next = add i32 %waiting.count, %waiting.inc
-  %w.next = add i32 %w, 1
+  %w.had = phi i32 [ %w, %turn ], [ %last, %after ]
+  %w.next = add i32 %w.had, 1
   %w.more = icmp ult i32 %w.next, %warp.count
   br i1 %w.more, label %turn, label %settle
 settle:
   %released = call i1 @farlane_release(ptr %worker)
-  %some.ready = icmp ne i32 %ready.next, 0
-  %go = or i1 %released, %some.ready
-  br i1 %go, label %round.abort, label %idle
+  br i1 %released, label %round.abort, label %count
+count:
+  %c = phi i32 [ 0, %settle ], [ %c.next, %count ]
+  %waiting = phi i1 [ false, %settle ], [ %waiting.next, %count ]
+  %ready = phi i1 [ false, %settle ], [ %ready.next, %count ]
+  %c.state.p = getelementptr %Warp, ptr %warps, i32 %c, i32 5
+  %c.state = load i32, ptr %c.state.p
+  %c.ready = icmp eq i32 %c.state, 1
+  %c.waiting = icmp eq i32 %c.state, 2
+  %ready.next = or i1 %ready, %c.ready
+  %waiting.next = or i1 %waiting, %c.waiting
+  %c.next = add i32 %c, 1
+  %c.more = icmp ult i32 %c.next, %warp.count
+  br i1 %c.more, label %count, label %counted
+counted:
+  br i1 %ready.next, label %round.abort, label %idle
 round.abort:
   %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 13
   %abort = load atomic i32, ptr %abort.p monotonic, align 4
@@ -901,8 +947,7 @@ stopped:
   store i32 2, ptr %status.p
   ret i32 2
 idle:
-  %stuck = icmp ne i32 %waiting.next, 0
-  br i1 %stuck, label %deadlock, label %finished
+  br i1 %waiting.next, label %deadlock, label %finished
 deadlock:
   ; Reported by the first waiting warp, on a fiber of its own because a fault never returns.
   br label %find
