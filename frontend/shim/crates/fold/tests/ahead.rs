@@ -258,13 +258,16 @@ impl Program {
         self.read[self.read.len() - back]
     }
 
-    /// A loop like those of iterative solvers, from which it may stray.
-    fn solve(&mut self, base: u64, stray: u64) {
+    /// The arguments of a loop's launches, stretch by stretch.
+    fn kinds(&mut self) -> Vec<Vec<u64>> {
         let reads = 1 + self.random.below(3);
-        let kinds: Vec<Vec<u64>> =
-            (0..reads).map(|_| (0..1 + self.random.below(3)).map(|_| self.random.below(9)).collect()).collect();
+        (0..reads).map(|_| (0..1 + self.random.below(3)).map(|_| self.random.below(9)).collect()).collect()
+    }
+
+    /// A loop like those of iterative solvers, from which it may stray.
+    fn solve(&mut self, base: u64, kinds: &[Vec<u64>], stray: u64) {
         for i in 0..1 + self.random.below(60) {
-            for (stretch, kinds) in (0..).zip(&kinds) {
+            for (stretch, kinds) in (0..).zip(kinds) {
                 for (index, kind) in (0..).zip(kinds) {
                     let (a, b, c) = (self.last(1), self.last(2), self.last(3.min(self.read.len())));
                     let argument = match kind {
@@ -336,13 +339,45 @@ fn a_loop_that_waits_makes_few_round_trips() {
 }
 
 #[test]
+fn a_loop_that_comes_again_is_recognised_by_its_first_iteration() {
+    let mut program = Program::new(9);
+    program.random = Random(1);
+    let mut taken = Vec::new();
+    for solve in 0..3_u64 {
+        let before = program.round_trips;
+        program.launch(1, 90 + solve, &[solve]);
+        program.read(90);
+        for i in 0..40 {
+            let factor = program.last(1) / program.last(2);
+            program.launch(1, 10, &[4096, factor.to_bits(), i]);
+            program.read(11);
+            program.launch(1, 12, &[4096, (-program.last(1)).to_bits()]);
+            program.read(13);
+            if i == 2 {
+                taken.push(program.round_trips - before);
+            }
+        }
+    }
+    program.check();
+    // The read in front, then six: a counter takes three iterations to be told, in the next solve one.
+    assert_eq!(taken, [7, 3, 3]);
+}
+
+#[test]
 fn nothing_is_lost_or_repeated_whatever_the_program_does() {
     let mut total = (0, 0, 0);
     for seed in 1..=200_u64 {
         let mut program = Program::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let stray = [8, 40, 200, 5000][seed as usize % 4];
-        for part in 0..4 {
-            program.solve(1000 * (part % 3 + 1), stray);
+        let kinds: Vec<_> = (0..3).map(|_| program.kinds()).collect();
+        for part in 0..6 {
+            if program.random.one_in(3) {
+                program.solve(1000 * (part % 3 + 1), &kinds[part as usize % 3], stray);
+            // perhaps again
+            } else {
+                let other = program.kinds();
+                program.solve(1000 * (part % 3 + 1), &other, stray);
+            }
         }
         let (runs, reads, undone) = program.check();
         total = (total.0 + runs, total.1 + reads, total.2 + undone);

@@ -10,8 +10,11 @@ use crate::layout::mask;
 
 /// How far back a computed hole looks: the values of this many reads.
 pub(crate) const MOST_BACK: usize = 8;
-/// Values that a computed hole must have given before it is believed.
+/// Values that a computed hole must have given before it is believed; of those that nothing gives by chance.
 const LEAST_GIVEN: usize = 3;
+const LEAST_RICH: usize = 2;
+/// Values that make a counter.
+const LEAST_COUNTED: usize = 3;
 /// One operand; two.
 const UNARY: [u8; 2] = [0, 1];
 const BINARY: [u8; 5] = [2, 3, 4, 5, 6];
@@ -35,7 +38,8 @@ impl Fit {
     /// From the values so far; the next is number 0. `read` gives what the nth last read before the hole returned in an iteration.
     pub(crate) fn of(values: &[u64], width: usize, read: impl Fn(usize, usize) -> Option<u64>) -> Option<Self> {
         let step = values.get(1)?.wrapping_sub(values[0]) & mask(width);
-        if values.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) & mask(width) == step) {
+        let counted = values.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) & mask(width) == step);
+        if counted && (step == 0 || values.len() >= LEAST_COUNTED) {
             let start = values[values.len() - 1].wrapping_add(step) & mask(width);
             return Some(Self::Affine { start, step });
         }
@@ -47,6 +51,7 @@ impl Fit {
         if !matches!(width, 4 | 8) {
             return None;
         }
+        let least = if values.iter().all(|value| is_rich(*value, width)) { LEAST_RICH } else { LEAST_GIVEN };
         let gives = |code: u8, a: usize, b: usize| {
             let mut given = 0;
             for (iteration, wanted) in values.iter().enumerate() {
@@ -56,7 +61,7 @@ impl Fit {
                 }
                 given += 1;
             }
-            given >= LEAST_GIVEN
+            given >= least
         };
         for a in 1..=MOST_BACK {
             for code in UNARY {
@@ -73,6 +78,25 @@ impl Fit {
             }
         }
         None
+    }
+
+    /// The same in another run of the loop, whose first iteration had this value. `read` as for `of`.
+    pub(crate) fn again(&self, value: u64, width: usize, read: impl Fn(usize, usize) -> Option<u64>) -> Option<Self> {
+        match self {
+            Self::Affine { step, .. } => {
+                Some(Self::Affine { start: value.wrapping_add(*step) & mask(width), step: *step })
+            }
+            Self::Periodic(values) => {
+                let place = values.iter().position(|known| *known == value)?;
+                let mut next = values.clone();
+                next.rotate_left(place + 1);
+                Some(Self::Periodic(next))
+            }
+            Self::Computed { code, a, b } => {
+                let (left, right) = (read(0, (*a).into())?, read(0, (*b).into())?);
+                (compute(*code, width, left, right) == Some(value)).then(|| self.clone())
+            }
+        }
     }
 
     /// The value in an iteration; `None` where only the host knows it.
@@ -112,6 +136,14 @@ impl Fit {
                 out.extend_from_slice(&[*a, *b, 0, 0, 0, 0, 0, 0]);
             }
         }
+    }
+}
+
+/// Whether a value looks like a number that was computed: no integer, no address, no round number.
+fn is_rich(value: u64, width: usize) -> bool {
+    match width {
+        4 => value >> 23 & 0xff != 0 && value & 0xff != 0,
+        _ => value >> 52 & 0x7ff != 0 && value & 0xf_ffff != 0,
     }
 }
 
@@ -160,6 +192,32 @@ mod tests {
         assert_eq!(next(fit(&[10, 90, 10, 90], 8), 8), Some([10, 90, 10]));
         assert_eq!(next(fit(&[1, 2, 9, 1, 2, 9], 8), 8), Some([1, 2, 9]));
         assert_eq!(fit(&[1, 2, 9, 4], 8), None);
+    }
+
+    #[test]
+    fn few_iterations_tell_only_what_is_plain() {
+        let reads = [1.1_f64, 1.3, 1.7, 1.9];
+        let read = |iteration: usize, back: usize| reads.get((iteration + 2).checked_sub(back)?).map(|v| v.to_bits());
+        let two = |first: f64, second: f64| Fit::of(&[first.to_bits(), second.to_bits()], 8, read);
+        assert_eq!(two(reads[1] / reads[0], reads[2] / reads[1]), Some(Fit::Computed { code: 5, a: 1, b: 2 }));
+        assert_eq!(two(5.0, 5.0), Some(Fit::Affine { start: 5.0_f64.to_bits(), step: 0 }));
+        assert_eq!(two(reads[1] / reads[0], reads[2] * reads[1]), None);
+        let integers = |iteration: usize, back: usize| (iteration + 2).checked_sub(back).map(|value| value as u64);
+        assert_eq!(Fit::of(&[1, 2], 8, integers), None, "a counter, or what was read");
+        assert_eq!(Fit::of(&[1, 2, 3], 8, integers), Some(Fit::Affine { start: 4, step: 1 }));
+        assert_eq!(Fit::of(&[4096, 8192], 8, integers), None, "two buffers in turn, or the next one");
+    }
+
+    #[test]
+    fn a_loop_that_comes_again_goes_on_from_its_first_iteration() {
+        let read = |_, back: usize| [3.5_f64, 1.25].get(back.checked_sub(1)?).map(|value| value.to_bits());
+        let again = |fit: Fit, value: u64| fit.again(value, 8, read);
+        assert_eq!(again(Fit::Affine { start: 90, step: 2 }, 7), Some(Fit::Affine { start: 9, step: 2 }));
+        assert_eq!(again(Fit::Periodic(vec![5, 6, 7]), 6), Some(Fit::Periodic(vec![7, 5, 6])));
+        assert_eq!(again(Fit::Periodic(vec![5, 6, 7]), 8), None);
+        let quotient = Fit::Computed { code: 5, a: 1, b: 2 };
+        assert_eq!(again(quotient.clone(), (3.5_f64 / 1.25).to_bits()), Some(quotient.clone()));
+        assert_eq!(again(quotient, 2.5_f64.to_bits()), None);
     }
 
     #[test]

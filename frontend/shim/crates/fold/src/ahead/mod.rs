@@ -15,19 +15,20 @@
 //! Source: `protos/tape.md`, "Running ahead".
 
 mod fit;
+mod flight;
 mod pace;
+mod plan;
 mod watch;
 
-use crate::body::{Body, Nested};
 use crate::layout::{self, operation};
 use crate::templates::Templates;
 use crate::Origin;
-use fit::Fit;
+use flight::Flight;
 use pace::Pace;
-use std::sync::Arc;
+use plan::{plan, Memory, Plan};
 use tape::operations::{self, code};
 use tape::Writer;
-use watch::{plain, read_bytes, Pattern, Watch, READ_ADDRESS};
+use watch::{plain, read_bytes, Watch, MOST_EVIDENCE};
 
 /// Iterations of one run.
 const MOST_ITERATIONS: u64 = 64;
@@ -37,8 +38,6 @@ const MOST_RESULT: usize = 256 << 10;
 /// Reads to wait after a run that was of no use.
 const FIRST_PAUSE: u64 = 4;
 const MOST_PAUSE: u64 = 1024;
-/// Templates that are remembered.
-const MOST_KNOWN: usize = 8;
 
 /// What became of running ahead, for the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,7 +56,7 @@ pub(crate) struct Ahead {
     pub(crate) counts: AheadCounts,
     watch: Watch,
     state: State,
-    known: Vec<Known>,
+    memory: Memory,
     /// Iterations that the last run has done.
     came: u64,
     pace: Pace,
@@ -66,75 +65,12 @@ pub(crate) struct Ahead {
     failures: u32,
 }
 
-#[derive(Debug)]
-struct Known {
-    key: u64,
-    place: Nested,
-}
-
 #[derive(Debug, Default)]
 enum State {
     #[default]
     Idle,
     Issued(Flight),
     Active(Flight),
-}
-
-/// Iterations that the host does, or has done, ahead of the program.
-#[derive(Debug)]
-struct Flight {
-    thread: u64,
-    body: Arc<Body>,
-    /// For each hole of the body; and where the host's value of a computed one stands in a row.
-    fits: Vec<(Fit, usize)>,
-    count: u64,
-    /// Bytes of what an iteration yields: the computed holes, then the reads, each in multiples of 8.
-    row: usize,
-    results: Vec<u8>,
-    iterations: u64,
-    /// Where the program is.
-    iteration: u64,
-    item: usize,
-    /// Of the next read, in the row.
-    at: usize,
-    /// Reads that the program has taken, and its records since the last of them.
-    reads: u32,
-    since: Vec<u8>,
-}
-
-impl Flight {
-    /// Whether a record is the one that the host has done.
-    fn expects(&self, record: &[u8], token: u64) -> bool {
-        let Some(item) = self.body.items.get(self.item) else { return false };
-        if item.token != token || record.len() != item.bytes().len() || !self.body.fits(item, record) {
-            return false;
-        }
-        item.holes().all(|index| {
-            let (hole, (fit, at)) = (self.body.holes[index], &self.fits[index]);
-            let found = layout::read(record, hole.at() - item.start as usize, hole.width());
-            let expected = fit.value(self.iteration, hole.width());
-            expected.unwrap_or_else(|| layout::u64_at(self.current(), *at)) == found
-        })
-    }
-
-    /// What the iteration has yielded.
-    fn current(&self) -> &[u8] {
-        let start = 8 + usize::try_from(self.iteration).unwrap_or(usize::MAX / 2) * self.row;
-        self.results.get(start..start + self.row).unwrap_or_default()
-    }
-
-    /// The record was what was expected. True at the end of everything.
-    fn advance(&mut self) -> bool {
-        self.item += 1;
-        if self.item == self.body.items.len() {
-            (self.item, self.iteration, self.at) = (0, self.iteration + 1, self.computed_bytes());
-        }
-        self.iteration == self.iterations
-    }
-
-    fn computed_bytes(&self) -> usize {
-        8 * self.fits.iter().filter(|(fit, _)| fit.is_computed()).count()
-    }
 }
 
 /// What became of a record.
@@ -249,15 +185,23 @@ impl Ahead {
         if !matches!(self.state, State::Idle) {
             return None;
         }
-        let pattern = self.watch.pattern()?;
+        // A loop that was of no use lately has to be plain to see.
+        let pattern = match self.failures {
+            0 => self.watch.pattern(0).or_else(|| self.memory.again(&self.watch))?,
+            _ => self.watch.pattern(MOST_EVIDENCE)?,
+        };
         if self.pause > 0 {
             self.pause -= 1;
             return None;
         }
-        let Some((place, fits)) = self.plan(templates, pattern) else {
-            self.failures += 1; // twice as much: a loop whose arguments follow from nothing that was read goes on like that
-            self.failed();
-            return None;
+        let (place, fits) = match plan(&mut self.memory, &self.watch, templates, pattern) {
+            Plan::Ready(place, fits) => (place, fits),
+            Plan::Unclear => return None,
+            Plan::Never => {
+                self.failures += 1; // twice as much: a loop whose arguments follow from nothing that was read goes on like that
+                self.failed();
+                return None;
+            }
         };
         let body = templates.get(place.place)?.body.clone();
         let read = |item: &crate::body::Item| {
@@ -294,6 +238,7 @@ impl Ahead {
         self.counts.runs += 1;
         self.state = State::Issued(Flight {
             thread: self.watch.thread(),
+            key: pattern.key,
             body,
             fits: placed,
             count,
@@ -308,90 +253,6 @@ impl Ahead {
         });
         self.doze();
         usize::try_from(count).ok().map(|count| 8 + count * row)
-    }
-
-    /// The template of an iteration to come, and what its holes will hold.
-    fn plan(&mut self, templates: &mut Templates, pattern: Pattern) -> Option<(Nested, Vec<Fit>)> {
-        let before = self.known.iter().position(|known| known.key == pattern.key);
-        let known = before.map(|index| self.known.swap_remove(index).place);
-        let known = known.filter(|known| templates.nested(*known).is_some());
-        let mut body = known.and_then(|known| templates.nested(known)).map(|template| template.body.clone());
-        let mut changed = body.is_none();
-        let mut rows: Vec<Vec<u64>> = Vec::new();
-        for iteration in 0..pattern.iterations {
-            let records = (0..pattern.reads).flat_map(|read| self.watch.stretch(pattern, iteration, read).records());
-            let Some(current) = &body else {
-                let mut first = Body::new();
-                for (record, token) in records {
-                    if !first.push(record, token, None) {
-                        return None;
-                    }
-                }
-                body = Some(Arc::new(first));
-                continue;
-            };
-            let mut wider = current.clone();
-            for (index, (record, token)) in records.enumerate() {
-                let item = wider.items.get(index)?;
-                if item.token != token || item.bytes().len() != record.len() {
-                    return None;
-                }
-                if !wider.fits(item, record) {
-                    wider = Arc::new(wider.widened(index, record, &[])?);
-                    changed = true;
-                }
-            }
-            body = Some(wider);
-        }
-        let body = body?;
-        let mut reads = 0;
-        for item in &body.items {
-            let record = &body.bytes[item.bytes()];
-            if operation(record) == code::READ {
-                reads += 1;
-                let moves = |index: usize| !READ_ADDRESS.contains(&(body.holes[index].at() - item.start as usize));
-                if read_bytes(record) > MOST_READ || item.holes().any(moves) {
-                    return None;
-                }
-            }
-        }
-        if reads != pattern.reads {
-            return None;
-        }
-        for iteration in 0..pattern.iterations {
-            let mut row = Vec::with_capacity(body.holes.len());
-            let records = (0..pattern.reads).flat_map(|read| self.watch.stretch(pattern, iteration, read).records());
-            for (item, (record, _)) in body.items.iter().zip(records) {
-                let value = |index| {
-                    let hole: crate::body::Hole = body.holes[index];
-                    layout::read(record, hole.at() - item.start as usize, hole.width())
-                };
-                row.extend(item.holes().map(value));
-            }
-            rows.push(row);
-        }
-        let mut fits = Vec::with_capacity(body.holes.len());
-        let mut read = 0;
-        for item in &body.items {
-            for index in item.holes() {
-                let values: Vec<u64> = rows.iter().map(|row| row[index]).collect();
-                let earlier = |iteration, back| self.watch.value(pattern, iteration, read, back);
-                fits.push(Fit::of(&values, body.holes[index].width(), earlier)?);
-            }
-            read += usize::from(operation(&body.bytes[item.bytes()]) == code::READ);
-        }
-        let place = match known.filter(|_| !changed) {
-            Some(known) => known,
-            None => {
-                let place = templates.add(body)?;
-                Nested { place, birth: templates.get(place)?.birth, levels: 1 }
-            }
-        };
-        if self.known.len() >= MOST_KNOWN {
-            self.known.remove(0);
-        }
-        self.known.push(Known { key: pattern.key, place });
-        Some((place, fits))
     }
 
     /// What the host has done: the number of iterations, then what each has yielded.
@@ -421,7 +282,9 @@ impl Ahead {
         operations::keep_ahead(tape, flight.reads);
         tape.records(&flight.since);
         self.counts.undone += u64::from(undone);
-        if self.pace.settle(flight.reads.into()) && !undone && flight.iterations > 0 {
+        let good = self.pace.settle(flight.reads.into(), undone) && flight.reads > 0;
+        self.memory.judge(flight.key, good);
+        if good {
             self.failures = 0;
         } else {
             self.failed();

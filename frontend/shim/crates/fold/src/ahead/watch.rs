@@ -11,8 +11,9 @@ use tape::operations::code;
 
 /// Reads in one iteration of a loop.
 pub(crate) const MOST_READS: usize = 8;
-/// Iterations that are compared: at least, at most.
-pub(crate) const LEAST_ITERATIONS: usize = 4;
+/// Iterations that are compared: at least (of one read, of more), at most. `MOST_EVIDENCE`: with so many everything is told that can be.
+const LEAST_ITERATIONS: (usize, usize) = (3, 2);
+pub(crate) const MOST_EVIDENCE: usize = 4;
 const MOST_ITERATIONS: usize = 6;
 const MOST_STRETCHES: usize = MOST_ITERATIONS * MOST_READS + MOST_BACK;
 /// Of one stretch, and of all.
@@ -109,7 +110,9 @@ impl Watch {
     /// The record noted last is a read that the program waits for: the stretch ends.
     pub(crate) fn read(&mut self, thread: u64) {
         if !self.on {
-            (self.on, self.thread) = (true, thread); // the next stretch is the first whole one
+            // The next stretch is the first whole one. This one has a value, and is like no other.
+            (self.on, self.thread) = (true, thread);
+            self.past.push_back(Stretch::default());
             return;
         }
         self.past.push_back(std::mem::take(&mut self.current));
@@ -124,20 +127,27 @@ impl Watch {
         last.value = matches!(data.len(), 4 | 8).then(|| layout::read(data, 0, data.len()));
     }
 
-    /// What repeats, now that a stretch has ended.
-    pub(crate) fn pattern(&self) -> Option<Pattern> {
+    /// What repeats, now that a stretch has ended: so many iterations of it at least.
+    pub(crate) fn pattern(&self, least: usize) -> Option<Pattern> {
         let count = self.past.len();
         let key = |back: usize| self.past[count - 1 - back].key;
-        for reads in 1..=MOST_READS.min(count / LEAST_ITERATIONS) {
+        for reads in 1..=MOST_READS.min(count / LEAST_ITERATIONS.1) {
             let most = count.min(MOST_ITERATIONS * reads);
-            let matching = (0..most - reads).take_while(|back| key(*back) == key(back + reads)).count();
+            let matching = (0..most.saturating_sub(reads)).take_while(|back| key(*back) == key(back + reads)).count();
             let iterations = matching / reads + 1;
-            if iterations >= LEAST_ITERATIONS {
-                let key = (0..reads).fold(reads as u64, |hash, back| mix(hash, key(back)));
-                return Some(Pattern { reads, iterations, key });
+            let enough = if reads == 1 { LEAST_ITERATIONS.0 } else { LEAST_ITERATIONS.1 };
+            if iterations >= enough.max(least) {
+                return Some(Pattern { iterations, ..self.last_iteration(reads)? });
             }
         }
         None
+    }
+
+    /// The last stretches, as one iteration of so many.
+    pub(crate) fn last_iteration(&self, reads: usize) -> Option<Pattern> {
+        let first = self.past.len().checked_sub(reads)?;
+        let key = self.past.range(first..).rev().fold(reads as u64, |hash, stretch| mix(hash, stretch.key));
+        Some(Pattern { reads, iterations: 1, key })
     }
 
     /// A stretch of an iteration of the pattern.
