@@ -1,8 +1,9 @@
 """What a session's memory held at some points, so that it can be put back: for work that is done ahead.
 
 Owns a shadow of all allocated pages as they were at the last point, and for each point the pages that changed behind it, as they were.
-A point costs a comparison of the memory with its shadow and a copy of the pages that differ: no new memory but for those. Copying
-everything at each point instead spends most of its time in page faults. Knows allocations by their addresses only, and the window's bytes.
+A point costs a comparison of the memory with its shadow (compiled code, jit/pages.py) and a copy of the pages that differ: no new memory but
+for those. Copying everything at each point instead spends most of its time in page faults. Knows allocations by their addresses only, and the
+window's bytes.
 
 Not thread-safe; one session's thread at a time.
 """
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from farlane.backend.device.allocations import Allocations
 from farlane.backend.device.sim.window import PAGE, Window
+from farlane.backend.jit import pages
 
 LIMIT = 1 << 20  # bytes of allocations that can be put back ...
 PAGES_LIMIT = 2 * LIMIT  # ... and of the pages they lie in
@@ -31,19 +33,37 @@ class Point(NamedTuple):
     number: int
 
 
-class _Area(NamedTuple):
-    """Adjacent pages, one row each."""
+class _Area:
+    """Adjacent pages, one row each, and where compiled code says which of them have changed."""
 
-    memory: Words
-    shadow: Words
+    def __init__(self, memory: Words) -> None:
+        self.memory = memory
+        self.shadow = np.empty_like(memory)
+        self._numbers = np.empty(len(memory), np.uint64)
+        self._contents = np.empty_like(memory)
+        self._pages = pages.Pages(
+            memory=memory.ctypes.data,
+            shadow=self.shadow.ctypes.data,
+            pages=len(memory),
+            numbers=self._numbers.ctypes.data,
+            contents=self._contents.ctypes.data,
+        )
+
+    def take(self) -> _Change | None:
+        """Brings the shadow up to date; what that changes."""
+        count = pages.take(self._pages)
+        return _Change(self, self._numbers[:count].copy(), self._contents[:count].copy()) if count else None
 
 
 class _Change(NamedTuple):
     """Pages of an area as they were."""
 
     area: _Area
-    rows: npt.NDArray[np.intp]
+    rows: Words
     before: Words
+
+    def undo(self) -> None:
+        self.area.memory[self.rows] = self.area.shadow[self.rows] = self.before
 
 
 class Journal:
@@ -69,7 +89,7 @@ class Journal:
             for area in self._areas:
                 area.shadow[:] = area.memory
         else:
-            self._changes.append([change for area in self._areas if (change := _take(area)) is not None])
+            self._changes.append([change for area in self._areas if (change := area.take()) is not None])
         return Point(self._chain, len(self._changes))
 
     def back_to(self, point: Point, allocations: Allocations) -> bool:
@@ -77,11 +97,11 @@ class Journal:
         if point.chain != self._chain or point.number > len(self._changes) or self._version != allocations.version:
             return False
         for area in self._areas or ():
-            rows = _differing(area)
-            area.memory[rows] = area.shadow[rows]
+            if (change := area.take()) is not None:
+                change.undo()
         while len(self._changes) > point.number:
-            for area, rows, before in self._changes.pop():
-                area.memory[rows] = area.shadow[rows] = before
+            for change in self._changes.pop():
+                change.undo()
         return True
 
 
@@ -98,18 +118,4 @@ def _areas(window: Window, allocations: Allocations) -> list[_Area] | None:
     if sum(last - first for first, last in spans) > PAGES_LIMIT:
         return None
     memory = [window.bytes[first:last].view(np.uint64).reshape(-1, _WORDS) for first, last in spans]
-    return [_Area(rows, np.empty_like(rows)) for rows in memory]
-
-
-def _differing(area: _Area) -> npt.NDArray[np.intp]:
-    return np.flatnonzero((area.memory != area.shadow).any(axis=1))
-
-
-def _take(area: _Area) -> _Change | None:
-    """Brings the shadow up to date; what that changes."""
-    rows = _differing(area)
-    if not len(rows):
-        return None
-    before = area.shadow[rows]
-    area.shadow[rows] = area.memory[rows]
-    return _Change(area, rows, before)
+    return [_Area(rows) for rows in memory]
