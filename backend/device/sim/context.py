@@ -15,14 +15,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, Rows, Window
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.plan import Body, Columns, Results, Stop
 from farlane.backend.device.sim.checking import KINDS, Checker
 from farlane.backend.device.sim.launches import Launcher
-from farlane.backend.device.sim.managed import ManagedMemory, Oversubscription
 from farlane.backend.device.sim.memory import Budget, Memory
 from farlane.backend.device.sim.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.pool import Pool
@@ -30,9 +29,12 @@ from farlane.backend.device.sim.repeats import Repeater
 from farlane.backend.device.sim.runtime import STACK_SIZE, Runtime
 from farlane.backend.device.sim.space import Physical, Space
 from farlane.backend.device.sim.timeline import Timeline
-from farlane.backend.device.sim.watching import Settings, Watch
 from farlane.backend.device.sim.window import PAGE
+from farlane.backend.device.sim.wishes import Oversubscription, Settings
 from farlane.backend.jit import Options
+
+if TYPE_CHECKING:
+    from farlane.backend.device.sim.watching import Watch
 
 INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
@@ -69,21 +71,10 @@ class SimContext(Context):
         self._closed = False
         self._interrupted = False
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
-        self._memory: Memory = (
-            Memory(quota, budget, physical)
-            if oversubscription is None or not oversubscription.active
-            else ManagedMemory(quota, budget, physical, oversubscription, number)
-        )
+        self._memory = _memory(quota, budget, physical, oversubscription, number)
         self.foresees = self._memory.foresees
         self.window: Window = self._memory.guest
-        self._watch = None
-        if watched is not None:
-            moves = isinstance(
-                self._memory, ManagedMemory
-            )  # its page table says where pages are now, not where they were
-            self._watch = Watch(
-                *watched, None if moves else lambda page_bytes: self._memory.open_space(page_bytes).page_table
-            )
+        self._watch = None if watched is None else _watch(*watched, self._memory)
         self._runtime = Runtime(self._memory, limits.attributes)
         self._checker: Checker | None = None
         self._begin()
@@ -361,3 +352,21 @@ class SimContext(Context):
             for module in self._modules:
                 for function in module.functions.values():
                     function.forget()
+
+
+def _memory(quota: int, budget: Budget, physical: Physical, wish: Oversubscription | None, number: int) -> Memory:
+    """The memory of session `number`."""
+    if wish is None or not wish.active:
+        return Memory(quota, budget, physical)
+    from farlane.backend.device.sim.managed import ManagedMemory
+
+    return ManagedMemory(quota, budget, physical, wish, number)
+
+
+def _watch(wanted: Settings, session: int, memory: Memory) -> Watch:
+    """The recording of a session."""
+    from farlane.backend.device.sim.watching import Watch
+
+    if memory.attended:  # its page table says where pages are now, not where they were
+        return Watch(wanted, session, None)
+    return Watch(wanted, session, lambda page_bytes: memory.open_space(page_bytes).page_table)

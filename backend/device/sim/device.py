@@ -15,12 +15,11 @@ from farlane.backend.device.attributes import Specification, attributes
 from farlane.backend.device.base import Context, CudaError, Description, Device
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.sim.context import SimContext
-from farlane.backend.device.sim.managed import Oversubscription
 from farlane.backend.device.sim.memory import Budget
 from farlane.backend.device.sim.modules import Library
 from farlane.backend.device.sim.pool import Pool, thread_count
 from farlane.backend.device.sim.space import Physical
-from farlane.backend.device.sim.watching import Settings, settings
+from farlane.backend.device.sim.wishes import Oversubscription, Settings, settings
 
 COMPUTE_CAPABILITY = (9, 0)
 DEVICE_UNAVAILABLE = 46

@@ -18,7 +18,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
@@ -31,8 +31,10 @@ from farlane.backend.device.sim.modules import SimFunction, ptx_error
 from farlane.backend.device.sim.nested import Grid
 from farlane.backend.device.sim.pool import Pool
 from farlane.backend.device.sim.runtime import Runtime
-from farlane.backend.device.sim.watching import Watch
 from farlane.backend.device.sim.window import PAGE_SHIFT
+
+if TYPE_CHECKING:
+    from farlane.backend.device.sim.watching import Watch
 
 MAX_PARAMETER_BYTES = 32764
 _PARAMETER_ALIGNMENT = 64

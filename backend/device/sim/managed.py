@@ -6,9 +6,8 @@ Memory is otherwise as memory.py has it, quota and checks included. Nothing of i
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -22,49 +21,13 @@ from farlane.backend.device.sim.residency import Residency
 from farlane.backend.device.sim.space import Physical, Space
 from farlane.backend.device.sim.tracing import Recorder
 from farlane.backend.device.sim.window import HELD, PAGE, PAGE_SHIFT, WRITABLE
+from farlane.backend.device.sim.wishes import Oversubscription
 from farlane.backend.jit.services import PageAnswer, Where
 from farlane.backend.memory.paging import PAGE_2M, OutOfFrames
 from farlane.backend.memory.planner.policies import DEFAULT, POLICIES, Foreseen
 from farlane.backend.memory.planner.trace import Access
 
 _WORD = np.dtype("<u8")
-
-
-@dataclass(frozen=True)
-class Oversubscription:
-    """What sessions get beside their quota.
-
-    Args:
-        memory: device memory of a session, a multiple of 2 MiB; None: as much as its quota.
-        policy: who goes when it is full (memory/planner/policies).
-        trace: where to write what a session accesses; `{}` in it is the session's number. Kernels then run on one thread.
-    """
-
-    memory: int | None = None
-    policy: str = DEFAULT
-    trace: str = ""
-
-    def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
-            raise ValueError(f"{self.policy!r} is no policy; there are {', '.join(POLICIES)}")
-        if self.memory is not None and (self.memory < PAGE_2M or self.memory % PAGE_2M):
-            raise ValueError(f"a device memory of {self.memory} bytes is no multiple of 2 MiB")
-
-    @classmethod
-    def from_environment(cls) -> Oversubscription | None:
-        """As `farlane serve` was told. Raises ValueError."""
-        memory, policy, trace = (
-            os.environ.get(f"FARLANE_{name}") for name in ("DEVICE_MEMORY", "MEMORY_POLICY", "MEMORY_TRACE")
-        )
-        if memory is None and trace is None:
-            if policy is not None:
-                raise ValueError(f"a policy, {policy}, without a bound on device memory")
-            return None
-        return cls(None if memory is None else int(memory), policy or DEFAULT, trace or "")
-
-    @property
-    def active(self) -> bool:
-        return self.memory is not None or bool(self.trace)
 
 
 class ManagedMemory(Memory):
@@ -85,7 +48,7 @@ class ManagedMemory(Memory):
                 OUT_OF_MEMORY, f"no room for a session with {memory} bytes of device memory: {error}"
             ) from None
         recorder = Recorder(Path(wish.trace.replace("{}", str(number)))) if wish.trace else None
-        self.residency = Residency(self.window, self.space, memory, POLICIES[wish.policy](), recorder)
+        self.residency = Residency(self.window, self.space, memory, POLICIES[wish.policy or DEFAULT](), recorder)
         self.foresees = self.residency.policy.foresees
 
     def open_space(self, page_bytes: int = PAGE) -> Space:

@@ -4,18 +4,15 @@ Owns the recording of one session: the buffer that compiled kernels fill, the mo
 The device computes as without it, but for two things: a launch's blocks run in order on one thread, so that what a kernel touches does not depend on the
 schedule even where its blocks race with each other; and loops are replayed call by call, without running ahead.
 
-`FARLANE_SIM_MODEL` names a JSON file with the fields of `Settings` (`farlane sim` writes it). Session n writes `report`, `trace` and `accesses` with `.n` before the suffix, the
-first one without.
+Session n writes the files of its `Settings` with `.n` before the suffix, the first one without.
 
 Source: mission.md S3, S5; docs/memory.md.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,8 +20,8 @@ from typing import Any
 
 import numpy as np
 from farlane.backend.device.base import LaunchShape, Rows
+from farlane.backend.device.sim.wishes import Settings
 from farlane.backend.jit import KernelInfo, Worker, touches
-from farlane.backend.memory import config
 from farlane.backend.memory.cores.model import MemoryModel
 from farlane.backend.memory.cores.objects import Accesses, pages_of
 from farlane.backend.memory.cores.touches import Words
@@ -33,41 +30,9 @@ from farlane.backend.memory.paging import PageTable
 from farlane.backend.memory.paging.spec import shift_of
 from farlane.backend.memory.slots.core import Demand
 
-VARIABLE = "FARLANE_SIM_MODEL"
 _LEGACY = 0  # the number of the legacy default stream
 
 _log = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """`memory`: a preset, or a configuration file. `model`: False records nothing but what `trace` and `accesses` need. `report`: where to."""
-
-    memory: str
-    report: str
-    trace: str | None = None
-    accesses: str | None = None
-    tlb: bool = True
-    fast: bool = False
-
-    @staticmethod
-    def load(path: str) -> Settings:
-        """Raises ValueError, naming the file, for what is no such file."""
-        try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
-            return Settings(**values)
-        except (OSError, ValueError, TypeError) as error:
-            raise ValueError(f"{VARIABLE}={path}: {error}") from None
-
-    def configuration(self) -> config.Config:
-        """Raises ConfigError."""
-        return config.preset(self.memory) if self.memory in config.presets() else config.load(self.memory)
-
-
-def settings() -> Settings | None:
-    """What the environment asks for."""
-    path = os.environ.get(VARIABLE)
-    return Settings.load(path) if path else None
 
 
 def numbered(path: str, session: int) -> Path:

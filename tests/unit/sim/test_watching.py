@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.managed import Oversubscription
-from farlane.backend.device.sim.watching import VARIABLE, Settings
+from farlane.backend.device.sim.wishes import VARIABLE, Oversubscription, Settings
 from farlane.backend.memory.config import ConfigError
 from farlane.backend.memory.cores.trace import TraceReader
 
