@@ -49,7 +49,7 @@ __global__ void multiply_dynamic(const float *a, const float *b, float *c, int n
 }
 
 int main() {
-    const int n = 200;
+    const int n = 100;
     Random random(3);
     std::vector<float> a(n * n), b(n * n), expected(n * n);
     for (int i = 0; i < n * n; ++i) {

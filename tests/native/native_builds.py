@@ -25,7 +25,7 @@ from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import SPECIFICATIONS
 
 REGISTRY = Path(__file__).parent / "registry.toml"
-EVERY_BUILD = {"vecadd", "matmul_tiled", "constants", "templates_and_structs", "streams_events"}
+EVERY_BUILD = {"vecadd", "constants", "templates_and_structs"}
 
 # How the image is embedded: the options and what they make.
 IMAGES: dict[str, Build] = {

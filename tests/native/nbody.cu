@@ -69,7 +69,7 @@ static void advance_reference(std::vector<Body> &bodies) {
 }
 
 int main() {
-    const int n = 1000, steps = 4;
+    const int n = 500, steps = 4;
     Random random(8);
     std::vector<Body> reference(n);
     std::vector<float4> positions(n), velocities(n);
