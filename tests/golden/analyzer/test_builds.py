@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +21,26 @@ PROGRAMS = Path(__file__).parent / "programs"
 EXPECTED: dict[str, list[dict[str, Any]]] = tomllib.loads((PROGRAMS / "loops.toml").read_text())
 # A shared object calls its exported functions through the PLT, where another may be put in their place.
 THROUGH_PLT = {"in_callee_sometimes"}
+PLAIN = Build(2, "compute_75")
+# Options of which none changes what another does; the full matrix has each by itself.
+TOGETHER = {
+    "control-flow protection": ("-Xcompiler", "-fcf-protection=full"),
+    "no plt": ("-Xcompiler", "-fno-plt"),
+    "bound at start, stack protector": ("-Xlinker", "-z,now", "-Xcompiler", "-fstack-protector-all"),
+}
 BUILDS = {
-    "control-flow protection": ("13.0", Build(2, "compute_75", nvcc_flags=("-Xcompiler", "-fcf-protection=full"))),
-    "no plt": ("13.0", Build(2, "compute_75", nvcc_flags=("-Xcompiler", "-fno-plt"))),
-    "fixed address": ("13.0", Build(2, "compute_75", nvcc_flags=("-Xcompiler", "-fno-pie,-no-pie"))),
-    "bound at start, stack protector": (
-        "13.0",
-        Build(2, "compute_75", nvcc_flags=("-Xlinker", "-z,now", "-Xcompiler", "-fstack-protector-all")),
-    ),
-    "shared object": ("13.0", Build(2, "compute_75", shared_object=True)),
+    ", ".join(TOGETHER): ("13.0", replace(PLAIN, nvcc_flags=tuple(itertools.chain(*TOGETHER.values())))),
+    "fixed address": ("13.0", replace(PLAIN, nvcc_flags=("-Xcompiler", "-fno-pie,-no-pie"))),
+    "shared object": ("13.0", replace(PLAIN, shared_object=True)),
     "clang": ("clang-12.9", Build(2, "sm_75")),
     "clang unoptimized": ("clang-12.9", Build(0, "sm_75")),
 }
+SINGLY = {name: ("13.0", replace(PLAIN, nvcc_flags=flags)) for name, flags in TOGETHER.items()}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    full = metafunc.config.getoption("--full-matrix")
+    metafunc.parametrize("build", [*BUILDS, *SINGLY] if full else BUILDS)
 
 
 def described(loop: LoopReport) -> dict[str, Any]:
@@ -40,9 +50,8 @@ def described(loop: LoopReport) -> dict[str, Any]:
     return {"class": str(loop.class_), "trips": trips, "reasons": [str(reason) for reason in loop.reasons]}
 
 
-@pytest.mark.parametrize("build", BUILDS)
 def test_the_same_loops(build: str, toolchain: Callable[[str], Toolchain]) -> None:
-    name, options = BUILDS[build]
+    name, options = (BUILDS | SINGLY)[build]
     report = analyze(compile_program(toolchain(name), [PROGRAMS / "loops.cu"], "loops", options))
     assert report.skipped == ()
     for function, rows in EXPECTED.items():

@@ -7,32 +7,26 @@ it would.
 
 from __future__ import annotations
 
-import itertools
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
+import native_builds
 import pytest
 from corpus_tools import trace
 from corpus_tools.cases import FOLDER, NVCC, Case, bare, cases
 from corpus_tools.compare import analyzed, manifest_of
 from farlane.analyzer.loader import elf
-from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.guest import Guest
-from farlane.frontend.devtools.programs import Build
 from farlane.frontend.devtools.toolchain import Toolchain
 
 pytestmark = pytest.mark.native
 
-NATIVE = [
-    e for e in registry.load(Path(__file__).parents[2] / "native" / "registry.toml") if not e.helper and not e.variant
-]
-
-
 # Predictions hold as long as no CUDA call fails; in these calls fail on purpose.
 FAILING = {"errors", "out_of_memory"}
-# What is wrong today, by program and level; strict.
-KNOWN: dict[tuple[str, int], str] = {}
+# What is wrong today, by the case's id; strict.
+KNOWN: dict[str, str] = {}
 
 
 def traced(guest: Guest, command: list[str], folder: Path) -> list[dict[str, object]]:
@@ -52,14 +46,15 @@ def run_once(unit: str) -> set[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "native_case" in metafunc.fixturenames:
+        metafunc.parametrize("native_case", native_cases(metafunc.config.getoption("--full-matrix")))
     if "case" in metafunc.fixturenames:
         full = metafunc.config.getoption("--full-matrix")
         # clang registers no managed variables: its kernels would be given the host's addresses.
         runnable = [
             case for case in cases(full) if case.unit != "managed" or not case.row.toolchain.startswith("clang")
         ]
-        chosen = [case for case in runnable if full or case.row in NVCC or case.row.toolchain.startswith("clang")]
-        marks = [pytest.param(case, id=case.id, marks=pytest.mark.xdist_group(case.id)) for case in chosen]
+        marks = [pytest.param(case, id=case.id, marks=pytest.mark.xdist_group(case.id)) for case in runnable]
         metafunc.parametrize("case", marks)
 
 
@@ -95,8 +90,8 @@ def test_the_corpus_exercises_every_kind_of_claim(
     toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
 ) -> None:
     """So that a trace or a manifest without content cannot pass for one without mistakes."""
-    case = Case("induction", NVCC[1])
-    program = case.compiled(toolchain("13.0"))
+    case = next(case for case in cases(full=False) if case.unit == "induction" and case.row in NVCC)
+    program = case.compiled(toolchain(case.row.toolchain))
     lines = traced(guest, [str(program), "9"], tmp_path)
     checked = trace.compare(lines, manifest_of(program), elf.load(program), run_once("induction")).checked
     assert {kind for kind, count in checked.items() if count > 10} >= {
@@ -105,22 +100,26 @@ def test_the_corpus_exercises_every_kind_of_claim(
     assert checked["sequence"] > 0
 
 
-def native_cases() -> list[object]:
+def native_cases(full: bool) -> list[object]:
+    """Builds that tests/e2e makes as well: of each program the first of nvcc and the last of clang's; the full matrix is all."""
+    by_name: dict[str, list[native_builds.Case]] = defaultdict(list)
+    for case in native_builds.cases(full):
+        if not case.entry.variant and case.entry.name not in FAILING:
+            by_name[case.entry.name].append(case)
     found = []
-    for entry, level in itertools.product(NATIVE, (0, 3)):
-        why = KNOWN.get((entry.name, level))
-        marks = [pytest.mark.xfail(reason=why, strict=True, raises=AssertionError)] if why else []
-        if entry.name not in FAILING:
-            found.append(pytest.param(entry, level, id=f"{entry.name}-O{level}", marks=marks))
+    for of_program in by_name.values():
+        for case in of_program if full else {each.id: each for each in (of_program[0], of_program[-1])}.values():
+            why = KNOWN.get(case.id)
+            marks = [pytest.mark.xfail(reason=why, strict=True, raises=AssertionError)] if why else []
+            found.append(pytest.param(case, id=case.id, marks=marks))
     return found
 
 
-@pytest.mark.parametrize(("entry", "level"), native_cases())
 def test_native(
-    entry: registry.Entry, level: int, toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
+    native_case: native_builds.Case, toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
 ) -> None:
     """Programs that were not written for this."""
-    command = entry.compiled(toolchain("13.0" if "nvcc" in entry.compilers else "clang-12.9"), Build(level, "sm_75"))
+    command = native_case.entry.compiled(toolchain(native_case.row.toolchain), native_case.row.build())
     program = Path(command[0])
     lines = traced(guest, command, tmp_path)
     findings = trace.compare(lines, manifest_of(program), elf.load(program), set())

@@ -73,16 +73,22 @@ class Bench:
         return (outcome.status, outcome.stdout) == (self._plain.status, self._plain.stdout)
 
 
-@pytest.fixture(params=(*NVCC, CLANG_ROWS[0]), ids=lambda row: row.name)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(case, id=case.row.name, marks=pytest.mark.xdist_group(case.id))
+        for case in (Case("reads", row) for row in (*NVCC, CLANG_ROWS[0]))
+    ],
+)
 def bench(
     request: pytest.FixtureRequest,
     toolchain: Callable[[str], Toolchain],
     guest: Guest,
     guard: Path,
-    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Bench, Manifest]:
-    program = Case("reads", request.param).compiled(toolchain(request.param.toolchain))
-    return Bench(guest, program, guard, tmp_path), manifest_of(program)
+    program = request.param.compiled(toolchain(request.param.row.toolchain))
+    return Bench(guest, program, guard, tmp_path_factory.mktemp("bench")), manifest_of(program)
 
 
 def test_nobody_touches_what_may_wait(bench: tuple[Bench, Manifest]) -> None:

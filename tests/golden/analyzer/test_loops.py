@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import native_builds
 import pytest
 from farlane.analyzer.commands.analyze import command
 from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.loops.model import LoopReport, ProgramReport
 from farlane.analyzer.report import export, table
-from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
 
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.native
 
 PROGRAMS = Path(__file__).parent / "programs"
 EXPECTED: dict[str, list[dict[str, Any]]] = tomllib.loads((PROGRAMS / "loops.toml").read_text())
-REGISTRY = Path(__file__).parents[2] / "native" / "registry.toml"
 LEVELS = (0, 2, 3)
 
 
@@ -126,8 +125,8 @@ def test_command(program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("name", ["streams_events", "bfs", "cg", "stencil2d"])
 def test_native_programs_are_analyzed_whole(name: str, toolchain: Callable[[str], Toolchain]) -> None:
-    entry = next(entry for entry in registry.load(REGISTRY) if entry.name == name)
-    report = analyze(Path(entry.compiled(toolchain("13.0"), Build(3, "sm_75"))[0]))
+    case = next(case for case in native_builds.cases(full=False) if case.entry.name == name)
+    report = analyze(Path(case.entry.compiled(toolchain(case.row.toolchain), case.row.build())[0]))
     assert report.skipped == ()
     assert report.loops
     for loop in report.loops:
@@ -140,8 +139,12 @@ def test_native_programs_are_analyzed_whole(name: str, toolchain: Callable[[str]
 @pytest.mark.parametrize("level", [0, 3])
 def test_the_launch_convention_of_cuda_12(level: int, toolchain: Callable[[str], Toolchain]) -> None:
     """clang passes the stub's address to cudaLaunchKernel."""
-    entry = next(entry for entry in registry.load(REGISTRY) if entry.name == "streams_events")
-    report = analyze(Path(entry.compiled(toolchain("clang-12.9"), Build(level, "sm_75"))[0]))
+    (case,) = [
+        case
+        for case in native_builds.cases(full=False)
+        if (case.entry.name, case.row.toolchain, case.row.optimization) == ("streams_events", "clang-12.9", level)
+    ]
+    report = analyze(Path(case.entry.compiled(toolchain("clang-12.9"), case.row.build())[0]))
     (loop,) = report.loops
     assert described(loop) == {"class": "2", "trips": 5, "reasons": ["copies-to-host", "synchronizes"]}
     (launch,) = [call for call in loop.calls if call.name == "launch"]

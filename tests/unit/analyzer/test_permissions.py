@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from farlane.analyzer.graph.program import Program
@@ -17,14 +20,17 @@ from farlane.analyzer.permissions.prove import Prover
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
 
-SOURCES = [Path(__file__).parent / "programs" / f"{name}.cu" for name in ("permissions", "permissions_by_detours")]
-NAMES = [
-    name
-    for source in SOURCES
-    for name in re.findall(
-        r'^(?:PROGRAM|extern "C" .* int) ((?:defer|keep|sync|wait)_\w+)\(', source.read_text(), re.MULTILINE
+PROGRAMS = Path(__file__).parent / "programs"
+NAMES = {
+    source: re.findall(
+        r'^(?:PROGRAM|extern "C" .* int) ((?:defer|keep|sync|wait)_\w+)\(',
+        (PROGRAMS / f"{source}.cu").read_text(),
+        re.MULTILINE,
     )
-]
+    for source in ("permissions", "permissions_by_detours")
+}
+# By default each at -O0 and at one of the others; tests/golden/analyzer has more at every level.
+BUILDS = [("permissions", 0), ("permissions", 3), ("permissions_by_detours", 0), ("permissions_by_detours", 2)]
 # Where the compiler made something of a case that cannot be proven, which is no error: (level, case).
 UNPROVEN = {
     (0, "defer_elements"),  # the index is signed: the element may be anywhere in the frame
@@ -32,6 +38,13 @@ UNPROVEN = {
 }
 
 Permissions = dict[str, list[Permission]]
+
+
+class Given(NamedTuple):
+    """What is said of a build's functions."""
+
+    level: int
+    found: Permissions
 
 
 def permissions(program: Path) -> Permissions:
@@ -49,30 +62,40 @@ def permissions(program: Path) -> Permissions:
     return found
 
 
-@pytest.fixture(scope="module", params=(0, 2, 3), ids=lambda level: f"O{level}")
-def level(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "given" not in metafunc.fixturenames:
+        return
+    full = metafunc.config.getoption("--full-matrix")
+    parameters = []
+    for source, level in itertools.product(NAMES, (0, 2, 3)) if full else BUILDS:
+        group = pytest.mark.xdist_group(f"{source}-O{level}")
+        for name in NAMES[source]:
+            if name.startswith(PREFIXES[metafunc.function]):
+                parameters.append(pytest.param((source, level), name, id=f"O{level}-{name}", marks=group))
+    metafunc.parametrize(("build_of", "name"), parameters)
 
 
-@pytest.fixture(scope="module")
-def given(level: int, toolchain: Callable[[str], Toolchain]) -> Permissions:
-    found: Permissions = {}
-    for source in SOURCES:
-        program = compile_program(toolchain("13.0"), [source], source.stem, Build(level, "compute_75"))
-        found |= permissions(program)
-    return found
+@functools.cache
+def given_in(source: str, level: int, installed: Toolchain) -> Given:
+    build = Build(level, "compute_75")
+    return Given(level, permissions(compile_program(installed, [PROGRAMS / f"{source}.cu"], source, build)))
+
+
+@pytest.fixture
+def given(build_of: tuple[str, int], toolchain: Callable[[str], Toolchain]) -> Given:
+    return given_in(*build_of, toolchain("13.0"))
 
 
 def test_the_cases_are_found() -> None:
-    assert len(NAMES) > 90
-    assert len(NAMES) == len(set(NAMES))
+    names = [name for of_source in NAMES.values() for name in of_source]
+    assert len(names) > 90
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("defer_")])
-def test_deferred(given: Permissions, level: int, name: str) -> None:
-    permitted = [each for each in given[name] if each.defer_read]
-    assert bool(permitted) != ((level, name) in UNPROVEN), [each.refused for each in given[name]]
+def test_deferred(given: Given, name: str) -> None:
+    permitted = [each for each in given.found[name] if each.defer_read]
+    assert bool(permitted) != ((given.level, name) in UNPROVEN), [each.refused for each in given.found[name]]
     for each in permitted:
         assert each.proof
         assert each.more or each.settle_at_call
@@ -80,27 +103,33 @@ def test_deferred(given: Permissions, level: int, name: str) -> None:
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("keep_")])
-def test_kept(given: Permissions, name: str) -> None:
-    found = given.get(name, [])  # nothing where the function's graph is not known
+def test_kept(given: Given, name: str) -> None:
+    found = given.found.get(name, [])  # nothing where the function's graph is not known
     assert [each.proof for each in found if each.defer_read or each.settle_at_call] == []
     assert all(each.refused for each in found if not each.any)
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(("sync_", "wait_"))])
-def test_synchronizations(given: Permissions, name: str) -> None:
-    reached = [each for each in given[name] if "is not reached" not in each.refused]
+def test_synchronizations(given: Given, name: str) -> None:
+    reached = [each for each in given.found[name] if "is not reached" not in each.refused]
     local = {each.local_sync for each in reached}
     if name == "wait_in_struct":
-        local = {each.local_sync for each in given["_ZL7wrappedi"]}  # the call is in the callee
+        local = {each.local_sync for each in given.found["_ZL7wrappedi"]}  # the call is in the callee
     assert local == {name.startswith("sync_")}, [each.refused for each in reached]
 
 
 @pytest.mark.native
-def test_reading_now_and_then_is_part_of_the_condition(given: Permissions, level: int) -> None:
-    (found,) = [each for each in given["defer_every_tenth_read"] if each.defer_read]
+def test_reading_now_and_then_is_part_of_the_condition(given: Given, name: str) -> None:
+    (found,) = [each for each in given.found[name] if each.defer_read]
     assert "&" in found.more_text
+
+
+PREFIXES = {
+    test_deferred: ("defer_",),
+    test_kept: ("keep_",),
+    test_synchronizations: ("sync_", "wait_"),
+    test_reading_now_and_then_is_part_of_the_condition: ("defer_every_tenth_read",),
+}
 
 
 def test_every_instruction_without_listed_effects_is_known() -> None:

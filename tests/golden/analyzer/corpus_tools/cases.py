@@ -1,8 +1,9 @@
 """The corpus: its units, how they are built, and what expected.toml and gaps.toml say of their loops.
 
-Owns the files' schemas and the matrix of builds. A unit is one .cu file; a case is one of its functions in one build. By default
-every unit is built by nvcc at every level, once by clang, and once in a way of its own (`WAYS`), dealt out in turn; the
-full matrix is all of that.
+Owns the files' schemas and the matrix of builds. A unit is one .cu file; a case is one of its functions in one build. The full
+matrix is every unit by nvcc at every level, by clang at every level, and in every way of its own (`WAYS`). By default every unit
+is built three times: without optimization by nvcc or clang, optimized by the other, and in one of the ways, dealt out in turn; what
+permissions are about (`reads`) by nvcc at every level besides.
 """
 
 from __future__ import annotations
@@ -92,9 +93,13 @@ class Case:
 
 def cases(full: bool) -> Iterator[Case]:
     """The builds to test."""
-    clang, ways = itertools.cycle(CLANG_ROWS), itertools.cycle(WAY_ROWS)
+    ways = itertools.cycle(WAY_ROWS)
+    nvcc, clang = {row.level: row for row in NVCC}, {row.level: row for row in CLANG_ROWS}
+    pairs = itertools.cycle([(nvcc[0], clang[3]), (nvcc[3], clang[0]), (nvcc[0], clang[2]), (nvcc[2], clang[0])])
     for unit in EXPECTED:
-        rows = (*NVCC, *CLANG_ROWS, *WAY_ROWS) if full else (*NVCC, next(clang), next(ways))
+        rows = (*NVCC, *CLANG_ROWS, *WAY_ROWS) if full else (*next(pairs), next(ways))
+        if unit == "reads" and not full:
+            rows = (*NVCC, clang[0], rows[-1])
         for row in rows:
             yield Case(unit, row)
 

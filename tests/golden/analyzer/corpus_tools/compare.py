@@ -5,19 +5,18 @@ Owns how each aspect of expected.toml is compared. Analyses and manifests are ke
 
 from __future__ import annotations
 
-import argparse
 import functools
-import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from farlane.analyzer.commands.analyze import command
+from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.loops.model import LoopReport, ProgramReport
 from farlane.analyzer.loops.reasons import Reason
-from farlane.analyzer.manifest import reader
+from farlane.analyzer.manifest import reader, writer
+from farlane.analyzer.manifest.build import build
 from farlane.analyzer.manifest.model import Manifest
 
 from corpus_tools.cases import Case, bare
@@ -28,18 +27,15 @@ TELLING = {Reason.COPIES_TO_HOST, Reason.SYNCHRONIZES, Reason.QUERIES}
 
 @functools.cache
 def analyzed(path: Path) -> ProgramReport:
-    return analyze(path)
+    """The report of which the manifest is made."""
+    return analyze(path, in_callees=False)
 
 
 @functools.cache
 def manifest_of(path: Path) -> Manifest:
-    """The manifest as `farlane analyze --manifest` writes it."""
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "manifest"
-        assert command.run(parser.parse_args(["--manifest", str(output), str(path)])) == 0
-        return reader.read(output.read_bytes())
+    """The manifest, through its bytes."""
+    report = analyzed(path)
+    return reader.read(writer.write(build(elf.load(path), report, report.permissions)))
 
 
 def loops_of(report: ProgramReport, function: str) -> list[LoopReport]:

@@ -46,4 +46,5 @@ int main(int argc, char **argv) {
         for (unsigned v : h) sum += v;
         printf("%u %s %f\n", sum, (int)sum == n ? "PASS" : "FAIL", total / repeat);
     } catch (const std::exception &e) { fprintf(stderr, "%s\n", e.what()); return 1; }
+    return 0;
 }

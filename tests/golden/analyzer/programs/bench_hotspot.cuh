@@ -32,4 +32,5 @@ int main(int argc, char **argv) {
     for (int i = 0; i < total; i++) temp<<<grid, block>>>(1, P, T[i & 1], T[1 - (i & 1)], size, size, 1, 1, 1.f, 2.f, 3.f, 4.f, .5f, 0);
     cudaMemcpy(ft, T[ret], 4 * size * size, cudaMemcpyDeviceToHost);
     cudaFree(P); cudaFree(T[0]); cudaFree(T[1]); free(ft); free(fp);
+    return 0;
 }

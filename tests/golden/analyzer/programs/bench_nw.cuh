@@ -30,4 +30,5 @@ int main(int argc, char **argv) {
     cudaMemcpy(out, mat, n * n * 4, cudaMemcpyDeviceToHost);
     for (int i = n - 2, j = n - 2; i >= 0 && j >= 0;) { printf("%d ", out[i * n + j]); if (out[i] & 1) i--; else j--; }
     cudaFree(ref); cudaFree(mat); cudaFree(mm); cudaFree(dist);
+    return 0;
 }

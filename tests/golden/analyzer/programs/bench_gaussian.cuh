@@ -35,4 +35,5 @@ int main(int argc, char **argv) {
     ForwardSub();
     std::cout << a[0] << std::endl;
     delete[] a; delete[] b; delete[] m;
+    return 0;
 }

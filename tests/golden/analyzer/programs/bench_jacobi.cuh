@@ -37,4 +37,5 @@ int main(int argc, char **argv) {
     }
     gpuErrchk(cudaDeviceSynchronize());
     cudaFree(a); cudaFree(b); cudaFree(d_err);
+    return 0;
 }

@@ -47,4 +47,5 @@ int main(int argc, char **argv) {
     unsigned char *I = (unsigned char *)calloc(X * Y * N, 1);
     particle_filter(I, X, Y, N, seed, P);
     free(seed); free(I);
+    return 0;
 }

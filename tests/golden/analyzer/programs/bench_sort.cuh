@@ -27,4 +27,5 @@ int main(int argc, char **argv) {
         printf("%d\n", std::is_sorted(h.begin(), h.end()));
         cudaFree(d); cudaFree(t);
     }
+    return 0;
 }
