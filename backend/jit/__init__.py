@@ -34,7 +34,6 @@ from farlane.backend.jit.abi import (
     WorkerState,
 )
 from farlane.backend.jit.arenas import Worker
-from farlane.backend.jit.kernel import KernelContext
 from farlane.backend.jit.linker import link
 from farlane.backend.jit.module import Module, parse_module
 from farlane.backend.jit.services import Call, ServiceFault, ServiceKind
@@ -98,6 +97,9 @@ def translate(
     module: Module, name: str, block: tuple[int, int, int], options: Options
 ) -> tuple[KernelInfo, bytes, str]:
     """A kernel's facts, object file and IR, made anew. Raises PtxError when it cannot be translated."""
+    # The translator is a quarter of what a host imports, and the cache may know all kernels.
+    from farlane.backend.jit.kernel import KernelContext
+
     start = time.perf_counter()
     context = KernelContext(module, name, block, options)
     text = context.emit()
