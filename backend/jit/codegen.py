@@ -54,6 +54,7 @@ class FunctionEmitter(ValueScope):
             and not kernel.exits
             and kernel.dual_fits(graph, divergence)
         )
+        self.parts_full = False  # whether lanes may part in the full version, and so meet again in the masked one
         self.parks = divergence.conservative and kernel.fibers
         self.waiting = divergence.waiting if divergence.conservative else set()
         self.deferring = [
@@ -189,6 +190,7 @@ class FunctionEmitter(ValueScope):
                 self._full_jump(target)
             self._know(saved)
             b.block(labels[3])
+            self.parts_full = True
             self.to_vectors(self.live_out[index])
             self.part([(yes, bits), (no, b.invert(bits))])
             first = min(target for target in block.targets if target != EXIT)
@@ -209,6 +211,7 @@ class FunctionEmitter(ValueScope):
     def _full_switch(self, index: int, block: Block) -> None:
         selector = self.read(block.condition, "i32")
         if selector.vec:
+            self.parts_full = True
             self.to_vectors(self.live_out[index])
             self.part(self._cases(block, selector))
             first = min(target for target in block.targets if target != EXIT)
@@ -226,7 +229,8 @@ class FunctionEmitter(ValueScope):
         b.branch_if(b.icmp("eq", bits, integer(0, "i32")), f"m{index + 1}.test", run)
         b.block(run)
         b.store(integer(0, "i32"), slot)
-        if self.dual and (len(block.predecessors) > 1 or index in self.graph.loops):
+        # Without that, lanes are in the masked version from the start, or because an affine form does not hold: to stay.
+        if self.parts_full and (len(block.predecessors) > 1 or index in self.graph.loops):
             inside, whole = b.new_label("part"), b.new_label("whole")
             plain = b.load("i1", False, self.slot("%plain", "i1", False))
             b.branch_if(b.bin("and", b.icmp("eq", bits, ALL), b.invert(plain)), whole, inside)

@@ -66,6 +66,7 @@ class KernelContext:
         self.exits = self._exiting()
         self.shared: dict[str, int] = {}
         self.static_shared = 0
+        self.extern_shared = False
         self._layout_shared()
         self.prepared = {name: self._prepare(body) for name, body in self.bodies.items()}
         self.fibers = any(waiting for _, _, waiting in self.prepared.values()) or any(
@@ -176,8 +177,11 @@ class KernelContext:
                 for source in instruction.sources:
                     symbol = getattr(source, "base", source)
                     variable = self.module.variable(symbol.name) if isinstance(symbol, Symbol) else None
-                    if variable is not None and variable.space == "shared" and not variable.extern:
-                        items[variable.name] = (variable.size, variable.align)
+                    if variable is not None and variable.space == "shared":
+                        if variable.extern:
+                            self.extern_shared = True
+                        else:
+                            items[variable.name] = (variable.size, variable.align)
         for name, (size, align) in items.items():
             offset = (offset + align - 1) & -align
             self.shared[name] = offset

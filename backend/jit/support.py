@@ -39,6 +39,9 @@ def shared_base(e: ValueScope) -> str:
 
 
 def shared_size(e: ValueScope) -> Val:
+    """What accesses are checked against: a constant where the kernel names no dynamic memory, so that checks may be decided now."""
+    if e.kernel.static_shared and not e.kernel.extern_shared:
+        return integer(e.kernel.static_shared, "i64")
     return _field(e, "shared_size", worker(e), WORKER_SHARED_SIZE, "i64")
 
 

@@ -49,6 +49,7 @@ class Place:
     base: str  # pointer, or "null"
     index: Val  # byte offset from base; a scalar (the first lane's) when `form` is set
     form: affine.Affine | None = None
+    narrow: Val | None = None  # the index in 32 bits, where it fits and differs between lanes
 
 
 def space_of(i: Instruction) -> str:
@@ -160,8 +161,10 @@ def _place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bo
             touches.record(e, address, write)
         return Place("null", address)
     if space == "shared":
-        _check_bounds(e, address, support.shared_size(e), SHARED_WINDOW, shape)
-        return Place(support.shared_base(e), address)
+        # In 32 bits, which what lies behind them is not: half the vectors, half the gathers.
+        short = b.cast("trunc", address, "i32")
+        _check_bounds(e, short, support.shared_size(e), SHARED_WINDOW, shape)
+        return Place(support.shared_base(e), address, narrow=short if short.vec else None)
     if space == "local":
         _check_bounds(e, address, support.local_size(e), LOCAL_WINDOW, shape)
         return Place("null", b.bin("add", _lane_bases(e), address))
@@ -211,7 +214,7 @@ def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: in
         return Place("null", form.base, form)
     latch, limit = "", support.shared_size(e)
     if space == "shared":
-        bad = _corners_bad(e, corners, b.bin("lshr", limit, integer(shape & 255, "i64")), shape)
+        bad = _corners_bad(e, corners, _elements(e, limit, shape), shape)
     else:
         latch = support.latch(e, e.kernel.site())
         low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
@@ -241,6 +244,12 @@ def _corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int)
     return bad
 
 
+def _elements(e: FunctionEmitter, limit: Val, shape: int) -> Val:
+    """How many aligned accesses lie below a limit in bytes."""
+    log = shape & 255
+    return integer(int(limit.name) >> log, "i64") if limit.const else e.body.bin("lshr", limit, integer(log, "i64"))
+
+
 def _lane_bases(e: FunctionEmitter) -> Val:
     size = support.local_size(e)
 
@@ -253,7 +262,7 @@ def _lane_bases(e: FunctionEmitter) -> Val:
 
 def _rotate(e: FunctionEmitter, offset: Val, shape: int) -> Val:
     log = shape & 255
-    return e.body.call("fshr", "i64", [offset, offset, integer(log, "i64")]) if log else offset
+    return e.body.call("fshr", offset.type, [offset, offset, integer(log, offset.type)]) if log else offset
 
 
 def _bad_lanes(e: FunctionEmitter, ok: Val) -> Val:
@@ -288,12 +297,14 @@ def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
 
 def _check_bounds(e: FunctionEmitter, offset: Val, limit: Val, window: int, shape: int) -> None:
     b = e.body
-    elements = b.bin("lshr", limit, integer(shape & 255, "i64"))
+    elements = _elements(e, limit, shape)
+    if offset.type != "i64":
+        elements = integer(int(elements.name), "i32") if elements.const else b.cast("trunc", elements, offset.type)
     bad = _bad_lanes(e, b.icmp("ult", _rotate(e, offset, shape), elements))
     miss, hit = b.new_label("outside"), b.new_label("inside")
     b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
     b.block(miss)
-    wide = b.splat(offset)
+    wide = b.splat(offset if offset.type == "i64" else b.cast("zext", offset, "i64"))
     b.line(
         f"call void @farlane_out_of_bounds(ptr %warp, {wide}, {bad}, {limit}, i64 {window}, i32 {shape}, i32 {e.line})"
     )

@@ -103,9 +103,10 @@ def _by_lane(
 ) -> Val:
     """One update for each active lane, in order; the values before, or zeros where they are not used."""
     b = e.body
-    helper = _helper(e, rmw, kind, carrier, order, place.base != "null", used)
+    index = b.splat(place.narrow or place.index)
+    helper = _helper(e, rmw, kind, carrier, order, place.base != "null", used, index.type)
     operands = ", ".join(str(b.splat(value)) for value in values)
-    arguments = f"ptr {place.base}, {b.splat(place.index)}, {e.mask_bits}, {operands}"
+    arguments = f"ptr {place.base}, {index}, {e.mask_bits}, {operands}"
     return b.op(f"call <{LANES} x {carrier}> @{helper}({arguments})", carrier, True)
 
 
@@ -155,9 +156,12 @@ def _spelled(rmw: str) -> str:
     return {"smin": "min", "smax": "max"}.get(rmw, rmw)
 
 
-def _helper(e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, shared: bool, used: bool) -> str:
+def _helper(
+    e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, shared: bool, used: bool, offset: str
+) -> str:
+    """`offset`: the type of an index."""
     safe = kind.strip("<>").replace(" ", "")
-    name = f"farlane_atomic_{rmw}_{safe}_{order}{'_shared' if shared else ''}{'' if used else '_quiet'}"
+    name = f"farlane_atomic_{rmw}_{safe}_{order}{'_shared' if shared else ''}{'' if used else '_quiet'}_{offset}"
     if name in e.kernel.helpers:
         return name
     vec = f"<{LANES} x {carrier}>"
@@ -167,10 +171,10 @@ def _helper(e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, s
     # Without locks the loop costs more than what it does.
     whole = shared and kind not in small_atomics.KINDS
     lines = [
-        f"define internal {vec} @{name}(ptr %base, <{LANES} x i64> %index, i32 %bits, {operands}) noinline {{",
+        f"define internal {vec} @{name}(ptr %base, <{LANES} x {offset}> %index, i32 %bits, {operands}) noinline {{",
         "entry:",
-        f"  %indices = alloca [{LANES} x i64], align 64",
-        f"  store <{LANES} x i64> %index, ptr %indices, align 64",
+        f"  %indices = alloca [{LANES} x {offset}], align 64",
+        f"  store <{LANES} x {offset}> %index, ptr %indices, align 64",
     ]
     if used:
         lines += [f"  %out = alloca {vec}, align 64", f"  store {vec} zeroinitializer, ptr %out, align 64"]
@@ -179,7 +183,7 @@ def _helper(e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, s
     if whole:
         lines += ["  %whole = icmp eq i32 %bits, -1", "  br i1 %whole, label %all, label %some", "all:"]
         for lane in range(LANES):
-            text = "\n".join(_of_lane(str(lane), count, carrier, update, used))
+            text = "\n".join(_of_lane(str(lane), count, carrier, update, used, offset))
             lines.append(_LOCAL.sub(rf"%\1.{lane}", text))
         lines += ["  br label %done", "some:"]
     before = "some" if whole else "entry"
@@ -189,7 +193,7 @@ def _helper(e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, s
         "loop:",
         f"  %left = phi i32 [ %bits, %{before} ], [ %next, %again ]",
         "  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)",
-        *_of_lane("%lane", count, carrier, update, used),
+        *_of_lane("%lane", count, carrier, update, used, offset),
         "  br label %again",
         "again:",
         "  %minus = sub i32 %left, 1",
@@ -212,12 +216,12 @@ def _helper(e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, s
 _LOCAL = re.compile(r"%(?!base\b|indices\b|out\b|in\d)([a-z]\w*)")
 
 
-def _of_lane(lane: str, count: int, carrier: str, update: list[str], used: bool) -> list[str]:
+def _of_lane(lane: str, count: int, carrier: str, update: list[str], used: bool, offset: str) -> list[str]:
     """Text of one lane's update; `lane` is a number or a name."""
     lines = [
-        f"  %at = getelementptr [{LANES} x i64], ptr %indices, i32 0, i32 {lane}",
-        "  %offset = load i64, ptr %at",
-        "  %pointer = getelementptr i8, ptr %base, i64 %offset",
+        f"  %at = getelementptr [{LANES} x {offset}], ptr %indices, i32 0, i32 {lane}",
+        f"  %offset = load {offset}, ptr %at",
+        f"  %pointer = getelementptr i8, ptr %base, {offset} %offset",
     ]
     for index in range(count):
         lines += [

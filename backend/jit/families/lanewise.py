@@ -23,53 +23,60 @@ def vector(values: list[int], kind: str = "i64") -> str:
     return f"<{len(values)} x {kind}> {elements(values, kind)}"
 
 
-def _analyse(e: FunctionEmitter, stride: int) -> tuple[int, list[str]]:
-    """Text that defines %delta: each lane's distance from the first lane of its row."""
+def _analyse(e: FunctionEmitter, stride: int, kind: str) -> tuple[int, list[str]]:
+    """Text that defines %delta, each lane's distance from the first lane of its row, and whether those of the active lanes are `stride` each."""
     row = row_length(e.kernel.block)
     firsts = vector([lane - lane % row for lane in range(LANES)], "i32")
     lines = [
-        f"  %firsts = shufflevector <{LANES} x i64> %index, <{LANES} x i64> poison, {firsts}",
-        f"  %delta = sub <{LANES} x i64> %index, %firsts",
-        f"  %steps = icmp eq <{LANES} x i64> %delta, {elements([lane % row * stride for lane in range(LANES)])}",
-        f"  %steps.bits = bitcast <{LANES} x i1> %steps to i32",
+        f"  %firsts = shufflevector <{LANES} x {kind}> %index, <{LANES} x {kind}> poison, {firsts}",
+        f"  %delta = sub <{LANES} x {kind}> %index, %firsts",
+        f"  %idle = xor <{LANES} x i1> %mask, splat (i1 true)",
+        f"  %steps = icmp eq <{LANES} x {kind}> %delta, {elements([lane % row * stride for lane in range(LANES)], kind)}",
+        f"  %steps.or = or <{LANES} x i1> %steps, %idle",
+        f"  %steps.bits = bitcast <{LANES} x i1> %steps.or to i32",
         "  %contiguous = icmp eq i32 %steps.bits, -1",
     ]
     return row, lines
 
 
-def reader(e: FunctionEmitter, element: str, count: int, ordered: bool) -> str:
+def reader(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: str = "i64") -> str:
+    """`kind`: the type of an index."""
     row = row_length(e.kernel.block)
-    name = f"farlane_read_{element}_{count}{'_ordered' if ordered else ''}"
+    name = f"farlane_read_{element}_{count}_{kind}{'_ordered' if ordered else ''}"
     if name in e.kernel.helpers:
         return name
     vec = f"<{LANES} x {element}>"
     shown = f"{{ {', '.join([vec] * count)} }}"
     size = BITS[element] // 8
-    head = f"define internal {shown} @{name}(ptr %base, <{LANES} x i64> %index, <{LANES} x i1> %mask)"
+    head = f"define internal {shown} @{name}(ptr %base, <{LANES} x {kind}> %index, <{LANES} x i1> %mask)"
     if ordered:
-        e.kernel.helpers[name] = _ordered_read(head, shown, vec, element, count)
+        e.kernel.helpers[name] = _ordered_read(head, shown, vec, element, count, kind)
         return name
     lines = [head + f" {inlining(e)} {{", "entry:"]
-    row, analysis = _analyse(e, size * count)
+    row, analysis = _analyse(e, size * count, kind)
+    leaders = sum(1 << lane for lane in range(0, LANES, row))
     lines += analysis
     lines += ["  br i1 %contiguous, label %wide, label %other"]
-    lines += ["wide:", *_contiguous_read(e, row, element, count, shown)]
+    lines += ["wide:", *_contiguous_read(e, row, element, count, shown, kind)]
     lines += [
         "other:",
-        f"  %same = icmp eq <{LANES} x i64> %delta, zeroinitializer",
-        f"  %active = and <{LANES} x i1> %same, %mask",
-        f"  %same.bits = bitcast <{LANES} x i1> %active to i32",
-        "  %equal = icmp eq i32 %same.bits, -1",
+        f"  %same = icmp eq <{LANES} x {kind}> %delta, zeroinitializer",
+        f"  %same.or = or <{LANES} x i1> %same, %idle",
+        f"  %same.bits = bitcast <{LANES} x i1> %same.or to i32",
+        "  %all.same = icmp eq i32 %same.bits, -1",
+        # What is read is the first lanes': they must take part.
+        f"  %mask.bits = bitcast <{LANES} x i1> %mask to i32",
+        f"  %leading = and i32 %mask.bits, {leaders}",
+        f"  %led = icmp eq i32 %leading, {leaders}",
+        "  %equal = and i1 %all.same, %led",
         "  br i1 %equal, label %broadcast, label %scattered",
         "broadcast:",
-        *_broadcast_read(row, element, count, shown),
+        *_broadcast_read(row, element, count, shown, kind),
         "scattered:",
-        f"  %pointers = getelementptr i8, ptr %base, <{LANES} x i64> %index",
     ]
     result = "poison"
     for index in range(count):
-        lines.append(f"  %p{index} = getelementptr i8, <{LANES} x ptr> %pointers, i64 {size * index}")
-        lines += gather(e, element, f"%p{index}", "%mask", f"g{index}")
+        lines += gather_at(e, element, "%base", f"%index, {kind}", size * index, "%mask", f"g{index}")
         lines.append(f"  %r{index} = insertvalue {shown} {result}, {vec} %g{index}, {index}")
         result = f"%r{index}"
     lines += [f"  ret {shown} {result}", "}"]
@@ -108,7 +115,29 @@ def gather(e: FunctionEmitter, element: str, pointers: str, mask: str, name: str
     ]
 
 
-def _contiguous_read(e: FunctionEmitter, row: int, element: str, count: int, shown: str) -> list[str]:
+def gather_at(e: FunctionEmitter, element: str, base: str, index: str, offset: int, mask: str, name: str) -> list[str]:
+    """The same at a base pointer and per-lane indices; `index` is "name, type". Where indices have 32 bits, hosts gather twice as many at once."""
+    register, kind = index.split(", ")
+    wide = f"<{LANES} x {kind}>"
+    lines = [f"  %{name}.o = getelementptr i8, ptr {base}, i64 {offset}"]
+    if element not in ("i8", "i16") or kind == "i64":
+        lines.append(f"  %{name}.x = getelementptr i8, ptr %{name}.o, {wide} {register}")
+        return lines + gather(e, element, f"%{name}.x", mask, name)
+    # Shared memory starts at a word, so words can be told by the index.
+    lines += [
+        f"  %{name}.i = add {wide} {register}, splat (i32 {offset})",
+        f"  %{name}.u = and {wide} %{name}.i, splat (i32 -4)",
+        f"  %{name}.x = getelementptr i8, ptr {base}, {wide} %{name}.u",
+        *gather(e, "i32", f"%{name}.x", mask, f"{name}.g"),
+        f"  %{name}.b = and {wide} %{name}.i, splat (i32 3)",
+        f"  %{name}.s = shl {wide} %{name}.b, splat (i32 3)",
+        f"  %{name}.r = lshr {wide} %{name}.g, %{name}.s",
+        f"  %{name} = trunc {wide} %{name}.r to <{LANES} x {element}>",
+    ]
+    return lines
+
+
+def _contiguous_read(e: FunctionEmitter, row: int, element: str, count: int, shown: str, kind: str) -> list[str]:
     """Row by row: one masked load of row * count elements, then the elements are picked apart."""
     wide, size = row * count, BITS[element] // 8
     intrinsic = f"@llvm.masked.load.v{wide}{element}.p0"
@@ -118,8 +147,8 @@ def _contiguous_read(e: FunctionEmitter, row: int, element: str, count: int, sho
     for number in range(LANES // row):
         spread = vector([number * row + position // count for position in range(wide)], "i32")
         lines += [
-            f"  %first{number} = extractelement <{LANES} x i64> %index, i32 {number * row}",
-            f"  %start{number} = getelementptr i8, ptr %base, i64 %first{number}",
+            f"  %first{number} = extractelement <{LANES} x {kind}> %index, i32 {number * row}",
+            f"  %start{number} = getelementptr i8, ptr %base, {kind} %first{number}",
             f"  %part{number} = shufflevector <{LANES} x i1> %mask, <{LANES} x i1> poison, {spread}",
             f"  %load{number} = call <{wide} x {element}> {intrinsic}(ptr %start{number}, i32 {size}, <{wide} x i1> %part{number}, "
             f"<{wide} x {element}> zeroinitializer)",
@@ -157,12 +186,12 @@ def join(lines: list[str], parts: list[str], width: int, element: str, hint: str
     return parts[0]
 
 
-def _broadcast_read(row: int, element: str, count: int, shown: str) -> list[str]:
+def _broadcast_read(row: int, element: str, count: int, shown: str, kind: str) -> list[str]:
     size = BITS[element] // 8
     lines = []
     for number in range(LANES // row):
-        lines.append(f"  %b.index{number} = extractelement <{LANES} x i64> %index, i32 {number * row}")
-        lines.append(f"  %b.start{number} = getelementptr i8, ptr %base, i64 %b.index{number}")
+        lines.append(f"  %b.index{number} = extractelement <{LANES} x {kind}> %index, i32 {number * row}")
+        lines.append(f"  %b.start{number} = getelementptr i8, ptr %base, {kind} %b.index{number}")
     result = "poison"
     for index in range(count):
         current = "poison"
@@ -183,12 +212,12 @@ def _broadcast_read(row: int, element: str, count: int, shown: str) -> list[str]
     return lines
 
 
-def _lane_loop(body: list[str], tail: list[str]) -> list[str]:
+def _lane_loop(body: list[str], tail: list[str], kind: str) -> list[str]:
     """A loop over the set bits of %mask; the body sees %lane."""
     return [
         "entry:",
-        f"  %indices = alloca [{LANES} x i64], align 64",
-        f"  store <{LANES} x i64> %index, ptr %indices, align 64",
+        f"  %indices = alloca [{LANES} x {kind}], align 64",
+        f"  store <{LANES} x {kind}> %index, ptr %indices, align 64",
         f"  %bits = bitcast <{LANES} x i1> %mask to i32",
         "ENTRY",
         "  %empty = icmp eq i32 %bits, 0",
@@ -196,9 +225,9 @@ def _lane_loop(body: list[str], tail: list[str]) -> list[str]:
         "loop:",
         "  %left = phi i32 [ %bits, %entry ], [ %next, %loop ]",
         "  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)",
-        f"  %at = getelementptr [{LANES} x i64], ptr %indices, i32 0, i32 %lane",
-        "  %offset = load i64, ptr %at",
-        "  %pointer = getelementptr i8, ptr %base, i64 %offset",
+        f"  %at = getelementptr [{LANES} x {kind}], ptr %indices, i32 0, i32 %lane",
+        f"  %offset = load {kind}, ptr %at",
+        f"  %pointer = getelementptr i8, ptr %base, {kind} %offset",
         *body,
         "  %minus = sub i32 %left, 1",
         "  %next = and i32 %left, %minus",
@@ -210,7 +239,7 @@ def _lane_loop(body: list[str], tail: list[str]) -> list[str]:
     ]
 
 
-def _ordered_read(head: str, shown: str, vec: str, element: str, count: int) -> str:
+def _ordered_read(head: str, shown: str, vec: str, element: str, count: int, kind: str) -> str:
     size = BITS[element] // 8
     whole = f"<{count} x {element}>"
     setup, body, tail = [], [f"  %value = load volatile {whole}, ptr %pointer, align {size * count}"], []
@@ -230,22 +259,22 @@ def _ordered_read(head: str, shown: str, vec: str, element: str, count: int) -> 
             f"  %r{index} = insertvalue {shown} {result}, {vec} %l{index}, {index}",
         ]
         result = f"%r{index}"
-    lines = _lane_loop(body, [*tail, f"  ret {shown} {result}"])
+    lines = _lane_loop(body, [*tail, f"  ret {shown} {result}"], kind)
     at = lines.index("ENTRY")
     return "\n".join([head + " noinline {", *lines[:at], *setup, *lines[at + 1 :]])
 
 
-def writer(e: FunctionEmitter, element: str, count: int, ordered: bool) -> str:
-    name = f"farlane_write_{element}_{count}{'_ordered' if ordered else ''}"
+def writer(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: str = "i64") -> str:
+    name = f"farlane_write_{element}_{count}_{kind}{'_ordered' if ordered else ''}"
     if name in e.kernel.helpers:
         return name
     vec, size = f"<{LANES} x {element}>", BITS[element] // 8
     values = ", ".join(f"{vec} %v{index}" for index in range(count))
-    head = f"define internal void @{name}(ptr %base, <{LANES} x i64> %index, <{LANES} x i1> %mask, {values})"
+    head = f"define internal void @{name}(ptr %base, <{LANES} x {kind}> %index, <{LANES} x i1> %mask, {values})"
     if ordered or element == "i128":
-        e.kernel.helpers[name] = _ordered_write(head, vec, element, count)
+        e.kernel.helpers[name] = _ordered_write(head, vec, element, count, kind)
         return name
-    row, analysis = _analyse(e, size * count)
+    row, analysis = _analyse(e, size * count, kind)
     wide = row * count
     intrinsic = f"@llvm.masked.store.v{wide}{element}.p0"
     e.kernel.declare(f"declare void {intrinsic}(<{wide} x {element}>, ptr, i32 immarg, <{wide} x i1>)")
@@ -262,29 +291,30 @@ def writer(e: FunctionEmitter, element: str, count: int, ordered: bool) -> str:
         )
         spread = vector([number * row + position // count for position in range(wide)], "i32")
         lines += [
-            f"  %first{number} = extractelement <{LANES} x i64> %index, i32 {number * row}",
-            f"  %start{number} = getelementptr i8, ptr %base, i64 %first{number}",
+            f"  %first{number} = extractelement <{LANES} x {kind}> %index, i32 {number * row}",
+            f"  %start{number} = getelementptr i8, ptr %base, {kind} %first{number}",
             f"  %part{number} = shufflevector <{LANES} x i1> %mask, <{LANES} x i1> poison, {spread}",
             f"  call void {intrinsic}(<{wide} x {element}> {name_of_row}, ptr %start{number}, i32 {size}, <{wide} x i1> %part{number})",
         ]
-    lines += ["  ret void", "scattered:", *scatter(e, element, [f"%v{index}" for index in range(count)])]
+    lines += ["  ret void", "scattered:", *scatter(e, element, [f"%v{index}" for index in range(count)], kind)]
     lines += ["  ret void", "}"]
     e.kernel.helpers[name] = "\n".join(lines)
     return name
 
 
-def scatter(e: FunctionEmitter, element: str, values: list[str]) -> list[str]:
+def scatter(e: FunctionEmitter, element: str, values: list[str], kind: str) -> list[str]:
     """Text that stores vectors of elements at %base + %index; sub-word ones lane by lane."""
     vec, size = f"<{LANES} x {element}>", BITS[element] // 8
     if element in ("i8", "i16"):
-        helper = writer(e, element, len(values), True)
+        helper = writer(e, element, len(values), True, kind)
         shown = ", ".join(f"{vec} {value}" for value in values)
-        return [f"  call void @{helper}(ptr %base, <{LANES} x i64> %index, <{LANES} x i1> %mask, {shown})"]
+        return [f"  call void @{helper}(ptr %base, <{LANES} x {kind}> %index, <{LANES} x i1> %mask, {shown})"]
     full = f"@llvm.masked.scatter.v{LANES}{element}.v{LANES}p0"
     e.kernel.declare(f"declare void {full}({vec}, <{LANES} x ptr>, i32 immarg, <{LANES} x i1>)")
-    lines = [f"  %pointers = getelementptr i8, ptr %base, <{LANES} x i64> %index"]
+    lines = []
     for index, value in enumerate(values):
-        lines.append(f"  %p{index} = getelementptr i8, <{LANES} x ptr> %pointers, i64 {size * index}")
+        lines.append(f"  %o{index} = getelementptr i8, ptr %base, i64 {size * index}")
+        lines.append(f"  %p{index} = getelementptr i8, ptr %o{index}, <{LANES} x {kind}> %index")
         lines.append(f"  call void {full}({vec} {value}, <{LANES} x ptr> %p{index}, i32 {size}, <{LANES} x i1> %mask)")
     return lines
 
@@ -307,7 +337,7 @@ def interleave(lines: list[str], number: int, row: int, count: int, element: str
     return f"%{prefix}.t"
 
 
-def _ordered_write(head: str, vec: str, element: str, count: int) -> str:
+def _ordered_write(head: str, vec: str, element: str, count: int, kind: str) -> str:
     size = BITS[element] // 8
     whole = f"<{count} x {element}>"
     setup, body = [], []
@@ -321,6 +351,6 @@ def _ordered_write(head: str, vec: str, element: str, count: int) -> str:
         ]
         pack = f"%w{index}"
     body.append(f"  store volatile {whole} {pack}, ptr %pointer, align {size * count}")
-    lines = _lane_loop(body, ["  ret void"])
+    lines = _lane_loop(body, ["  ret void"], kind)
     at = lines.index("ENTRY")
     return "\n".join([head + " noinline {", *lines[:at], *setup, *lines[at + 1 :]])
