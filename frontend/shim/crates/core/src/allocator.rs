@@ -194,6 +194,18 @@ impl Allocator {
         Ok(())
     }
 
+    /// Counts bytes that lie elsewhere against the quota.
+    pub fn charge(&mut self, bytes: u64) -> Result<(), Refused> {
+        let charged = self.charged.checked_add(bytes).filter(|charged| *charged <= self.quota);
+        self.charged = charged.ok_or(Refused::OutOfMemory)?;
+        Ok(())
+    }
+
+    /// The reverse of `charge`.
+    pub fn refund(&mut self, bytes: u64) {
+        self.charged -= bytes;
+    }
+
     /// The live allocation that holds `address`.
     pub fn find(&self, address: u64) -> Option<Allocation> {
         let (&start, &size) = self.live.range(..=address).next_back()?;

@@ -123,6 +123,7 @@ pub unsafe fn cudaDeviceReset() -> CudaResult {
     }
     crate::graph::forget();
     crate::managed::forget();
+    crate::hostmem::forget_reached();
     crate::memory::forget_arrays();
     crate::texture::forget();
     work::reset_device()?;

@@ -1,14 +1,22 @@
 //! The program's page-locked memory: allocated by cudaMallocHost and cudaHostAlloc, or registered by the program.
 //!
 //! Owns which ranges of host memory are pinned and with which flags; the guest has no device, so nothing is really locked.
-//! Everything is local, unless a copy to the memory is on its way when it is released. A kernel cannot reach the guest's memory, therefore cudaHostGetDevicePointer is unsupported; the flag
-//! cudaHostAllocMapped is accepted, because CUDA too reports only then that memory could not be mapped.
+//! Everything is local, unless a copy to the memory is on its way when it is released.
+//!
+//! Kernels may use pinned memory by the address that the program has (unified addressing). What is allocated here lies at addresses that the device can have too
+//! (`placed`), and becomes memory of both sides (`managed`) when a kernel is given an address in it or cudaHostGetDevicePointer is asked
+//! (`reach`). Memory that the program registered lies elsewhere: no kernel reaches it.
 //!
 //! Locking: one read-write lock around the ranges, held for one lookup or change.
 //! Source: CUDA runtime API, "Memory Management" (cudaHostAlloc, cudaHostRegister).
 
+mod placed;
+
+pub use placed::{any as any_placed, keep, near as near_placed};
+
 use crate::call::CudaResult;
-use crate::work;
+use crate::memory::Addresses;
+use crate::{managed, work};
 use abi::CudaError;
 use std::alloc::{alloc, dealloc, Layout};
 use std::collections::BTreeMap;
@@ -31,8 +39,26 @@ pub struct Range {
     pub start: usize,
     pub size: usize,
     pub flags: u32,
-    /// Registered by the program, which owns the memory; otherwise allocated here.
-    registered: bool,
+    place: Place,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The program's own, which it registered.
+    Registered,
+    /// Allocated here, where there was no room in the window.
+    Heap,
+    /// At addresses of the window.
+    Window,
+    /// The same, and memory of the device.
+    Reached,
+}
+
+impl Range {
+    /// Whether a kernel may use it, by the same address.
+    pub fn reachable(&self) -> bool {
+        matches!(self.place, Place::Window | Place::Reached)
+    }
 }
 
 /// The pinned ranges, disjoint, by start.
@@ -59,13 +85,13 @@ impl Pinned {
         if self.overlaps(start, size) {
             return Err(CudaError::HOST_MEMORY_ALREADY_REGISTERED);
         }
-        self.0.insert(start, Range { start, size, flags, registered: true });
+        self.0.insert(start, Range { start, size, flags, place: Place::Registered });
         Ok(())
     }
 
     /// Takes out the range that starts at the address, when it came about that way.
     fn remove(&mut self, start: usize, registered: bool) -> Option<Range> {
-        self.0.get(&start).filter(|range| range.registered == registered)?;
+        self.0.get(&start).filter(|range| (range.place == Place::Registered) == registered)?;
         self.0.remove(&start)
     }
 }
@@ -96,19 +122,24 @@ pub fn holds(start: usize, length: usize) -> bool {
 
 /// Whether a device could write to any pinned range without a call of the program: it is mapped, or registered.
 pub fn any_device_written() -> bool {
-    crate::managed::any() || pinned().0.values().any(|range| range.registered || range.flags & MAPPED != 0)
+    let written = |range: &Range| range.place == Place::Registered || range.flags & MAPPED != 0;
+    managed::any() || pinned().0.values().any(written)
 }
 
-/// Memory of `size` bytes, null for none. Zeroed it is not, as with CUDA.
-pub fn allocate(size: usize, flags: u32) -> CudaResult<*mut u8> {
+/// Memory of `size` bytes, null for none, in the window if there is room. Zeroed it is not, as with CUDA.
+pub fn allocate(size: usize, flags: u32, addresses: Option<&Addresses>) -> CudaResult<*mut u8> {
     if flags & !ALLOCATE_FLAGS != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
     if size == 0 {
         return Ok(std::ptr::null_mut());
     }
-    // SAFETY: the size is not 0.
-    let memory = unsafe { alloc(layout(size)?) };
+    let in_window = addresses.and_then(|addresses| placed::map(addresses, size));
+    let (memory, place) = match in_window {
+        Some(memory) => (memory, Place::Window),
+        // SAFETY: the size is not 0.
+        None => (unsafe { alloc(layout(size)?) }, Place::Heap),
+    };
     if memory.is_null() {
         return Err(CudaError::MEMORY_ALLOCATION);
     }
@@ -118,21 +149,60 @@ pub fn allocate(size: usize, flags: u32) -> CudaResult<*mut u8> {
     while let Some(stale) = pinned.find(start).or_else(|| pinned.0.range(start..start + size).next().map(|(_, r)| *r)) {
         pinned.0.remove(&stale.start);
     }
-    pinned.0.insert(start, Range { start, size, flags, registered: false });
+    pinned.0.insert(start, Range { start, size, flags, place });
     Ok(memory)
 }
 
 /// Releases what `allocate` returned, once no copy to it is on its way. Null is success.
-pub fn free(memory: *mut u8) -> CudaResult {
+pub fn free(memory: *mut u8, addresses: Option<&Addresses>) -> CudaResult {
     if memory.is_null() {
         return Ok(());
     }
-    let range = find(memory as usize).filter(|range| !range.registered).ok_or(CudaError::INVALID_VALUE)?;
+    let range = find(memory as usize).filter(|range| range.place != Place::Registered);
+    let range = range.ok_or(CudaError::INVALID_VALUE)?;
     let settled = work::settle_memory(range.start, range.size);
     pinned_mut().remove(memory as usize, false).ok_or(CudaError::INVALID_VALUE)?;
-    // SAFETY: it was allocated with this layout, and taken out of the table by this call alone.
-    unsafe { dealloc(memory, layout(range.size)?) };
+    match (range.place, addresses) {
+        (Place::Window, Some(addresses)) => placed::unmap(addresses, range.start, range.size),
+        // SAFETY: it was allocated with this layout, and taken out of the table by this call alone.
+        (Place::Heap, _) => unsafe { dealloc(memory, layout(range.size)?) },
+        _ => return Err(CudaError::INVALID_VALUE),
+    }
     settled
+}
+
+/// A kernel may use this address: pinned memory that holds it becomes memory of both sides. Whether kernels reach the address then.
+pub fn reach(address: usize) -> CudaResult<bool> {
+    if !placed::near(address) {
+        return Ok(false);
+    }
+    match find(address).map(|range| range.place) {
+        Some(Place::Reached) => return Ok(true),
+        Some(Place::Window) => {}
+        _ => return Ok(false),
+    }
+    // From here on no copy moves its bytes, and none is on its way.
+    let _changing = placed::change();
+    let Some(range) = find(address) else { return Ok(false) };
+    if range.place != Place::Window {
+        return Ok(range.place == Place::Reached);
+    }
+    work::settle_memory(range.start, range.size)?;
+    managed::adopt(range.start, range.size.next_multiple_of(placed::PAGE))?;
+    if let Some(range) = pinned_mut().0.get_mut(&range.start) {
+        range.place = Place::Reached;
+    }
+    Ok(true)
+}
+
+/// The memory of both sides that starts there has ended.
+pub fn ended(start: usize) {
+    pinned_mut().0.remove(&start);
+}
+
+/// The device was reset: memory of both sides is gone.
+pub fn forget_reached() {
+    pinned_mut().0.retain(|_, range| range.place != Place::Reached);
 }
 
 /// cudaHostRegister.
@@ -174,29 +244,29 @@ mod tests {
 
     #[test]
     fn only_what_was_registered_is_unregistered_and_only_what_was_allocated_is_freed() {
-        let memory = allocate(10_000, 1).unwrap();
+        let memory = allocate(10_000, 1, None).unwrap();
         let start = memory as usize;
         assert_eq!(start % PAGE, 0);
         assert_eq!(find(start + 9_999).map(|range| range.flags), Some(1));
         assert_eq!(unregister(start), Err(CudaError::HOST_MEMORY_NOT_REGISTERED));
         // SAFETY: inside the allocation.
-        assert_eq!(free(unsafe { memory.add(1) }), Err(CudaError::INVALID_VALUE));
-        assert_eq!(free(memory), Ok(()));
+        assert_eq!(free(unsafe { memory.add(1) }, None), Err(CudaError::INVALID_VALUE));
+        assert_eq!(free(memory, None), Ok(()));
         assert_eq!(find(start), None);
 
         let own = [0_u8; 64];
         let start = own.as_ptr() as usize;
         register(start, 64, 0).unwrap();
         assert!(any_device_written());
-        assert_eq!(free(start as *mut u8), Err(CudaError::INVALID_VALUE));
+        assert_eq!(free(start as *mut u8, None), Err(CudaError::INVALID_VALUE));
         assert_eq!((unregister(start), unregister(start)), (Ok(()), Err(CudaError::HOST_MEMORY_NOT_REGISTERED)));
     }
 
     #[test]
     fn no_memory_is_null_and_too_much_is_refused() {
-        assert_eq!(allocate(0, 0), Ok(std::ptr::null_mut()));
-        assert_eq!(free(std::ptr::null_mut()), Ok(()));
-        assert_eq!(allocate(usize::MAX - 4096, 0), Err(CudaError::MEMORY_ALLOCATION));
-        assert_eq!(allocate(8, 8), Err(CudaError::INVALID_VALUE));
+        assert_eq!(allocate(0, 0, None), Ok(std::ptr::null_mut()));
+        assert_eq!(free(std::ptr::null_mut(), None), Ok(()));
+        assert_eq!(allocate(usize::MAX - 4096, 0, None), Err(CudaError::MEMORY_ALLOCATION));
+        assert_eq!(allocate(8, 8, None), Err(CudaError::INVALID_VALUE));
     }
 }

@@ -20,7 +20,7 @@ use tape::generated_operations as operation;
 
 use crate::call::{CudaResult, DefaultStream};
 use crate::module::{kernel_of, Kernel, Signature};
-use crate::{frame, graph, log, managed, module, occupancy, output, runtime, stream, trace, work};
+use crate::{frame, graph, hostmem, log, managed, module, occupancy, output, runtime, stream, trace, work};
 
 mod attributes;
 mod checks;
@@ -211,10 +211,19 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
     }
     // SAFETY: the caller's promise.
     let arguments = unsafe { Arguments::new(&signature.image, args) }?;
+    if hostmem::any_placed() {
+        reach(&arguments)?;
+    }
     if output::may_print(signature.image.prints) {
         output::found_printing();
     }
     Ok(Prepared { kernel, signature, grid, block, arguments })
+}
+
+/// Pinned memory of which the kernel is given an address becomes memory of the device, too.
+fn reach(arguments: &Arguments<'_>) -> CudaResult {
+    let mut pinned = arguments.words().filter(|word| hostmem::near_placed(*word as usize));
+    pinned.try_for_each(|word| hostmem::reach(word as usize).map(drop))
 }
 
 /// # Safety

@@ -112,9 +112,27 @@ pub fn allocate(size: usize, kind: Kind) -> CudaResult<*mut u8> {
     }
 }
 
+/// Pinned memory, whole pages mapped at this address of the window, becomes memory of both sides. The device gets its bytes before the next work.
+pub fn adopt(start: usize, bytes: usize) -> CudaResult {
+    faults::install()?;
+    let region = Region::adopt(start, bytes, Kind::Mapped, start)?;
+    let made = {
+        let mut live = tracking()?.addresses.lock();
+        live.reach(start as u64, bytes as u64).map_err(CudaError::from).and_then(|()| {
+            let appended = work::append(|w| operation::allocate(w, start as u64, bytes as u64));
+            appended.inspect_err(|_| live.unreach(start as u64))
+        })
+    };
+    match made {
+        Ok(()) => regions().add(region),
+        Err(_) => region.abandon(),
+    }
+    made
+}
+
 fn release(address: u64) -> CudaResult {
     let mut live = tracking()?.addresses.lock();
-    live.allocator.free(address)?;
+    live.free(address)?;
     work::append(|w| operation::free(w, address))
 }
 

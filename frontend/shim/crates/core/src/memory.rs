@@ -212,9 +212,12 @@ pub unsafe fn cudaPointerGetAttributes(attributes: *mut cudaPointerAttributes, p
     } else if tracking()?.addresses.lock().find(ptr as u64).is_some() {
         (found.type_, found.device) = (abi::cudaMemoryTypeDevice, 0);
         found.devicePointer = ptr.cast_mut();
-    } else if hostmem::find(ptr as usize).is_some() {
+    } else if let Some(pinned) = hostmem::find(ptr as usize) {
         (found.type_, found.device) = (abi::cudaMemoryTypeHost, 0);
         found.hostPointer = ptr.cast_mut();
+        if pinned.reachable() {
+            found.devicePointer = ptr.cast_mut();
+        }
     } else {
         // CUDA's answer for memory it does not know: no device.
         (found.type_, found.device) = (abi::cudaMemoryTypeUnregistered, -2);

@@ -34,6 +34,16 @@ impl<'a> Arguments<'a> {
         Ok(Arguments { kernel, pointers })
     }
 
+    /// Every value that may be an address: the aligned words of each parameter.
+    pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.kernel.parameters.iter().enumerate().flat_map(|(index, place)| {
+            // SAFETY: the promise made to `new`.
+            let source = unsafe { self.pointers.add(index).read_unaligned() }.cast::<u64>();
+            // SAFETY: as above; whole words of the parameter.
+            (0..place.size as usize / 8).map(move |word| unsafe { source.add(word).read_unaligned() })
+        })
+    }
+
     /// Fills the parameter buffer, which is zero and has `parameter_bytes` bytes.
     #[inline]
     pub fn fill(&self, buffer: &mut [u8]) {
@@ -71,6 +81,9 @@ mod tests {
         assert_eq!(buffer[..8], [0xff, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(buffer[8..16], (u64::MAX - 1).to_le_bytes());
         assert_eq!(buffer[16..], [1, 2, 3]);
+        // SAFETY: as above.
+        let arguments = unsafe { Arguments::new(&kernel, pointers.as_mut_ptr()) }.unwrap();
+        assert!(arguments.words().eq([u64::MAX - 1]));
     }
 
     #[test]

@@ -114,6 +114,34 @@ impl Region {
         Ok(region)
     }
 
+    /// Takes over shared memory that is mapped there and the program's to write: all of it is new to the device.
+    pub fn adopt(start: usize, length: usize, kind: Kind, raw: usize) -> CudaResult<Self> {
+        // SAFETY: with an old size of 0 this makes a second mapping of the same shared memory, anywhere.
+        let alias = unsafe { libc::mremap(start as *mut c_void, 0, length, libc::MREMAP_MAYMOVE) };
+        if alias == libc::MAP_FAILED {
+            return Err(CudaError::MEMORY_ALLOCATION);
+        }
+        Ok(Self {
+            start,
+            length,
+            kind,
+            raw,
+            alias: alias as usize,
+            states: vec![State::Dirty; length / PAGE],
+            ranges: vec![(0, length)],
+            here: true,
+            reads: Order::default(),
+            writes: Order::default(),
+        })
+    }
+
+    /// Gives back what `adopt` has taken over, as it was.
+    pub fn abandon(self) {
+        // SAFETY: the second mapping is the region's own; the first one stays, and its end is its owner's.
+        unsafe { libc::munmap(self.alias as *mut c_void, self.length) };
+        std::mem::forget(self);
+    }
+
     pub fn start(&self) -> usize {
         self.start
     }

@@ -1,13 +1,13 @@
 //! What lies at an address: device memory of this session, the program's pinned memory, or anything else.
 //!
-//! Owns the allocator and the ranges that the host told of (variables whose address the program asked for). Every device
+//! Owns the allocators (of device memory, and of addresses for pinned memory, at the window's end) and the ranges that the host told of (variables whose address the program asked for). Every device
 //! range of a call is checked here against what is live, before anything is recorded.
 //!
 //! Locking: one mutex around both; a caller that mints or releases an address holds it until the record is appended
 //! (`allocator`), the others for one lookup.
 
 use super::pools::Pools;
-use crate::allocator::{Allocation, Allocator, Refused};
+use crate::allocator::{Allocation, Allocator, Refused, GRANULE};
 use client::Welcome;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub struct Live {
     pub allocator: Allocator,
+    /// Addresses for pinned memory, which costs no quota as long as kernels do not reach it.
+    pub pinned: Allocator,
+    /// Pinned memory that kernels reach: start -> size.
+    reached: BTreeMap<u64, u64>,
     /// Start -> size of variables at addresses of the host's.
     told: BTreeMap<u64, u64>,
     pub pools: Pools,
@@ -25,15 +29,28 @@ pub struct Live {
     pub graphs_high: u64,
 }
 
+/// Bytes at the window's end for pinned memory: half of what the quota leaves of it, where it is large enough that device memory does not miss them.
+fn pinned_bytes(welcome: &Welcome) -> u64 {
+    let Welcome { window_size, memory_quota, .. } = *welcome;
+    if window_size < memory_quota.saturating_mul(2) {
+        return 0;
+    }
+    (window_size - memory_quota) / 2 / GRANULE * GRANULE
+}
+
 impl Live {
     fn new(welcome: &Welcome) -> Self {
         let Welcome { window_base, window_size, memory_quota, .. } = *welcome;
+        let pinned = pinned_bytes(welcome);
+        let size = window_size - pinned;
         Self {
             allocator: if welcome.checks.is_empty() {
-                Allocator::new(window_base, window_size, memory_quota)
+                Allocator::new(window_base, size, memory_quota)
             } else {
-                Allocator::spaced(window_base, window_size, memory_quota)
+                Allocator::spaced(window_base, size, memory_quota)
             },
+            pinned: Allocator::new(window_base.saturating_add(size), pinned, pinned),
+            reached: BTreeMap::new(),
             told: BTreeMap::new(),
             pools: Pools::default(),
             of_graphs: BTreeMap::new(),
@@ -41,17 +58,44 @@ impl Live {
         }
     }
 
-    /// Everything forgotten: the device was reset.
+    /// Everything forgotten: the device was reset. Pinned memory that kernels do not reach stays.
     pub fn reset(&mut self, welcome: &Welcome) {
-        *self = Self::new(welcome);
+        let Self { mut pinned, reached, .. } = std::mem::replace(self, Self::new(welcome));
+        for address in reached.into_keys() {
+            // It was minted, so it can be given back.
+            let _ = pinned.free(address);
+        }
+        self.pinned = pinned;
+    }
+
+    /// Pinned memory is device memory from now on.
+    pub fn reach(&mut self, address: u64, size: u64) -> Result<(), Refused> {
+        self.allocator.charge(size)?;
+        self.reached.insert(address, size);
+        Ok(())
+    }
+
+    /// The reverse of `reach`.
+    pub fn unreach(&mut self, address: u64) {
+        if let Some(size) = self.reached.remove(&address) {
+            self.allocator.refund(size);
+        }
+    }
+
+    /// Ends device memory of either kind.
+    pub fn free(&mut self, address: u64) -> Result<(), Refused> {
+        let Some(size) = self.reached.remove(&address) else { return self.allocator.free(address) };
+        self.allocator.refund(size);
+        self.pinned.free(address)
     }
 
     /// The allocation or variable that holds the address.
     pub fn find(&self, address: u64) -> Option<Allocation> {
-        self.allocator.find(address).or_else(|| {
-            let (&start, &size) = self.told.range(..=address).next_back()?;
+        let within = |ranges: &BTreeMap<u64, u64>| {
+            let (&start, &size) = ranges.range(..=address).next_back()?;
             (address - start < size).then_some(Allocation { address: start, size })
-        })
+        };
+        self.allocator.find(address).or_else(|| within(&self.reached)).or_else(|| within(&self.told))
     }
 }
 
@@ -59,6 +103,7 @@ impl Live {
 #[derive(Debug)]
 pub struct Addresses {
     base: u64,
+    /// Of the part of the window that is the device's alone.
     size: u64,
     live: Mutex<Live>,
 }
@@ -66,7 +111,7 @@ pub struct Addresses {
 impl Addresses {
     pub fn new(welcome: &Welcome) -> Self {
         let Welcome { window_base, window_size, .. } = *welcome;
-        Self { base: window_base, size: window_size, live: Mutex::new(Live::new(welcome)) }
+        Self { base: window_base, size: window_size - pinned_bytes(welcome), live: Mutex::new(Live::new(welcome)) }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Live> {
@@ -124,6 +169,44 @@ mod tests {
     }
 
     #[test]
+    fn pinned_memory_is_the_devices_only_when_kernels_reach_it() {
+        let addresses = addresses();
+        let one = addresses.lock().pinned.allocate(8192).unwrap();
+        assert_eq!(one % 4096, 0);
+        assert!(one > BASE + (1 << 35) && one < BASE + (1 << 36));
+        assert!(!addresses.is_device(one) && !addresses.holds(one, 1));
+        assert_eq!(addresses.lock().allocator.available(), 1 << 30);
+        addresses.lock().reach(one, 8192).unwrap();
+        assert!(addresses.is_device(one + 8191) && addresses.holds(one, 8192) && !addresses.is_device(one + 8192));
+        assert_eq!(addresses.lock().allocator.available(), (1 << 30) - 8192);
+        assert_eq!(addresses.lock().reach(one + 8192, 1 << 30), Err(Refused::OutOfMemory));
+        addresses.lock().free(one).unwrap();
+        assert!(!addresses.is_device(one) && addresses.lock().free(one).is_err());
+        assert_eq!(addresses.lock().allocator.available(), 1 << 30);
+        assert_eq!(addresses.lock().pinned.allocate(8192), Ok(one), "it is free again");
+    }
+
+    #[test]
+    fn a_reset_ends_what_kernels_reach_and_leaves_other_pinned_memory() {
+        let welcome = Welcome { window_base: BASE, window_size: 1 << 36, memory_quota: 1 << 30, ..Welcome::default() };
+        let addresses = Addresses::new(&welcome);
+        let mut live = addresses.lock();
+        let (kept, gone) = (live.pinned.allocate(4096).unwrap(), live.pinned.allocate(4096).unwrap());
+        live.reach(gone, 4096).unwrap();
+        live.reset(&welcome);
+        assert_eq!(live.allocator.available(), 1 << 30);
+        assert_eq!((live.pinned.free(kept), live.pinned.free(gone)), (Ok(()), Err(Refused::NotAllocated)));
+    }
+
+    #[test]
+    fn a_window_that_device_memory_needs_has_no_room_for_pinned_memory() {
+        let (window_size, memory_quota) = (17 << 26, 1 << 30);
+        let addresses = Addresses::new(&Welcome { window_base: BASE, window_size, memory_quota, ..Welcome::default() });
+        assert_eq!(addresses.lock().pinned.allocate(4096), Err(Refused::OutOfMemory));
+        assert!(addresses.is_device(BASE + window_size - 1));
+    }
+
+    #[test]
     fn variables_are_device_memory_wherever_they_lie() {
         let addresses = addresses();
         assert!(!addresses.is_device(0x5555_0000));
@@ -137,7 +220,7 @@ mod tests {
     #[test]
     fn nothing_outside_the_window_is_the_devices() {
         let addresses = addresses();
-        for address in [0, 1, BASE - 1, BASE + (1 << 36), u64::MAX] {
+        for address in [0, 1, BASE - 1, BASE + (1 << 36) - 1, BASE + (1 << 36), u64::MAX] {
             assert!(!addresses.is_device(address) && !addresses.holds(address, 0), "{address:#x}");
         }
     }

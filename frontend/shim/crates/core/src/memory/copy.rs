@@ -91,6 +91,16 @@ impl End {
         Ok(Self { start, layout })
     }
 
+    /// As it is now: pinned memory may have become the device's, too, since the end was named (in a node of a graph, say).
+    fn now(mut self) -> Self {
+        if let Start::Host(pointer) = self.start {
+            if hostmem::near_placed(pointer as usize) && managed::kind(pointer as usize).is_some() {
+                self.start = Start::Device(pointer as u64);
+            }
+        }
+        self
+    }
+
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -145,6 +155,8 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
             _ => capture::add(stream, Work::captured_copy(to, from, extent)).map(drop),
         };
     }
+    let kept = hostmem::keep();
+    let (to, from) = if kept.is_some() { (to.now(), from.now()) } else { (to, from) };
     let held = managed::hand_over_for(&[to.device(), from.device()])?;
     // A read waits for its answer: what it reads is on the device by then, and nobody else's work is kept waiting.
     let _held = held.filter(|_| matches!(to.start, Start::Device(_)));

@@ -28,7 +28,7 @@ pub unsafe fn cudaHostAlloc(pHost: *mut *mut c_void, size: usize, flags: c_uint)
         }
         managed::allocate(size, Kind::Mapped)?
     } else {
-        hostmem::allocate(size, flags)?
+        hostmem::allocate(size, flags, Some(&tracking()?.addresses))?
     };
     // SAFETY: not null, and the program says that it is a pointer's place.
     unsafe { pHost.write(memory.cast()) };
@@ -36,8 +36,12 @@ pub unsafe fn cudaHostAlloc(pHost: *mut *mut c_void, size: usize, flags: c_uint)
 }
 
 pub unsafe fn cudaFreeHost(ptr: *mut c_void) -> CudaResult {
-    tracking()?;
-    managed::free(ptr as usize, &[Kind::Mapped]).unwrap_or_else(|| hostmem::free(ptr.cast()))
+    let addresses = &tracking()?.addresses;
+    if let Some(freed) = managed::free(ptr as usize, &[Kind::Mapped]) {
+        hostmem::ended(ptr as usize);
+        return freed;
+    }
+    hostmem::free(ptr.cast(), Some(addresses))
 }
 
 pub unsafe fn cudaHostRegister(ptr: *mut c_void, size: usize, flags: c_uint) -> CudaResult {

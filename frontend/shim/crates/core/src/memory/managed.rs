@@ -148,16 +148,17 @@ pub unsafe fn cudaStreamAttachMemAsync(
     Ok(())
 }
 
-/// The device has mapped host memory at the address that the program has. Memory that is not mapped it cannot reach.
+/// The device has pinned memory at the address that the program has. What the program has registered it cannot reach.
 pub unsafe fn cudaHostGetDevicePointer(pDevice: *mut *mut c_void, pHost: *mut c_void, flags: c_uint) -> CudaResult {
     runtime::session()?;
     if pDevice.is_null() || flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    if managed::kind(pHost as usize) != Some(Kind::Mapped) {
+    if managed::kind(pHost as usize) != Some(Kind::Mapped) && !hostmem::reach(pHost as usize)? {
         if hostmem::find(pHost as usize).is_some() {
             crate::log::error(format_args!(
-                "cudaHostGetDevicePointer: kernels reach host memory of cudaHostAlloc with cudaHostAllocMapped only"
+                "cudaHostGetDevicePointer: kernels do not reach memory that the program has registered, only what cudaHostAlloc and \
+                 cudaMallocHost have allocated (within half of the host's address window)"
             ));
             return Err(CudaError::NOT_SUPPORTED);
         }

@@ -33,6 +33,7 @@ fn set(
     if capture::of(&stream) {
         return capture_set(&stream, address, layout, value, extent);
     }
+    let _kept = hostmem::keep();
     if !tracking()?.addresses.holds(address, span) {
         return set_pinned(start.cast(), layout, value, extent, span as usize);
     }
