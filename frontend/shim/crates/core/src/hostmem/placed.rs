@@ -2,18 +2,53 @@
 //!
 //! Owns the mapping of such memory, and the bounds of all of it. It is the program's alone, neither device memory nor protected, until `hostmem::reach`
 //! is asked for an address in it: programs that only copy never come to that. It is shared memory because `managed` then needs a second
-//! mapping of it.
+//! mapping of it. Small mappings that ended are kept for the next ones of their size, so that those cost no system call and no page faults.
 //!
-//! Locking: who moves pinned memory's bytes keeps `keep` locked for reading meanwhile, `hostmem::reach` holds it for writing.
+//! Locking: a mutex around what is kept, a leaf. Who moves pinned memory's bytes keeps `keep` locked for reading meanwhile, `hostmem::reach` holds it for writing.
 
 use crate::memory::Addresses;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub const PAGE: usize = 4096;
 /// From here on huge pages may back it.
 const LARGE: usize = 2 << 20;
+
+/// The largest mapping that is kept, and how many bytes are at once.
+const MOST_SPARE: usize = 1 << 20;
+const MOST_SPARES: usize = 8 << 20;
+
+/// Mappings that have ended, by size, and the bytes of all.
+struct Spares {
+    starts: BTreeMap<usize, Vec<usize>>,
+    bytes: usize,
+}
+
+impl Spares {
+    fn take(&mut self, bytes: usize) -> Option<usize> {
+        let start = self.starts.get_mut(&bytes)?.pop()?;
+        self.bytes -= bytes;
+        Some(start)
+    }
+
+    /// False when there is no room for it.
+    fn keep(&mut self, start: usize, bytes: usize) -> bool {
+        let room = bytes <= MOST_SPARE && self.bytes + bytes <= MOST_SPARES;
+        if room {
+            self.starts.entry(bytes).or_default().push(start);
+            self.bytes += bytes;
+        }
+        room
+    }
+}
+
+static SPARES: Mutex<Spares> = Mutex::new(Spares { starts: BTreeMap::new(), bytes: 0 });
+
+fn spares() -> MutexGuard<'static, Spares> {
+    SPARES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// All that there ever was lies in `[LOW, HIGH)`.
 static LOW: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -44,6 +79,9 @@ pub fn change() -> RwLockWriteGuard<'static, ()> {
 /// Whole pages at an address of the window; `None` where there is no room, or where this process has something else.
 pub fn map(addresses: &Addresses, size: usize) -> Option<*mut u8> {
     let bytes = size.checked_next_multiple_of(PAGE)?;
+    if let Some(start) = spares().take(bytes) {
+        return Some(start as *mut u8);
+    }
     let start = usize::try_from(addresses.lock().pinned.allocate(bytes as u64).ok()?).ok()?;
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE;
@@ -68,12 +106,52 @@ pub fn map(addresses: &Addresses, size: usize) -> Option<*mut u8> {
 
 /// Ends what `map` made.
 pub fn unmap(addresses: &Addresses, start: usize, size: usize) {
+    let bytes = size.next_multiple_of(PAGE);
+    if spares().keep(start, bytes) {
+        return;
+    }
     // SAFETY: whole pages of a mapping that nobody else has.
-    unsafe { libc::munmap(start as *mut c_void, size.next_multiple_of(PAGE)) };
+    unsafe { libc::munmap(start as *mut c_void, bytes) };
     give_back(addresses, start);
 }
 
 fn give_back(addresses: &Addresses, start: usize) {
     // It was minted, so it can be given back.
     let _ = addresses.lock().pinned.free(start as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client::Welcome;
+
+    #[test]
+    fn memory_lies_in_the_window_and_small_mappings_serve_again() {
+        let (window_base, memory_quota) = (0x4324_0000_0000, 1 << 30);
+        let addresses =
+            Addresses::new(&Welcome { window_base, window_size: 1 << 36, memory_quota, ..Welcome::default() });
+        let small = map(&addresses, 5000).unwrap();
+        let large = map(&addresses, MOST_SPARE + 1).unwrap();
+        for (memory, size) in [(small, 5000), (large, MOST_SPARE + 1)] {
+            assert!(near(memory as usize) && any() && keep().is_some());
+            // SAFETY: it has so many bytes.
+            unsafe { memory.add(size - 1).write(7) };
+            unmap(&addresses, memory as usize, size);
+        }
+        assert_eq!(map(&addresses, 2 * PAGE), Some(small));
+        assert_eq!(map(&addresses, MOST_SPARE + 1), Some(large), "the same address, mapped anew");
+        // SAFETY: as above; new memory is zero.
+        assert_eq!(unsafe { large.add(MOST_SPARE).read() }, 0);
+        unmap(&addresses, large as usize, MOST_SPARE + 1);
+        unmap(&addresses, small as usize, 2 * PAGE);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut spares = Spares { starts: BTreeMap::new(), bytes: 0 };
+        assert!(!spares.keep(1, MOST_SPARE + PAGE));
+        assert_eq!((0..20).filter(|start| spares.keep(*start, MOST_SPARE)).count(), MOST_SPARES / MOST_SPARE);
+        assert_eq!((spares.take(PAGE), spares.take(MOST_SPARE)), (None, Some(7)));
+        assert!(spares.keep(30, PAGE));
+    }
 }
