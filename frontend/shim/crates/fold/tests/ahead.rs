@@ -213,6 +213,11 @@ impl Program {
         self.call(thread, site, |w| operations::launch(w, 16, 1, [1; 3], [32, 1, 1], 0, false, &bytes));
     }
 
+    /// What stands in front of a kernel's first launch.
+    fn open(&mut self, function: u32) {
+        self.call(1, 0, |w| operations::function_open(w, function, 16, b"kernel"));
+    }
+
     /// A read that the program waits for.
     fn read(&mut self, site: u64) {
         self.slot += 1;
@@ -361,6 +366,34 @@ fn a_loop_that_comes_again_is_recognised_by_its_first_iteration() {
     program.check();
     // The read in front, then six: a counter takes three iterations to be told, in the next solve one.
     assert_eq!(taken, [7, 3, 3]);
+}
+
+#[test]
+fn where_arguments_follow_from_reads_two_iterations_tell() {
+    let mut program = Program::new(3);
+    program.random = Random(1);
+    program.launch(1, 9, &[1]);
+    program.read(20);
+    for i in 0..30 {
+        if i > 0 {
+            let factor = program.last(1) / program.last(3);
+            if i == 1 {
+                program.open(40);
+            }
+            program.launch(1, 10, &[4096, factor.to_bits(), 77]);
+        }
+        program.launch(1, 11, &[8192]);
+        program.read(20);
+        let factor = program.last(2) / program.last(1);
+        program.launch(1, 12, &[4096, factor.to_bits()]);
+        program.launch(1, 13, &[8192, (-factor).to_bits()]);
+        program.read(20);
+        if i == 2 {
+            // In front, the first iteration, which is another one, and two.
+            assert_eq!((program.round_trips, program.folder.ahead_counts().runs), (6, 1));
+        }
+    }
+    program.check();
 }
 
 #[test]

@@ -28,7 +28,7 @@ use pace::Pace;
 use plan::{plan, Memory, Plan};
 use tape::operations::{self, code};
 use tape::Writer;
-use watch::{plain, read_bytes, Watch, MOST_EVIDENCE};
+use watch::{opens, plain, read_bytes, Watch, MOST_EVIDENCE};
 
 /// Iterations of one run.
 const MOST_ITERATIONS: u64 = 64;
@@ -130,16 +130,32 @@ impl Ahead {
             *mark = tape.len();
             tape.records(&record);
         }
-        if one {
+        if one && !opens(&record) {
             self.watch.note(&record, token, origin.thread);
         } else {
-            self.watch.forget();
+            self.note_several(&record, origin, token_of);
         }
         if waits {
             self.watch.read(origin.thread);
         }
         self.doze();
         Found::New
+    }
+
+    /// What one call has appended: a kernel's first launch opens it, which is no part of the loop.
+    fn note_several(&mut self, mut records: &[u8], origin: Origin, token_of: fn(&[u8], u64) -> u64) {
+        let mut others = 0;
+        while let Some(length) = tape::record_length(records).filter(|length| (1..=records.len()).contains(length)) {
+            let (record, rest) = records.split_at(length);
+            records = rest;
+            if !opens(record) {
+                others += 1;
+                self.watch.note(record, token_of(record, origin.site), origin.thread);
+            }
+        }
+        if others > 1 {
+            self.watch.forget();
+        }
     }
 
     /// Whether calls are compared with what the host has done.

@@ -44,6 +44,19 @@ pub(crate) fn may_run_ahead(record: &[u8]) -> bool {
     matches!(operation(record), code::LAUNCH | code::MEMSET | code::COPY | code::WRITE | code::WRITE_KEPT | code::READ)
 }
 
+/// Whether it makes something known to the host that a later record uses: once, before its first use.
+pub(crate) fn opens(record: &[u8]) -> bool {
+    const OPENING: [u16; 6] = [
+        code::MODULE_OPEN,
+        code::MODULE_BEGIN,
+        code::MODULE_CHUNK,
+        code::MODULE_END,
+        code::FUNCTION_OPEN,
+        code::VARIABLE_OPEN,
+    ];
+    OPENING.contains(&operation(record))
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Stretch {
     bytes: Vec<u8>,
