@@ -90,6 +90,12 @@ class EmbeddedHost:
                 "Its message is above. `farlane doctor` checks the installation.",
             )
 
+    @property
+    def pid(self) -> int:
+        """The host's process, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def alive(self) -> bool:
         """False once the host process has ended."""
         return self._process is not None and self._process.poll() is None

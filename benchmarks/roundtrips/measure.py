@@ -4,7 +4,8 @@ Owns the record of a measurement (`Record`, which goes through JSON) and the ord
 else the machine does hits all of them; a ratio between modes is the median of the ratios of one turn's runs. Wall time is
 a process's, from its start to its end, as whoever starts the program sees it. Each mode of a program runs until its
 turns or its seconds are used up, at least once; the two modes that defer go on for more turns where a program is short, for their ratio is
-measured to a few per cent. The first, unmeasured, run fills the host's cache of compiled kernels.
+measured to a few per cent. The first, unmeasured, run fills the host's cache of compiled kernels. The host compiles kernels in full at once
+(FARLANE_JIT_TIERS=off): else a mode whose runs come later would have faster kernels.
 Mode loops has the analyzer's manifest, made beforehand, as `farlane run` makes it on first use.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -34,6 +36,7 @@ DISTANCES = (0.0, 50.0, 500.0, 5000.0)
 SECONDS = 6.0
 SHORT_TURNS, SHORT_SECONDS = 3, 1.5  # times as many turns for a program that has not used so much in them
 ANALYZE_SECONDS = 120.0
+HOST_ENVIRONMENT = {"FARLANE_JIT_TIERS": "off"}
 
 
 @dataclass
@@ -49,6 +52,8 @@ class Point:
     bytes_up: int
     bytes_down: int
     against_calls: float = 1.0  # wall time over mode calls' of the same turn, median
+    guest_processor: float = 0.0  # processor time of the program's process, seconds, mean
+    host_processor: float = 0.0  # the same of the host's
 
 
 @dataclass
@@ -77,6 +82,7 @@ class Record:
     rows: list[Row] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     recorder: list[dict[str, Any]] = field(default_factory=list)
+    load: list[float] = field(default_factory=list)  # of the machine over a minute, before and after
 
     def json(self) -> dict[str, Any]:
         return asdict(self)
@@ -102,6 +108,18 @@ class OutputDiffers(Exception):
     """A program failed, or printed something else in another mode."""
 
 
+def _host_seconds(pid: int) -> float:
+    """Processor time of a process so far. Counted in hundredths: good for sums over many runs."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _guest_seconds() -> float:
+    """Processor time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def _run(guest: Guest, words: list[str], mode: str, known: Path | None) -> tuple[float, str, reports.Report]:
     with tempfile.TemporaryDirectory(prefix="farlane-bench-") as folder:
         environment = guest.environment(words[0], mode, Path(folder))
@@ -116,8 +134,11 @@ def _run(guest: Guest, words: list[str], mode: str, known: Path | None) -> tuple
     return wall, done.stdout, report
 
 
-def _points(guest: Guest, words: list[str], known: Path | None, away: float, turns: int, expected: str) -> list[Point]:
+def _points(
+    guest: Guest, host: int, words: list[str], known: Path | None, away: float, turns: int, expected: str
+) -> list[Point]:
     walls: dict[str, list[float]] = {mode: [] for mode in MODES}
+    processor = {mode: [0.0, 0.0] for mode in MODES}
     last: dict[str, reports.Report] = {}
     for turn in range(SHORT_TURNS * turns):
         # Each turn starts with another mode: none always runs behind the same one.
@@ -125,8 +146,11 @@ def _points(guest: Guest, words: list[str], known: Path | None, away: float, tur
             spent = sum(walls[mode])
             if (turn and spent > SECONDS) or (turn >= turns and (mode == "none" or spent > SHORT_SECONDS)):
                 continue
+            before = _guest_seconds(), _host_seconds(host)
             wall, output, last[mode] = _run(guest, words, mode, known)
             walls[mode].append(wall)
+            processor[mode][0] += _guest_seconds() - before[0]
+            processor[mode][1] += _host_seconds(host) - before[1]
             if output != expected:
                 raise OutputDiffers(f"{' '.join(words)}: mode {mode} prints something else:\n{expected}---\n{output}")
     return [
@@ -142,6 +166,8 @@ def _points(guest: Guest, words: list[str], known: Path | None, away: float, tur
             against_calls=statistics.median(
                 own / calls for own, calls in zip(walls[mode], walls["calls"], strict=False)
             ),
+            guest_processor=processor[mode][0] / len(walls[mode]),
+            host_processor=processor[mode][1] / len(walls[mode]),
         )
         for mode in MODES
     ]
@@ -160,6 +186,7 @@ def measure(distances: Sequence[float], turns: int, names: Sequence[str], progre
         OutputDiffers: a program failed or a mode changed what it prints.
     """
     progress("measuring the proxy")
+    load = os.getloadavg()[0]
     record = Record(
         date=time.strftime("%Y-%m-%d"),
         machine=machine(),
@@ -176,6 +203,7 @@ def measure(distances: Sequence[float], turns: int, names: Sequence[str], progre
             else:
                 chosen.append((program, words))
     with ExitStack() as stack:
+        os.environ.update(HOST_ENVIRONMENT)  # this process is the benchmark's own
         host = stack.enter_context(EmbeddedHost("sim"))
         near = Guest(host.url)
         far = {away: Guest(stack.enter_context(distance.at_distance(host.url, away))) for away in distances}
@@ -186,6 +214,7 @@ def measure(distances: Sequence[float], turns: int, names: Sequence[str], progre
             row = Row(program.name, program.what, program.family, sum(report.calls.values()))
             for away, guest in far.items():
                 progress(f"{program.name} at {away:g} us")
-                row.points += _points(guest, words, known, away, turns, expected)
+                row.points += _points(guest, host.pid, words, known, away, turns, expected)
             record.rows.append(row)
+    record.load = [load, os.getloadavg()[0]]
     return record

@@ -7,7 +7,7 @@ from html import escape
 
 from farlane.frontend.shim_library import MODES
 from farlane.roundtrips.measure import Record, Row
-from farlane.roundtrips.text import distance_name, milliseconds, tables
+from farlane.roundtrips.text import circumstances, distance_name, milliseconds, tables
 
 WIDTH, HEIGHT = 270, 170
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 34, 26
@@ -62,9 +62,7 @@ def page(record: Record) -> str:
     """The whole file."""
     parts = ["<!doctype html>", '<html lang="en"><head><meta charset="utf-8"><title>Farlane: round trips</title>']
     parts.append(f"<style>{STYLE}</style></head><body><h1>Round trips</h1>")
-    parts.append(
-        f"<p>Measured on {escape(record.date)}: {escape(record.machine)}. Guest and host on one machine, simulated device, a "
-    )
+    parts.append(f"<p>{escape(circumstances(record))} Guest and host on one machine, simulated device, a ")
     parts.append("forwarder between them delays each direction by half the round trip. Medians. ")
     parts.append("Wall time over the injected round trip in mode ")
     parts += [f'<span class="key {mode}">{mode}</span>' for mode in MODES]

@@ -47,7 +47,7 @@ class Table:
 
 def tables(record: Record) -> list[Table]:
     """Everything that was measured."""
-    return [_distances(record), _goals(record), _counts(record), _times(record), _recorder(record)]
+    return [_distances(record), _goals(record), _counts(record), _times(record), _processor(record), _recorder(record)]
 
 
 def _distances(record: Record) -> Table:
@@ -99,6 +99,29 @@ def _times(record: Record) -> Table:
     return table
 
 
+def _processor(record: Record) -> Table:
+    away = record.distances[0]
+    deferring = [mode for mode in MODES if mode != "none"]
+    headings = [
+        "program",
+        *(f"{side}, {mode}" for side in ("guest", "host") for mode in deferring),
+        "sum, loops / calls",
+    ]
+    table = Table(
+        f"Processor time in milliseconds, at {distance_name(away)}",
+        headings,
+        "Of the program's process from its start to its end, and of the host's meanwhile; means. Other work on the machine disturbs "
+        "it less than wall time.",
+    )
+    for row in record.rows:
+        calls, loops = (row.point(away, mode) for mode in deferring)
+        used = [point.guest_processor + point.host_processor for point in (calls, loops)]
+        cells = [f"{1000 * point.guest_processor:.1f}" for point in (calls, loops)]
+        cells += [f"{1000 * point.host_processor:.1f}" for point in (calls, loops)]
+        table.rows.append([row.name, *cells, f"{used[1] / used[0]:.2f}" if used[0] else ""])
+    return table
+
+
 def _goals(record: Record) -> Table:
     found = verdicts(record)
     met = sum(verdict.met for verdict in found)
@@ -139,8 +162,21 @@ def programs(record: Record) -> Table:
     return table
 
 
+def circumstances(record: Record) -> str:
+    """When and where it was measured, and what else the machine did."""
+    told = f"Measured on {record.date}: {record.machine}."
+    if record.load:
+        told += " Load of the machine over a minute, before and after: " + ", ".join(
+            f"{one:.1f}" for one in record.load
+        )
+        told += (
+            ". A load above 1 beforehand is other work, which disturbs these figures." if record.load[0] > 1 else "."
+        )
+    return told
+
+
 def text(record: Record) -> str:
-    parts = [f"{record.machine}, {record.date}", ""]
+    parts = [circumstances(record), ""]
     parts += [table.text() for table in tables(record)]
     parts += [f"left out: {reason}" for reason in record.left_out]
     return "\n".join(parts)
@@ -157,14 +193,15 @@ What deferral saves at a distance. Written by `farlane bench roundtrips --output
 
 Guest and host run on one machine over a Unix socket with the simulated device. Between them is a forwarder
 ([delay_proxy.cpp](../benchmarks/roundtrips/delay_proxy.cpp)) that delays each direction by half the round trip and does not limit bandwidth. All programs
-print the same in all modes; a difference ends the benchmark. The modes take turns; figures are medians.
+print the same in all modes; a difference ends the benchmark. The modes take turns; figures are medians. The host compiles kernels in full at
+once (`FARLANE_JIT_TIERS=off`): else a mode whose runs come later would have faster kernels.
 
 ![wall time at 500 us, and round trips](roundtrips.png)
 """
 
 
 def markdown(record: Record) -> str:
-    parts = [MARKDOWN_HEAD, f"Measured on {record.date}: {record.machine}.", ""]
+    parts = [MARKDOWN_HEAD, circumstances(record), ""]
     parts += [table.markdown() for table in [*tables(record), programs(record)]]
     parts += [f"Left out: {reason}." for reason in record.left_out]
     return "\n".join(parts).rstrip() + "\n"

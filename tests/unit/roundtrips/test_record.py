@@ -14,7 +14,8 @@ from farlane.roundtrips.programs import CG_LIKE, CLASS_1_2
 def row(name: str, family: str, none: float, calls: float, loops: float) -> Row:
     walls = {"none": none, "calls": calls, "loops": loops}
     points = [
-        Point(500.0, mode, wall, wall, 3, 10, 1000, 100, against_calls=wall / calls) for mode, wall in walls.items()
+        Point(500.0, mode, wall, wall, 3, 10, 1000, 100, wall / calls, wall / 8, wall / 4)
+        for mode, wall in walls.items()
     ]
     return Row(name, f"what {name} <is>", family, 12, points)
 
@@ -24,7 +25,9 @@ def record() -> Record:
     quantiles = {"median": 1.0, "p10": 1.0, "p90": 2.0}
     rows = [row("fast", CLASS_1_2, 1.0, 0.1, 0.02), row("slow", CG_LIKE, 1.0, 0.2, 0.25)]
     recorder = [{"mode": "loops", "constant": 90.0, "affine": 120.0, "append": 4.0}]
-    return Record("2026-01-01", "a machine", [500.0], quantiles, {"500": quantiles}, rows, ["x: not here"], recorder)
+    return Record(
+        "2026-01-01", "a machine", [500.0], quantiles, {"500": quantiles}, rows, ["x: not here"], recorder, [7.25, 2.0]
+    )
 
 
 def test_goals_are_met_or_missed(record: Record) -> None:
@@ -46,6 +49,8 @@ def test_text_and_page_show_every_program(record: Record) -> None:
         assert "fast" in shown
         assert "slow" in shown
         assert "missed by 22.5 %" in shown
+        assert "7.2, 2.0. A load above 1" in shown
+        assert "31.2" in shown  # the guest's milliseconds in "slow", mode loops
     assert "<is>" not in page.page(record)
     assert page.page(record).count("<svg") == 2
 
