@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 from farlane.backend.device.base import CudaError, LaunchShape, Rows
 from farlane.backend.device.sim.checking import Checker
-from farlane.backend.device.sim.heap import Heap
-from farlane.backend.device.sim.memory import Memory, Part
-from farlane.backend.device.sim.modules import SimFunction
+from farlane.backend.device.sim.memory import Memory
+from farlane.backend.device.sim.modules import SimFunction, SimModule
+from farlane.backend.device.sim.parameter_buffers import ParameterBuffers
 from farlane.backend.jit import Call, ServiceKind
 
 SUCCESS, INVALID_VALUE, MEMORY_ALLOCATION = 0, 1, 2
@@ -38,12 +38,13 @@ ILLEGAL_ADDRESS = 700
 DEFAULT_PENDING = 2048  # cudaLimitDevRuntimePendingLaunchCount
 MAX_DEPTH = 24  # grids below the one that the host launched
 MAX_HANDLES = 1 << 16  # streams and events of one grid of the host's and all below it
+MAX_CHECKED = 4096
 _TAIL_STREAM, _FIRE_AND_FORGET = 3, 4  # cudaStreamTailLaunch, cudaStreamFireAndForget
 _NAMED = (0, 1, 2, _TAIL_STREAM, _FIRE_AND_FORGET)  # streams that are always there
 _NON_BLOCKING = 1  # cudaStreamNonBlocking, the only kind that kernels can make
 _DISABLE_TIMING = 2  # cudaEventDisableTiming, the only kind of events
 _TO_DEVICE_WITHIN, _BY_ADDRESS = 3, 4  # cudaMemcpyKind
-_ARENA = 256 << 10  # parameter buffers: those of a warp, mostly
+_DIM3 = struct.Struct("<III")
 
 Thread = tuple[tuple[int, int, int], tuple[int, int, int]]
 
@@ -69,7 +70,6 @@ class Transfer(NamedTuple):
 class _Buffer(NamedTuple):
     """A parameter buffer that was handed out; the launch is known where it was asked for together with the buffer."""
 
-    arena: Heap
     size: int
     function: SimFunction | None = None
     shape: LaunchShape | None = None
@@ -87,8 +87,10 @@ class Nested:
         self._memory = memory
         self.checker: Checker | None = None
         self.pending_limit = DEFAULT_PENDING
-        self._arenas: list[Heap] = []
+        self._room = ParameterBuffers(memory)
         self._buffers: dict[int, _Buffer] = {}
+        #: Launches that passed the checks, as a kernel asked for them: programs ask for the same ones again and again.
+        self._checked: dict[tuple[SimModule, int, bytes, bytes, int], tuple[SimFunction, LaunchShape]] = {}
         self._function: SimFunction | None = None  # the grid that runs
         self._check: Check | None = None
         self._depth = 0
@@ -132,8 +134,9 @@ class Nested:
     def clear(self) -> None:
         """Forgets what was launched: all of it has run, or none of it will."""
         for address, buffer in self._buffers.items():
-            buffer.arena.free(address)
+            self._room.give(address, buffer.size)
         self._buffers.clear()
+        self._checked.clear()
         self._children.clear()
         self._tails.clear()
         self._streams.clear()
@@ -144,7 +147,7 @@ class Nested:
 
     def reset(self) -> None:
         """The session's memory has been given back."""
-        self._arenas.clear()
+        self._room.forget()
         self._buffers.clear()
         self.pending_limit = DEFAULT_PENDING
 
@@ -219,31 +222,12 @@ class Nested:
     def _hand_out(
         self, call: Call, lane: int, size: int, alignment: int, function: SimFunction | None, shape: LaunchShape | None
     ) -> None:
-        address = 0
-        if alignment & (alignment - 1) == 0 and size <= _ARENA // 4:
-            for arena in self._arenas:
-                if address := arena.allocate(size, max(64, alignment)):
-                    break
-            else:
-                arena = self._new_arena()
-                address = arena.allocate(size, max(64, alignment))
-            self._buffers[address] = _Buffer(arena, size, function, shape)
-        if not address:
-            self._buffers.pop(address, None)
+        address = self._room.take(size, alignment, self.checker)
+        if address:
+            self._buffers[address] = _Buffer(size, function, shape)
+        else:
             self.fail(call, lane, MEMORY_ALLOCATION)
         call.answer(lane, address)
-
-    def _new_arena(self) -> Heap:
-        """More room for parameter buffers, kept until the device is reset. Without room it is empty."""
-        try:
-            base = self._memory.allocate_module(_ARENA, [Part(0, _ARENA, "parameters of launches")])
-        except CudaError:
-            return Heap(0, 0)
-        if self.checker is not None:
-            self.checker.table.add_range(base, base + _ARENA)
-        arena = Heap(base, _ARENA)
-        self._arenas.append(arena)
-        return arena
 
     def _launch_of(
         self, call: Call, lane: int, function: int, grid: int, shared: int
@@ -251,15 +235,20 @@ class Nested:
         """What is to be launched, from the arguments of these numbers (the block comes behind the grid). Raises CudaError."""
         assert self._function is not None
         assert self._check is not None
-        module = self._function.module
-        name = module.parsed.function_at(call.argument(function, lane))
-        if name is None or name not in module.parsed.entries:
-            raise CudaError(INVALID_DEVICE_FUNCTION, "a kernel launches what is no kernel of its module")
-        launched = module.function(name)
-        dimensions = [struct.unpack("<III", call.read(call.argument(grid + each, lane), 12, lane)) for each in (0, 1)]
-        shape = LaunchShape(dimensions[0], dimensions[1], call.argument(shared, lane) & 0xFFFF_FFFF)
-        self._check(launched, shape)
-        return launched, shape
+        module, number = self._function.module, call.argument(function, lane)
+        grids, blocks = (call.read(call.argument(grid + each, lane), _DIM3.size, lane) for each in (0, 1))
+        bytes_of_shared = call.argument(shared, lane) & 0xFFFF_FFFF
+        asked = (module, number, grids, blocks, bytes_of_shared)
+        known = self._checked.get(asked)
+        if known is None:
+            name = module.parsed.function_at(number)
+            if name is None or name not in module.parsed.entries:
+                raise CudaError(INVALID_DEVICE_FUNCTION, "a kernel launches what is no kernel of its module")
+            known = module.function(name), LaunchShape(_DIM3.unpack(grids), _DIM3.unpack(blocks), bytes_of_shared)
+            self._check(*known)
+            if len(self._checked) < MAX_CHECKED:
+                self._checked[asked] = known
+        return known
 
     def _launch(self, call: Call, lane: int) -> None:
         try:
@@ -289,7 +278,7 @@ class Nested:
         size = function.entry.parameter_bytes
         parameters = call.read(address, size, lane) if size else b""
         if (buffer := self._buffers.pop(address, None)) is not None:
-            buffer.arena.free(address)
+            self._room.give(address, buffer.size)
         depth = self._depth + (stream != _TAIL_STREAM)  # a tail takes the place of the grid that launched it
         if depth > MAX_DEPTH:
             self.fail(call, lane, MAX_DEPTH_EXCEEDED)
