@@ -10,7 +10,6 @@
 
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
 
 use abi::CudaError;
@@ -18,7 +17,7 @@ use client::{CallSummary, Failure};
 
 use crate::frame::{self, Part};
 use crate::generated_exports::Function;
-use crate::{graph, lifecycle, output, permission, runtime, trace};
+use crate::{graph, lifecycle, output, permission, runtime, tally, trace};
 
 /// What a family's function returns.
 pub type CudaResult<T = ()> = Result<T, CudaError>;
@@ -41,7 +40,6 @@ pub enum DefaultStream {
     PerThread,
 }
 
-static CALLS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 static UNSUPPORTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -52,7 +50,7 @@ thread_local! {
 #[inline]
 pub fn enter(function: Function, body: impl FnOnce() -> CudaResult) -> CudaError {
     let class = function.class();
-    count(class);
+    tally::count(class);
     let call = || {
         begin(function);
         let outcome = admit(function, class).and_then(|()| body());
@@ -73,7 +71,7 @@ pub fn enter(function: Function, body: impl FnOnce() -> CudaResult) -> CudaError
 /// Runs one call that returns no `cudaError_t`; after a panic it returns `otherwise`.
 #[inline]
 pub fn enter_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T) -> T {
-    count(function.class());
+    tally::count(function.class());
     let call = || {
         begin(function);
         let value = body();
@@ -147,9 +145,9 @@ pub fn set_last_error(error: CudaError) {
 /// What was counted so far, for the report.
 pub fn summary() -> CallSummary {
     CallSummary {
-        local: CALLS[Class::Local as usize].load(Relaxed),
-        deferred: CALLS[Class::Deferred as usize].load(Relaxed),
-        sync: CALLS[Class::Sync as usize].load(Relaxed),
+        local: tally::counted(Class::Local),
+        deferred: tally::counted(Class::Deferred),
+        sync: tally::counted(Class::Sync),
         unsupported: match UNSUPPORTED.lock() {
             Ok(names) => names.iter().map(|name| (*name).to_owned()).collect(),
             Err(_) => Vec::new(),
@@ -176,11 +174,6 @@ fn end(function: Function, error: Option<CudaError>) {
     }
     output::after(function);
     permission::leave(function);
-}
-
-#[inline]
-fn count(class: Class) {
-    CALLS[class as usize].fetch_add(1, Relaxed);
 }
 
 #[inline]

@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use crate::generated_exports::Function;
+use crate::tally::Tally;
 
 /// What the thin libraries write, and behind it what belongs to the core.
 #[repr(C)]
@@ -22,7 +23,8 @@ struct Block {
     site: Cell<usize>,
     /// Site of the push whose configuration was popped by the stub that is about to launch.
     popped: Cell<usize>,
-    spare: Cell<usize>,
+    /// Where the thread counts its calls; null until it has made one.
+    tally: Cell<*const Tally>,
 }
 
 const _: () = assert!(size_of::<Block>() == 128, "as much as the thin libraries reserve");
@@ -173,6 +175,21 @@ pub fn begin(part: Part) {
         _ => site.set(own()),
     }
     popped.set(0);
+}
+
+/// Where this thread counts its calls; null: not known.
+#[inline]
+pub fn tally() -> *const Tally {
+    // SAFETY: as in `begin`.
+    block().map_or(std::ptr::null(), |block| unsafe { (*block).tally.get() })
+}
+
+/// From now on this thread counts its calls there.
+pub fn set_tally(tally: *const Tally) {
+    if let Some(block) = block() {
+        // SAFETY: as in `begin`.
+        unsafe { (*block).tally.set(tally) };
+    }
 }
 
 /// The configuration that was pushed at `site` was popped.

@@ -2,7 +2,7 @@
 //!
 //! The thin libcudart replacements jump into `generated_exports`; each function's behaviour is in the file of its
 //! family, named as in the API table (protos/cuda). Beside the families: `call` (what every call passes through),
-//! `runtime` (the session, devices, handles), `lifecycle` (fork and exit), `work` (the only way onto the tape),
+//! `tally` (counts of calls), `runtime` (the session, devices, handles), `lifecycle` (fork and exit), `work` (the only way onto the tape),
 //! `allocator` (device addresses).
 //!
 //! Nothing happens in a process that makes no CUDA call: no thread, no connection, no file, no output.
@@ -36,6 +36,7 @@ mod permission;
 mod registration;
 mod runtime;
 mod stream;
+mod tally;
 mod texture;
 mod trace;
 mod work;
