@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit.ir import BITS, LANES, Val, integer, lanes
 from farlane.backend.jit.model import Instruction, Special, extends
-from farlane.backend.jit.specials import special
+from farlane.backend.jit.specials import first_tid, special
 from farlane.backend.jit.ssa import Value
 from farlane.backend.jit.strides import row_length, signed_constant
 from farlane.backend.jit.types import PTX_LLVM
@@ -97,7 +97,7 @@ def _special(e: ValueScope, name: str) -> Affine | None:
     whole = special(e, name)
     if not whole.vec:
         return None
-    first = e.once(f"first.{axis}", lambda p: p.lane(whole, 0))
+    first = e.once(f"first.{axis}", lambda p: first_tid(p, e.kernel.block, axis))
     if axis == "x":
         return Affine(first, 1)
     return Affine(first, 0, one)

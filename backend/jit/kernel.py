@@ -280,7 +280,7 @@ class KernelContext:
             lambda match: match.group() if "#0" in match.group() else f"{match.group(1)} #0{match.group(2)}",
             "\n".join(parts),
         )
-        return text + "\n" + _ATTRIBUTES + _METADATA
+        return text + "\n" + _ATTRIBUTES + _METADATA + f"!2 = !{{i32 0, i32 {warps}}}\n"
 
     def info(self) -> KernelInfo:
         """What the caller needs to know. Valid after emit."""

@@ -19,6 +19,7 @@ declare i32 @llvm.cttz.i32(i32, i1)
 declare i64 @llvm.cttz.i64(i64, i1)
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.usub.sat.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
@@ -226,7 +227,8 @@ ask:
 }
 
 ; Called when a lane's address is outside its site's latch: checks every lane exactly (a bad one faults), then points the latch at
-; the whole run of accessible pages round the last lane. %shape: bits 0-7 log2 of the size, bit 8 write. Where pages have gone for a lane's,
+; the whole run of accessible pages round the last lane. %shape: bits 0-7 log2 of the size, bit 8 write, bits 16-30 how many elements a row
+; of lanes reaches beyond its lowest address, which is all that is compared with the latch. Where pages have gone for a lane's,
 ; they may be an earlier lane's: all are checked again.
 define internal void @farlane_miss(ptr %warp, <32 x i64> %addresses, i32 %lanes, ptr %latch, i32 %shape, i32 %line) cold noinline {
 entry:
@@ -414,7 +416,10 @@ set:
   %low.address = call i64 @llvm.umax.i64(i64 %low.page.address, i64 %bound.low)
   %end.address = call i64 @llvm.umin.i64(i64 %end.page.address, i64 %bound.end)
   %bytes = sub i64 %end.address, %low.address
-  %elements = lshr i64 %bytes, %log
+  %all.elements = lshr i64 %bytes, %log
+  %span32 = lshr i32 %shape, 16
+  %span = zext i32 %span32 to i64
+  %elements = call i64 @llvm.usub.sat.i64(i64 %all.elements, i64 %span)
   store i64 %low.address, ptr %latch
   %count.p = getelementptr %Latch, ptr %latch, i32 0, i32 1
   store i64 %elements, ptr %count.p

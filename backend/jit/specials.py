@@ -30,6 +30,9 @@ _CONSTANTS = {
 }  # fmt: skip
 
 
+WARP_RANGE = ", !range !2"  # the metadata that kernel.py writes: indices of the block's warps
+
+
 def varying_axes(block: tuple[int, int, int]) -> set[str]:
     """The axes along which the lanes of one warp differ."""
     x, y, z = block
@@ -65,7 +68,7 @@ def special(e: ValueScope, name: str) -> Val:
     if base in _LANE_MASKS:
         return lanes(_LANE_MASKS[base], "i32")
     if base == "warpid":
-        return e.once("warpid", lambda b: b.load("i32", False, b.gep("%warp", 28)))
+        return e.once("warpid", lambda b: b.load("i32", False, b.gep("%warp", 28), WARP_RANGE))
     if base == "nwarpid":
         return integer((e.kernel.threads + LANES - 1) // LANES, "i32")
     if base == "smid":
@@ -112,7 +115,7 @@ def _worker(e: ValueScope, b: Builder) -> str:
 def _tid(b: Builder, block: tuple[int, int, int], axis: str, entry: bool) -> Val:
     """%tid of the warp's lanes from the warp index; uniform where `varying_axes` says so (device functions: always a vector)."""
     x, y, z = block
-    index = b.load("i32", False, b.gep("%warp", 28))
+    index = b.load("i32", False, b.gep("%warp", 28), WARP_RANGE)
     first = b.bin("shl", index, integer(5, "i32"))
     linear = b.bin("add", first, LANE_INDEX["i32"])
     if axis not in varying_axes(block):
@@ -130,6 +133,17 @@ def _tid(b: Builder, block: tuple[int, int, int], axis: str, entry: bool) -> Val
         row = b.bin("udiv", linear, integer(x, "i32"))
         return row if z == 1 else b.bin("urem", row, integer(y, "i32"))
     return b.bin("udiv", linear, integer(x * y, "i32"))
+
+
+def first_tid(b: Builder, block: tuple[int, int, int], axis: str) -> Val:
+    """%tid of the warp's first lane. Not taken from the vector: LLVM follows ranges through a few instructions only."""
+    x, y, z = block
+    index = b.load("i32", False, b.gep("%warp", 28), WARP_RANGE)
+    first = b.bin("shl", index, integer(5, "i32"))
+    if axis == "x":
+        return first if y == z == 1 else b.bin("urem", first, integer(x, "i32"))
+    row = b.bin("udiv", first, integer(x if axis == "y" else x * y, "i32"))
+    return row if axis == "z" or z == 1 else b.bin("urem", row, integer(y, "i32"))
 
 
 def _time(e: ValueScope, base: str) -> Val:

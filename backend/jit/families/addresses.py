@@ -205,20 +205,25 @@ def _form(e: FunctionEmitter, operand: Any, space: str, size: int) -> affine.Aff
 
 
 def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: int) -> Place:
-    """Checks the corners of every row: what lies between them is in the same run of pages, or in the same array."""
+    """Checks every row's lowest address against what the row's length leaves: the rest is in the same run of pages, or in the same array."""
     b = e.body
-    across = integer(form.stride * (row_length(e.kernel.block) - 1), "i64")
+    across = form.stride * (row_length(e.kernel.block) - 1)
     firsts = affine.row_bases(e, form) if form.step is not None else [form.base]
-    corners = [*firsts, *(b.bin("add", first, across) for first in firsts)] if form.stride else firsts
+    lowest = [b.bin("add", first, integer(across, "i64")) for first in firsts] if across < 0 else firsts
+    span = abs(across) >> (shape & 255)
+    if span >= 1 << 15:
+        # Too long for the field that tells the runtime: both ends are checked.
+        lowest, span = [*firsts, *(b.bin("add", first, integer(across, "i64")) for first in firsts)], 0
     if e.kernel.options.untranslated and space != "shared":
         return Place("null", form.base, form)
     latch, limit = "", support.shared_size(e)
     if space == "shared":
-        bad = _corners_bad(e, corners, _elements(e, limit, shape), shape)
+        bad = _corners_bad(e, lowest, _less(e, _elements(e, limit, shape), span), shape)
     else:
         latch = support.latch(e, e.kernel.site())
         low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
-        bad = _corners_bad(e, [b.bin("sub", corner, low) for corner in corners], count, shape)
+        # The runtime has taken the span off the count.
+        bad = _corners_bad(e, [b.bin("sub", corner, low) for corner in lowest], count, shape)
     miss, hit = b.new_label("miss"), b.new_label("hit")
     b.branch_if(bad, miss, hit, unlikely=True)
     b.block(miss)
@@ -227,7 +232,9 @@ def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: in
         tail = f"{limit}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line}"
         b.line(f"call void @farlane_out_of_bounds(ptr %warp, {addresses}, i32 -1, {tail})")
     else:
-        b.line(f"call void @farlane_miss(ptr %warp, {addresses}, i32 -1, ptr {latch}, i32 {shape}, i32 {e.line})")
+        b.line(
+            f"call void @farlane_miss(ptr %warp, {addresses}, i32 -1, ptr {latch}, i32 {shape | span << 16}, i32 {e.line})"
+        )
     b.branch(hit)
     b.block(hit)
     if space == "global" and e.kernel.options.touches:
@@ -248,6 +255,14 @@ def _elements(e: FunctionEmitter, limit: Val, shape: int) -> Val:
     """How many aligned accesses lie below a limit in bytes."""
     log = shape & 255
     return integer(int(limit.name) >> log, "i64") if limit.const else e.body.bin("lshr", limit, integer(log, "i64"))
+
+
+def _less(e: FunctionEmitter, count: Val, span: int) -> Val:
+    if not span:
+        return count
+    if count.const:
+        return integer(max(int(count.name) - span, 0), "i64")
+    return e.body.call("usub.sat", "i64", [count, integer(span, "i64")])
 
 
 def _lane_bases(e: FunctionEmitter) -> Val:
