@@ -50,7 +50,8 @@ def own_host() -> Iterator[EmbeddedHost]:
 
 @pytest.mark.parametrize("mode", ["none", "calls"])
 @pytest.mark.parametrize(
-    ("kind", "code"), [("null", 700), ("load", 700), ("host", 700), ("beyond", 700), ("freed", 700), ("trap", 719)]
+    ("kind", "code"),
+    [("null", 700), ("load", 700), ("host", 700), ("registered", 700), ("beyond", 700), ("freed", 700), ("trap", 719)],
 )
 def test_a_faulting_kernel_leaves_a_sticky_error(fault: str, guest: Guest, kind: str, code: int, mode: str) -> None:
     """The fault is reported by the synchronization and by every later call. Mode none may report it at the launch."""
@@ -60,6 +61,9 @@ def test_a_faulting_kernel_leaves_a_sticky_error(fault: str, guest: Guest, kind:
     later = f"synchronize {code} {name}\npeek {code}\nallocate {code}\nrelaunch {code}\ncopy {code}\nagain {code}\n"
     launch = "launch 0\n" if mode == "calls" else f"launch (0|{code})\n"
     assert re.fullmatch(launch + later, outcome.stdout), outcome.stdout
+    assert outcome.stderr.count("the program has registered") == (2 if kind == "registered" else 0), (
+        "said once for each"
+    )
 
 
 def test_a_fault_stays_in_its_session(fault: str, patient: str, guest: Guest) -> None:

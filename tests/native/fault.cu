@@ -30,6 +30,15 @@ int main(int argc, char **argv) {
     } else if (std::strcmp(kind, "host") == 0) {
         static int on_the_host;
         load<<<1, 1>>>(&on_the_host, data);
+    } else if (std::strcmp(kind, "registered") == 0) {
+        static int registered[1024];
+        CHECK(cudaHostRegister(registered, sizeof registered, cudaHostRegisterMapped));
+        void *there = nullptr;
+        if (cudaHostGetDevicePointer(&there, registered, 0) != cudaErrorNotSupported) {
+            return 3;
+        }
+        cudaGetLastError();
+        load<<<1, 1>>>(registered + 5, data);
     } else if (std::strcmp(kind, "beyond") == 0) {
         wild_thread<<<8, 128>>>(data, size_t(1) << 40);
     } else if (std::strcmp(kind, "freed") == 0) {
@@ -38,7 +47,7 @@ int main(int argc, char **argv) {
     } else if (std::strcmp(kind, "trap") == 0) {
         trap<<<1, 1>>>();
     } else {
-        std::printf("usage: fault null|load|host|beyond|freed|trap\n");
+        std::printf("usage: fault null|load|host|registered|beyond|freed|trap\n");
         return 2;
     }
     cudaError_t launch = cudaGetLastError();

@@ -12,7 +12,7 @@
 
 mod placed;
 
-pub use placed::{any as any_placed, keep, near as near_placed};
+pub use placed::{keep, near as near_placed};
 
 use crate::call::CudaResult;
 use crate::memory::Addresses;
@@ -20,6 +20,7 @@ use crate::{managed, work};
 use abi::CudaError;
 use std::alloc::{alloc, dealloc, Layout};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What CUDA aligns page-locked memory to.
@@ -96,6 +97,10 @@ impl Pinned {
     }
 }
 
+/// All that was ever registered lies in `[LOW, HIGH)`.
+static LOW: AtomicUsize = AtomicUsize::new(usize::MAX);
+static HIGH: AtomicUsize = AtomicUsize::new(0);
+
 static PINNED: RwLock<Pinned> = RwLock::new(Pinned(BTreeMap::new()));
 
 fn pinned() -> RwLockReadGuard<'static, Pinned> {
@@ -171,6 +176,18 @@ pub fn free(memory: *mut u8, addresses: Option<&Addresses>) -> CudaResult {
     settled
 }
 
+/// Whether kernels may be given addresses of pinned memory: there is, or was, some.
+#[inline]
+pub fn any() -> bool {
+    placed::any() || HIGH.load(Acquire) != 0
+}
+
+/// Whether an address is in memory that the program has registered.
+pub fn is_registered(address: usize) -> bool {
+    let near = address >= LOW.load(Acquire) && address < HIGH.load(Acquire);
+    near && find(address).is_some_and(|range| range.place == Place::Registered)
+}
+
 /// A kernel may use this address: pinned memory that holds it becomes memory of both sides. Whether kernels reach the address then.
 pub fn reach(address: usize) -> CudaResult<bool> {
     if !placed::near(address) {
@@ -207,7 +224,10 @@ pub fn forget_reached() {
 
 /// cudaHostRegister.
 pub fn register(start: usize, size: usize, flags: u32) -> CudaResult {
-    pinned_mut().register(start, size, flags)
+    pinned_mut().register(start, size, flags)?;
+    LOW.fetch_min(start, Release);
+    HIGH.fetch_max(start + size, Release);
+    Ok(())
 }
 
 /// cudaHostUnregister: the memory may be released afterwards, so copies to it are waited for.

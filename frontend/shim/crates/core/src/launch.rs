@@ -10,7 +10,7 @@
 //! Source: crt/device_functions.h and crt/host_runtime.h of CUDA 12 and 13; CUDA runtime API, "Execution Control".
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use abi::{
     cudaDevAttrCooperativeLaunch, cudaDevAttrMultiProcessorCount, cudaHostFn_t, cudaHostNodeParams, cudaKernel_t,
@@ -211,8 +211,8 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
     }
     // SAFETY: the caller's promise.
     let arguments = unsafe { Arguments::new(&signature.image, args) }?;
-    if hostmem::any_placed() {
-        reach(&arguments)?;
+    if hostmem::any() {
+        reach(kernel, &arguments)?;
     }
     if output::may_print(signature.image.prints) {
         output::found_printing();
@@ -221,9 +221,22 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
 }
 
 /// Pinned memory of which the kernel is given an address becomes memory of the device, too.
-fn reach(arguments: &Arguments<'_>) -> CudaResult {
-    let mut pinned = arguments.words().filter(|word| hostmem::near_placed(*word as usize));
-    pinned.try_for_each(|word| hostmem::reach(word as usize).map(drop))
+fn reach(kernel: &Kernel, arguments: &Arguments<'_>) -> CudaResult {
+    for word in arguments.words() {
+        let address = word as usize;
+        if hostmem::near_placed(address) {
+            hostmem::reach(address)?;
+        } else if hostmem::is_registered(address) {
+            static SAID: Once = Once::new();
+            SAID.call_once(|| {
+                log::error(format_args!(
+                    "kernel {} is given the address of memory that the program has registered: kernels do not reach it",
+                    kernel.name().to_string_lossy()
+                ));
+            });
+        }
+    }
+    Ok(())
 }
 
 /// # Safety
