@@ -25,6 +25,7 @@ from farlane.backend.jit.divergence import Divergence
 from farlane.backend.jit.ir import Builder, Val, integer
 from farlane.backend.jit.model import Instruction, Storage
 from farlane.backend.jit.ssa import Phi, Value
+from farlane.backend.jit.strides import row_length, stepping
 from farlane.backend.jit.types import REGISTER_LLVM
 from farlane.backend.jit.values import ALL, ValueScope
 
@@ -70,6 +71,7 @@ class FunctionEmitter(ValueScope):
         blocks = self.graph.blocks
         live = self.once("live", self._live)
         if self.dual:
+            self.stepping = stepping(self.graph, self.is_affine, row_length(self.kernel.block))
             self.live_in, self.live_out = liveness.compute(self.graph, self.is_affine)
             for index, block in enumerate(blocks):
                 self.leaves_full = False

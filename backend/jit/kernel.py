@@ -20,7 +20,7 @@ from farlane.backend.jit import cfg, checks, divergence, fibers, spins, ssa
 from farlane.backend.jit.abi import KernelInfo, Options, PtxError, UnsupportedError
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.ir import LANES, Val, integer
-from farlane.backend.jit.model import Body, Instruction, Special, Symbol
+from farlane.backend.jit.model import Body, Immediate, Instruction, Special, Symbol
 from farlane.backend.jit.module import Function, Module
 from farlane.backend.jit.parser import body_of
 from farlane.backend.jit.specials import RESERVED_SHARED, RESERVED_SHARED_BYTES
@@ -251,6 +251,17 @@ class KernelContext:
         values = ssa.build(graph)
         return graph, values, spins.waiting_loops(graph) if spins.may_wait(body) else set()
 
+    def _barrier_count(self) -> int:
+        """One more than the highest number of a barrier that the kernel names."""
+        numbers = [
+            item.sources[0]
+            for body in self.bodies.values()
+            for item in body.instructions
+            if item.base in ("bar", "barrier") and "warp" not in item.modifiers and item.sources
+        ]
+        known = [item.value for item in numbers if isinstance(item, Immediate) and item.kind == "i"]
+        return max((value & 15 for value in known), default=0) + 1 if len(known) == len(numbers) else 16
+
     @staticmethod
     def _barriers(body: Body) -> bool:
         return any(item.base in ("bar", "barrier") and "warp" not in item.modifiers for item in body.instructions)
@@ -262,6 +273,7 @@ class KernelContext:
         constants = [
             f"@farlane_threads = internal constant i32 {self.threads}",
             f"@farlane_warps = internal constant i32 {warps}",
+            f"@farlane_barriers = internal constant i32 {self._barrier_count()}",
             f"@farlane_fibers = internal constant i1 {'true' if self.fibers else 'false'}",
             f"@farlane_parameter_bytes = internal constant i64 {self.parameter_bytes}",
             f"@farlane_latch_bytes = internal constant i64 {16 * max(self.sites, 1)}",

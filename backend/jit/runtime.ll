@@ -667,7 +667,8 @@ complete:
 next:
   %set.next = phi i32 [ %set, %loop ], [ %set, %test ], [ %set.with, %complete ]
   %id.next = add i32 %id, 1
-  %more = icmp ult i32 %id.next, 16
+  %count = load i32, ptr @farlane_barriers
+  %more = icmp ult i32 %id.next, %count
   br i1 %more, label %loop, label %wake
 wake:
   %none = icmp eq i32 %set.next, 0

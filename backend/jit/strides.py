@@ -10,12 +10,16 @@ Source: facts page "Value classes".
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit.ir import LANES
-from farlane.backend.jit.model import Immediate, Instruction, extends
+from farlane.backend.jit.model import Immediate, Instruction, Special, Symbol, extends
 from farlane.backend.jit.specials import varying_axes
 from farlane.backend.jit.ssa import Value
+
+if TYPE_CHECKING:
+    from farlane.backend.jit.cfg import Graph
 
 LIMIT = 1 << 24
 _WORD = {"u32", "s32", "b32"}
@@ -113,3 +117,31 @@ def _product(instruction: Instruction, classes: list[int | None], strides: list[
     if product is None or instruction.base == "mul":
         return product
     return product + strides[2]
+
+
+def stepping(graph: Graph, affine: Callable[[Value], bool], row: int) -> set[Value]:
+    """The affine values that may differ from row to row: what follows from %tid.y, or from %laneid where a warp has several rows.
+
+    The others have no step. That must not be found out at run time, where every access would look at each row.
+    """
+    found: set[Value] = set()
+    if row == LANES:
+        return found
+
+    def steps(operand: object) -> bool:
+        if isinstance(operand, Special):
+            return operand.name == "laneid" or (operand.name.startswith("tid.") and operand.name != "tid.x")
+        return operand in found if isinstance(operand, Value) else not isinstance(operand, Immediate | Symbol)
+
+    changed = True
+    while changed:
+        before = len(found)
+        for block in graph.blocks:
+            for phi in block.phis:
+                if affine(phi.value) and any(steps(operand) for operand in phi.operands.values()):
+                    found.add(phi.value)
+            for instruction in block.instructions:
+                if any(steps(operand) for operand in instruction.sources):
+                    found.update(item for item in instruction.destinations if item is not None and affine(item))
+        changed = len(found) != before
+    return found

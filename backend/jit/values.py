@@ -63,6 +63,7 @@ class ValueScope:
         self.in_memory = divergence.conservative and len(graph.blocks) > MANY_BLOCKS
         self.touching = touches.Counting()
         self.leaves_full = False
+        self.stepping: set[Value] = set()  # the affine values that have a step from row to row
         self.live_in: list[list[Value]] = []
         self.live_out: list[list[Value]] = []
 
@@ -144,7 +145,7 @@ class ValueScope:
     def _form_slots(self, value: Value) -> tuple[str, str | None]:
         kind = REGISTER_LLVM[value.type]
         base = self.slot(f"%base{value.number}", kind, False)
-        return base, self.slot(f"%step{value.number}", kind, False) if rows(self) > 1 else None
+        return base, self.slot(f"%step{value.number}", kind, False) if value in self.stepping else None
 
     def _load_form(self, value: Value) -> Affine:
         base, step = self._form_slots(value)
@@ -154,6 +155,7 @@ class ValueScope:
         return Affine(first, value.stride, self.body.load(kind, False, step) if step else None)
 
     def define_affine(self, value: Value, form: Affine) -> None:
+        assert form.step is None or value in self.stepping
         self.forms[value] = form
         if value.crosses:
             self.store_form(value, form)
@@ -161,6 +163,7 @@ class ValueScope:
             self.export(value, materialise(self, form))
 
     def store_form(self, value: Value, form: Affine) -> None:
+        assert form.step is None or value in self.stepping
         base, step = self._form_slots(value)
         self.body.store(form.base, base)
         if step:
@@ -197,7 +200,7 @@ class ValueScope:
             first = b.lane(vector, 0)
             assert value.stride is not None
             step = None
-            if rows(self) > 1:
+            if value in self.stepping:
                 step = b.bin("sub", b.lane(vector, LANES // rows(self)), first)
             self.store_form(value, Affine(first, value.stride, step))
 

@@ -73,6 +73,10 @@ def reader(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: st
         "broadcast:",
         *_broadcast_read(row, element, count, shown, kind),
         "scattered:",
+        *_alone(e, kind, "%mask.bits"),
+        "alone:",
+        *_alone_read(element, count, shown),
+        "many:",
     ]
     result = "poison"
     for index in range(count):
@@ -82,6 +86,36 @@ def reader(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: st
     lines += [f"  ret {shown} {result}", "}"]
     e.kernel.helpers[name] = "\n".join(lines)
     return name
+
+
+def _alone(e: FunctionEmitter, kind: str, bits: str) -> list[str]:
+    """Text that goes to %alone when a single lane is active, with its %lane and its address in %lane.p, else to %many."""
+    e.kernel.declare("declare i32 @llvm.ctpop.i32(i32)")
+    e.kernel.declare("declare i32 @llvm.cttz.i32(i32, i1)")
+    return [
+        f"  %active.count = call i32 @llvm.ctpop.i32(i32 {bits})",
+        "  %is.alone = icmp eq i32 %active.count, 1",
+        f"  %first.lane = call i32 @llvm.cttz.i32(i32 {bits}, i1 false)",
+        "  %lane = and i32 %first.lane, 31",
+        f"  %lane.index = extractelement <{LANES} x {kind}> %index, i32 %lane",
+        f"  %lane.p = getelementptr i8, ptr %base, {kind} %lane.index",
+        "  br i1 %is.alone, label %alone, label %many",
+    ]
+
+
+def _alone_read(element: str, count: int, shown: str) -> list[str]:
+    vec, size = f"<{LANES} x {element}>", BITS[element] // 8
+    lines, result = [], "poison"
+    for index in range(count):
+        lines += [
+            f"  %a.p{index} = getelementptr i8, ptr %lane.p, i64 {size * index}",
+            f"  %a.v{index} = load {element}, ptr %a.p{index}, align {size}",
+            f"  %a.i{index} = insertelement {vec} poison, {element} %a.v{index}, i32 0",
+            f"  %a.s{index} = shufflevector {vec} %a.i{index}, {vec} poison, <{LANES} x i32> zeroinitializer",
+            f"  %a.r{index} = insertvalue {shown} {result}, {vec} %a.s{index}, {index}",
+        ]
+        result = f"%a.r{index}"
+    return [*lines, f"  ret {shown} {result}"]
 
 
 def inlining(e: FunctionEmitter) -> str:
@@ -296,7 +330,15 @@ def writer(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: st
             f"  %part{number} = shufflevector <{LANES} x i1> %mask, <{LANES} x i1> poison, {spread}",
             f"  call void {intrinsic}(<{wide} x {element}> {name_of_row}, ptr %start{number}, i32 {size}, <{wide} x i1> %part{number})",
         ]
-    lines += ["  ret void", "scattered:", *scatter(e, element, [f"%v{index}" for index in range(count)], kind)]
+    lines += ["  ret void", "scattered:", f"  %mask.bits = bitcast <{LANES} x i1> %mask to i32"]
+    lines += [*_alone(e, kind, "%mask.bits"), "alone:"]
+    for index in range(count):
+        lines += [
+            f"  %a.p{index} = getelementptr i8, ptr %lane.p, i64 {size * index}",
+            f"  %a.v{index} = extractelement {vec} %v{index}, i32 %lane",
+            f"  store {element} %a.v{index}, ptr %a.p{index}, align {size}",
+        ]
+    lines += ["  ret void", "many:", *scatter(e, element, [f"%v{index}" for index in range(count)], kind)]
     lines += ["  ret void", "}"]
     e.kernel.helpers[name] = "\n".join(lines)
     return name

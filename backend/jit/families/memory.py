@@ -175,11 +175,11 @@ def read_memory(e: FunctionEmitter, place: Place, element: str, count: int, orde
             b.op(f"load {keyword}{element}, ptr {b.gep(pointer, size * index)}{extra}", element, False)
             for index in range(count)
         ]
-    index = place.narrow or place.index
-    helper = lanewise.reader(e, element, count, ordered, index.type)
+    where = place.narrow or place.index
+    helper = lanewise.reader(e, element, count, ordered, where.type)
     mask = e.mask or Val("splat (i1 true)", "i1", True, True)
     shown = f"{{ {', '.join([f'<{LANES} x {element}>'] * count)} }}"
-    result = b.op(f"call {shown} @{helper}(ptr {place.base}, {index}, {mask})", element, True)
+    result = b.op(f"call {shown} @{helper}(ptr {place.base}, {where}, {mask})", element, True)
     return [b.op(f"extractvalue {shown} {result.name}, {index}", element, True) for index in range(count)]
 
 
@@ -204,11 +204,11 @@ def write_memory(e: FunctionEmitter, place: Place, element: str, values: list[Va
         for index, value in enumerate(scalars):
             b.line(f"store {'volatile ' if ordered else ''}{value}, ptr {b.gep(pointer, size * index)}, align {size}")
         return
-    index = place.narrow or place.index
-    helper = lanewise.writer(e, element, len(values), ordered, index.type)
+    where = place.narrow or place.index
+    helper = lanewise.writer(e, element, len(values), ordered, where.type)
     mask = e.mask or Val("splat (i1 true)", "i1", True, True)
     shown = ", ".join(str(b.splat(value)) for value in values)
-    b.line(f"call void @{helper}(ptr {place.base}, {index}, {mask}, {shown})")
+    b.line(f"call void @{helper}(ptr {place.base}, {where}, {mask}, {shown})")
 
 
 def _pointer(e: FunctionEmitter, place: Place) -> str:
