@@ -128,8 +128,10 @@ pub struct Config {
     pub group_bytes: usize,
     /// A group is sent when its first record is this old and the host has nothing else to do.
     pub age: Duration,
-    /// How long opening may take, name resolution and handshake included.
+    /// How long the host may take to answer at all, name resolution included.
     pub connect_timeout: Duration,
+    /// How long a host that has answered may take until the session is there: it may start a process for it.
+    pub admission_timeout: Duration,
     /// Where `finish` writes the report.
     pub report: Option<PathBuf>,
     /// Whether payloads that the host has are named instead of sent, and others compressed where that pays.
@@ -144,6 +146,7 @@ impl Config {
     pub const GROUP_BYTES: usize = 256 * 1024;
     pub const AGE: Duration = Duration::from_micros(200);
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+    pub const ADMISSION_TIMEOUT: Duration = Duration::from_secs(120);
 
     #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
@@ -153,6 +156,7 @@ impl Config {
             group_bytes: Self::GROUP_BYTES,
             age: Self::AGE,
             connect_timeout: Self::CONNECT_TIMEOUT,
+            admission_timeout: Self::ADMISSION_TIMEOUT,
             report: None,
             payloads: true,
             ahead: true,

@@ -45,6 +45,13 @@ const TEMPLATES: u32 = 2;
 
 type Opened = (Arc<Shared>, Welcome);
 
+/// What the background thread tells the one that opens.
+enum Progress {
+    /// The host has taken the call: its headers are there. A process for the session may have to start now.
+    Answered,
+    Ended(Box<Result<Opened, OpenError>>),
+}
+
 /// Starts the background thread and waits until it has opened the session or failed to.
 pub(crate) fn open(config: &Config, hello: HelloInfo) -> Result<Opened, OpenError> {
     let deadline = Instant::now() + config.connect_timeout;
@@ -53,11 +60,20 @@ pub(crate) fn open(config: &Config, hello: HelloInfo) -> Result<Opened, OpenErro
     let task = Task { config: config.clone(), hello, deadline, report };
     spawn(move || task.run())
         .map_err(|error| OpenError::new(OpenReason::Local, format!("cannot start the connection's thread: {error}")))?;
-    match reports.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        Ok(result) => result,
-        Err(mpsc::RecvTimeoutError::Timeout) => Err(timed_out(config)),
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            Err(OpenError::new(OpenReason::Local, "internal error: the connection's thread ended unexpectedly"))
+    let mut error = timed_out(config);
+    let mut until = deadline;
+    loop {
+        match reports.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Progress::Answered) => {
+                until = Instant::now() + config.admission_timeout;
+                error = not_admitted(config);
+            }
+            Ok(Progress::Ended(result)) => return *result,
+            Err(mpsc::RecvTimeoutError::Timeout) => return Err(error),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let message = "internal error: the connection's thread ended unexpectedly";
+                return Err(OpenError::new(OpenReason::Local, message));
+            }
         }
     }
 }
@@ -71,6 +87,12 @@ fn timed_out(config: &Config) -> OpenError {
              FARLANE_TIMEOUT"
         ),
     )
+}
+
+fn not_admitted(config: &Config) -> OpenError {
+    let (endpoint, seconds) = (&config.endpoint, config.admission_timeout.as_secs_f64());
+    let message = format!("the host at {endpoint} has answered, but opened no session within {seconds} s: see its log");
+    OpenError::new(OpenReason::Timeout, message)
 }
 
 /// Spawns the thread, detached, with the program's signals blocked: its handlers must run on its own threads. The signals of
@@ -96,7 +118,7 @@ struct Task {
     config: Config,
     hello: HelloInfo,
     deadline: Instant,
-    report: mpsc::SyncSender<Result<Opened, OpenError>>,
+    report: mpsc::SyncSender<Progress>,
 }
 
 impl Task {
@@ -105,7 +127,7 @@ impl Task {
         match panic::catch_unwind(AssertUnwindSafe(|| self.serve())) {
             Ok(Ok(())) => {}
             // Nobody listens any more when opening timed out.
-            Ok(Err(error)) => drop(report.send(Err(error))),
+            Ok(Err(error)) => drop(report.send(Progress::Ended(Box::new(Err(error))))),
             Err(_) => log::error(format_args!("internal error: the connection's thread panicked")),
         }
     }
@@ -118,7 +140,7 @@ impl Task {
             let (sender, mut replies, welcome, counters) = self.shake_hands(socket).await?;
             let timer = AgeTimer::new().map_err(|e| local(&e))?;
             let shared = Arc::new(self.share(sender, &welcome, counters, timer, descriptor));
-            if self.report.send(Ok((shared.clone(), welcome))).is_err() {
+            if self.report.send(Progress::Ended(Box::new(Ok((shared.clone(), welcome))))).is_err() {
                 return Ok(()); // opening timed out meanwhile
             }
             let _guard = FailOnPanic(&shared);
@@ -180,6 +202,10 @@ impl Task {
             }
             Err(status) => return Err(broken(&describe(&status))),
         };
+        // A host sends its headers at once; the Welcome comes when the session is open.
+        if self.report.send(Progress::Answered).is_err() {
+            return Err(timed_out(&self.config));
+        }
         let answer = match replies.message().await {
             Ok(Some(message)) => message,
             Ok(None) => return Err(broken(&"it ended the session at once")),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 fn fails(config: &Config) -> OpenError {
     let start = Instant::now();
     let error = Session::open(config, hello(Mode::Calls)).expect_err("fails");
-    assert!(start.elapsed() < config.connect_timeout + Duration::from_millis(500));
+    assert!(start.elapsed() < config.connect_timeout.max(config.admission_timeout) + Duration::from_millis(500));
     assert!(error.message.contains(&config.endpoint.to_string()), "{error}");
     error
 }
@@ -46,8 +46,19 @@ fn nobody_answers() {
 
     let host = FakeHost::start(Behaviour { silent: true, ..Behaviour::default() });
     let mut config = quiet(&host, Mode::Calls);
-    config.connect_timeout = Duration::from_millis(200);
-    assert_eq!(fails(&config).reason, OpenReason::Timeout);
+    config.admission_timeout = Duration::from_millis(200);
+    let error = fails(&config);
+    assert_eq!(error.reason, OpenReason::Timeout);
+    assert!(error.message.contains("has answered, but opened no session within 0.2 s"), "{error}");
+}
+
+#[test]
+fn a_host_that_has_answered_may_take_longer_to_open_the_session() {
+    let delay = Duration::from_millis(2500);
+    let host = FakeHost::start(Behaviour { delay, ..Behaviour::default() });
+    let mut config = quiet(&host, Mode::Calls);
+    config.connect_timeout = Duration::from_secs(2);
+    Session::open(&config, hello(Mode::Calls)).expect("opens");
 }
 
 #[test]
@@ -55,7 +66,7 @@ fn a_session_that_opens_too_late_is_ended() {
     let delay = Duration::from_millis(300);
     let host = FakeHost::start(Behaviour { delay, ..Behaviour::default() });
     let mut config = quiet(&host, Mode::Calls);
-    config.connect_timeout = Duration::from_millis(100);
+    config.admission_timeout = Duration::from_millis(100);
     assert_eq!(fails(&config).reason, OpenReason::Timeout);
     assert_eq!(host.seen.lock().ended, 0);
     super::eventually("the session ends", || host.seen.lock().ended == 1);
