@@ -20,8 +20,8 @@ from farlane.analyzer.flow.memory import Memory
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.flow.success import is_code
 from farlane.analyzer.graph import control_flow
-from farlane.analyzer.graph.control_flow import RETURN, TAIL
-from farlane.analyzer.graph.names import NEVER_RETURNS
+from farlane.analyzer.graph.control_flow import RETURN, TAIL, ControlFlow
+from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RDI, RDX, RSI, RSP, XMM0
@@ -132,13 +132,33 @@ class Functions:
             self._active.pop()
         return self._known[key]
 
-    def _analyze(self, start: int, codes: frozenset[int]) -> Analysis:
-        flow = control_flow.build(self.program, start)
-        if flow.unresolved:
-            raise AnalysisError(f"{flow.name}: a computed jump at {flow.unresolved[0]:#x} with unknown targets")
+    def structure(self, start: int) -> Structure:
+        """A function's graph; raises AnalysisError where it is not known whole."""
         structure = self._structures.get(start)
         if structure is None:
+            flow = control_flow.build(self.program, start)
+            if flow.unresolved:
+                raise AnalysisError(f"{flow.name}: a computed jump at {flow.unresolved[0]:#x} with unknown targets")
             structure = self._structures[start] = Structure(flow)
+        return structure
+
+    def calling(self, flow: ControlFlow) -> set[int]:
+        """The blocks from which CUDA may be called: the engine finds calls in no others."""
+        found = set()
+        for block in flow.blocks.values():
+            for instruction in block.instructions:
+                callee = flow.calls.get(instruction.address)
+                if callee is not None and self._reaches(callee):
+                    found.add(block.start)
+        return found
+
+    def _reaches(self, callee: Callee) -> bool:
+        if callee.address is None:
+            return is_cuda(callee.name)
+        return self.program.owner.get(callee.address, callee.address) in self.cuda
+
+    def _analyze(self, start: int, codes: frozenset[int]) -> Analysis:
+        structure = self.structure(start)
         return Analysis(structure, Engine(structure, self.memory, self.call, self.quiet, codes).run())
 
     def call(self, state: State, callee: Callee, site: int) -> list[CudaCall] | None:

@@ -77,6 +77,8 @@ def _analyze(path: Path, seconds: float, in_callees: bool) -> ProgramReport:
         if budget.used_up():
             skipped.append((name, "the time for the binary is used up"))
             continue
+        if not _may_hold(functions, start):
+            continue
         analysis = functions.analysis(start)
         if analysis is None:
             skipped.append((name, functions.failed.get(start, "it calls itself")))
@@ -95,6 +97,16 @@ def _analyze(path: Path, seconds: float, in_callees: bool) -> ProgramReport:
         loops=tuple(loops),
         skipped=tuple(skipped),
     )
+
+
+def _may_hold(functions: Functions, start: int) -> bool:
+    """Whether a loop of a function may hold a CUDA call, by its graph alone: else its values are wanted only where it is called."""
+    try:
+        structure = functions.structure(start)
+    except AnalysisError:
+        return True  # its analysis says why there is none
+    calling = functions.calling(structure.flow)
+    return any(not loop.blocks.isdisjoint(calling) for loop in structure.loops.values())
 
 
 def _function(
@@ -124,6 +136,7 @@ class _Describer:
         self._deciding = Deciding(self._result, loop, self._body, self._values)
         self._continuations = Continuations(functions, analysis, loop, self._values, self._body)
         self._reasons: set[Reason] = set()
+        self._own: dict[int, dict[str, Value]] = {}
         self._places = [
             block for block in self._structure.order if block in loop.blocks and block in self._result.calls
         ]
@@ -207,6 +220,12 @@ class _Describer:
 
     def _fixed(self, call: CudaCall) -> dict[str, Value]:
         """What a call's arguments are in its own function, whoever calls that."""
+        known = self._own.get(call.site)
+        if known is None:
+            known = self._own[call.site] = self._found_fixed(call)
+        return known
+
+    def _found_fixed(self, call: CudaCall) -> dict[str, Value]:
         program = self._functions.program
         around = program.image.function_at(call.site)
         own = self._functions.analysis(program.owner.get(around.start, around.start)) if around else None

@@ -64,6 +64,7 @@ class LoopValues:
         self._addresses = {i.address for block in loop.blocks for i in blocks[block].instructions}
         self._memo: dict[tuple[Value, int], Dependence] = {}
         self._active: set[Value] = set()
+        self._ways: dict[tuple[int, tuple[int, ...]], tuple[list[Value | None], bool]] = {}
         self._asked = 0
         self._ranges = Ranges(structure, result, values, loop)
         self._handles: set[Value] = set()
@@ -212,20 +213,37 @@ class LoopValues:
         if first is None or first not in self._loop.blocks:
             return _unknown(Reason.CONTROL)
         found = self._all(inputs.values(), block)
-        seen, work = {first}, [first, *inputs]
+        branches, inside = self._branches(where, first, tuple(inputs))
+        for flags in branches:
+            found = found.joined(_unknown(Reason.CONTROL) if flags is None else self.of(flags, block))
+        if not inside:
+            return found.joined(_unknown(Reason.CONTROL))
+        return found.joined(Dependence(frozenset({Kind.INDUCTION}))) if found.kinds else found
+
+    def _branches(self, where: int, first: int, sources: tuple[int, ...]) -> tuple[list[Value | None], bool]:
+        """What the branches ask for by which a block is reached, from the one that all ways to it pass, through certain blocks
+        before it (None: that is not known); and whether they all stand in this loop and none inside it."""
+        key = (where, sources)
+        known = self._ways.get(key)
+        if known is not None:
+            return known
+        asked: dict[Value | None, None] = {}
+        inside = True
+        seen, work = {first}, [first, *sources]
         while work:
             each = work.pop()
             innermost = self._structure.innermost(each)
             if innermost is None or innermost.header != self._loop.header:
-                return found.joined(_unknown(Reason.CONTROL))
+                inside = False
+                break
             edges = self._structure.flow.blocks[each].edges
             if sum((each, edge.target) in self._result.executed for edge in edges) > 1:
-                flags = self._result.tests.get(each)
-                found = found.joined(_unknown(Reason.CONTROL) if flags is None else self.of(flags, block))
+                asked[self._result.tests.get(each)] = None
             if each not in seen:
                 seen.add(each)
                 work += [p for p in self._structure.predecessors[each] if (p, each) in self._result.executed]
-        return found.joined(Dependence(frozenset({Kind.INDUCTION}))) if found.kinds else found
+        self._ways[key] = list(asked), inside
+        return self._ways[key]
 
     def _recurrence(self, inputs: dict[int, Value], block: int) -> Dependence:
         """A value carried from one iteration to the next; what it was at the loop's entry does not vary."""

@@ -24,12 +24,12 @@ from farlane.analyzer.machine.instruction import (
     Memory,
     Register,
 )
+from farlane.analyzer.permissions import outright
 from farlane.analyzer.permissions.callers import Callers
 from farlane.analyzer.permissions.domain import ANYTHING, FRAME
 from farlane.analyzer.permissions.endings import Endings
 from farlane.analyzer.permissions.instructions import Refused
 from farlane.analyzer.permissions.memory import READ, WRITE
-from farlane.analyzer.permissions.outright import refusal
 from farlane.analyzer.permissions.uses import reads
 from farlane.analyzer.permissions.walk import Regions, Walker
 
@@ -106,11 +106,12 @@ class Codes:
 
     def proof(self, start: int, site: int) -> str:
         """How the code of the call at `site` in the function `start` is used; raises Refused."""
-        refused = refusal(self._walker.structure(start).flow, self._endings, site)
-        if refused is not None:
-            raise Refused(refused)
-        self._facts = []
-        self._after_call(start, site, 0)
+        seen = outright.verdict(self._walker.structure(start).flow, self._endings, site)
+        if seen is not None and seen.refused:
+            raise Refused(seen.refused)
+        self._facts = list(seen.facts) if seen is not None else []
+        if seen is None:
+            self._after_call(start, site, 0)
         return "; ".join(dict.fromkeys(self._facts)) or "the code is not used"
 
     def _after_call(self, start: int, site: int, depth: int) -> None:

@@ -248,7 +248,9 @@ class Prover:
         imports = self._walker.imports
         if imports & library.SIGNALS and (imports & library.JUMPS or self._walker.catches):
             raise Refused("a signal's handler may leave the loop")
-        state = regions.sites[site]
+        state = regions.sites.get(site)
+        if state is None:
+            raise Refused(f"{site:#x} is not reached")
         target = self._target(state, name)
         escapes = [block for block, after in regions.escaped.items() if after & (target.objects | {ANYTHING})]
         if FRAME in target.objects:
