@@ -53,7 +53,7 @@ class KernelContext:
         self.helpers: dict[str, str] = {}
         self.declarations: dict[str, None] = {}
         self.used_variables: set[int] = set()
-        self.sites = 0
+        self.sites = self.prefetches = 0
         self.frames: dict[str, int] = {}
         self.order_sensitive = self.order_visible = self.launches = False
         self.bodies: dict[str, Body] = {}
@@ -195,6 +195,11 @@ class KernelContext:
 
     def dynamic_shared(self) -> Val:
         return integer((self.static_shared + 15) & -16, "i64")
+
+    def prefetch(self) -> int:
+        """A number for what an access that prefetches remembers."""
+        self.prefetches += 1
+        return self.prefetches
 
     def site(self) -> int:
         self.sites += 1
