@@ -1,8 +1,10 @@
 // Pinned host memory in kernels, by the address that the program has: allocated without cudaHostAllocMapped, used by kernels only after copies, by a
-// structure's pointer, in a captured graph, freed and allocated anew; memory that only copies use stays the program's.
+// structure's pointer, in a captured graph, freed and allocated anew, also by several threads at once; memory that only copies use stays the program's.
 #include "support.cuh"
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 struct Job {
     int count;
@@ -17,6 +19,34 @@ __global__ void scale(Job job, float factor) {
 }
 
 __global__ void count_up(int *counter) { atomicAdd(counter, 1); }
+
+// Each thread's memory comes and goes; what it frees is soon another's, at the same address.
+void come_and_go(int id, std::atomic<int> &wrong) {
+    for (int round = 0; round < 25; ++round) {
+        const int count = 1024 + 300 * ((id * 7 + round) % 11);
+        const size_t bytes = count * sizeof(float);
+        float *data, *other;
+        CHECK(cudaMallocHost(&data, bytes));
+        CHECK(cudaMallocHost(&other, bytes));
+        DeviceArray<float> device(count);
+        cudaStream_t stream;
+        CHECK(cudaStreamCreate(&stream));
+        for (int i = 0; i < count; ++i) {
+            data[i] = static_cast<float>(i + id);
+        }
+        CHECK(cudaMemcpyAsync(device.get(), data, bytes, cudaMemcpyHostToDevice, stream));
+        scale<<<4, 64, 0, stream>>>(Job{count, device.get(), other}, 2.0f);
+        CHECK(cudaMemcpyAsync(data, device.get(), bytes, cudaMemcpyDeviceToHost, stream));
+        scale<<<4, 64, 0, stream>>>(Job{count, other, data}, 2.0f);
+        CHECK(cudaStreamSynchronize(stream));
+        for (int i = 0; i < count; ++i) {
+            wrong += data[i] != 4.0f * (i + id) || other[i] != 2.0f * (i + id);
+        }
+        CHECK(cudaFreeHost(data));
+        CHECK(cudaFreeHost(other));
+        CHECK(cudaStreamDestroy(stream));
+    }
+}
 
 int main() {
     Verdict verdict;
@@ -112,6 +142,16 @@ int main() {
     CHECK(cudaFreeHost(staging));
     CHECK(cudaFreeHost(counter));
     CHECK(cudaStreamDestroy(stream));
+
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (int id = 0; id < 4; ++id) {
+        threads.emplace_back(come_and_go, id, std::ref(wrong));
+    }
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    verdict.expect(wrong == 0, "several threads");
     std::printf("pinned_in_kernels\n");
     return verdict.finish();
 }

@@ -212,9 +212,12 @@ pub fn reach(address: usize) -> CudaResult<bool> {
     Ok(true)
 }
 
-/// The memory of both sides that starts there has ended.
-pub fn ended(start: usize) {
-    pinned_mut().0.remove(&start);
+/// Forgets what starts there if it is memory of both sides, which the caller ends.
+pub fn end_reached(start: usize) {
+    let mut pinned = pinned_mut();
+    if pinned.0.get(&start).is_some_and(|range| range.place == Place::Reached) {
+        pinned.0.remove(&start);
+    }
 }
 
 /// The device was reset: memory of both sides is gone.

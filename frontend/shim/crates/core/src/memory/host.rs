@@ -37,8 +37,9 @@ pub unsafe fn cudaHostAlloc(pHost: *mut *mut c_void, size: usize, flags: c_uint)
 
 pub unsafe fn cudaFreeHost(ptr: *mut c_void) -> CudaResult {
     let addresses = &tracking()?.addresses;
+    // Before its addresses may be another thread's.
+    hostmem::end_reached(ptr as usize);
     if let Some(freed) = managed::free(ptr as usize, &[Kind::Mapped]) {
-        hostmem::ended(ptr as usize);
         return freed;
     }
     hostmem::free(ptr.cast(), Some(addresses))
