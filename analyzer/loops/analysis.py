@@ -77,7 +77,7 @@ def _analyze(path: Path, seconds: float, in_callees: bool) -> ProgramReport:
         if budget.used_up():
             skipped.append((name, "the time for the binary is used up"))
             continue
-        if not _may_hold(functions, start):
+        if not may_hold(functions, start):
             continue
         analysis = functions.analysis(start)
         if analysis is None:
@@ -99,7 +99,7 @@ def _analyze(path: Path, seconds: float, in_callees: bool) -> ProgramReport:
     )
 
 
-def _may_hold(functions: Functions, start: int) -> bool:
+def may_hold(functions: Functions, start: int) -> bool:
     """Whether a loop of a function may hold a CUDA call, by its graph alone: else its values are wanted only where it is called."""
     try:
         structure = functions.structure(start)

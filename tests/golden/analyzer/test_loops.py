@@ -12,8 +12,12 @@ from typing import Any
 import native_builds
 import pytest
 from farlane.analyzer.commands.analyze import command
-from farlane.analyzer.loops.analysis import analyze
+from farlane.analyzer.flow.summary import Functions
+from farlane.analyzer.graph.program import Program
+from farlane.analyzer.loader import elf
+from farlane.analyzer.loops.analysis import analyze, may_hold
 from farlane.analyzer.loops.model import LoopReport, ProgramReport
+from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.report import export, table
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
@@ -61,6 +65,17 @@ def test_loop(report: ProgramReport, level: int, function: str) -> None:
 def test_nothing_is_missed_or_skipped(report: ProgramReport) -> None:
     assert {loop.function for loop in report.loops} == set(EXPECTED)
     assert report.skipped == ()
+
+
+def test_functions_that_are_not_analyzed_for_themselves_hold_no_loop_with_calls(program: Path) -> None:
+    functions = Functions(Program(elf.load(program), Decoder()))
+    left = [start for start in sorted(functions.cuda) if not may_hold(functions, start)]
+    assert 0 < len(left) < len(functions.cuda)
+    for start in left:
+        analysis = functions.analysis(start)
+        assert analysis is not None
+        inside = [block for loop in analysis.structure.loops.values() for block in loop.blocks]
+        assert analysis.result.calls.keys().isdisjoint(inside)
 
 
 def test_launches_are_one_call_each(report: ProgramReport) -> None:
