@@ -7,7 +7,9 @@ own, so that many short programs need not wait for a host to start each. `tests/
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,11 @@ from farlane.frontend import shim_library
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.toolchain import Toolchain, ToolchainError, install
 from farlane.frontend.embedded import EmbeddedHost
+
+# Caches of the tests' own: what another version of this tree has left in the user's must not decide what they see, nor they what is there.
+os.environ.setdefault("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip"))
+os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parents[1] / ".cache" / "user")
+os.environ.pop("FARLANE_CACHE_DIR", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

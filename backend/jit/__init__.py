@@ -88,7 +88,7 @@ def compile_kernel(
         return kernel
     info, image, text = translate(module, name, block, options)
     kernel = CompiledKernel(info, image, text if options.keep_ir else None, use)
-    if options.cache:
+    if options.cache and cache.trusted():
         cache.save(key, info, image)
     return _kept(key, kernel)
 

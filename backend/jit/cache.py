@@ -2,7 +2,8 @@
 
 One file per kernel and block shape under ~/.cache/farlane/jit (or $FARLANE_CACHE_DIR/jit): a header with a checksum, the kernel's
 facts as JSON, the object file. The key covers the module's text, kernel, block, options, this package's sources, LLVM and the CPU, so an
-entry is never stale. Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
+entry is never stale. An upgrade may replace the sources under a running host: entries go by what they were when this module was loaded, and
+none is written once they differ from that (`trusted`). Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
 bound, the least recently used files go. The directory is private (0700): what lies there is executed.
 """
 
@@ -13,6 +14,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import logging
 import os
 import struct
 import tempfile
@@ -25,6 +27,8 @@ MAX_BYTES = 256 << 20
 _MAGIC = b"FARLJIT1"
 _HEADER = struct.Struct("<8s32sQQ")
 
+_log = logging.getLogger(__name__)
+
 
 def directory() -> Path:
     base = os.environ.get("FARLANE_CACHE_DIR") or os.path.join(
@@ -33,9 +37,8 @@ def directory() -> Path:
     return Path(base) / "jit"
 
 
-@functools.cache
-def _sources() -> bytes:
-    """A digest of this package: any change of the generator makes new entries."""
+def _digest() -> bytes:
+    """Of this package: any change of the generator makes new entries."""
     digest = hashlib.sha256()
 
     def walk(folder: object) -> None:
@@ -49,6 +52,18 @@ def _sources() -> bytes:
 
     walk(resources.files(__package__))
     return digest.digest()
+
+
+SOURCES = _digest()
+
+
+@functools.cache
+def trusted() -> bool:
+    """Whether what this process translates is what its sources' digest says. To be asked once the translator has been loaded."""
+    same = _digest() == SOURCES
+    if not same:
+        _log.warning("Farlane's files have changed since this process started: what it compiles is not kept on disk")
+    return same
 
 
 def key(module: bytes, name: str, block: tuple[int, int, int], options: Options, host: str) -> str:
@@ -67,7 +82,7 @@ def key(module: bytes, name: str, block: tuple[int, int, int], options: Options,
         options.light,
         host,
     )
-    return hashlib.sha256(_sources() + module + repr(relevant).encode()).hexdigest()
+    return hashlib.sha256(SOURCES + module + repr(relevant).encode()).hexdigest()
 
 
 def fixed_key(text: str, host: str) -> str:

@@ -1,6 +1,6 @@
 """The process that compiles kernels in full for tiers.py: requests on standard input, objects on standard output.
 
-A request is {name, block, options} and the module's text; the answer the object, or what went wrong and nothing. It runs with low priority, and the system
+A request is {sources, name, block, options} and the module's text; the answer the object, or what went wrong and nothing. It runs with low priority, and the system
 kills it with its parent, so that a long compilation never outlives the program it was for.
 """
 
@@ -29,13 +29,17 @@ def _module(text: bytes) -> jit.Module:
 def compiled(head: bytes, text: bytes) -> bytes:
     """The object for a request. Raises PtxError."""
     request = json.loads(head)
+    if request["sources"] != cache.SOURCES.hex():
+        raise RuntimeError(
+            "Farlane's files have changed since the program was started, so that code made now would not fit its own"
+        )
     options = Options(**request["options"])
     module, name, block = _module(text), request["name"], tuple(request["block"])
     key = cache.key(module.digest, name, block, options, native.version())
     if options.cache and (stored := cache.load(key)) is not None:
         return stored[1]
     info, image, _ = jit.translate(module, name, block, dataclasses.replace(options, keep_ir=False))
-    if options.cache:
+    if options.cache and cache.trusted():
         cache.save(key, info, image)
     return image
 

@@ -25,6 +25,7 @@ import threading
 from dataclasses import asdict, dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from farlane.backend.jit import cache
 from farlane.backend.jit.abi import KernelInfo, Options
 
 if TYPE_CHECKING:
@@ -100,7 +101,12 @@ class Compiler:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        head = {"name": use.name, "block": use.block, "options": asdict(use.options) | {"light": False}}
+        head = {
+            "sources": cache.SOURCES.hex(),
+            "name": use.name,
+            "block": use.block,
+            "options": asdict(use.options) | {"light": False},
+        }
         send(process.stdin, json.dumps(head).encode(), use.module.text.encode())
         answer = receive(process.stdout)
         if answer is None:

@@ -136,3 +136,18 @@ def test_layouts_agree() -> None:
     for window, number in ((jit.abi.SHARED_WINDOW, 256), (jit.abi.LOCAL_WINDOW, 257), (jit.abi.PARAMETER_WINDOW, 258)):
         assert window >> 32 == number
         assert f"i64 {number}, label" in runtime
+
+
+def test_a_process_whose_sources_were_replaced_keeps_nothing(
+    device: TinyDevice, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache.trusted.cache_clear()
+    monkeypatch.setattr(cache, "_digest", lambda: b"of an upgrade")
+    try:
+        assert (launch(device, 21), launch(device, 22)) == ("no", "no")
+        assert not folder.exists()
+        assert [record.getMessage() for record in caplog.records] == [
+            "Farlane's files have changed since this process started: what it compiles is not kept on disk"
+        ]
+    finally:
+        cache.trusted.cache_clear()

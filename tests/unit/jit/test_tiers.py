@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import native, tiers
+from farlane.backend.jit import full_compiler, native, tiers
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -111,3 +112,10 @@ def test_tiers_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tiers.options().light
     monkeypatch.setenv(tiers.VARIABLE, "off")
     assert not tiers.options().light
+
+
+def test_another_version_s_compiler_is_not_used() -> None:
+    """A process started now may be of the version that has taken the place of ours: its code need not fit what runs."""
+    request = {"sources": "00" * 32, "name": "k", "block": [32, 1, 1], "options": {}}
+    with pytest.raises(RuntimeError, match="files have changed"):
+        full_compiler.compiled(json.dumps(request).encode(), program(8).encode())
