@@ -10,6 +10,7 @@ Source: protos/farlane/v1/session.proto; docs/architecture.md, "Session and host
 from __future__ import annotations
 
 import enum
+import functools
 import importlib.metadata
 import itertools
 import logging
@@ -36,6 +37,7 @@ CHECKS_LIMIT = 16  # named in one Hello
 MODES = ("none", "calls", "loops")
 
 
+@functools.cache  # reading it takes a millisecond, and every handshake says it
 def version() -> str:
     return importlib.metadata.version("farlane")
 

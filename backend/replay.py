@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,6 +83,7 @@ _LASTING = frozenset(
     )
 )  # fmt: skip
 _WORTH = 16  # records: fewer are walked sooner than a device is asked
+_WORTH_PLANNING = 128  # records of one template, so far: a plan costs about as much as walking so many
 _BLOCK = 256  # iterations whose values are at hand at once ...
 _BLOCK_VALUES = 1 << 16  # ... and values, at most
 
@@ -102,6 +104,7 @@ class Replay:
         self._unfinished: Iterator[Piece] | None = None
         self._ahead = Ahead()
         self._foreseen = False  # an outer loop has looked ahead
+        self._walked: Counter[int] = Counter()  # records of each template that was not planned yet
 
     def run(self, buffer: bytes, start: int, end: int) -> Iterator[list[Piece]]:
         """Replays the records in buffer[start:end].
@@ -382,7 +385,8 @@ class Replay:
         """The template as the device can repeat it, when that is worth it."""
         plans = self.resources.plans
         if template.number not in plans:
-            if count * len(template.records) < _WORTH:
+            self._walked[template.number] += count * len(template.records)
+            if self._walked[template.number] < _WORTH_PLANNING:
                 return None
             plans[template.number] = plan(template, self.resources)
         known = plans[template.number]

@@ -71,6 +71,16 @@ MAX_LOADED = 1024
 _lock = threading.Lock()
 
 
+def ready(module: Module, name: str, block: tuple[int, int, int], options: Options) -> CompiledKernel | None:
+    """The native code of a kernel that was translated before, by this process or another one."""
+    if options.light:
+        full = dataclasses.replace(options, light=False)
+        if (kernel := _found(_key(module, name, block, full), full)) is not None:
+            return kernel
+    use = tiers.Use(module, name, block, options) if options.light else None
+    return _found(_key(module, name, block, options), options, use)
+
+
 def compile_kernel(
     module: Module, name: str, block: tuple[int, int, int], options: Options | None = None
 ) -> CompiledKernel:
@@ -78,15 +88,11 @@ def compile_kernel(
     options = options or Options()
     if min(block) < 1 or block[0] * block[1] * block[2] > MAX_BLOCK_THREADS:
         raise PtxError(f"block of {block} threads", 0, name)
-    if options.light:
-        full = dataclasses.replace(options, light=False)
-        if (kernel := _found(_key(module, name, block, full), full)) is not None:
-            return kernel
-    key = _key(module, name, block, options)
-    use = tiers.Use(module, name, block, options) if options.light else None
-    if (kernel := _found(key, options, use)) is not None:
+    if (kernel := ready(module, name, block, options)) is not None:
         return kernel
     info, image, text = translate(module, name, block, options)
+    key = _key(module, name, block, options)
+    use = tiers.Use(module, name, block, options) if options.light else None
     kernel = CompiledKernel(info, image, text if options.keep_ir else None, use)
     if options.cache and cache.trusted():
         cache.save(key, info, image)
@@ -176,6 +182,7 @@ __all__ = [
     "compile_kernel",
     "link",
     "parse_module",
+    "ready",
     "tiers",
     "translate",
 ]

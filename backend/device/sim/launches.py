@@ -364,6 +364,15 @@ class Launcher:
 
     def _compile(self, function: SimFunction, block: tuple[int, int, int]) -> jit.CompiledKernel:
         name = function.name
+        kernel = jit.ready(function.module.parsed, name, block, self.options)
+        if kernel is None:
+            kernel = self._translate(function, block)
+        function.compiled[block] = kernel
+        return kernel
+
+    def _translate(self, function: SimFunction, block: tuple[int, int, int]) -> jit.CompiledKernel:
+        """Compiles a kernel, and says so where that takes time. Raises CudaError."""
+        name = function.name
         started = time.monotonic()
         progress = threading.Timer(
             _SLOW_COMPILE_S, _log.info, ("compiling kernel %s for blocks of %s ...", name, block)
@@ -380,7 +389,6 @@ class Launcher:
         seconds = time.monotonic() - started
         if seconds >= _SLOW_COMPILE_S:
             _log.info("compiled kernel %s in %.1f s", name, seconds)
-        function.compiled[block] = kernel
         return kernel
 
     def error(self, function: SimFunction, prepared: Prepared) -> CudaError:
