@@ -67,6 +67,7 @@ class SlotAllocator:
         self.slots = slots
         self.policy = policy
         self.state = state or SlotState((1 << slots) - 1)
+        self._possible: set[int] = set()  # sizes that an empty core can serve, as far as they were asked
 
     def step(self, releases: Iterable[int] = (), requests: Iterable[tuple[int, int]] = ()) -> list[tuple[int, Span]]:
         """Releases first, then whoever fits, in order of arrival. Returns (owner, span) of those who got theirs.
@@ -100,16 +101,25 @@ class SlotAllocator:
         if len(set(releases)) != len(releases) or not self.state.spans.keys() >= set(releases):
             unknown = sorted(owner for owner in releases if owner not in self.state.spans)
             raise SlotError(f"release of slots that are not held, by {unknown or sorted(releases)}")
+        if not requests:
+            return  # a long queue costs nothing at a release
         known = set(self.state.spans)
         known.update(owner for owner, _ in self.state.waiting)
         for owner, wanted in requests:
             if owner in known:
                 raise SlotError(f"{owner} has slots or waits for some already")
-            if self.policy.place((1 << self.slots) - 1, self.slots, wanted, 0) is None:
+            if not self._is_possible(wanted):
                 raise SlotError(
                     f"{wanted} slots wanted by {owner}: the core has {self.slots}, and {self.policy.name} cannot give as many"
                 )
             known.add(owner)
+
+    def _is_possible(self, wanted: int) -> bool:
+        if wanted not in self._possible:
+            if self.policy.place((1 << self.slots) - 1, self.slots, wanted, 0) is None:
+                return False
+            self._possible.add(wanted)
+        return True
 
 
 class Compacting:
