@@ -1,14 +1,15 @@
-"""The full queue of `slots.py` for millions of requests: the same rules compiled, so that differences of a tenth of a point are told from chance.
+"""The full queue and the open loads of `slots.py` for millions of requests: the same rules compiled, so that differences of a tenth of a point are told from chance.
 
-`utilisation` does for one policy what `queueing.simulate` does with a full queue; `main` first compares the two on shorter queues, and stops if they
+`serve` does for one policy what `queueing.simulate` does; `check` first compares the two on fewer requests, and all stops if they
 differ. At most 64 slots. With `--cycle`, releases happen at whole cycles only, so that several come before an allocation.
 
-    python benchmarks/memory/slots_long.py [--seeds 20] [--jobs 1000000] [--cycle 0.1]
+    python benchmarks/memory/slots_long.py [--seeds 20] [--jobs 1000000] [--cycle 0.1] [--only full|waits]
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 
 import numba
 import numpy as np
@@ -16,11 +17,12 @@ from farlane.backend.memory.slots.allocator import SlotAllocator
 from farlane.backend.memory.slots.policies import POLICIES, SplitEnds
 from farlane.backend.memory.slots.queueing import Load, simulate
 from numpy.typing import NDArray
-from slots import FULL, interval, verdict
+from slots import FULL, LOADS, WAIT_GOAL, interval, ratio_interval, verdict
 
 NAMES = ("two-ended", "first-fit", "best-fit", "split-ends")
 TWO_ENDED, FIRST_FIT, BEST_FIT, SPLIT_ENDS = range(len(NAMES))
 MOST_RESIDENT = 64
+CHECKED = 2000  # requests of the comparison with the product's policies
 
 
 @numba.njit(cache=False)
@@ -59,30 +61,26 @@ def place(policy: int, free: np.uint64, slots: int, wanted: int, split: int) -> 
 
 
 @numba.njit(cache=False)
-def utilisation(policy: int, slots: int, sizes: NDArray[np.int64], durations: NDArray[np.float64], split: int) -> float:
-    """Requested slots in use over all slots, until the last request was placed."""
+def serve(
+    policy: int,
+    slots: int,
+    arrivals: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    durations: NDArray[np.float64],
+    split: int,
+) -> tuple[float, float]:
+    """The share of the slots that was in use until the last request was placed, and the mean wait."""
     free = ~np.uint64(0) >> np.uint64(64 - slots)
     ends = np.empty(MOST_RESIDENT)
     masks = np.empty(MOST_RESIDENT, np.uint64)
     held_by = np.empty(MOST_RESIDENT, np.int64)
-    resident, held, next_, now, area = 0, 0, 0, 0.0, 0.0
+    resident, held, arrived, next_, now, area, waited = 0, 0, 0, 0, 0.0, 0.0, 0.0
     while True:
-        while next_ < len(sizes):
-            wanted = sizes[next_]
-            start = place(policy, free, slots, wanted, split)
-            if start < 0:
-                break
-            mask = (~np.uint64(0) >> np.uint64(64 - wanted)) << np.uint64(start)
-            free &= ~mask
-            ends[resident], masks[resident], held_by[resident] = now + durations[next_], mask, wanted
-            resident += 1
-            held += wanted
-            next_ += 1
-        if next_ == len(sizes):
-            return area / (slots * now)
-        first = ends[:resident].min()
-        area += held * (first - now)
-        now = first
+        moment = arrivals[arrived] if arrived < len(sizes) else np.inf
+        if resident:
+            moment = min(moment, ends[:resident].min())
+        area += held * (moment - now)
+        now = moment
         each = 0
         while each < resident:  # all releases of a moment come before its allocations
             if ends[each] > now:
@@ -92,27 +90,85 @@ def utilisation(policy: int, slots: int, sizes: NDArray[np.int64], durations: ND
             held -= held_by[each]
             resident -= 1
             ends[each], masks[each], held_by[each] = ends[resident], masks[resident], held_by[resident]
+        while arrived < len(sizes) and arrivals[arrived] <= now:
+            arrived += 1
+        while next_ < arrived:
+            wanted = sizes[next_]
+            start = place(policy, free, slots, wanted, split)
+            if start < 0:
+                break
+            mask = (~np.uint64(0) >> np.uint64(64 - wanted)) << np.uint64(start)
+            free &= ~mask
+            ends[resident], masks[resident], held_by[resident] = now + durations[next_], mask, wanted
+            waited += now - arrivals[next_]
+            resident += 1
+            held += wanted
+            next_ += 1
+        if next_ == len(sizes):
+            return area / (slots * now), waited / len(sizes)
 
 
-def drawn(seed: int, jobs: int, most: int, cycle: float = 0.0) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Sizes and service times, these rounded up to whole cycles if a cycle is given (as a share of the mean service time)."""
-    source = np.random.default_rng(seed)
-    sizes, durations = source.integers(1, most, jobs, endpoint=True), source.exponential(1.0, jobs)
-    return sizes, np.ceil(durations / cycle) if cycle else durations
+@dataclass(frozen=True)
+class Drawn:
+    """Random requests: a full queue (every arrival is 0), or Poisson arrivals at a load."""
+
+    arrivals: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+    durations: NDArray[np.float64]
+
+    @classmethod
+    def draw(cls, seed: int, jobs: int, most: int, *, cycle: float = 0.0, rate: float | None = None) -> Drawn:
+        """Service times are rounded up to whole cycles if a cycle is given (as a share of their mean); `rate`: of arrivals."""
+        source = np.random.default_rng(seed)
+        sizes, durations = source.integers(1, most, jobs, endpoint=True), source.exponential(1.0, jobs)
+        arrivals = np.zeros(jobs) if rate is None else np.cumsum(source.exponential(1 / rate, jobs))
+        return cls(arrivals, sizes, cycle * np.ceil(durations / cycle) if cycle else durations)
+
+    def served(self, policy: int, slots: int, most: int) -> tuple[float, float]:
+        found: tuple[float, float] = serve(policy, slots, self.arrivals, self.sizes, self.durations, most // 2)
+        return found
 
 
-def check(slots: int, most: int, cycle: float) -> None:
+def check(drawn: Drawn, slots: int, most: int) -> None:
     """Raises if a compiled rule is not the product's."""
-    sizes, durations = drawn(10**6, 2000, most, cycle)
-    load = Load([0.0] * len(sizes), sizes.tolist(), durations.tolist())
+    load = Load(drawn.arrivals.tolist(), drawn.sizes.tolist(), drawn.durations.tolist())
     for number, name in enumerate(NAMES):
         policy = SplitEnds(2 * slots // most) if name == "split-ends" else POLICIES[name]
-        expected = simulate(SlotAllocator(slots, policy), load).utilisation
-        found = utilisation(number, slots, sizes, durations, most // 2)
-        if abs(found - expected) > 1e-9:
-            raise SystemExit(
-                f"{name}, {slots} slots, U(1..{most}): {found} compiled, {expected} by the product's policy"
-            )
+        outcome = simulate(SlotAllocator(slots, policy), load)
+        if not np.allclose(drawn.served(number, slots, most), (outcome.utilisation, outcome.mean_wait), rtol=1e-9):
+            raise SystemExit(f"{name}, {slots} slots, U(1..{most}): the compiled rule is not the product's")
+
+
+def full(slots: int, most: int, goal: float, options: argparse.Namespace) -> None:
+    check(Drawn.draw(10**6, CHECKED, most, cycle=options.cycle), slots, most)
+    loads = [Drawn.draw(seed, options.jobs, most, cycle=options.cycle) for seed in range(options.seeds)]
+    reached = [[100 * load.served(number, slots, most)[0] for load in loads] for number in range(len(NAMES))]
+    print(f"\nFull queue, {slots} slots, sizes U(1..{most}), {options.seeds} seeds of {options.jobs} requests:", end="")
+    print(" utilisation; points over first-fit, 95 % interval")
+    for name, values in zip(NAMES, reached, strict=True):
+        gain, margin = interval(values, reached[FIRST_FIT])
+        print(f"  {name:10} {np.mean(values):.2f} %   {gain:+5.2f} ± {margin:.2f}")
+    gain, _ = interval(reached[TWO_ENDED], reached[FIRST_FIT])
+    least = min(a - b for a, b in zip(reached[TWO_ENDED], reached[BEST_FIT], strict=True))
+    print(f"  goal: at least {goal:+.1f} points: {gain:+.2f}, {verdict(gain >= goal)}", end="")
+    print(f"; over best-fit, the least of all seeds: {least:+.2f}, {verdict(least >= 0)}", flush=True)
+
+
+def waits(load: float, slots: int, most: int, options: argparse.Namespace) -> None:
+    rate = load * slots / ((1 + most) / 2)
+    check(Drawn.draw(10**6, CHECKED, most, cycle=options.cycle, rate=rate), slots, most)
+    loads = [Drawn.draw(seed, options.jobs, most, cycle=options.cycle, rate=rate) for seed in range(options.seeds)]
+    reached = [[each.served(number, slots, most)[1] for each in loads] for number in range(len(NAMES))]
+    print(
+        f"\nOpen load {load:.2f}, {slots} slots, sizes U(1..{most}), {options.seeds} seeds of {options.jobs} requests:",
+        end="",
+    )
+    print(" mean wait in service times; share of first-fit's, 95 % interval")
+    for name, values in zip(NAMES, reached, strict=True):
+        ratio, margin = ratio_interval(values, reached[FIRST_FIT])
+        print(f"  {name:10} {np.mean(values):6.2f}   {ratio:.3f} ± {margin:.3f}")
+    ratio, _ = ratio_interval(reached[TWO_ENDED], reached[FIRST_FIT])
+    print(f"  goal: at most {WAIT_GOAL} of first-fit's: {ratio:.3f}, {verdict(ratio <= WAIT_GOAL)}", flush=True)
 
 
 def main() -> None:
@@ -120,26 +176,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--cycle", type=float, default=0.0, help="service times are whole numbers of this, in means")
+    parser.add_argument("--only", choices=("full", "waits"))
     options = parser.parse_args()
-    for slots, most, goal in FULL:
-        check(slots, most, options.cycle)
-        loads = [drawn(seed, options.jobs, most, options.cycle) for seed in range(options.seeds)]
-        reached = [
-            [100 * utilisation(number, slots, *load, most // 2) for load in loads] for number in range(len(NAMES))
-        ]
-        print(
-            f"\nFull queue, {slots} slots, sizes U(1..{most}), {options.seeds} seeds of {options.jobs} requests:",
-            end="",
-        )
-        print(" utilisation; points over first-fit, 95 % interval")
-        gains = {}
-        for name, values in zip(NAMES, reached, strict=True):
-            gains[name] = interval(values, reached[FIRST_FIT])
-            print(f"  {name:10} {np.mean(values):.2f} %   {gains[name][0]:+5.2f} ± {gains[name][1]:.2f}")
-        gain = gains["two-ended"][0]
-        least = min(a - b for a, b in zip(reached[TWO_ENDED], reached[BEST_FIT], strict=True))
-        print(f"  goal: at least {goal:+.1f} points: {gain:+.2f}, {verdict(gain >= goal)}", end="")
-        print(f"; over best-fit, the least of all seeds: {least:+.2f}, {verdict(least >= 0)}")
+    if options.only in (None, "full"):
+        for slots, most, goal in FULL:
+            full(slots, most, goal, options)
+    if options.only in (None, "waits"):
+        for load in (*LOADS[:1], sum(LOADS) / len(LOADS), *LOADS[1:]):
+            waits(load, 32, 16, options)
 
 
 if __name__ == "__main__":
