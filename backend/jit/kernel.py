@@ -3,7 +3,7 @@
 Owns what the functions of a kernel share: the shared-memory layout, parameter offsets, access sites, helper functions, the set of device
 functions that are reachable. The passes, in order, for the kernel and every device function it reaches:
 
-    parser.body_of -> cfg.build -> ssa.build -> divergence.analyse -> codegen.FunctionEmitter.emit
+    parser.body_of -> promotion.promoted -> cfg.build -> ssa.build -> divergence.analyse -> codegen.FunctionEmitter.emit
 
 Source: facts page "Recommended design".
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
-from farlane.backend.jit import cfg, checks, divergence, fibers, spins, ssa
+from farlane.backend.jit import cfg, checks, divergence, fibers, promotion, spins, ssa
 from farlane.backend.jit.abi import KernelInfo, Options, PtxError, UnsupportedError
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.ir import LANES, Val, integer
@@ -87,7 +87,10 @@ class KernelContext:
             current = work.pop()
             if current in self.bodies:
                 continue
-            body = self.bodies[current] = body_of(self.module, self.module.functions[current])
+            body = body_of(self.module, self.module.functions[current])
+            if not (self.options.checks or self.options.touches):
+                body = promotion.promoted(body)
+            self.bodies[current] = body
             callees = self.calls[current] = []
             for item in body.instructions:
                 if item.base != "call":

@@ -63,6 +63,13 @@ def test_the_translator_agrees_with_the_interpreter(kernel: Kernel, looked_for: 
     compare(kernel, jit.Options(cache=False, optimization=0, checks=looked_for))
 
 
+@settings(max_examples=4, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(kernels(20, local=True), st.sampled_from((0, 0, 0, ALL)))
+def test_local_variables(kernel: Kernel, looked_for: int) -> None:
+    """In registers, or in memory where they have to be."""
+    compare(kernel, jit.Options(cache=False, optimization=0, checks=looked_for))
+
+
 def test_an_affine_value_times_zero_is_affine() -> None:
     """Found by random kernels."""
     kernel = Kernel((32, 1, 1), scratch=2)

@@ -29,6 +29,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge,
 }  # fmt: skip
 Triple = tuple[int, int, int]
+LOCAL = 257 << 32  # where generic addresses of local memory begin
 
 
 class Refused(Exception):
@@ -69,6 +70,7 @@ class Thread:
         self.block, self.index = block, index
         self.place = (index % x, index // x % y, index // (x * y))
         self.registers: dict[str, int] = {}
+        self.local = bytearray(block.local_size)
         self.steps = self._run()
         self.meeting: Meeting | None = None
         self.done = False
@@ -117,6 +119,8 @@ class Thread:
             return int(not self.read(operand.operand, kind))
         if isinstance(operand, Special):
             return self._special(operand.name) & mask
+        if isinstance(operand, Symbol) and operand.name in self.block.local_offsets:
+            return (self.block.local_offsets[operand.name] + operand.offset) & mask
         if isinstance(operand, Symbol):
             return (self.block.shared_offsets[operand.name] + operand.offset) & mask
         raise Refused(f"operand {operand}")
@@ -168,6 +172,8 @@ class Thread:
             raise Refused(f"{i.text} at {address:#x} is misaligned")
         if "global" in i.modifiers:
             return self.block.memory.place(address & ((1 << 64) - 1), size)
+        if "local" in i.modifiers or (LOCAL <= address < LOCAL + len(self.local) and "shared" not in i.modifiers):
+            return self.local, address & (LOCAL - 1) & 0xFFFF_FFFF
         if "shared" in i.modifiers and 0 <= address <= len(self.block.shared) - size:
             return self.block.shared, address
         raise Refused(f"{i.text} at {address:#x}")
@@ -213,7 +219,7 @@ def compute(thread: Thread, i: Instruction) -> int:
         return values[0] << amount if base == "shl" else values[0] >> amount
     plain: dict[str, Callable[[], int]] = {
         "mov": lambda: values[0],
-        "cvta": lambda: values[0],
+        "cvta": lambda: values[0] & 0xFFFF_FFFF if "to" in modifiers else values[0] | LOCAL,
         "add": lambda: values[0] + values[1],
         "sub": lambda: values[0] - values[1],
         "min": lambda: min(values[0], values[1]),
@@ -265,6 +271,13 @@ class Block:
                 self.shared_offsets[item.name] = size
                 size += item.size
         self.shared = bytearray(size)
+        self.local_offsets: dict[str, int] = {}
+        self.local_size = 0
+        for item in self.body.storage.values():
+            if item.space == "local":
+                self.local_size = -(-self.local_size // item.align) * item.align
+                self.local_offsets[item.name] = self.local_size
+                self.local_size += item.size
         x, y, z = self.shape
         self.threads = [Thread(self, index) for index in range(x * y * z)]
 

@@ -11,6 +11,8 @@ from random import Random
 
 from hypothesis import strategies as st
 
+from jit_tools import depots
+
 HEADER = ".version 8.5\n.target sm_90\n.address_size 64\n"
 POOL = 10  # registers %r0 ... that statements read and write
 SOURCE_WORDS = 1024
@@ -36,6 +38,8 @@ class Kernel:
     predicates: int = 0
     counters: int = 0
     scratch: int = 0
+    indexed: bool = False  # whether local memory is reached by indices
+    local: bool = False  # whether there is any
 
     def __call__(self, text: str) -> None:
         self.lines.append(text)
@@ -68,6 +72,7 @@ class Kernel:
             f".reg .b64 %a<{self.scratch + 1}>, %source, %result;",
             f".shared .align 4 .b8 tile[{4 * self.threads}];",
             f".shared .align 4 .b8 counts[{4 * COUNTERS}];",
+            *(depots.declarations() if self.local else ()),
         ]
         head = ".visible .entry k(.param .u64 source, .param .u64 result, .param .u32 first, .param .u32 second)\n{"
         return "\n".join([HEADER, head, *declarations, *self.lines, "ret;\n}\n"])
@@ -123,6 +128,9 @@ class Drawing:
             self.guarded,
             self.real,
         )
+        if self.kernel.local and self.number(0, 1):
+            depots.statement(self)
+            return
         kind = self.number(0, 16)
         if kind < len(simple):
             simple[kind]()
@@ -356,14 +364,18 @@ class Drawing:
 BLOCKS = ((32, 1, 1), (64, 1, 1), (16, 4, 1), (8, 2, 2), (40, 1, 1), (9, 5, 1))
 
 
-def kernels(budget: int = 30) -> st.SearchStrategy[Kernel]:
+def kernels(budget: int = 30, local: bool = False) -> st.SearchStrategy[Kernel]:
     """Kernels with at least so many statements. Every choice is as likely as it looks: hypothesis's own are mostly simple ones."""
-    return st.randoms(use_true_random=True).map(lambda random: kernel(random, budget))
+    return st.randoms(use_true_random=True).map(lambda random: kernel(random, budget, local))
 
 
-def kernel(random: Random, budget: int) -> Kernel:
-    """A kernel, beginning with registers that are uniform, affine and varying."""
-    k = Kernel(random.choice(BLOCKS))
+def kernel(random: Random, budget: int, local: bool = False) -> Kernel:
+    """A kernel, beginning with registers that are uniform, affine and varying.
+
+    Args:
+        local: whether every other statement accesses local variables.
+    """
+    k = Kernel(random.choice(BLOCKS), local=local, indexed=local and random.random() < 0.25)
     x, y, _ = k.block
     k("ld.param.u64 %source, [source];\nld.param.u64 %result, [result];")
     k("ld.param.u32 %u0, [first];\nld.param.u32 %u1, [second];")
@@ -378,6 +390,8 @@ def kernel(random: Random, budget: int) -> Kernel:
     k(
         "mov.u32 %t0, counts;\nand.b32 %c0, %thread, 7;\nmad.lo.u32 %t0, %c0, 4, %t0;\nst.shared.u32 [%t0], 0;\nbar.sync 0;"
     )
+    if local:
+        depots.begin(k)
     drawing = Drawing(random, k, budget)
     while drawing.budget > 0:
         drawing.statements(0, True)
