@@ -160,7 +160,7 @@ def waits(load: float, slots: int, most: int, options: argparse.Namespace) -> No
     loads = [Drawn.draw(seed, options.jobs, most, cycle=options.cycle, rate=rate) for seed in range(options.seeds)]
     reached = [[each.served(number, slots, most)[1] for each in loads] for number in range(len(NAMES))]
     print(
-        f"\nOpen load {load:.2f}, {slots} slots, sizes U(1..{most}), {options.seeds} seeds of {options.jobs} requests:",
+        f"\nOpen load {load:.3f}, {slots} slots, sizes U(1..{most}), {options.seeds} seeds of {options.jobs} requests:",
         end="",
     )
     print(" mean wait in service times; share of first-fit's, 95 % interval")
