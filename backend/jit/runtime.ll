@@ -17,6 +17,7 @@ declare void @farlane_start()
 declare i32 @llvm.ctpop.i32(i32)
 declare i32 @llvm.cttz.i32(i32, i1)
 declare i64 @llvm.cttz.i64(i64, i1)
+declare <32 x i64> @llvm.fshr.v32i64(<32 x i64>, <32 x i64>, <32 x i64>)
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.usub.sat.i64(i64, i64)
@@ -426,8 +427,71 @@ set:
   ret i1 %moved
 }
 
-; Host addresses of generic addresses, lane by lane: shared, local, parameter and global ones may be mixed. Checks every lane.
+; Host addresses of generic addresses. All of the block's shared memory, or all of local memory, as in code that was not optimised: at once.
+; What that does not hold for, faults among it, goes lane by lane.
 define internal <32 x i64> @farlane_generic(ptr %warp, <32 x i64> %addresses, i32 %lanes, ptr %latch, i32 %shape, i32 %line) noinline {
+entry:
+  %worker = load ptr, ptr %warp
+  %empty = icmp eq i32 %lanes, 0
+  br i1 %empty, label %mixed, label %some
+some:
+  %first = call i32 @llvm.cttz.i32(i32 %lanes, i1 false)
+  %address = extractelement <32 x i64> %addresses, i32 %first
+  %high = lshr i64 %address, 32
+  switch i64 %high, label %mixed [ i64 256, label %shared
+                                   i64 257, label %local ]
+shared:
+  %shared.p = getelementptr %Worker, ptr %worker, i32 0, i32 1
+  %shared.base = load i64, ptr %shared.p
+  %shared.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 2
+  %shared.size = load i64, ptr %shared.size.p
+  br label %check
+local:
+  %local.p = getelementptr %Warp, ptr %warp, i32 0, i32 7
+  %local.base = load i64, ptr %local.p
+  %local.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 4
+  %local.size = load i64, ptr %local.size.p
+  br label %check
+check:
+  %base = phi i64 [ %shared.base, %shared ], [ %local.base, %local ]
+  %limit = phi i64 [ %shared.size, %shared ], [ %local.size, %local ]
+  %step = phi i64 [ 0, %shared ], [ %local.size, %local ]
+  %log32 = and i32 %shape, 255
+  %log = zext i32 %log32 to i64
+  %count = lshr i64 %limit, %log
+  %window = shl i64 %high, 32
+  %window.1 = insertelement <32 x i64> poison, i64 %window, i32 0
+  %window.all = shufflevector <32 x i64> %window.1, <32 x i64> poison, <32 x i32> zeroinitializer
+  %count.1 = insertelement <32 x i64> poison, i64 %count, i32 0
+  %count.all = shufflevector <32 x i64> %count.1, <32 x i64> poison, <32 x i32> zeroinitializer
+  %log.1 = insertelement <32 x i64> poison, i64 %log, i32 0
+  %log.all = shufflevector <32 x i64> %log.1, <32 x i64> poison, <32 x i32> zeroinitializer
+  ; Of an address outside of the window the difference is huge, and of a misaligned one it is when rotated.
+  %offsets = sub <32 x i64> %addresses, %window.all
+  %turned = call <32 x i64> @llvm.fshr.v32i64(<32 x i64> %offsets, <32 x i64> %offsets, <32 x i64> %log.all)
+  %inside = icmp ult <32 x i64> %turned, %count.all
+  %inside.bits = bitcast <32 x i1> %inside to i32
+  %outside = xor i32 %inside.bits, -1
+  %bad = and i32 %outside, %lanes
+  %good = icmp eq i32 %bad, 0
+  br i1 %good, label %fast, label %mixed
+fast:
+  %base.1 = insertelement <32 x i64> poison, i64 %base, i32 0
+  %base.all = shufflevector <32 x i64> %base.1, <32 x i64> poison, <32 x i32> zeroinitializer
+  %step.1 = insertelement <32 x i64> poison, i64 %step, i32 0
+  %step.all = shufflevector <32 x i64> %step.1, <32 x i64> poison, <32 x i32> zeroinitializer
+  %steps = mul <32 x i64> %step.all, <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7, i64 8, i64 9, i64 10, i64 11, i64 12, i64 13, i64 14, i64 15, i64 16, i64 17, i64 18, i64 19, i64 20, i64 21, i64 22, i64 23, i64 24, i64 25, i64 26, i64 27, i64 28, i64 29, i64 30, i64 31>
+  %bases = add <32 x i64> %base.all, %steps
+  %hosts = add <32 x i64> %bases, %offsets
+  %result = select <32 x i1> %inside, <32 x i64> %hosts, <32 x i64> %addresses
+  ret <32 x i64> %result
+mixed:
+  %slow = call <32 x i64> @farlane_generic_mixed(ptr %warp, <32 x i64> %addresses, i32 %lanes, ptr %latch, i32 %shape, i32 %line)
+  ret <32 x i64> %slow
+}
+
+; Shared, local, parameter and global addresses, lane by lane. Checks every lane.
+define internal <32 x i64> @farlane_generic_mixed(ptr %warp, <32 x i64> %addresses, i32 %lanes, ptr %latch, i32 %shape, i32 %line) noinline {
 entry:
   %array = alloca [32 x i64], align 64
   store <32 x i64> %addresses, ptr %array, align 64

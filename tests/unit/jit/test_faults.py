@@ -143,3 +143,27 @@ def test_faults_with_barriers_leave_the_worker_usable(device: TinyDevice) -> Non
         assert device.launch(module, "k", 4, 128, [page]) == jit.STATUS_FAULT
         assert device.launch(module, "k", 4, 96, [page]) == jit.STATUS_DONE
     assert np.array_equal(device.download(page, "u4", 96), np.arange(96))
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "size"), [("s", jit.abi.SHARED_WINDOW, 64), ("l", jit.abi.LOCAL_WINDOW, 32)]
+)
+@pytest.mark.parametrize(("wrong", "kind"), [(0, "ILLEGAL_ADDRESS"), (1, "MISALIGNED_ADDRESS")])
+def test_one_lane_of_a_vector_of_generic_addresses(
+    device: TinyDevice, name: str, window: int, size: int, wrong: int, kind: str
+) -> None:
+    """Lane 5 is at the end, or beside a word; lanes 9 and above, which take no part, hold what may not be accessed."""
+    space = "shared" if name == "s" else "local"
+    code = f"""
+    mov.u64 %rd3, {name}; cvta.{space}.u64 %rd3, %rd3; and.b32 %r1, %r0, 3; mul.wide.u32 %rd4, %r1, 4; add.u64 %rd4, %rd3, %rd4;
+    setp.gt.u32 %p1, %r0, 8; @%p1 mov.u64 %rd4, 1; setp.eq.u32 %p0, %r0, 5; @%p0 add.u64 %rd4, %rd3, {{}};
+    @!%p1 st.u32 [%rd4], %r0;
+    """
+    right = load(device, code.format(size - 4) + " st.shared.u32 [s], %r1;")
+    assert device.launch(right, "k", 1, 32, [0]) == jit.STATUS_DONE
+    at = 6 if wrong else size
+    module = load(device, code.format(at) + " st.shared.u32 [s], %r1;")
+    assert device.launch(module, "k", 1, 32, [0]) == jit.STATUS_FAULT
+    assert device.fault.kind == getattr(jit.FaultKind, kind)
+    assert device.fault.address == window + at
+    assert device.fault.thread[0] == 5
