@@ -1,8 +1,7 @@
 """The compiled dispatch loop: kernels and copies again and again, without Python in between.
 
-Owns the structures that repeat.ll reads (mirrored there) and the loop's compilation, kept on disk like a kernel's. One loop serves every list of
-operations: a list costs no compile time, and beside a kernel's start the reading of its entry is nothing. Knows nothing of
-sessions: the caller says which ranges copies may touch, and where the flag is that interrupts.
+Owns the structures that repeat.ll reads (mirrored there); fixed.py compiles it. One loop serves every list of
+operations: a list costs no compile time, and beside a kernel's start the reading of its entry is nothing. Knows nothing of sessions: the caller says which ranges copies may touch, and where the flag is that interrupts.
 
 Source: mission.md S1 points 4 and 5.
 """
@@ -10,12 +9,10 @@ Source: mission.md S1 points 4 and 5.
 from __future__ import annotations
 
 import ctypes
-import functools
-from importlib import resources
 
-from farlane.backend.jit import cache, native
-from farlane.backend.jit.abi import Options
+from farlane.backend.jit import fixed
 
+_FILE = "repeat.ll"
 KIND_SPREAD = 7  # a launch that is shared with other threads: done by the call back
 
 DONE, STOPPED, FAILED, INTERRUPTED = range(4)
@@ -67,28 +64,11 @@ class Repeat(ctypes.Structure):
     )
 
 
-class _Loop:
-    def __init__(self) -> None:
-        text = resources.files(__package__).joinpath("repeat.ll").read_text(encoding="utf-8")
-        key = cache.fixed_key(text, native.version())
-        stored = cache.load_object(key)
-        image = stored[1] if stored is not None else native.compile_ir(text, Options())
-        if stored is None:
-            cache.save_object(key, b"", image)
-        self._code = native.Code(image)
-        self.run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(self._code.address)
-
-
-@functools.cache
-def _loop() -> _Loop:
-    return _Loop()
-
-
 def load() -> None:
     """Compiles the loop, if that was not done yet: so that the time of a run is the run's."""
-    _loop()
+    fixed.function(_FILE)
 
 
 def run(repeat: Repeat) -> int:
     """Runs the loop on this thread, without the GIL; returns DONE, STOPPED, FAILED or INTERRUPTED."""
-    return int(_loop().run(ctypes.addressof(repeat), None))
+    return fixed.function(_FILE)(repeat)
