@@ -98,18 +98,7 @@ impl Region {
             unsafe { libc::munmap(view, length) };
             return Err(CudaError::MEMORY_ALLOCATION);
         }
-        let region = Self {
-            start,
-            length,
-            kind,
-            raw,
-            alias: alias as usize,
-            states: vec![State::Device; length / PAGE],
-            ranges: vec![(0, length)],
-            here: false,
-            reads: Order::default(),
-            writes: Order::default(),
-        };
+        let region = Self::of(start, length, kind, raw, alias as usize, State::Device);
         protect(region.alias, length, libc::PROT_READ | libc::PROT_WRITE)?;
         Ok(region)
     }
@@ -121,18 +110,23 @@ impl Region {
         if alias == libc::MAP_FAILED {
             return Err(CudaError::MEMORY_ALLOCATION);
         }
-        Ok(Self {
+        Ok(Self::of(start, length, kind, raw, alias as usize, State::Dirty))
+    }
+
+    /// A region that is mapped at `start` and at `alias`, all of its pages in one state.
+    fn of(start: usize, length: usize, kind: Kind, raw: usize, alias: usize, state: State) -> Self {
+        Self {
             start,
             length,
             kind,
             raw,
-            alias: alias as usize,
-            states: vec![State::Dirty; length / PAGE],
+            alias,
+            states: vec![state; length / PAGE],
             ranges: vec![(0, length)],
-            here: true,
+            here: state != State::Device,
             reads: Order::default(),
             writes: Order::default(),
-        })
+        }
     }
 
     /// Gives back what `adopt` has taken over, as it was.
