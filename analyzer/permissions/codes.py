@@ -30,6 +30,7 @@ from farlane.analyzer.permissions.domain import ANYTHING, FRAME
 from farlane.analyzer.permissions.endings import Endings
 from farlane.analyzer.permissions.instructions import Refused
 from farlane.analyzer.permissions.memory import READ, WRITE
+from farlane.analyzer.permissions.refusing import refusal
 from farlane.analyzer.permissions.uses import reads
 from farlane.analyzer.permissions.walk import Regions, Walker
 
@@ -111,6 +112,9 @@ class Codes:
             raise Refused(seen.refused)
         self._facts = list(seen.facts) if seen is not None else []
         if seen is None:
+            refused = refusal(self._walker.structure(start).flow, self._endings, site)
+            if refused is not None:
+                raise Refused(refused)
             self._after_call(start, site, 0)
         return "; ".join(dict.fromkeys(self._facts)) or "the code is not used"
 

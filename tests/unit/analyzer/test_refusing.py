@@ -1,0 +1,97 @@
+"""Error codes in cells of the frame, or as a byte, that are refused by looking at the code alone."""
+
+from __future__ import annotations
+
+from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, STOP, TAKEN, Block, ControlFlow, Edge
+from farlane.analyzer.graph.program import Callee
+from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.machine.instruction import CALLER_SAVED
+from farlane.analyzer.permissions.refusing import refusal
+
+SITE = 0x1000
+CALL = bytes.fromhex("e800000000")
+STORE, LOAD, COMPARE = (bytes.fromhex(code) for code in ("89442408", "8b4c2408", "837c240800"))  # [rsp + 8]
+PART, OVERWRITE, PUSH = (bytes.fromhex(code) for code in ("c644240801", "c744240800000000", "50"))
+TEST_EAX, TEST_ECX, SETE_BL, TEST_BL = (bytes.fromhex(code) for code in ("85c0", "85c9", "0f94c3", "84db"))
+MOV_EDI_EAX, ADD_EAX = bytes.fromhex("89c7"), bytes.fromhex("83c001")
+JNE, RET, STOPS, NOP = (bytes.fromhex(code) for code in ("7501", "c3", "0f0b", "90"))
+
+
+class Endings:
+    """What is asked of `permissions.endings.Endings`."""
+
+    def __init__(self, *ends: int) -> None:
+        self._ends = ends
+
+    def clobbered(self, callee: Callee) -> frozenset[int]:
+        return frozenset(CALLER_SAVED)
+
+    def ends(self, flow: ControlFlow, start: int) -> bool:
+        return start in self._ends
+
+
+def flow(*code: bytes) -> ControlFlow:
+    """A function of one block that ends by a conditional jump over a return, and the two returns."""
+    first = tuple(Decoder().decode(b"".join(code), SITE))
+    fall, taken = first[-1].end, first[-1].end + 1
+    blocks = {
+        SITE: Block(SITE, first, (Edge(taken, TAKEN), Edge(fall, FALL)), ""),
+        **{at: Block(at, tuple(Decoder().decode(RET, at)), (), RETURN) for at in (fall, taken)},
+    }
+    calls = {each.address: Callee("cudaGetLastError", None) for each in first if each.mnemonic == "call"}
+    return ControlFlow("f", SITE, blocks, calls, ())
+
+
+def refused(made: ControlFlow, *ends: int) -> str | None:
+    return refusal(made, Endings(*ends), SITE)  # type: ignore[arg-type]
+
+
+def test_a_code_that_is_kept_in_the_frame_over_another_call() -> None:
+    made = flow(CALL, STORE, CALL, LOAD, TEST_ECX, JNE)
+    assert refused(made) == "when the code at 0x1012 is no success, the program goes on at 0x1017"
+    made = flow(CALL, STORE, CALL, COMPARE, JNE)
+    assert refused(made) == "when the code at 0x100e is no success, the program goes on at 0x1016"
+
+
+def test_a_code_that_is_kept_as_a_byte() -> None:
+    made = flow(CALL, TEST_EAX, SETE_BL, CALL, TEST_BL, JNE)
+    assert refused(made) == "when the code at 0x100f is no success, the program goes on at 0x1013"
+
+
+def test_where_failure_ends_the_program_there_may_be_a_proof() -> None:
+    made = flow(CALL, STORE, CALL, LOAD, TEST_ECX, JNE)
+    assert refused(made, 0x1017) is None
+    assert refused(made, 0x1016) is not None, "that is the way of success"
+
+
+def test_all_ways_have_to_be_refused() -> None:
+    made = flow(CALL, STORE, CALL, TEST_EAX, JNE)
+    fall, taken = sorted(set(made.blocks) - {SITE})
+    assert refused(made) is None, "none compares it"
+
+    def compares(at: int) -> None:
+        code = tuple(Decoder().decode(LOAD + TEST_ECX + JNE, at))
+        after = (code[-1].end + 1, code[-1].end)
+        made.blocks[at] = Block(at, code, (Edge(after[0], TAKEN), Edge(after[1], FALL)), "")
+        for each in after:
+            made.blocks[each] = Block(each, tuple(Decoder().decode(RET, each)), (), RETURN)
+
+    compares(fall)
+    assert refused(made) is None, "one returns"
+    made.blocks[taken] = Block(taken, tuple(Decoder().decode(STOPS, taken)), (), STOP)
+    assert refused(made) is not None, "the other ends the program"
+    made.blocks[taken] = Block(
+        taken, tuple(Decoder().decode(NOP, taken)), (Edge(fall, FALL), Edge(SITE, EXCEPTION)), ""
+    )
+    assert refused(made) is not None, "ways of exceptions do not count"
+
+
+def test_nothing_is_said_of_codes_that_are_not_followed() -> None:
+    assert refused(flow(CALL, STORE, OVERWRITE, CALL, LOAD, TEST_ECX, JNE)) is None, "it is overwritten"
+    assert refused(flow(CALL, STORE, PART, CALL, LOAD, TEST_ECX, JNE)) is None, "a part of it is overwritten"
+    assert refused(flow(CALL, STORE, PUSH, LOAD, TEST_ECX, JNE)) is None, "the cell's place is another then"
+    assert refused(flow(CALL, STORE, MOV_EDI_EAX, CALL, LOAD, TEST_ECX, JNE)) is None, "it is given to a function"
+    assert refused(flow(CALL, STORE, ADD_EAX, CALL, LOAD, TEST_ECX, JNE)) is None, "it is counted with"
+    made = flow(CALL, STORE, CALL, LOAD, TEST_ECX, JNE)
+    made.calls[max(made.calls)] = Callee("setjmp", None)
+    assert refused(made) is None, "the call returns twice"
