@@ -289,6 +289,23 @@ def variable_address(variable: int, slot: int) -> bytes:
     return _variable_address.pack(16, 0x004b, 0, variable, slot)
 
 
+_object_create = struct.Struct("<IHHII128s")
+
+
+def object_create(slot: int, description: bytes) -> bytes:
+    """Makes a texture or surface object of what the description says (tape.md, "Textures"): the VALUE is what kernels take for it. Only on a device with makes_objects."""
+    _fixed("OBJECT_CREATE", "description", description, 128)
+    return _object_create.pack(144, 0x0058, 0, slot, 0, description)
+
+
+_object_destroy = struct.Struct("<IHHQII")
+
+
+def object_destroy(object: int, surface: int) -> bytes:
+    """Ends an object, after all earlier work. surface: 1 for a surface object, 0 for a texture object, for the two may have the same value."""
+    return _object_destroy.pack(24, 0x0059, 0, object, surface, 0)
+
+
 _launch = struct.Struct("<IHHIIIIIIIIII")
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from farlane.backend.device.objects import ObjectDescription
     from farlane.backend.device.plan import Body, Columns, Results, Stop
 
 LEGACY_STREAM = 1
@@ -54,6 +55,7 @@ class Description:
     total_memory: int
     takes_ptx: bool
     takes_machine_code: bool
+    makes_objects: bool = False  # texture and surface objects are the host's to make (tape.md, "Textures")
     pci_bus_id: str = "0000:00:00.0"
     attributes: Mapping[int, int] = field(default_factory=dict)  # cudaDeviceAttr -> value
 
@@ -184,6 +186,13 @@ class Context(ABC):
             results: an iteration's result records, ready but for the bytes of its READs.
         """
         return None
+
+    def create_object(self, description: ObjectDescription) -> int:
+        """A texture or surface object, as kernels take it. Only of a device whose Description says so."""
+        raise CudaError(801, "kernels of this device read the descriptions of objects from memory")
+
+    def destroy_object(self, value: int, *, surface: bool) -> None:
+        raise CudaError(1, f"there is no object {value:#x}")
 
     def foresee(self, launches: Sequence[memoryview | bytes]) -> None:  # noqa: B027
         """The parameters of the launches that will come next, as far as they are known: advice about what to keep in memory."""

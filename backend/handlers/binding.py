@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from farlane.backend.handlers import device, event, launch, loop, memory, module, payload, stream
+from farlane.backend.handlers import device, event, launch, loop, memory, module, payload, stream, texture
 from farlane.backend.handlers.generated_operations import OPERATIONS, Decoder, Operation
 
 FAMILIES: dict[str, ModuleType] = {
@@ -28,6 +28,7 @@ FAMILIES: dict[str, ModuleType] = {
     "launch": launch,
     "loop": loop,
     "payload": payload,
+    "texture": texture,
 }
 Handler = Callable[..., Any]
 _U32 = struct.Struct("<I")

@@ -404,6 +404,30 @@ def _decode_variable_address(buffer: bytes, view: memoryview, at: int, length: i
     return _unpack_variable_address(buffer, at)
 
 
+_unpack_object_create = struct.Struct("<8x4xI128s").unpack_from
+
+
+def _decode_object_create(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 144 or record_flags:
+        raise _malformed("OBJECT_CREATE", at, length, record_flags, "length or flags")
+    reserved, description = _unpack_object_create(buffer, at)
+    if reserved:
+        raise _malformed("OBJECT_CREATE", at, length, record_flags, "reserved is not 0")
+    return (description,)
+
+
+_unpack_object_destroy = struct.Struct("<8xQII").unpack_from
+
+
+def _decode_object_destroy(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 24 or record_flags:
+        raise _malformed("OBJECT_DESTROY", at, length, record_flags, "length or flags")
+    object, surface, reserved = _unpack_object_destroy(buffer, at)
+    if reserved:
+        raise _malformed("OBJECT_DESTROY", at, length, record_flags, "reserved is not 0")
+    return (object, surface)
+
+
 _unpack_launch = struct.Struct("<8xIIIIIIIIII").unpack_from
 
 
@@ -924,6 +948,32 @@ OPERATIONS: dict[int, Operation] = {
         result="value",
         slot_at=12,
         decode=_decode_variable_address,
+    ),
+    0x0058: Operation(
+        name="OBJECT_CREATE",
+        code=0x0058,
+        family="texture",
+        fields=(Field("slot", "I", 8), Field("reserved", "I", 12), Field("description", "128s", 16),),
+        fixed=144,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="value",
+        slot_at=8,
+        decode=_decode_object_create,
+    ),
+    0x0059: Operation(
+        name="OBJECT_DESTROY",
+        code=0x0059,
+        family="texture",
+        fields=(Field("object", "Q", 8), Field("surface", "I", 16), Field("reserved", "I", 20),),
+        fixed=24,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_object_destroy,
     ),
     0x0050: Operation(
         name="LAUNCH",

@@ -34,6 +34,8 @@ _ALONE = frozenset(
         "KEEP_AHEAD",
         "FUNCTION_OPEN",
         "VARIABLE_OPEN",
+        "OBJECT_CREATE",
+        "OBJECT_DESTROY",
         "PAYLOAD_KEEP",
         "PAYLOAD_DROP",
         "DEVICE_RESET",

@@ -210,6 +210,7 @@ def describe(descriptions: Iterable[Description]) -> list[pb.DeviceDescription]:
             attributes=description.attributes,
             takes_ptx=description.takes_ptx,
             takes_machine_code=description.takes_machine_code,
+            makes_objects=description.makes_objects,
             pci_bus_id=description.pci_bus_id,
         )
         for description in descriptions
@@ -225,6 +226,7 @@ def description_of(message: pb.DeviceDescription) -> Description:
         total_memory=message.total_memory,
         takes_ptx=message.takes_ptx,
         takes_machine_code=message.takes_machine_code,
+        makes_objects=message.makes_objects,
         pci_bus_id=message.pci_bus_id,
         attributes=dict(message.attributes),
     )

@@ -58,6 +58,7 @@ def described(description: Description) -> dict[str, Any]:
         "total_memory": description.total_memory,
         "takes_ptx": description.takes_ptx,
         "takes_machine_code": description.takes_machine_code,
+        "makes_objects": description.makes_objects,
         "pci_bus_id": description.pci_bus_id,
         "attributes": {str(key): value for key, value in description.attributes.items()},
     }

@@ -104,7 +104,7 @@ class Manifest(_message.Message):
     def __init__(self, identity: _Optional[bytes] = ..., content: _Optional[bytes] = ...) -> None: ...
 
 class DeviceDescription(_message.Message):
-    __slots__ = ("backend", "name", "uuid", "compute_major", "compute_minor", "total_memory", "attributes", "takes_ptx", "takes_machine_code", "pci_bus_id")
+    __slots__ = ("backend", "name", "uuid", "compute_major", "compute_minor", "total_memory", "attributes", "takes_ptx", "takes_machine_code", "pci_bus_id", "makes_objects")
     class AttributesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -122,6 +122,7 @@ class DeviceDescription(_message.Message):
     TAKES_PTX_FIELD_NUMBER: _ClassVar[int]
     TAKES_MACHINE_CODE_FIELD_NUMBER: _ClassVar[int]
     PCI_BUS_ID_FIELD_NUMBER: _ClassVar[int]
+    MAKES_OBJECTS_FIELD_NUMBER: _ClassVar[int]
     backend: str
     name: str
     uuid: bytes
@@ -132,7 +133,8 @@ class DeviceDescription(_message.Message):
     takes_ptx: bool
     takes_machine_code: bool
     pci_bus_id: str
-    def __init__(self, backend: _Optional[str] = ..., name: _Optional[str] = ..., uuid: _Optional[bytes] = ..., compute_major: _Optional[int] = ..., compute_minor: _Optional[int] = ..., total_memory: _Optional[int] = ..., attributes: _Optional[_Mapping[int, int]] = ..., takes_ptx: bool = ..., takes_machine_code: bool = ..., pci_bus_id: _Optional[str] = ...) -> None: ...
+    makes_objects: bool
+    def __init__(self, backend: _Optional[str] = ..., name: _Optional[str] = ..., uuid: _Optional[bytes] = ..., compute_major: _Optional[int] = ..., compute_minor: _Optional[int] = ..., total_memory: _Optional[int] = ..., attributes: _Optional[_Mapping[int, int]] = ..., takes_ptx: bool = ..., takes_machine_code: bool = ..., pci_bus_id: _Optional[str] = ..., makes_objects: bool = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("reason", "message")

@@ -1,10 +1,10 @@
 //! The texture family: texture and surface objects.
 //!
 //! An object is the device address of a descriptor of 128 bytes, which is written here like any copy to the device; the code of kernels reads it where
-//! they name the object (`backend/jit/families/textures.py`, which has the layout). So objects need no operation of the tape. A host with a
-//! real GPU would have to make objects of its own.
+//! they name the object (`backend/jit/families/textures.py`). So objects need no operation of the tape. A host that makes objects of its own
+//! (a real GPU's are its driver's) gets the same bytes, and answers with the object: one round trip.
 //!
-//! Source: CUDA runtime API, "Texture Object Management", "Surface Object Management".
+//! Source: protos/tape.md, "Textures" (the bytes); CUDA runtime API, "Texture Object Management", "Surface Object Management".
 #![allow(non_snake_case)] // C's names
 
 use std::collections::HashMap;
@@ -20,6 +20,7 @@ use crate::call::CudaResult;
 use crate::memory::payloads::{self, Target};
 use crate::memory::{self, array_of, channels};
 use crate::{log, runtime, work};
+use tape::generated_operations as operation;
 
 const BYTES: usize = 128;
 const MAGIC: u32 = 0x7E8F_1A5E;
@@ -30,9 +31,6 @@ const BORDER: c_int = 3;
 /// CUDA's limit of texels of a texture in linear memory.
 const MOST_LINEAR: usize = 1 << 28;
 
-/// The host's device whose kernels take CUDA's own objects, which nobody makes yet.
-const GPU: &str = "cupy";
-
 /// What an object was made of.
 #[derive(Debug, Clone, Copy)]
 struct Object {
@@ -41,9 +39,12 @@ struct Object {
     texture: Option<cudaTextureDesc>,
 }
 
-static OBJECTS: LazyLock<Mutex<HashMap<u64, Object>>> = LazyLock::new(Mutex::default);
+/// By the object, and whether it is a surface: a GPU's driver may give the same value to one of each.
+type Objects = HashMap<(u64, bool), Object>;
 
-fn objects() -> MutexGuard<'static, HashMap<u64, Object>> {
+static OBJECTS: LazyLock<Mutex<Objects>> = LazyLock::new(Mutex::default);
+
+fn objects() -> MutexGuard<'static, Objects> {
     OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -59,6 +60,10 @@ struct Texels {
     pitch: u64,
     slice: u64,
     desc: cudaChannelFormatDesc,
+    /// What is there: cudaResourceType. Of an array also what the program asked for.
+    resource: c_int,
+    extent: [u32; 3],
+    flags: u32,
 }
 
 fn texels(resource: &cudaResourceDesc) -> CudaResult<Texels> {
@@ -72,8 +77,18 @@ fn texels(resource: &cudaResourceDesc) -> CudaResult<Texels> {
     match resource.resType {
         abi::cudaResourceTypeArray => {
             let array = array_of(resource.start as cudaArray_const_t)?;
-            let size = [texels(array.extent.width)?, texels(array.extent.height)?, texels(array.extent.depth)?];
-            Ok(Texels { address: array.address, size, pitch: array.pitch, slice: array.slice(), desc: array.desc })
+            let asked = [array.extent.width, array.extent.height, array.extent.depth];
+            let size = [texels(asked[0])?, texels(asked[1])?, texels(asked[2])?];
+            Ok(Texels {
+                address: array.address,
+                size,
+                pitch: array.pitch,
+                slice: array.slice(),
+                desc: array.desc,
+                resource: resource.resType,
+                extent: asked.map(|length| length as u32), // they fit: see above
+                flags: array.flags,
+            })
         }
         abi::cudaResourceTypeLinear => {
             let (bits, count) = channels(&desc)?;
@@ -82,7 +97,7 @@ fn texels(resource: &cudaResourceDesc) -> CudaResult<Texels> {
                 return Err(CudaError::INVALID_VALUE);
             }
             memory(1, 0, resource.width as u64)?;
-            Ok(Texels { address: start, size: [texels(width)?, 1, 1], pitch: 0, slice: 0, desc })
+            Ok(in_memory(resource, [texels(width)?, 1, 1], 0))
         }
         abi::cudaResourceTypePitch2D => {
             let (bits, count) = channels(&desc)?;
@@ -93,10 +108,15 @@ fn texels(resource: &cudaResourceDesc) -> CudaResult<Texels> {
             }
             memory(rows, pitch, row)?;
             let size = [texels(resource.width)?, texels(resource.height)?, 1];
-            Ok(Texels { address: start, size, pitch, slice: 0, desc })
+            Ok(in_memory(resource, size, pitch))
         }
         _ => refused("mipmapped arrays"),
     }
+}
+
+fn in_memory(resource: &cudaResourceDesc, size: [u32; 3], pitch: u64) -> Texels {
+    let (address, desc, resource) = (resource.start as u64, resource.desc, resource.resType);
+    Texels { address, size, pitch, slice: 0, desc, resource, extent: [0; 3], flags: 0 }
 }
 
 fn refused<T>(what: &str) -> CudaResult<T> {
@@ -104,8 +124,8 @@ fn refused<T>(what: &str) -> CudaResult<T> {
     Err(CudaError::NOT_SUPPORTED)
 }
 
-/// The bytes that kernels read.
-fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>) -> CudaResult<[u8; BYTES]> {
+/// The bytes that kernels read, or of which the host makes an object.
+fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>, by_host: bool) -> CudaResult<[u8; BYTES]> {
     let (bits, count) = channels(&texels.desc)?;
     let mut bytes = [0; BYTES];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -115,7 +135,20 @@ fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>) -> CudaResult<
     }
     put(24, &texels.pitch.to_le_bytes());
     put(32, &texels.slice.to_le_bytes());
-    for (at, value) in [(40, bits / 8), (44, count), (48, texels.desc.f as u32), (76, MAGIC)] {
+    let (resource, is_texture) = (texels.resource as u32, u32::from(texture.is_some()));
+    let [x, y, z] = texels.extent;
+    for (at, value) in [
+        (40, bits / 8),
+        (44, count),
+        (48, texels.desc.f as u32),
+        (76, MAGIC),
+        (80, resource),
+        (84, x),
+        (88, y),
+        (92, z),
+        (96, texels.flags),
+        (100, is_texture),
+    ] {
         put(at, &value.to_le_bytes());
     }
     let Some(texture) = texture else { return Ok(bytes) };
@@ -128,12 +161,17 @@ fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>) -> CudaResult<
     if !modes.iter().all(|mode| (0..=BORDER).contains(mode)) || !(0..=LINEAR).contains(&texture.filterMode) {
         return Err(CudaError::INVALID_VALUE);
     }
-    if texture.sRGB != 0 {
+    if texture.sRGB != 0 && !by_host {
         return refused("sRGB formats");
     }
-    if modes.contains(&BORDER) && texture.borderColor != [0.0; 4] {
+    if modes.contains(&BORDER) && texture.borderColor != [0.0; 4] && !by_host {
         return refused("border colours");
     }
+    put(104, &u32::from(texture.sRGB != 0).to_le_bytes());
+    for (channel, value) in texture.borderColor.iter().enumerate() {
+        put(108 + 4 * channel, &value.to_le_bytes());
+    }
+    put(124, &texture.maxAnisotropy.to_le_bytes());
     put(52, &texture.filterMode.to_le_bytes());
     for (axis, mode) in modes.iter().enumerate() {
         put(56 + 4 * axis, &mode.to_le_bytes());
@@ -143,34 +181,40 @@ fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>) -> CudaResult<
     Ok(bytes)
 }
 
-/// Puts a descriptor on the device.
+fn made_by_host() -> CudaResult<bool> {
+    Ok(runtime::device()?.description.makes_objects)
+}
+
 fn make(resource: &cudaResourceDesc, texture: Option<&cudaTextureDesc>) -> CudaResult<u64> {
-    if runtime::device()?.description.backend == GPU {
-        return refused("texture and surface objects of a real GPU");
-    }
-    let bytes = descriptor(&texels(resource)?, texture)?;
+    let by_host = made_by_host()?;
+    let bytes = descriptor(&texels(resource)?, texture, by_host)?;
+    let object = if by_host { ask(&bytes)? } else { put_on_device(&bytes)? };
+    objects().insert((object, texture.is_none()), Object { resource: *resource, texture: texture.copied() });
+    Ok(object)
+}
+
+fn ask(bytes: &[u8; BYTES]) -> CudaResult<u64> {
+    work::request(|w, slot| operation::object_create(w, slot, bytes))
+}
+
+fn put_on_device(bytes: &[u8; BYTES]) -> CudaResult<u64> {
     let address = memory::allocate(BYTES)? as u64;
     let width = BYTES as u64;
     let legacy = work::tracking()?.order.legacy.clone();
-    payloads::write(&legacy, Target { address, pitch: width, width, height: 1 }, true, |_| &bytes)?;
-    objects().insert(address, Object { resource: *resource, texture: texture.copied() });
+    payloads::write(&legacy, Target { address, pitch: width, width, height: 1 }, true, |_| bytes)?;
     Ok(address)
 }
 
 fn end(object: u64, surface: bool) -> CudaResult {
-    {
-        let mut objects = objects();
-        let found = objects.get(&object).ok_or(CudaError::INVALID_VALUE)?;
-        if found.texture.is_none() != surface {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        objects.remove(&object);
+    objects().remove(&(object, surface)).ok_or(CudaError::INVALID_VALUE)?;
+    if made_by_host()? {
+        return work::append(|w| operation::object_destroy(w, object, u32::from(surface)));
     }
     memory::free(object as *mut std::ffi::c_void)
 }
 
-fn find(object: u64) -> CudaResult<Object> {
-    objects().get(&object).copied().ok_or(CudaError::INVALID_VALUE)
+fn find(object: u64, surface: bool) -> CudaResult<Object> {
+    objects().get(&(object, surface)).copied().ok_or(CudaError::INVALID_VALUE)
 }
 
 /// Of the description only what both CUDA versions have is written.
@@ -241,14 +285,14 @@ pub unsafe fn cudaGetTextureObjectResourceDesc(
     texObject: cudaTextureObject_t,
 ) -> CudaResult {
     // SAFETY: the program's promise, here and below.
-    unsafe { tell(pResDesc, find(texObject)?.resource) }
+    unsafe { tell(pResDesc, find(texObject, false)?.resource) }
 }
 
 pub unsafe fn cudaGetTextureObjectTextureDesc(
     pTexDesc: *mut cudaTextureDesc,
     texObject: cudaTextureObject_t,
 ) -> CudaResult {
-    let texture = find(texObject)?.texture.ok_or(CudaError::INVALID_VALUE)?;
+    let texture = find(texObject, false)?.texture.ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: as above.
     unsafe { tell(pTexDesc, texture) }
 }
@@ -258,7 +302,7 @@ pub unsafe fn cudaGetSurfaceObjectResourceDesc(
     surfObject: cudaSurfaceObject_t,
 ) -> CudaResult {
     // SAFETY: as above.
-    unsafe { tell(pResDesc, find(surfObject)?.resource) }
+    unsafe { tell(pResDesc, find(surfObject, true)?.resource) }
 }
 
 #[cfg(test)]
@@ -270,9 +314,14 @@ mod tests {
         unsafe { std::mem::zeroed() }
     }
 
+    fn texels_of(size: [u32; 3], desc: cudaChannelFormatDesc) -> Texels {
+        let (address, extent) = (0x2000_0000_0200, [7, 5, 0]);
+        Texels { address, size, pitch: 512, slice: 2560, desc, resource: 0, extent, flags: 2 }
+    }
+
     fn bytes_of(desc: cudaChannelFormatDesc, texture: &cudaTextureDesc) -> CudaResult<[u8; BYTES]> {
         let size = [7, 5, 3];
-        descriptor(&Texels { address: 0x2000_0000_0200, size, pitch: 512, slice: 2560, desc }, Some(texture))
+        descriptor(&texels_of(size, desc), Some(texture), false)
     }
 
     #[test]
@@ -286,6 +335,21 @@ mod tests {
         assert_eq!(bytes[..8], 0x2000_0000_0200_u64.to_le_bytes());
         assert_eq!([word(8), word(12), word(16), word(24), word(32)], [7, 5, 3, 512, 2560]);
         assert_eq!(words, [1, 4, 1, 1, 0, 1, 2, 1, 1, MAGIC]);
+        let rest: Vec<u32> = (80..128).step_by(4).map(word).collect();
+        assert_eq!(rest, [0, 7, 5, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_host_that_makes_objects_takes_what_kernels_cannot_read() {
+        let float = cudaChannelFormatDesc { x: 32, y: 0, z: 0, w: 0, f: 2 };
+        let asked =
+            cudaTextureDesc { addressMode: [3; 3], borderColor: [1.5; 4], sRGB: 1, maxAnisotropy: 4, ..texture() };
+        let bytes = descriptor(&texels_of([7, 5, 3], float), Some(&asked), true).unwrap();
+        let words: Vec<u32> = bytes[100..].chunks(4).map(|at| u32::from_le_bytes(at.try_into().unwrap())).collect();
+        let border = 1.5_f32.to_bits();
+        assert_eq!(words, [1, 1, border, border, border, border, 4]);
+        let surface = descriptor(&texels_of([7, 5, 3], float), None, true).unwrap();
+        assert_eq!((surface[100], surface[80], surface[84]), (0, 0, 7));
     }
 
     #[test]

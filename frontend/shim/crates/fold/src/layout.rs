@@ -211,6 +211,8 @@ mod tests {
                     | c::MODULE_QUERY
                     | c::FUNCTION_OPEN
                     | c::VARIABLE_OPEN
+                    | c::OBJECT_CREATE
+                    | c::OBJECT_DESTROY
                     | c::PAYLOAD_KEEP
                     | c::PAYLOAD_DROP
                     | c::DEVICE_RESET

@@ -41,6 +41,8 @@ pub mod code {
     pub const FUNCTION_ATTRIBUTE: u16 = 0x0049;
     pub const VARIABLE_OPEN: u16 = 0x004a;
     pub const VARIABLE_ADDRESS: u16 = 0x004b;
+    pub const OBJECT_CREATE: u16 = 0x0058;
+    pub const OBJECT_DESTROY: u16 = 0x0059;
     pub const LAUNCH: u16 = 0x0050;
     pub const TEMPLATE: u16 = 0x0060;
     pub const REPEAT: u16 = 0x0061;
@@ -94,6 +96,8 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::FUNCTION_ATTRIBUTE => "FUNCTION_ATTRIBUTE",
         code::VARIABLE_OPEN => "VARIABLE_OPEN",
         code::VARIABLE_ADDRESS => "VARIABLE_ADDRESS",
+        code::OBJECT_CREATE => "OBJECT_CREATE",
+        code::OBJECT_DESTROY => "OBJECT_DESTROY",
         code::LAUNCH => "LAUNCH",
         code::TEMPLATE => "TEMPLATE",
         code::REPEAT => "REPEAT",
@@ -527,6 +531,28 @@ pub fn variable_address(w: &mut Writer, variable: u32, slot: u32) {
     fields[0..4].copy_from_slice(&variable.to_le_bytes());
     fields[4..8].copy_from_slice(&slot.to_le_bytes());
     w.begin(code::VARIABLE_ADDRESS, 0);
+    w.bytes(&fields);
+    w.end();
+}
+
+/// Makes a texture or surface object of what the description says (tape.md, "Textures"): the VALUE is what kernels take for it. Only on a device with makes_objects.
+#[inline]
+pub fn object_create(w: &mut Writer, slot: u32, description: &[u8; 128]) {
+    let mut fields = [0u8; 136];
+    fields[0..4].copy_from_slice(&slot.to_le_bytes());
+    fields[8..136].copy_from_slice(description);
+    w.begin(code::OBJECT_CREATE, 0);
+    w.bytes(&fields);
+    w.end();
+}
+
+/// Ends an object, after all earlier work. surface: 1 for a surface object, 0 for a texture object, for the two may have the same value.
+#[inline]
+pub fn object_destroy(w: &mut Writer, object: u64, surface: u32) {
+    let mut fields = [0u8; 16];
+    fields[0..8].copy_from_slice(&object.to_le_bytes());
+    fields[8..12].copy_from_slice(&surface.to_le_bytes());
+    w.begin(code::OBJECT_DESTROY, 0);
     w.bytes(&fields);
     w.end();
 }
