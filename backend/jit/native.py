@@ -14,6 +14,7 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
+import numpy as np
 from farlane.backend.jit.abi import Options
 
 _lock = threading.Lock()
@@ -63,27 +64,39 @@ def _machine(cpu: str, features: str, level: int) -> Any:
 @functools.cache
 def _linker() -> Any:
     cpu, features = host()
-    return llvm.create_lljit_compiler(_machine(cpu, features, 2))
+    # LLVM's older linker lays the sections of one object anywhere; AArch64's code reaches its constants within 4 GiB only.
+    near = not llvm.get_default_triple().startswith("x86_64")
+    return llvm.create_lljit_compiler(_machine(cpu, features, 2), use_jit_link=near)
 
 
-# sub rsp, imm32 and imm8.
+# x86-64: sub rsp, imm32 and imm8.
 _FRAME = re.compile(rb"\x48\x81\xec(....)|\x48\x83\xec(.)", re.DOTALL)
 _LARGEST_FRAME = 1 << 26
+# AArch64: sub sp, sp, #imm12 or #imm12, lsl #12; and stp and str of registers to [sp, #-n]!, n at most 512.
+_SUB_SP, _SUB_SP_MASK = 0xD10003FF, 0xFF8003FF
+_PUSHES = ((0xA9800000 | 31 << 5, 0xFFC003E0), (0x6D800000 | 31 << 5, 0xFFC003E0), (0xF8000C00 | 31 << 5, 0xFFE00FE0))
 
 
-def frame_bytes(image: bytes) -> int | None:
+def frame_bytes(image: bytes, machine: str | None = None) -> int | None:
     """An upper bound of the stack that a chain of calls in the object takes, each function at most once; None where it cannot be told.
 
     What the functions' prologues subtract, all of them; bytes that only look like one count as well, up to a limit that no
     frame reaches. 512 for each are for what they push and align.
     """
-    if not llvm.get_default_triple().startswith("x86_64"):
-        return None
-    total = 0
-    for wide, narrow in _FRAME.findall(image):
-        size = int.from_bytes(wide or narrow, "little")
-        total += 512 + (size if size < _LARGEST_FRAME else 0)
-    return total
+    machine = machine or llvm.get_default_triple().split("-")[0]
+    if machine == "x86_64":
+        total = 0
+        for wide, narrow in _FRAME.findall(image):
+            size = int.from_bytes(wide or narrow, "little")
+            total += 512 + (size if size < _LARGEST_FRAME else 0)
+        return total
+    if machine == "aarch64":
+        words = np.frombuffer(image, np.dtype("<u4"), len(image) // 4)
+        subtracts = words[(words & _SUB_SP_MASK) == _SUB_SP].astype(np.uint64)
+        sizes = (subtracts >> 10 & 0xFFF) << np.where(subtracts >> 22 & 1, 12, 0).astype(np.uint64)
+        pushes = sum(int(np.count_nonzero((words & mask) == code)) for code, mask in _PUSHES)
+        return int(sizes.sum()) + 512 * (len(sizes) + pushes)
+    return None
 
 
 def compile_ir(text: str, options: Options, level: int = 2) -> bytes:
