@@ -232,7 +232,10 @@ def _api(state: State, name: str, site: int, inputs: Sequence[Value]) -> CudaCal
             recorded.append((f"argument {index}", values.zero_extended(value, 4)))
     for index, letter in enumerate(letters):
         if letter.startswith("o"):
-            state.write(inputs[index], int(letter[1:]), values.atom(OUT, site, name, index, 0), site)
+            made = values.atom(OUT, site, name, index, 0)
+            if name in interface.HOST_ALLOCATORS:
+                state.fresh(made)
+            state.write(inputs[index], int(letter[1:]), made, site)
         elif letter == "O":
             state.write_range(inputs[index], None, site)
         elif letter == "h":

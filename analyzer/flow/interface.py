@@ -128,6 +128,8 @@ PREDICTED: dict[str, str] = {
     "cudaProfilerStart": "",
     "cudaProfilerStop": "",
 }
+# What returns host memory that nothing else points to, through its first argument.
+HOST_ALLOCATORS = frozenset({"cudaMallocHost", "cudaHostAlloc", "cudaMallocManaged"})
 # Of these, copies of rectangles: where their destination, source and kind stand; the kind on the stack.
 COPIES_2D = {"cudaMemcpy2D": (0, 2, 6), "cudaMemcpy2DAsync": (0, 2, 6)}
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow import library
-from farlane.analyzer.flow.expression import CALL, INSIDE, OPAQUE, Value, Values
+from farlane.analyzer.flow import interface, library
+from farlane.analyzer.flow.expression import CALL, INSIDE, OPAQUE, OUT, Value, Values
 from farlane.analyzer.flow.success import decided
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.machine.instruction import XMM0
@@ -54,6 +54,7 @@ class Memory:
         at: the instruction that is executed.
         in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
         lost: what registers hold that a call left undefined, by register; who reads one gets a value of the reader's own.
+        cut: whether a function that the block which is executed calls leaves blocks out (`engine.Result`).
         budget: the time for the binary; None: any.
     """
 
@@ -68,6 +69,7 @@ class Memory:
         self.at = UNDEFINED
         self.frame_log: list[FrameStore] | None = None
         self.storing = OTHER
+        self.cut = False
         self._decided: dict[tuple[str, Value], bool | None] = {}
         self._objects: dict[Value, Value | None] = {}
         self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(XMM0 + 32)]
@@ -108,6 +110,8 @@ class Memory:
     def _allocated(self, atom: Value) -> bool:
         while atom.kind == INSIDE:
             atom = atom.arguments[1]
+        if atom.kind == OUT:
+            return atom.arguments[2] == 0 and interface.plain(atom.arguments[1]) in interface.HOST_ALLOCATORS
         if atom.kind != CALL:
             return False
         known = library.effect(atom.arguments[1])

@@ -156,9 +156,10 @@ class LoopValues:
         address, _, versions = atom.arguments
         if self._managed and address.is_constant:
             return _unknown(Reason.DEVICE_DATA)
-        untouched = self._untouched_frame(atom, block)
-        # Of the frame's own versions, when no store in the loop touches what is read, only that of everything counts.
-        for version in versions[:1] if untouched else versions:
+        if self._untouched_frame(atom, block):
+            # No version counts of what is surely in the frame; of what may lie elsewhere, that of everything.
+            versions = () if (self._values.stack_pointer, 1) in address.terms else versions[:1]
+        for version in versions:
             changed = version.kind == PHI and version.arguments[1] in self._loop.blocks
             if changed or Kind.UNKNOWN in self.of(version, block).kinds:
                 return _unknown(Reason.MEMORY_CHANGED)

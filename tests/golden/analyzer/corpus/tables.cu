@@ -187,6 +187,45 @@ PROGRAM chosen_by_parity(float *first, float *second, int rounds) {
     }
 }
 
+// What copies to the host overwrite is no part of the frame whose addresses nobody else has, nor of another allocation.
+PROGRAM own_streams(float *data, int rounds) {
+    float *host;
+    cudaStream_t streams[4];
+    cudaMallocHost(&host, 4 * BYTES), memset(host, 0, 4 * BYTES);
+    cudaStreamCreate(&streams[0]), cudaStreamCreate(&streams[1]), cudaStreamCreate(&streams[2]), cudaStreamCreate(&streams[3]);
+    for (int i = 0; i < rounds; ++i) {
+        float *part = host + (i & 3) * COUNT;
+        cudaMemcpyAsync(data, part, BYTES, cudaMemcpyHostToDevice, streams[i & 3]);
+        touch<<<4, 256, 0, streams[i & 3]>>>(data, i, COUNT);
+        cudaMemcpyAsync(part, data, BYTES, cudaMemcpyDeviceToHost, streams[i & 3]);
+    }
+    cudaDeviceSynchronize();
+    sink = host[0];
+    cudaStreamDestroy(streams[0]), cudaStreamDestroy(streams[1]), cudaStreamDestroy(streams[2]), cudaStreamDestroy(streams[3]);
+    cudaFreeHost(host);
+}
+
+PROGRAM table_beside_pinned(float *data, int count) {
+    float *host;
+    int *amounts = static_cast<int *>(malloc(count * sizeof(int)));
+    for (int i = 0; i < count; ++i) amounts[i] = i * i;
+    cudaHostAlloc(reinterpret_cast<void **>(&host), count * BYTES, cudaHostAllocDefault);
+    for (int i = 0; i < count; ++i) {
+        touch<<<4, 256>>>(data, amounts[i], COUNT);
+        cudaMemcpy(host + i * COUNT, data, BYTES, cudaMemcpyDeviceToHost);
+    }
+    sink = host[0];
+    cudaFreeHost(host), free(amounts);
+}
+
+// The copy may go into the table.
+PROGRAM table_copied_over(int *amounts, int *host, float *data, int count) {
+    for (int i = 0; i < count; ++i) {
+        touch<<<4, 256>>>(data, amounts[i], COUNT);
+        cudaMemcpy(host + i, data, 4, cudaMemcpyDeviceToHost);
+    }
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -204,5 +243,6 @@ int main(int argc, char **argv) {
     rewritten(arena.a, amounts, rounds), rewritten_somewhere(arena.a, amounts, rounds), list(arena.a, &front);
     rotated(arena.a, arena.b, arena.c, rounds), toggled(both, rounds), toggled_in_memory(rounds);
     by_parity(arena.a, arena.b, rounds), chosen_by_parity(arena.a, arena.b, rounds);
+    own_streams(arena.a, rounds), table_beside_pinned(arena.a, rounds), table_copied_over(amounts, amounts + 1, arena.b, rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
