@@ -24,12 +24,7 @@ pytestmark = [
 ]
 
 REGISTRY = Path(__file__).parents[1] / "native" / "registry.toml"
-DECLINED = {"textures"}  # docs/limitations.md, "Real GPU"
-ENTRIES = {
-    entry.name: entry
-    for entry in registry.load(REGISTRY)
-    if not entry.helper and "nvcc" in entry.compilers and entry.name not in DECLINED
-}
+ENTRIES = {entry.name: entry for entry in registry.load(REGISTRY) if not entry.helper and "nvcc" in entry.compilers}
 BUILD = Build(3, "sm_75")
 
 

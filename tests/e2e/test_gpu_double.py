@@ -25,7 +25,7 @@ pytestmark = pytest.mark.native
 REGISTRY = Path(__file__).parents[1] / "native" / "registry.toml"
 # Programs that test_native.py compiles with these options anyhow.
 BUILD = Build(3, "sm_75")
-PROGRAMS = ("vecadd", "matmul_tiled", "constants", "templates_and_structs", "streams_events")
+PROGRAMS = ("vecadd", "matmul_tiled", "constants", "templates_and_structs", "streams_events", "textures")
 
 
 @pytest.fixture(scope="module")

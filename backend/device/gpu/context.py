@@ -27,7 +27,9 @@ from farlane.backend.device.gpu.modules import GpuFunction, GpuModule
 from farlane.backend.device.gpu.repeats import Choice, Repeater
 from farlane.backend.device.gpu.staging import Incoming, Outgoing
 from farlane.backend.device.gpu.streams import Event, Stream, Streams
+from farlane.backend.device.gpu.textures import Textures
 from farlane.backend.device.gpu.window import Mapped, Slab
+from farlane.backend.device.objects import ObjectDescription
 from farlane.backend.device.plan import Body, Columns, Results, Stop
 
 T = TypeVar("T")
@@ -70,7 +72,10 @@ class GpuContext(Context):
         self._on_close = on_close
         self._output = output
         self._closed = self._lost = self._interrupted = self._printing = False
-        self._thread = 0
+        self._generation = 1  # of the CUDA context
+        self._entered = (
+            threading.local()
+        )  # the generation that is the thread's; a thread's number may be used again, this is not
         self._cuda = driver.retain(gpu)
         try:
             self._enter()
@@ -87,6 +92,7 @@ class GpuContext(Context):
         driver = self._driver
         self._outgoing, self._incoming = Outgoing(driver), Incoming(driver)
         self._memory = Memory(driver, self._space, self.quota, self._outgoing, self._incoming)
+        self._textures = Textures(driver, self._memory)
         self._streams = Streams(driver)
         self._launcher = Launcher(driver, self._attributes)
         self.repeater = Repeater(driver, self._memory, self._streams, self._launcher, self._cuda, self._choice)
@@ -94,10 +100,9 @@ class GpuContext(Context):
 
     def _enter(self) -> None:
         """Makes the CUDA context this thread's."""
-        thread = threading.get_ident()
-        if self._thread != thread:
+        if getattr(self._entered, "generation", 0) != self._generation:
             self._driver.set_current(self._cuda)
-            self._thread = thread
+            self._entered.generation = self._generation
 
     # The end ----------------------------------------------------------------------------------------------------
     def close(self) -> None:
@@ -129,7 +134,7 @@ class GpuContext(Context):
         driver = self._driver
         driver.reset(self._gpu)
         driver.release(self._gpu)
-        self._cuda, self._thread = driver.retain(self._gpu), 0
+        self._cuda, self._generation = driver.retain(self._gpu), self._generation + 1
         self._enter()
         if self._maps:
             good = self._space.clear()
@@ -160,6 +165,7 @@ class GpuContext(Context):
             lambda address: self._quietly(self._driver.free_pinned, address),
             lambda event: self._quietly(self._driver.destroy_event, event),
         )
+        self._textures.close(self._quietly)
         self._memory.clear()
 
     def _quietly(self, call: Callable[..., None], *arguments: Any) -> None:
@@ -222,6 +228,17 @@ class GpuContext(Context):
         self._enter()
         self._streams.check(stream)
         self._memory.copy(destination, source, stream.handle)
+
+    # Textures and surfaces --------------------------------------------------------------------------------------
+    @translated
+    def create_object(self, description: ObjectDescription) -> int:
+        self._enter()
+        return self._watched(lambda: self._textures.create(description))
+
+    @translated
+    def destroy_object(self, value: int, *, surface: bool) -> None:
+        self._enter()
+        self._watched(lambda: self._textures.destroy(value, surface))
 
     # Modules ----------------------------------------------------------------------------------------------------
     @translated

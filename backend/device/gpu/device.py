@@ -96,6 +96,7 @@ class CupyDevice(Device):
             total_memory=total,
             takes_ptx=True,
             takes_machine_code=True,
+            makes_objects=True,
             pci_bus_id=bus,
             attributes=self._attributes,
         )

@@ -1,7 +1,6 @@
 """CUDA's driver through CuPy, and through libcuda where CuPy wraps nothing.
 
-The only module that imports CuPy's bindings or calls libcuda. Owns the translation of calls and of their errors, nothing else: no state but
-the handles of the libraries. CuPy's calls release the GIL, and so do ctypes'.
+Owns the translation of calls, nothing else. CuPy's calls release the GIL, and so do ctypes'.
 
 Of the calls without a prototype here CuPy's own are used: they are compiled, and cost a fifth of ctypes'.
 
@@ -11,85 +10,41 @@ Source: CUDA driver API and runtime API references; cupy_backends.cuda.api.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from farlane.backend.device.gpu import prototypes as p
 from farlane.backend.device.gpu.interface import (
     NOT_FOUND,
     NOT_READY,
-    NOT_SUPPORTED,
+    ArraySpec,
+    BoxWork,
     CopyWork,
     Direction,
     DriverError,
     KernelWork,
-    Missing,
     Parameter,
     Properties,
     SetWork,
+    TexelSource,
+    TextureSpec,
+)
+from farlane.backend.device.gpu.libraries import Libraries
+from farlane.backend.device.gpu.structures import (
+    array_descriptor,
+    box_copy,
+    copy_node,
+    kernel_node,
+    resource_of,
+    sampling_of,
+    set_node,
 )
 
-ADVICE = "a GPU needs NVIDIA's driver, and CuPy: pip install 'farlane[gpu]' (CUDA 13), or 'farlane[gpu12]' for a driver of CUDA 12"
 _PINNED_PORTABLE = 1  # cudaHostAllocPortable
 
 
-class CudaDriver:
+class CudaDriver(Libraries):
     """See `interface.Driver`."""
-
-    def __init__(self) -> None:
-        """Loads the driver and CuPy.
-
-        Raises:
-            Missing: one of them is not there; the message says what to do.
-        """
-        try:
-            from cupy_backends.cuda.api import driver, runtime
-        except ImportError as error:
-            raise Missing(f"CuPy cannot be imported ({error}); {ADVICE}") from error
-        try:
-            self._library = ctypes.CDLL("libcuda.so.1")
-        except OSError as error:
-            raise Missing(f"this machine has no NVIDIA driver ({error}); {ADVICE}") from error
-        self._driver: Any = driver
-        self._runtime: Any = runtime
-        self._errors = (driver.CUDADriverError, runtime.CUDARuntimeError)
-        self._functions: dict[str, Any] = {}
-        for name, kinds in p.FUNCTIONS.items():
-            function = getattr(self._library, name, None)
-            if function is None and name not in p.OPTIONAL:
-                raise Missing(f"the NVIDIA driver is too old: it has no {name}; CUDA 12.0 is the oldest that serves")
-            if function is not None:
-                function.restype = ctypes.c_int
-                function.argtypes = kinds
-                self._functions[name] = function
-        try:
-            self._call("cuInit", 0)
-        except DriverError as error:
-            raise Missing(f"the NVIDIA driver does not work: {error}") from error
-
-    # Calling ----------------------------------------------------------------------------------------------------
-    def _call(self, name: str, *arguments: Any) -> None:
-        function = self._functions.get(name)
-        code = NOT_SUPPORTED if function is None else function(*arguments)
-        if code:
-            raise DriverError(code, name, self._text(code))
-
-    def _text(self, code: int) -> str:
-        text = ctypes.c_char_p()
-        self._functions["cuGetErrorString"](code, ctypes.byref(text))
-        return text.value.decode("utf-8", "replace") if text.value else ""
-
-    def _value(self, kind: Any, name: str, *arguments: Any) -> Any:
-        """A call whose first parameter is where its answer goes."""
-        out = kind()
-        self._call(name, ctypes.byref(out), *arguments)
-        return out.value
-
-    def _cupy(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return function(*arguments)
-        except self._errors as error:
-            raise DriverError(int(error.status), getattr(function, "__name__", "CuPy"), str(error)) from None
 
     # GPUs and contexts ------------------------------------------------------------------------------------------
     def version(self) -> int:
@@ -292,7 +247,8 @@ class CudaDriver:
 
     # Streams and events -----------------------------------------------------------------------------------------
     def create_stream(self, flags: int, priority: int) -> int:
-        return int(self._cupy(self._runtime.streamCreateWithPriority, flags, priority))
+        # CuPy has this call from 14 on only.
+        return int(self._value(ctypes.c_void_p, "cuStreamCreateWithPriority", flags, priority))
 
     def destroy_stream(self, stream: int) -> None:
         self._cupy(self._runtime.streamDestroy, stream)
@@ -332,6 +288,33 @@ class CudaDriver:
     def elapsed_ms(self, start: int, end: int) -> float:
         return float(self._cupy(self._runtime.eventElapsedTime, start, end))
 
+    # Arrays, textures, surfaces ---------------------------------------------------------------------------------
+    def create_array(self, spec: ArraySpec) -> int:
+        return int(self._value(ctypes.c_void_p, "cuArray3DCreate_v2", ctypes.byref(array_descriptor(spec))))
+
+    def destroy_array(self, array: int) -> None:
+        self._call("cuArrayDestroy", array)
+
+    def copy_box(self, work: BoxWork, stream: int) -> None:
+        self._call("cuMemcpy3DAsync_v2", ctypes.byref(box_copy(work)), stream)
+
+    def create_texture(self, source: TexelSource, spec: TextureSpec) -> int:
+        resource, sampling = resource_of(source), sampling_of(spec)
+        made = self._value(
+            ctypes.c_ulonglong, "cuTexObjectCreate", ctypes.byref(resource), ctypes.byref(sampling), None
+        )
+        return int(made)
+
+    def destroy_texture(self, texture: int) -> None:
+        self._call("cuTexObjectDestroy", texture)
+
+    def create_surface(self, array: int) -> int:
+        resource = resource_of(TexelSource(array=array))
+        return int(self._value(ctypes.c_ulonglong, "cuSurfObjectCreate", ctypes.byref(resource)))
+
+    def destroy_surface(self, surface: int) -> None:
+        self._call("cuSurfObjectDestroy", surface)
+
     # Graphs -----------------------------------------------------------------------------------------------------
     def create_graph(self) -> int:
         return int(self._value(ctypes.c_void_p, "cuGraphCreate", 0))
@@ -345,13 +328,13 @@ class CudaDriver:
         return int(self._value(ctypes.c_void_p, name, graph, before, count, *arguments))
 
     def add_kernel(self, graph: int, after: int | None, work: KernelWork) -> int:
-        return self._add("cuGraphAddKernelNode_v2", graph, after, ctypes.byref(_kernel(work)))
+        return self._add("cuGraphAddKernelNode_v2", graph, after, ctypes.byref(kernel_node(work)))
 
     def add_set(self, graph: int, after: int | None, work: SetWork, context: int) -> int:
-        return self._add("cuGraphAddMemsetNode", graph, after, ctypes.byref(_set(work)), context)
+        return self._add("cuGraphAddMemsetNode", graph, after, ctypes.byref(set_node(work)), context)
 
     def add_copy(self, graph: int, after: int | None, work: CopyWork, context: int) -> int:
-        return self._add("cuGraphAddMemcpyNode", graph, after, ctypes.byref(_copy(work)), context)
+        return self._add("cuGraphAddMemcpyNode", graph, after, ctypes.byref(copy_node(work)), context)
 
     def instantiate(self, graph: int) -> int:
         return int(self._value(ctypes.c_void_p, "cuGraphInstantiateWithFlags", graph, 0))
@@ -360,35 +343,13 @@ class CudaDriver:
         self._call("cuGraphExecDestroy", executable)
 
     def change_kernel(self, executable: int, node: int, work: KernelWork) -> None:
-        self._call("cuGraphExecKernelNodeSetParams_v2", executable, node, ctypes.byref(_kernel(work)))
+        self._call("cuGraphExecKernelNodeSetParams_v2", executable, node, ctypes.byref(kernel_node(work)))
 
     def change_set(self, executable: int, node: int, work: SetWork, context: int) -> None:
-        self._call("cuGraphExecMemsetNodeSetParams", executable, node, ctypes.byref(_set(work)), context)
+        self._call("cuGraphExecMemsetNodeSetParams", executable, node, ctypes.byref(set_node(work)), context)
 
     def change_copy(self, executable: int, node: int, work: CopyWork, context: int) -> None:
-        self._call("cuGraphExecMemcpyNodeSetParams", executable, node, ctypes.byref(_copy(work)), context)
+        self._call("cuGraphExecMemcpyNodeSetParams", executable, node, ctypes.byref(copy_node(work)), context)
 
     def launch_graph(self, executable: int, stream: int) -> None:
         self._call("cuGraphLaunch", executable, stream)
-
-
-def _kernel(work: KernelWork) -> p.CUDA_KERNEL_NODE_PARAMS:
-    return p.CUDA_KERNEL_NODE_PARAMS(work.function, *work.grid, *work.block, work.shared_bytes, work.pointers)
-
-
-def _set(work: SetWork) -> p.CUDA_MEMSET_NODE_PARAMS:
-    return p.CUDA_MEMSET_NODE_PARAMS(work.address, work.pitch, work.value, work.element, work.width, work.height)
-
-
-def _copy(work: CopyWork) -> p.CUDA_MEMCPY3D:
-    return p.CUDA_MEMCPY3D(
-        srcMemoryType=p.CU_MEMORYTYPE_DEVICE,
-        srcDevice=work.source,
-        srcPitch=work.source_pitch,
-        dstMemoryType=p.CU_MEMORYTYPE_DEVICE,
-        dstDevice=work.destination,
-        dstPitch=work.destination_pitch,
-        WidthInBytes=work.width,
-        Height=work.height,
-        Depth=1,
-    )

@@ -105,6 +105,75 @@ class CopyWork(NamedTuple):
     height: int
 
 
+class ArrayFormat(IntEnum):
+    """CUarray_format."""
+
+    UNSIGNED_INT8 = 0x01
+    UNSIGNED_INT16 = 0x02
+    UNSIGNED_INT32 = 0x03
+    SIGNED_INT8 = 0x08
+    SIGNED_INT16 = 0x09
+    SIGNED_INT32 = 0x0A
+    HALF = 0x10
+    FLOAT = 0x20
+
+
+class ArraySpec(NamedTuple):
+    """An array: its size in texels, 0 for a dimension that it does not have; of a layered one `depth` is the layers. `flags`: CUDA_ARRAY3D_*."""
+
+    width: int
+    height: int
+    depth: int
+    format: ArrayFormat
+    channels: int
+    flags: int
+
+
+class BoxEnd(NamedTuple):
+    """One side of a copy of a box: a place in an array (`x` in bytes), or rows of memory (`pitch` apart)."""
+
+    array: int = 0
+    x: int = 0
+    y: int = 0
+    z: int = 0
+    address: int = 0
+    pitch: int = 0
+    host: bool = False
+
+
+class BoxWork(NamedTuple):
+    """A copy of a box, `width` in bytes. Slices of memory follow each other."""
+
+    destination: BoxEnd
+    source: BoxEnd
+    width: int
+    height: int
+    depth: int = 1
+
+
+class TexelSource(NamedTuple):
+    """What a texture reads: an array; or `bytes` of texels in memory; or `height` rows of `width` texels, `pitch` apart."""
+
+    array: int = 0
+    address: int = 0
+    format: ArrayFormat = ArrayFormat.FLOAT
+    channels: int = 1
+    bytes: int = 0
+    width: int = 0
+    height: int = 0
+    pitch: int = 0
+
+
+class TextureSpec(NamedTuple):
+    """How a texture is read. `modes`: CUaddress_mode; `flags`: CU_TRSF_*."""
+
+    modes: tuple[int, int, int]
+    linear: bool
+    flags: int
+    anisotropy: int
+    border: tuple[float, float, float, float]
+
+
 class Driver(Protocol):
     """See the module. Calls that take a stream are asynchronous."""
 
@@ -208,6 +277,17 @@ class Driver(Protocol):
     def synchronize_event(self, event: int) -> None: ...
     def event_done(self, event: int) -> bool: ...
     def elapsed_ms(self, start: int, end: int) -> float: ...
+
+    # Arrays, textures, surfaces
+    def create_array(self, spec: ArraySpec) -> int: ...
+    def destroy_array(self, array: int) -> None: ...
+    def copy_box(self, work: BoxWork, stream: int) -> None: ...
+    def create_texture(self, source: TexelSource, spec: TextureSpec) -> int:
+        """The object, as kernels take it."""
+
+    def destroy_texture(self, texture: int) -> None: ...
+    def create_surface(self, array: int) -> int: ...
+    def destroy_surface(self, surface: int) -> None: ...
 
     # Graphs
     def create_graph(self) -> int: ...

@@ -1,6 +1,6 @@
 """One session's memory on a GPU: allocations in the window, copies into, out of and within it.
 
-Owns the rule that every byte a copy touches lies in one live allocation or variable, the quota, and the way of bytes through pinned memory. Which memory is
+An allocation may be an array (textures.py): then no memory is mapped there, and copies of its bytes are copies of boxes (boxes.py). Owns the rule that every byte a copy touches lies in one live allocation or variable, the quota, and the way of bytes through pinned memory. Which memory is
 mapped where is window.py's, which pinned memory is free staging.py's. Copies are issued and not waited for, but for reads.
 
 One thread at a time.
@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.gpu.interface import Direction, Driver, SetWork
+from farlane.backend.device.gpu.boxes import Array, InArray, InMemory, Side, boxes
+from farlane.backend.device.gpu.interface import BoxEnd, Direction, Driver, SetWork
 from farlane.backend.device.gpu.staging import PIECE, Incoming, Outgoing
 from farlane.backend.device.gpu.window import Space
 
@@ -33,12 +34,13 @@ class Memory:
         self._outgoing = outgoing
         self._incoming = incoming
         self.allocations = Allocations()
+        self.arrays: dict[int, Array] = {}  # by the start of their allocations
         self._used = 0
-        self.waited = 0  # nanoseconds
 
     def clear(self) -> None:
-        """Ends every allocation. No work runs."""
+        """Ends every allocation. No work runs, and the arrays have ended."""
         self.allocations = Allocations()
+        self.arrays.clear()
         self._used = 0
         self.space.clear()
 
@@ -69,7 +71,29 @@ class Memory:
                 f"free of {address:#x}: no allocation starts there ({self.allocations.describe(address)})",
             )
         self._used -= allocation.size
+        array = self.arrays.pop(address, None)
+        if array is None:
+            self.space.drop(allocation.start, allocation.end)
+        else:
+            self._driver.synchronize()  # as cudaFreeArray waits for what uses it
+            self._driver.destroy_array(array.handle)
+
+    def become_array(self, array: Array) -> None:
+        """The allocation at the array's address, whose bytes it has by now, needs no memory any more."""
+        allocation = self.allocations.holding(array.address)
+        assert allocation is not None
+        self.arrays[array.address] = array
         self.space.drop(allocation.start, allocation.end)
+
+    def array_at(self, address: int) -> Array | None:
+        if not self.arrays:
+            return None
+        allocation = self.allocations.holding(address)
+        return None if allocation is None else self.arrays.get(allocation.start)
+
+    def _side(self, rows: Rows) -> Side:
+        array = self.array_at(rows.address)
+        return InMemory(rows) if array is None else InArray(array, rows)
 
     def add_variable(self, name: str, address: int, size: int) -> None:
         """A variable that the driver placed: copies may touch it from now on."""
@@ -83,6 +107,8 @@ class Memory:
         if element not in _ELEMENTS or rows.width % element or rows.address % element or rows.pitch % element:
             raise CudaError(INVALID_VALUE, f"memset of {rows} in elements of {element} bytes")
         if self.allocations.require(rows, "memset"):
+            if self.array_at(rows.address) is not None:
+                raise CudaError(INVALID_VALUE, f"memset of {rows}, which is an array")
             self._driver.set(set_work(rows, value, element), stream)
 
     def write(self, rows: Rows, data: memoryview, stream: int) -> None:
@@ -92,6 +118,9 @@ class Memory:
         if not self.allocations.require(rows, "copy to the device"):
             return
         data = data.cast("B")
+        if self.arrays and self.array_at(rows.address) is not None:
+            self._write_boxes(rows, data, stream)
+            return
         for part in pieces(rows):
             size = part.width * part.height
             place = self._outgoing.put(data[:size], stream)
@@ -103,10 +132,20 @@ class Memory:
                     part.address, part.pitch, place, part.width, part.width, part.height, Direction.TO_DEVICE, stream
                 )
 
+    def _write_boxes(self, rows: Rows, data: memoryview, stream: int) -> None:
+        for box in boxes(self._side(rows), InMemory(rows), PIECE):
+            size = box.width * box.height
+            place = self._outgoing.put(data[:size], stream)
+            data = data[size:]
+            source = BoxEnd(address=place, pitch=box.width, host=True)
+            self._driver.copy_box(box.work(source=source), stream)
+
     def read(self, rows: Rows, stream: int) -> Iterator[memoryview]:
         """Packed rows for the guest. A piece is pinned memory, and valid until the next call to this session."""
         if not self.allocations.require(rows, "copy from the device"):
             return iter(())
+        if self.arrays and self.array_at(rows.address) is not None:
+            return self._incoming.read(list(boxes(InMemory(rows), self._side(rows), PIECE)), stream)
         return self._incoming.read(list(pieces(rows)), stream)
 
     def copy(self, destination: Rows, source: Rows, stream: int) -> None:
@@ -116,7 +155,10 @@ class Memory:
             source, "copy's source"
         ):
             return
-        if destination.contiguous and source.contiguous:
+        if self.arrays and (self.array_at(destination.address) or self.array_at(source.address)):
+            for box in boxes(self._side(destination), self._side(source)):
+                self._driver.copy_box(box.work(), stream)
+        elif destination.contiguous and source.contiguous:
             size = source.width * source.height
             self._driver.copy(destination.address, source.address, size, Direction.WITHIN, stream)
         else:

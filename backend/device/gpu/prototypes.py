@@ -9,14 +9,25 @@ Source: CUDA driver API, cuda.h of CUDA 12 and 13.
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_ulonglong, c_ushort, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_ulonglong, c_ushort, c_void_p
 
 # Enumerations ---------------------------------------------------------------------------------------------------
 CU_MEM_ALLOCATION_TYPE_PINNED = 1
 CU_MEM_LOCATION_TYPE_DEVICE = 1
 CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3
 CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0
+CU_MEMORYTYPE_HOST = 1
 CU_MEMORYTYPE_DEVICE = 2
+CU_MEMORYTYPE_ARRAY = 3
+CU_RESOURCE_TYPE_ARRAY = 0
+CU_RESOURCE_TYPE_LINEAR = 2
+CU_RESOURCE_TYPE_PITCH2D = 3
+CU_TR_ADDRESS_MODE_WRAP = 0
+CU_TR_ADDRESS_MODE_CLAMP = 1
+CU_TR_ADDRESS_MODE_MIRROR = 2
+CU_TR_ADDRESS_MODE_BORDER = 3
+CU_TR_FILTER_MODE_POINT = 0
+CU_TR_FILTER_MODE_LINEAR = 1
 CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102
 CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0
 CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1
@@ -44,6 +55,12 @@ CU_LAUNCH_PARAM_END = 0
 CU_LAUNCH_PARAM_BUFFER_POINTER = 1
 CU_LAUNCH_PARAM_BUFFER_SIZE = 2
 CU_STREAM_LEGACY = 1
+CU_TRSF_READ_AS_INTEGER = 1
+CU_TRSF_NORMALIZED_COORDINATES = 2
+CU_TRSF_SRGB = 16
+CUDA_ARRAY3D_LAYERED = 1
+CUDA_ARRAY3D_SURFACE_LDST = 2
+CUDA_ARRAY3D_TEXTURE_GATHER = 8
 
 
 # Structures -----------------------------------------------------------------------------------------------------
@@ -136,6 +153,77 @@ class CUDA_MEMCPY3D(ctypes.Structure):
     )
 
 
+class CUDA_ARRAY3D_DESCRIPTOR(ctypes.Structure):
+    _fields_ = (
+        ("Width", c_size_t),
+        ("Height", c_size_t),
+        ("Depth", c_size_t),
+        ("Format", c_int),
+        ("NumChannels", c_uint),
+        ("Flags", c_uint),
+    )
+
+
+class _Array(ctypes.Structure):
+    _fields_ = (("hArray", c_void_p),)
+
+
+class _Linear(ctypes.Structure):
+    _fields_ = (("devPtr", c_ulonglong), ("format", c_int), ("numChannels", c_uint), ("sizeInBytes", c_size_t))
+
+
+class _Pitch2D(ctypes.Structure):
+    _fields_ = (
+        ("devPtr", c_ulonglong),
+        ("format", c_int),
+        ("numChannels", c_uint),
+        ("width", c_size_t),
+        ("height", c_size_t),
+        ("pitchInBytes", c_size_t),
+    )
+
+
+class _Reserved(ctypes.Structure):
+    _fields_ = (("reserved", c_int * 32),)
+
+
+class _Resource(ctypes.Union):
+    _fields_ = (("array", _Array), ("linear", _Linear), ("pitch2D", _Pitch2D), ("reserved", _Reserved))
+
+
+class CUDA_RESOURCE_DESC(ctypes.Structure):
+    _fields_ = (("resType", c_int), ("res", _Resource), ("flags", c_uint))
+
+
+class CUDA_TEXTURE_DESC(ctypes.Structure):
+    _fields_ = (
+        ("addressMode", c_int * 3),
+        ("filterMode", c_int),
+        ("flags", c_uint),
+        ("maxAnisotropy", c_uint),
+        ("mipmapFilterMode", c_int),
+        ("mipmapLevelBias", c_float),
+        ("minMipmapLevelClamp", c_float),
+        ("maxMipmapLevelClamp", c_float),
+        ("borderColor", c_float * 4),
+        ("reserved", c_int * 12),
+    )
+
+
+class CUDA_RESOURCE_VIEW_DESC(ctypes.Structure):
+    _fields_ = (
+        ("format", c_int),
+        ("width", c_size_t),
+        ("height", c_size_t),
+        ("depth", c_size_t),
+        ("firstMipmapLevel", c_uint),
+        ("lastMipmapLevel", c_uint),
+        ("firstLayer", c_uint),
+        ("lastLayer", c_uint),
+        ("reserved", c_uint * 16),
+    )
+
+
 # Functions ------------------------------------------------------------------------------------------------------
 #: The exported symbol: its parameters. All return CUresult.
 FUNCTIONS: dict[str, tuple[type, ...]] = {
@@ -171,8 +259,18 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
     "cuMemsetD2D32Async": (c_ulonglong, c_size_t, c_uint, c_size_t, c_size_t, c_void_p),
     "cuModuleGetGlobal_v2": (POINTER(c_ulonglong), POINTER(c_size_t), c_void_p, c_char_p),
     "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
+    "cuStreamCreateWithPriority": (POINTER(c_void_p), c_uint, c_int),
     "cuStreamQuery": (c_void_p,),
     "cuEventQuery": (c_void_p,),
+    "cuArray3DCreate_v2": (POINTER(c_void_p), POINTER(CUDA_ARRAY3D_DESCRIPTOR)),
+    "cuArrayDestroy": (c_void_p,),
+    "cuMemcpy3DAsync_v2": (POINTER(CUDA_MEMCPY3D), c_void_p),
+    "cuTexObjectCreate": (
+        POINTER(c_ulonglong), POINTER(CUDA_RESOURCE_DESC), POINTER(CUDA_TEXTURE_DESC), POINTER(CUDA_RESOURCE_VIEW_DESC),
+    ),
+    "cuTexObjectDestroy": (c_ulonglong,),
+    "cuSurfObjectCreate": (POINTER(c_ulonglong), POINTER(CUDA_RESOURCE_DESC)),
+    "cuSurfObjectDestroy": (c_ulonglong,),
     "cuGraphCreate": (POINTER(c_void_p), c_uint),
     "cuGraphDestroy": (c_void_p,),
     "cuGraphAddKernelNode_v2": (

@@ -96,6 +96,8 @@ class _Prepared:
             step.kind in _IN_GRAPHS and not (step.shape is not None and step.shape.cooperative) for step in work
         )
         able = able and all(step.function.buffer.pointers for step in work if step.kind is Kind.LAUNCH)
+        able = able and not any(_fixed_once_made(step) for step in work if step.holes)
+        self.moves = any(step.kind is not Kind.LAUNCH for step in work)
         self.iterations = min(GRAPH_ITERATIONS, GRAPH_NODES // len(work)) if work and able else 0  # of one graph
         self.graph: Graph | None = None
         self.faster: bool | None = None  # the graph; None: not measured yet
@@ -160,6 +162,8 @@ class Repeater:
         each = prepared.iterations
         if not each or self._choice is Choice.OFF or prepared.faster is False or count < each:
             return 0
+        if prepared.moves and self._memory.arrays:
+            return 0  # a copy may be to an array, whose addresses are no memory
         if self._choice is Choice.ON or prepared.faster:
             return self._graphs_from(body, prepared, operands, 0, count)
         if count < 4 * each:
@@ -311,6 +315,16 @@ class Repeater:
             return good
 
         return inside
+
+
+def _fixed_once_made(step: Step) -> bool:
+    """A copy or set of rows that are apart: the driver changes one-dimensional nodes only."""
+    if step.kind is Kind.SET:
+        return not Rows(*_ROWS.unpack_from(step.operands)).contiguous
+    if step.kind is Kind.COPY:
+        _, to_pitch, _, pitch, width, height = _COPY.unpack_from(step.operands)
+        return height > 1 and not to_pitch == pitch == width
+    return False
 
 
 def _operands(step: Step, columns: Columns, count: int) -> Operands:

@@ -17,13 +17,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from farlane.backend.device.base import Rows
-from farlane.backend.device.gpu.interface import Direction, Driver
+from farlane.backend.device.gpu.boxes import Box
+from farlane.backend.device.gpu.interface import BoxEnd, Direction, Driver
 
 PIECE = 1 << 20
 CHUNKS = 16
 _TURNS = 3
 _ALIGNMENT = 256
 _DISABLE_TIMING = 2
+
+Part = Rows | Box
 
 
 class _Chunk:
@@ -123,7 +126,7 @@ class Incoming:
         self._places: list[int] = []
         self._events: list[int] = []
 
-    def read(self, parts: Sequence[Rows], stream: int) -> Iterator[memoryview]:
+    def read(self, parts: Sequence[Part], stream: int) -> Iterator[memoryview]:
         """Copies the parts, each at most PIECE bytes; up to two are on their way while one is looked at."""
         driver = self._driver
         turns = min(len(parts), _TURNS)
@@ -136,7 +139,7 @@ class Incoming:
             return iter((self._view(parts[0], self._places[0]),))
         return self._in_turns(parts, stream)
 
-    def _in_turns(self, parts: Sequence[Rows], stream: int) -> Iterator[memoryview]:
+    def _in_turns(self, parts: Sequence[Part], stream: int) -> Iterator[memoryview]:
         driver = self._driver
         issued = taken = 0
         try:
@@ -153,8 +156,10 @@ class Incoming:
             if issued > taken:  # given up halfway: the next read must find the places free
                 driver.synchronize_stream(stream)
 
-    def _issue(self, part: Rows, place: int, stream: int) -> None:
-        if part.height == 1:
+    def _issue(self, part: Part, place: int, stream: int) -> None:
+        if isinstance(part, Box):
+            self._driver.copy_box(part.work(destination=BoxEnd(address=place, pitch=part.width, host=True)), stream)
+        elif part.height == 1:
             self._driver.copy(place, part.address, part.width, Direction.TO_HOST, stream)
         else:
             self._driver.copy_rows(
@@ -162,7 +167,7 @@ class Incoming:
             )
 
     @staticmethod
-    def _view(part: Rows, place: int) -> memoryview:
+    def _view(part: Part, place: int) -> memoryview:
         return memoryview((ctypes.c_uint8 * (part.width * part.height)).from_address(place)).cast("B")
 
     def close(self, release: Callable[[int], None], end: Callable[[int], None]) -> None:

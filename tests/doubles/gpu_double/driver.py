@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import ctypes
-import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +26,7 @@ from farlane.backend.fatbin import choose_all
 from farlane.backend.fatbin.joined import join
 
 from gpu_double.layout import layout_of
+from gpu_double.textures import Textures
 from gpu_double.timeline import Event, Stream, Timeline
 
 GRANULE = 2 << 20
@@ -34,45 +34,7 @@ SPACE = 1 << 40
 CAPABILITY = (9, 0)
 
 
-def recorded(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Counts the call; fails it when that was asked for, or when the context is lost."""
-    name = method.__name__
-
-    @functools.wraps(method)
-    def call(self: DoubleDriver, *arguments: Any, **keywords: Any) -> Any:
-        self.calls.append((name, arguments))
-        self.counts[name] += 1
-        planned = self.failures.get(name)
-        if planned:
-            code = planned.pop(0)
-            if code:
-                raise DriverError(code, name, "as the test asked")
-        if self.lost and name not in _ALWAYS:
-            raise DriverError(self.lost, name, "the context is lost")
-        return method(self, *arguments, **keywords)
-
-    return call
-
-
-_ALWAYS = frozenset(
-    {"version", "count", "properties", "attribute", "retain", "release", "reset", "set_current", "unreserve",
-     "reserve", "granularity"}
-)  # fmt: skip
-
-
-class _Record(type):
-    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
-        wrapped = {
-            key: recorded(value) if callable(value) and not key.startswith("_") and key not in _OWN else value
-            for key, value in namespace.items()
-        }
-        return super().__new__(cls, name, bases, wrapped)
-
-
-_OWN = frozenset({"fail", "left", "close", "printed"})
-
-
-class DoubleDriver(metaclass=_Record):
+class DoubleDriver(Textures):
     """See the package.
 
     Args:
@@ -112,7 +74,9 @@ class DoubleDriver(metaclass=_Record):
         self._events: dict[int, Event] = {}
         self._graphs: dict[int, list[Any]] = {}
         self._executables: dict[int, list[Any]] = {}
+        self._rigid: set[int] = set()  # nodes that cannot be changed
         self._variables: list[tuple[int, int]] = []
+        self._forget_textures()
 
     # For tests --------------------------------------------------------------------------------------------------
     def fail(self, name: str, *codes: int) -> None:
@@ -124,7 +88,8 @@ class DoubleDriver(metaclass=_Record):
         things = {
             "windows": self._ranges, "memory": self._physical, "mappings": self._mapped, "allocations": self._plain,
             "pinned": self._pinned, "modules": self._modules, "events": self._events, "graphs": self._graphs,
-            "executables": self._executables, "streams": list(self._timeline.streams)[1:],
+            "executables": self._executables, "arrays": self._arrays, "textures": self._textures,
+            "surfaces": self._surfaces, "streams": list(self._timeline.streams)[1:],
         }  # fmt: skip
         counts = {name: len(each) for name, each in things.items() if each}
         return counts | ({"contexts": self._retained} if self._retained else {})
@@ -165,6 +130,7 @@ class DoubleDriver(metaclass=_Record):
             self._gpu.free(address)
         for module, _ in self._modules.values():
             self._gpu.unload_module(module)
+        self._end_textures()
         self._clear()
         self.lost = 0
 
@@ -514,21 +480,23 @@ class DoubleDriver(metaclass=_Record):
     def destroy_graph(self, graph: int) -> None:
         del self._graphs[graph]
 
-    def _add(self, graph: int, after: int | None, run: Callable[[], None]) -> int:
+    def _add(self, graph: int, after: int | None, run: Callable[[], None], flat: bool = True) -> int:
         nodes = self._graphs[graph]
         assert after == (nodes[-1][0] if nodes else None), "a chain of nodes"
         number = next(self._numbers)
         nodes.append((number, run))
+        if not flat:
+            self._rigid.add(number)
         return number
 
     def add_kernel(self, graph: int, after: int | None, work: KernelWork) -> int:
         return self._add(graph, after, self._kernel(work))
 
     def add_set(self, graph: int, after: int | None, work: SetWork, context: int) -> int:
-        return self._add(graph, after, lambda: self._set(work))
+        return self._add(graph, after, lambda: self._set(work), work.height == 1)
 
     def add_copy(self, graph: int, after: int | None, work: CopyWork, context: int) -> int:
-        return self._add(graph, after, lambda: self._copy(work))
+        return self._add(graph, after, lambda: self._copy(work), _flat(work))
 
     def _copy(self, work: CopyWork) -> None:
         for row in range(work.height):
@@ -545,7 +513,10 @@ class DoubleDriver(metaclass=_Record):
     def destroy_executable(self, executable: int) -> None:
         del self._executables[executable]
 
-    def _change(self, executable: int, node: int, run: Callable[[], None]) -> None:
+    def _change(self, executable: int, node: int, run: Callable[[], None], flat: bool = True) -> None:
+        """As CUDA: copies and sets must be one-dimensional, before and after."""
+        if not flat or node in self._rigid:
+            raise DriverError(1, "change", "not one-dimensional")
         nodes = self._executables[executable]
         index = next(index for index, (number, _) in enumerate(nodes) if number == node)
         nodes[index] = (node, run)
@@ -554,11 +525,15 @@ class DoubleDriver(metaclass=_Record):
         self._change(executable, node, self._kernel(work))
 
     def change_set(self, executable: int, node: int, work: SetWork, context: int) -> None:
-        self._change(executable, node, lambda: self._set(work))
+        self._change(executable, node, lambda: self._set(work), work.height == 1)
 
     def change_copy(self, executable: int, node: int, work: CopyWork, context: int) -> None:
-        self._change(executable, node, lambda: self._copy(work))
+        self._change(executable, node, lambda: self._copy(work), _flat(work))
 
     def launch_graph(self, executable: int, stream: int) -> None:
         for _, run in self._executables[executable]:
             self._timeline.issue(stream, run)
+
+
+def _flat(work: CopyWork) -> bool:
+    return work.height == 1 or work.destination_pitch == work.source_pitch == work.width

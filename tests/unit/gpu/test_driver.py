@@ -1,5 +1,5 @@
 """The real driver's module, on a libcuda whose functions are ctypes callbacks of the declared types, and on stand-ins for CuPy's functions that take
-exactly the parameters that CuPy 14.2 gives in its signatures."""
+exactly the parameters that CuPy 13.6 and 14.2 give in their signatures."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ import pytest
 from farlane.backend.device.gpu import prototypes
 from farlane.backend.device.gpu.driver import CudaDriver
 from farlane.backend.device.gpu.interface import (
+    ArrayFormat,
+    ArraySpec,
+    BoxEnd,
+    BoxWork,
     CopyWork,
     Direction,
     Driver,
@@ -22,9 +26,11 @@ from farlane.backend.device.gpu.interface import (
     Missing,
     Parameter,
     SetWork,
+    TexelSource,
+    TextureSpec,
 )
 
-# As `help()` shows them for CuPy 14.2.0: the number of parameters, and what comes back.
+# As `help()` shows them for CuPy 13.6.0 and 14.2.0, which agree on all of these: the number of parameters, and what comes back.
 CUPY = {
     "driver": {
         "ctxSetCurrent": (1, None), "launchKernel": (11, None), "launchCooperativeKernel": (10, None),
@@ -34,7 +40,7 @@ CUPY = {
     },
     "runtime": {
         "memGetInfo": (0, (5, 6)), "deviceSetLimit": (2, None), "hostAlloc": (2, 60), "freeHost": (1, None),
-        "memcpyAsync": (5, None), "memcpy2DAsync": (8, None), "streamCreateWithPriority": (2, 61),
+        "memcpyAsync": (5, None), "memcpy2DAsync": (8, None), "runtimeGetVersion": (0, 13020),
         "streamDestroy": (1, None), "streamSynchronize": (1, None), "streamWaitEvent": (2, None),
         "eventCreateWithFlags": (1, 62), "eventDestroy": (1, None), "eventRecord": (2, None),
         "eventSynchronize": (1, None), "eventElapsedTime": (2, 1.5),
@@ -43,6 +49,9 @@ CUPY = {
 KERNEL = KernelWork(1 << 40, (1, 2, 3), (4, 5, 6), 7, 8)
 SET = SetWork(1 << 45, 512, 0xABCD, 2, 10, 3)
 COPY = CopyWork(1 << 45, 64, 1 << 44, 32, 16, 2)
+ARRAY = ArraySpec(16, 8, 0, ArrayFormat.HALF, 4, 3)
+BOX = BoxWork(BoxEnd(array=1 << 40, x=8, y=2, z=3), BoxEnd(address=1 << 41, pitch=96, host=True), 64, 5)
+SPEC = TextureSpec((0, 1, 3), True, 2, 8, (0.5, 0.0, 1.0, 0.25))
 # A call of every method, and the C function or CuPy's that it must end in.
 CALLS: list[tuple[str, tuple[Any, ...], str]] = [
     ("version", (), "cuDriverGetVersion"), ("count", (), "cuDeviceGetCount"), ("properties", (0,), "cuDeviceTotalMem_v2"),
@@ -66,12 +75,15 @@ CALLS: list[tuple[str, tuple[Any, ...], str]] = [
     ("unload_module", (50,), "moduleUnload"), ("function", (50, "kernel"), "moduleGetFunction"),
     ("variable", (50, "counter"), "cuModuleGetGlobal_v2"), ("parameters", (51,), "cuFuncGetParamInfo"),
     ("function_attribute", (51, 8), "funcGetAttribute"), ("set_function_attribute", (51, 8, 4096), "funcSetAttribute"),
-    ("create_stream", (1, -1), "streamCreateWithPriority"), ("destroy_stream", (61,), "streamDestroy"),
+    ("create_stream", (1, -1), "cuStreamCreateWithPriority"), ("destroy_stream", (61,), "streamDestroy"),
     ("synchronize_stream", (61,), "streamSynchronize"), ("stream_done", (61,), "cuStreamQuery"),
     ("wait_event", (61, 62), "streamWaitEvent"), ("create_event", (2,), "eventCreateWithFlags"),
     ("destroy_event", (62,), "eventDestroy"), ("record_event", (62, 61), "eventRecord"),
     ("synchronize_event", (62,), "eventSynchronize"), ("event_done", (62,), "cuEventQuery"),
-    ("elapsed_ms", (62, 63), "eventElapsedTime"), ("create_graph", (), "cuGraphCreate"), ("destroy_graph", (1,), "cuGraphDestroy"),
+    ("elapsed_ms", (62, 63), "eventElapsedTime"), ("create_array", (ARRAY,), "cuArray3DCreate_v2"),
+    ("destroy_array", (70,), "cuArrayDestroy"), ("copy_box", (BOX, 61), "cuMemcpy3DAsync_v2"),
+    ("create_texture", (TexelSource(array=70), SPEC), "cuTexObjectCreate"), ("destroy_texture", (71,), "cuTexObjectDestroy"),
+    ("create_surface", (70,), "cuSurfObjectCreate"), ("destroy_surface", (72,), "cuSurfObjectDestroy"), ("create_graph", (), "cuGraphCreate"), ("destroy_graph", (1,), "cuGraphDestroy"),
     ("add_kernel", (1, None, KERNEL), "cuGraphAddKernelNode_v2"), ("add_kernel", (1, 2, KERNEL), "cuGraphAddKernelNode_v2"),
     ("add_set", (1, 2, SET, 5), "cuGraphAddMemsetNode"), ("add_copy", (1, 2, COPY, 5), "cuGraphAddMemcpyNode"),
     ("instantiate", (1,), "cuGraphInstantiateWithFlags"), ("destroy_executable", (1,), "cuGraphExecDestroy"),
@@ -100,7 +112,7 @@ class Library:
             for kind, value in zip(kinds, arguments, strict=True):
                 target = getattr(kind, "_type_", None)
                 if isinstance(target, type) and issubclass(target, ctypes.Structure) and value:
-                    content = value.contents
+                    content = target.from_buffer_copy(value.contents)  # the caller's ends with the call
                     plain.append({field: getattr(content, field) for field, _ in content._fields_})
                 elif (
                     isinstance(target, type)
@@ -108,7 +120,7 @@ class Library:
                     and target is not ctypes.c_char_p
                     and not name.startswith("cuGraphAdd")
                 ):
-                    value[0] = 77
+                    value[0] = 13000 if name == "cuDriverGetVersion" else 77
                     plain.append("out")
                 else:
                     plain.append(value)
@@ -213,6 +225,57 @@ def test_what_is_in_the_structures(rig: Rig) -> None:
     )
     assert driver.variable(50, "counter") == (77, 77)
     assert driver.parameters(51) == [Parameter(77, 77)] * 2
+
+
+def test_copies_that_are_one_row_are_told_so(rig: Rig) -> None:
+    """Only such nodes of a graph can be changed; and a single row's pitch says nothing, but is not 0."""
+    fields = ("srcPitch", "dstPitch", "WidthInBytes", "Height", "srcHeight", "dstHeight")
+    for work, wanted in (
+        (CopyWork(1, 16, 2, 16, 16, 4), (64, 64, 64, 1, 1, 1)),
+        (CopyWork(1, 0, 2, 512, 16, 1), (16, 16, 16, 1, 1, 1)),
+        (COPY, (32, 64, 16, 2, 2, 2)),
+    ):
+        rig.driver.change_copy(1, 2, work, 5)
+        copy = rig.seen[-1][1][2]
+        assert tuple(copy[name] for name in fields) == wanted
+
+
+def test_what_is_in_the_structures_of_textures(rig: Rig) -> None:
+    driver = rig.driver
+    driver.create_array(ARRAY)
+    asked = rig.seen[-1][1][1]
+    assert list(asked.values()) == [16, 8, 0, 0x10, 4, 3]
+    driver.copy_box(BOX, 61)
+    copy = rig.seen[-1][1][0]
+    assert [copy[name] for name in ("dstMemoryType", "dstArray", "dstXInBytes", "dstY", "dstZ")] == [
+        3,
+        1 << 40,
+        8,
+        2,
+        3,
+    ]
+    assert [copy[name] for name in ("srcMemoryType", "srcHost", "srcPitch", "srcHeight")] == [1, 1 << 41, 96, 5]
+    assert [copy[name] for name in ("WidthInBytes", "Height", "Depth", "srcDevice", "dstHost")] == [64, 5, 1, 0, None]
+    driver.create_texture(TexelSource(address=1 << 45, channels=2, width=9, height=4, pitch=512), SPEC)
+    resource, sampling, view = rig.seen[-1][1][1:]
+    rows = resource["res"].pitch2D
+    assert (resource["resType"], rows.devPtr, rows.format, rows.numChannels) == (3, 1 << 45, 0x20, 2)
+    assert (rows.width, rows.height, rows.pitchInBytes, bool(view)) == (9, 4, 512, False)
+    assert (list(sampling["addressMode"]), sampling["filterMode"], sampling["flags"]) == ([0, 1, 3], 1, 2)
+    assert (sampling["maxAnisotropy"], list(sampling["borderColor"])) == (8, [0.5, 0.0, 1.0, 0.25])
+    driver.create_texture(TexelSource(address=1 << 45, bytes=400), SPEC)
+    resource = rig.seen[-1][1][1]
+    assert (resource["resType"], resource["res"].linear.sizeInBytes) == (2, 400)
+    driver.create_surface(1 << 40)
+    resource = rig.seen[-1][1][1]
+    assert (resource["resType"], resource["res"].array.hArray, resource["flags"]) == (0, 1 << 40, 0)
+
+
+def test_a_driver_older_than_cupys_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own calls would work, and every call of the runtime fail: it is said at the start."""
+    monkeypatch.setitem(CUPY["runtime"], "runtimeGetVersion", (0, 14000))
+    with pytest.raises(Missing, match=r"built for CUDA 14, and the NVIDIA driver serves CUDA 13; .*farlane\[gpu12\]"):
+        Rig(monkeypatch)
 
 
 def test_a_query_that_is_not_ready(rig: Rig) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.gpu.repeats import GRAPH_ITERATIONS, GRAPHS, Choice, choice_of
+from farlane.backend.device.objects import ChannelKind, ObjectDescription, Resource, Texels
 from farlane.backend.device.plan import Body, Hole, Kind, Step, Stop
 
 from .conftest import ONE
@@ -200,3 +201,35 @@ def test_what_the_environment_may_say() -> None:
     ]  # fmt: skip
     with pytest.raises(ValueError, match="FARLANE_GPU_GRAPHS=yes"):
         choice_of("yes")
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_rows_that_are_apart_are_in_graphs_as_long_as_they_stay(new_bench: Callable[..., Any], moving: bool) -> None:
+    """The driver changes one-dimensional copies and sets only."""
+    bench = forced(new_bench(), Choice.ON)
+    holes = (Hole(0, 8, 0),) if moving else ()
+    targets = [bench.base + 4096 + 256 * (number % 3) for number in range(COUNT)]
+    copy = struct.pack("<QQQQQQ", 0 if moving else targets[0], 64, bench.base, 32, 16, 2)
+    fill = struct.pack("<QQQQII", bench.base, 32, 16, 2, 7, 1)
+    body = Body((Step(Kind.SET, fill, (), bench.stream), Step(Kind.COPY, copy, holes, bench.stream)))
+    assert repeat(bench, body, [targets] if moving else [], COUNT) == Stop(COUNT)
+    assert (bench.driver.counts["launch_graph"] > 0) is not moving
+    assert bench.read(targets[0] + 64, 16) == bytes([7] * 16)
+
+
+def test_addresses_of_an_array_are_no_memory(new_bench: Callable[..., Any]) -> None:
+    """A body that copies is no graph while there are arrays; one that only launches is."""
+    bench = forced(new_bench(), Choice.ON)
+    place = bench.base + (1 << 20)
+    size = (16, 4, 1)
+    texels = Texels(Resource.ARRAY, place, size, 512, 2048, 4, 1, ChannelKind.FLOAT, (16, 4, 0), 2)
+    bench.context.allocate(place, texels.span)
+    bench.context.create_object(ObjectDescription(texels, None))
+    bench.write(bench.base, b"sixteen  bytes..")
+    operands = struct.pack("<QQQQQQ", place + 512, 16, bench.base, 16, 16, 1)
+    body = Body((Step(Kind.COPY, operands, (), bench.stream),))
+    assert repeat(bench, body, [], COUNT) == Stop(COUNT)
+    assert bench.driver.counts["launch_graph"] == 0
+    assert bench.read(place + 512, 16) == b"sixteen  bytes.."
+    repeat(bench, Body((launch(bench, bench.mix(), bench.base, 1),)), [], COUNT)
+    assert bench.driver.counts["launch_graph"] > 0

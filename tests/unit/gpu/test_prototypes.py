@@ -14,6 +14,8 @@ from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.gpu import interface, prototypes
 from farlane.frontend.devtools.releases import compile_c, enumeration, release
 
+from .test_driver import CUPY
+
 RELEASES = ("12.9.79", "13.5.37")
 STRUCTURES = {
     name: kind
@@ -24,6 +26,7 @@ PLAIN = {
     "int": ctypes.c_int, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t, "unsigned char": ctypes.c_ubyte,
     "unsigned short": ctypes.c_ushort, "unsigned long long": ctypes.c_ulonglong, "CUdevice": ctypes.c_int,
     "CUdeviceptr": ctypes.c_ulonglong, "CUmemGenericAllocationHandle": ctypes.c_ulonglong,
+    "CUtexObject": ctypes.c_ulonglong, "CUsurfObject": ctypes.c_ulonglong,
 }  # fmt: skip
 
 
@@ -70,16 +73,33 @@ def test_every_function_has_the_headers_parameters(version: str) -> None:
         assert [ctypes_of(each, handles, enumerations) for each in arguments] == list(kinds), name
 
 
+def members(kind: Any, path: str = "", start: int = 0) -> list[tuple[str, int, int]]:
+    """(name, offset, size) of every field, those of structures and unions inside included."""
+    found = []
+    for field, inner in kind._fields_:
+        place = start + getattr(kind, field).offset
+        found.append((path + field, place, ctypes.sizeof(inner)))
+        if issubclass(inner, (ctypes.Structure, ctypes.Union)):
+            found += members(inner, f"{path}{field}.", place)
+    return found
+
+
 @pytest.mark.native
 @pytest.mark.parametrize("version", RELEASES)
 def test_structures_and_constants(version: str, tmp_path: Path) -> None:
     lines = ["#include <stddef.h>", "#include <stdint.h>", "#include <cuda.h>"]
     for name, kind in STRUCTURES.items():
         lines.append(f'_Static_assert(sizeof({name}) == {ctypes.sizeof(kind)}, "{name}");')
-        for field, _ in kind._fields_:
-            offset = getattr(kind, field).offset
+        for field, offset, size in members(kind):
             lines.append(f'_Static_assert(offsetof({name}, {field}) == {offset}, "{name}.{field}");')
-    constants = {name: value for name, value in vars(prototypes).items() if name.startswith(("CU_", "CUDA_ERROR_"))}
+            lines.append(f'_Static_assert(sizeof((({name} *)0)->{field}) == {size}, "{name}.{field}");')
+    constants = {
+        name: value
+        for name, value in vars(prototypes).items()
+        if name.startswith(("CU_", "CUDA_ERROR_", "CUDA_ARRAY3D_")) and isinstance(value, int)
+    }
+    for array_format in interface.ArrayFormat:
+        constants[f"CU_AD_FORMAT_{array_format.name}"] = array_format
     for attribute in interface.DeviceAttribute:
         constants[f"CU_DEVICE_ATTRIBUTE_{attribute.name}"] = attribute
     for function_attribute in interface.FunctionAttribute:
@@ -134,18 +154,22 @@ def test_every_call_of_the_interface_is_there() -> None:
             assert list(inspect.signature(getattr(implementation, name)).parameters) == wanted, (implementation, name)
 
 
+def test_what_is_called_of_cupy() -> None:
+    """Nothing but what both versions of CuPy were seen to have (test_driver.py)."""
+    assert {name for _, name in called_of_cupy()} == {name for functions in CUPY.values() for name in functions}
+
+
 def test_names_of_cupy() -> None:
     """Where CuPy is installed: it has every function that is called, with as many parameters."""
     pytest.importorskip("cupy_backends.cuda.api.driver", reason="CuPy is not installed")
     from cupy_backends.cuda.api import driver, runtime
 
-    source = Path(inspect_file()).read_text()
-    for module, name in re.findall(r"self\._(driver|runtime)\.(\w+)", source):
+    for module, name in called_of_cupy():
         assert hasattr(driver if module == "driver" else runtime, name), f"CuPy's {module} has no {name}"
 
 
-def inspect_file() -> str:
-    import farlane.backend.device.gpu.driver as module
-
-    assert module.__file__
-    return module.__file__
+def called_of_cupy() -> set[tuple[str, str]]:
+    """(module, function), and not the errors' classes."""
+    folder = Path(prototypes.__file__).parent
+    source = "".join((folder / name).read_text() for name in ("driver.py", "libraries.py"))
+    return set(re.findall(r"self\._(driver|runtime)\.(\w+)", source))
