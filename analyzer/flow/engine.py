@@ -9,14 +9,21 @@ block found is collected in one more pass, in which those are executed again tha
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import is_not
 
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.condition import NEGATED, Condition, condition, number
-from farlane.analyzer.flow.effects import CudaCall, cuda_call, library_call, lose_registers, unknown_call
+from farlane.analyzer.flow.effects import (
+    CudaCall,
+    cuda_call,
+    library_call,
+    lose_registers,
+    unknown_call,
+    unknown_memory,
+)
 from farlane.analyzer.flow.expression import CALL, INITIAL, LOAD, OPERATION, PHI, Value, lowest
 from farlane.analyzer.flow.interface import GET_KERNEL, plain
 from farlane.analyzer.flow.memory import FrameStore, Memory, Store
@@ -24,7 +31,7 @@ from farlane.analyzer.flow.operands import get
 from farlane.analyzer.flow.record import Looked, Record
 from farlane.analyzer.flow.semantics import execute
 from farlane.analyzer.flow.state import FLAGS, KEYS, State
-from farlane.analyzer.graph.control_flow import FALL, RETURN, TABLE, TAIL, TAKEN, Block
+from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, TABLE, TAIL, TAKEN, Block
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.graph.structure import Loop, Structure
@@ -57,6 +64,7 @@ class Result:
         frame_stores: block -> what is stored in the own frame.
         straight: whether there is only one path through the function.
         unknown_calls: block -> call instructions whose effects are not known.
+        cut: whether blocks were left out, here or in a called function, that may store before an exception leaves the function.
     """
 
     phis: PhiInputs = field(default_factory=dict)
@@ -72,6 +80,7 @@ class Result:
     frame_stores: dict[int, list[FrameStore]] = field(default_factory=dict)
     straight: bool = False
     unknown_calls: dict[int, list[int]] = field(default_factory=dict)
+    cut: bool = False
 
 
 # Applies a call of a function of this file; returns its CUDA calls, or None when its effects are not known.
@@ -87,6 +96,7 @@ class Engine:
         local_call: applies calls of the program's own functions.
         quiet: whether such a function, whose effects are not known, makes no CUDA calls and comes back.
         codes: the registers in which the function is given CUDA's error codes.
+        wanted: the blocks whose values are wanted: from all others these are not reached, and the function does not return. None: all.
     """
 
     def __init__(
@@ -96,9 +106,11 @@ class Engine:
         local_call: LocalCall,
         quiet: Callable[[Callee], bool],
         codes: frozenset[int] = frozenset(),
+        wanted: Set[int] | None = None,
     ) -> None:
         self._structure, self._memory, self._local_call, self._quiet = structure, memory, local_call, quiet
         self._flow = structure.flow
+        self._wanted: Set[int] = self._flow.blocks.keys() if wanted is None else wanted
         self._entry = State.at_entry(memory, codes)
         self._position = {block: index for index, block in enumerate(structure.order)}
         self._incoming: dict[int, dict[int, State]] = {block: {} for block in self._flow.blocks}
@@ -121,14 +133,14 @@ class Engine:
 
     def run(self) -> Result:
         """Raises AnalysisError when the function is over its budget."""
-        log, frames, asked = self._memory.log, self._memory.frame_log, self._memory.asked
+        log, frames, asked, cut = self._memory.log, self._memory.frame_log, self._memory.asked, self._memory.cut
         outer, self._memory.in_stub = self._memory.in_stub, self._asks_for_kernel()
         try:
             self._settle()
             self._collect()
         finally:
             self._memory.log, self._memory.in_stub, self._memory.frame_log = log, outer, frames
-            self._memory.asked = asked
+            self._memory.asked, self._memory.cut = asked, cut
         return self._result
 
     def _asks_for_kernel(self) -> bool:
@@ -161,6 +173,8 @@ class Engine:
                 self._restart(start, {start})
             record = self._execute(self._flow.blocks[start], state.copy())
             for target, after in record.targets:
+                if target not in self._wanted:
+                    continue
                 self._incoming[target][start] = after
                 if target not in queued:
                     queued.add(target)
@@ -222,13 +236,29 @@ class Engine:
             self._keep(start, record)
             if block.end in (RETURN, TAIL):
                 ends[start] = record.after
+        self._add_left_out()
         sources = [source for source, _ in result.executed]
         result.straight = len(ends) == 1 and len(sources) == len(set(sources)) and not self._structure.loops
         if ends:
             result.end = self._merged(END, ends)
 
+    def _add_left_out(self) -> None:
+        """Of the blocks that were left out, all edges may run behind one that does."""
+        result = self._result
+        work = [target for _, target in result.executed if target not in self._wanted]
+        result.cut = result.cut or bool(work)
+        seen = set(work)
+        while work:
+            start = work.pop()
+            for edge in self._flow.blocks[start].edges:
+                result.executed.add((start, edge.target))
+                if edge.target not in seen:
+                    seen.add(edge.target)
+                    work.append(edge.target)
+
     def _keep(self, start: int, record: Record) -> None:
         result = self._result
+        result.cut = result.cut or record.cut
         result.frame_stores[start] = record.frame_stores
         result.stores += record.stores
         result.sites.update(record.sites)
@@ -423,6 +453,7 @@ class Engine:
     def _execute(self, block: Block, state: State) -> Record:
         record = self._records[block.start] = Record(self._looks(), state)
         self._memory.log, self._memory.frame_log = record.stores, record.frame_stores
+        self._memory.cut = False
         for instruction in block.instructions:
             callee = self._flow.calls.get(instruction.address)
             if callee is not None:
@@ -431,6 +462,7 @@ class Engine:
                 record.calls += self._call(state, instruction, UNKNOWN, record)
             else:
                 execute(state, instruction)
+        record.cut = self._memory.cut
         self._leave(block, state, record)
         return record
 
@@ -454,6 +486,11 @@ class Engine:
                     return
         elif len(edges) > 1 and edges[0].kind == TABLE:
             record.test = get(state, last.operands[0])
+        elif record.cut and any(edge.kind == EXCEPTION and edge.target in self._wanted for edge in edges):
+            thrown = state.copy()
+            unknown_memory(thrown, last.address, True)
+            record.targets = [(edge.target, thrown if edge.kind == EXCEPTION else state) for edge in edges]
+            return
         record.targets = [(edge.target, state) for edge in edges]
 
     def _call(self, state: State, instruction: Instruction, callee: Callee, record: Record) -> list[CudaCall]:

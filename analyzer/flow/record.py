@@ -31,6 +31,7 @@ class Record:
         "assumed",
         "calls",
         "condition",
+        "cut",
         "frame_stores",
         "looked",
         "sites",
@@ -51,3 +52,4 @@ class Record:
         self.test: Value | None = None
         self.assumed: Value | None = None
         self.condition: Condition | None = None
+        self.cut = False

@@ -5,26 +5,31 @@ makes full instructions, for the functions that matter. An undecodable byte ends
 not code we understand.
 
 Operands are taken from the bytes of the disassembler's records: objects in between took longer than all else that is done to an
-instruction.
+instruction. Equal bytes are the same instruction wherever they stand, but for a place that counts from the instruction's end: most
+instructions of a large program are known from another place.
 """
 
 from __future__ import annotations
 
 import ctypes
 import re
+from typing import NamedTuple
 
 from farlane.analyzer.machine.disassembler import (
     COUNT,
     DETAIL_BYTES,
+    DETAILED,
     IMMEDIATE,
     OPERAND,
     OPERAND_BYTES,
     OPERANDS,
+    PLAIN,
     REGISTER,
     WRITE,
     WRITTEN,
     WRITTEN_COUNT,
     Disassembler,
+    text,
 )
 from farlane.analyzer.machine.instruction import (
     NONE,
@@ -41,6 +46,8 @@ from farlane.analyzer.machine.instruction import (
 _SLOT = re.compile(r"(?:qword ptr )?\[rip ([+-]) (0x[0-9a-f]+|\d+)\]")
 _DIRECT = re.compile(r"0x[0-9a-f]+$|\d+$")
 _STOPS = {"hlt", "ud2"}
+_GOING = ("j", "call", "loop", "xbegin")  # what may have a target that counts from its end
+MAXIMUM_KNOWN = 100_000  # instructions by their bytes
 _FIRST_LETTERS = frozenset(b"cjrihubn")  # of what leaves the straight line, with and without a prefix
 
 # What `flow.semantics` executes operand by operand: their implicit writes are its business, so the costly question which
@@ -142,18 +149,17 @@ class Decoder:
 
     def __init__(self) -> None:
         self._lite, self._full = Disassembler(details=False), Disassembler(details=True)
+        self._known: dict[bytes, _Form] = {}
 
     def sweep(self, code: bytes, address: int) -> list[Flow]:
         """The calls, jumps, returns and stops of a range of code, in order."""
         found: list[Flow] = []
-        for raw in self._lite.records(code, address):
-            name = raw.mnemonic
+        for at, size, name, operands in self._lite.records(code, address, PLAIN):
             if name[0] not in _FIRST_LETTERS:
                 continue
-            mnemonic = name.decode("ascii")
+            mnemonic = text(name)
             if mnemonic.startswith(("bnd ", "notrack ")):
                 mnemonic = mnemonic.split()[1]
-            at, size = raw.address, raw.size
             if mnemonic == "call":
                 kind = "call"
             elif mnemonic == "jmp":
@@ -168,7 +174,7 @@ class Decoder:
                 continue
             else:
                 continue
-            operand = raw.op_str.decode("ascii")
+            operand = text(operands)
             target = int(operand, 0) if _DIRECT.match(operand) else None
             slot = None
             if target is None and (match := _SLOT.match(operand)):
@@ -180,24 +186,72 @@ class Decoder:
     def text(self, code: bytes, address: int) -> list[tuple[int, str]]:
         """Address and text of each instruction, for people."""
         return [
-            (raw.address, f"{raw.mnemonic.decode('ascii')} {raw.op_str.decode('ascii')}".rstrip())
-            for raw in self._lite.records(code, address)
+            (at, f"{text(name)} {text(operands)}".rstrip())
+            for at, _, name, operands in self._lite.records(code, address, PLAIN)
         ]
 
     def decode(self, code: bytes, address: int) -> list[Instruction]:
         """The instructions of a range of code."""
-        return [
-            _convert(raw.address, raw.size, raw.mnemonic.decode("ascii"), ctypes.string_at(raw.detail, DETAIL_BYTES))
-            for raw in self._full.records(code, address)
-        ]
+        found: list[Instruction] = []
+        known = self._known
+        for at, size, content, name, details in self._full.records(code, address, DETAILED):
+            content = content[:size]
+            form = known.get(content)
+            if form is None:
+                form = _form(text(name), ctypes.string_at(details, DETAIL_BYTES), content, at + size)
+                if len(known) >= MAXIMUM_KNOWN:
+                    known.clear()
+                if form.anywhere:
+                    known[content] = form
+            mnemonic, operands, writes, anchored, _ = form
+            if anchored >= 0:
+                operands = _placed(operands, anchored, at + size)
+            found.append(Instruction(at, size, mnemonic, operands, writes))
+        return found
 
 
-def _convert(address: int, size: int, mnemonic: str, details: bytes) -> Instruction:
-    end = address + size
+class _Form(NamedTuple):
+    """An instruction apart from its place.
+
+    Attributes:
+        anchored: the operand that counts from the instruction's end, a branch's target or a place beside the code; NONE: there is none.
+        anywhere: whether the same bytes are the same instruction at any place.
+    """
+
+    mnemonic: str
+    operands: tuple[Operand, ...]
+    writes: tuple[int, ...]
+    anchored: int
+    anywhere: bool
+
+
+def _placed(operands: tuple[Operand, ...], anchored: int, end: int) -> tuple[Operand, ...]:
+    operand = operands[anchored]
+    if isinstance(operand, Immediate):
+        value = (operand.value + end) & (2**64 - 1)
+        return (Immediate(value - 2**64 if value >> 63 else value, operand.size),)
+    assert isinstance(operand, Memory)
+    moved = Memory(NONE, operand.indexed, operand.scale, operand.displacement + end, operand.size, operand.thread)
+    return (*operands[:anchored], moved, *operands[anchored + 1 :])
+
+
+def _branches(content: bytes) -> bool:
+    """Whether an instruction is a jump or call to a place that counts from its end, in one of the forms that compilers write."""
+    first = content[1] if content[0] == 0xF2 else content[0]
+    second = content[2:3] if content[0] == 0xF2 else content[1:2]
+    return (
+        first in (0xE8, 0xE9, 0xEB)
+        or first >> 4 == 7
+        or (first == 0x0F and second[:1] >= b"\x80" and second[:1] < b"\x90")
+    )
+
+
+def _form(mnemonic: str, details: bytes, content: bytes, end: int) -> _Form:
     if " " in mnemonic:
         prefix, rest = mnemonic.split(" ", 1)
         mnemonic = rest if prefix in ("bnd", "notrack", "lock") else mnemonic
-    operands = []
+    operands: list[Operand] = []
+    anchored, anywhere = NONE, True
     modelled = mnemonic in _MODELLED
     written: set[int] = set()
     for index in range(details[COUNT]):
@@ -211,13 +265,16 @@ def _convert(address: int, size: int, mnemonic: str, details: bytes) -> Instruct
                 written.add(operand.number)
         elif kind == IMMEDIATE:
             value = first | second << 32
-            operand = Immediate(value - (1 << 64) if value >> 63 else value, width)
-        else:
-            base = NONE
-            if second == _RIP:
-                displacement += end
+            if mnemonic.startswith(_GOING):
+                anywhere = _branches(content)
+                anchored, value = index, value - end
+                operand = Immediate(value, width)
             else:
-                base = _number(second)
+                operand = Immediate(value - (1 << 64) if value >> 63 else value, width)
+        else:
+            base = _number(second)
+            if second == _RIP:
+                base, anchored = NONE, index
             thread = first in _THREAD
             operand = Memory(base, _number(third), scale, displacement, width, thread)
         operands.append(operand)
@@ -226,7 +283,7 @@ def _convert(address: int, size: int, mnemonic: str, details: bytes) -> Instruct
             register = _REGISTERS.get(int.from_bytes(details[WRITTEN + 2 * index : WRITTEN + 2 * index + 2], "little"))
             if register is not None:
                 written.add(register.number)
-    return Instruction(address, size, mnemonic, tuple(operands), tuple(sorted(written)))
+    return _Form(mnemonic, tuple(operands), tuple(sorted(written)), anchored, anywhere)
 
 
 def _number(register: int) -> int:

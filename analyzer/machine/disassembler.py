@@ -44,6 +44,17 @@ class _Record(ctypes.Structure):
 
 
 _Records = ctypes.POINTER(_Record)
+RECORD_BYTES = ctypes.sizeof(_Record)
+# Of a record: the address, the size, and the texts of mnemonic and operands; or the bytes, the mnemonic, and where the details are.
+# All records at once are taken apart so: field by field through ctypes took longer than decoding them.
+PLAIN = struct.Struct("<8xQH24x32s160s14x")
+DETAILED = struct.Struct("<8xQH24s32s166xQ")
+assert PLAIN.size == DETAILED.size == RECORD_BYTES
+
+
+def text(field: bytes) -> str:
+    """A field's text, which a zero ends."""
+    return field.partition(b"\0")[0].decode("ascii")
 
 
 def _load() -> ctypes.CDLL:
@@ -111,8 +122,10 @@ class Disassembler:
             number += 1
         return found
 
-    def records(self, code: bytes, address: int) -> Iterator[Any]:
-        """Records of a range of code (`_Record`), each valid until the next is asked for; up to what cannot be decoded."""
+    def records(self, code: bytes, address: int, fields: struct.Struct) -> Iterator[tuple[Any, ...]]:
+        """Some fields (`PLAIN`, `DETAILED`) of a range of code's records, up to what cannot be decoded; where details are is told of
+        those that lie there until the next record is asked for.
+        """
         offset = 0
         while offset < len(code):
             records = _Records()
@@ -121,8 +134,7 @@ class Disassembler:
             if not count:
                 break
             try:
-                for index in range(count):
-                    yield records[index]
+                yield from fields.iter_unpack(ctypes.string_at(records, count * RECORD_BYTES))
                 last = records[count - 1]
                 offset = last.address + last.size - address
             finally:
