@@ -27,7 +27,7 @@ from farlane.backend.jit.ssa import Phi, Value
 LANE_SPECIALS = {"laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"}
 # Carry chains read the hidden carry register, which is kept per lane.
 _VARYING_OPERATIONS = {
-    "atom", "shfl", "match", "elect", "call", "tex", "suld", "redux", "addc", "subc", "madc", "mma", "wmma", "ldmatrix", "movmatrix",
+    "atom", "shfl", "match", "elect", "call", "tex", "tld4", "suld", "redux", "addc", "subc", "madc", "mma", "wmma", "ldmatrix", "movmatrix",
     "mbarrier",
 }  # fmt: skip
 # Results that may differ from one execution to the next although the operands do not.
@@ -67,6 +67,13 @@ def conservative(
     analysis = _Analysis(graph, values, block, entry, parameters)
     analysis.result.conservative = True
     return analysis.run()
+
+
+def team(
+    graph: Graph, values: list[Value], block: tuple[int, int, int], steps: dict[str, int], parameters: set[str]
+) -> Divergence:
+    """The same for a team of warps (teams.py), whose lanes never part. `steps`: Team.steps."""
+    return _TeamAnalysis(graph, values, block, steps, parameters).run()
 
 
 class _Analysis:
@@ -286,3 +293,25 @@ class _Analysis:
                 for header in self.result.loops
             ):
                 value.exported = True
+
+
+class _TeamAnalysis(_Analysis):
+    def __init__(
+        self,
+        graph: Graph,
+        values: list[Value],
+        block: tuple[int, int, int],
+        steps: dict[str, int],
+        parameters: set[str],
+    ) -> None:
+        super().__init__(graph, values, block, True, parameters)
+        self.axes = {"x", *steps}
+
+    def _operand_class(self, operand: Any, block: int) -> int | None:
+        if isinstance(operand, Special) and operand.name.startswith("tid."):
+            axis = operand.name[4:]
+            return strides.UNIFORM if axis not in self.axes else 1 if axis == "x" else 0
+        return super()._operand_class(operand, block)
+
+    def _part(self, index: int) -> None:
+        """They do not: warps whose lanes disagree leave the team."""

@@ -132,6 +132,8 @@ def effective(e: FunctionEmitter, operand: Any, space: str) -> tuple[str, Val]:
 
 def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool, access: Access = PLAIN, /) -> Place:
     """Checks the access of `size` bytes (a power of two) for the active lanes and says where it is."""
+    if e.placed is not None:
+        return e.placed
     shape = size.bit_length() - 1 | (256 if write else 0)
     form = _form(e, operand, space, size)
     if form is not None:
@@ -208,7 +210,7 @@ def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: in
     """Checks every row's lowest address against what the row's length leaves: the rest is in the same run of pages, or in the same array."""
     b = e.body
     across = form.stride * (row_length(e.kernel.block) - 1)
-    firsts = affine.row_bases(e, form) if form.step is not None else [form.base]
+    firsts = _firsts(e, form)
     lowest = [b.bin("add", first, integer(across, "i64")) for first in firsts] if across < 0 else firsts
     span = abs(across) >> (shape & 255)
     if span >= 1 << 15:
@@ -220,26 +222,49 @@ def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: in
     if space == "shared":
         bad = _corners_bad(e, lowest, _less(e, _elements(e, limit, shape), span), shape)
     else:
-        latch = support.latch(e, e.kernel.site())
+        latch = support.latch(e, e.site())
         low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
         # The runtime has taken the span off the count.
         bad = _corners_bad(e, [b.bin("sub", corner, low) for corner in lowest], count, shape)
+    if len(firsts) > 1 and e.team is not None:
+        bad = b.bin("or", bad, _far(e, form))
     miss, hit = b.new_label("miss"), b.new_label("hit")
     b.branch_if(bad, miss, hit, unlikely=True)
     b.block(miss)
-    addresses = affine.materialise(e, form)
-    if space == "shared":
+    if e.team is not None:
+        step = form.step or integer(0, "i64")
+        start = f"ptr %warp, {form.base}, {step}, i64 {form.stride}"
+        if space == "shared":
+            b.line(f"call void @farlane_team_outside({start}, {limit}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line})")
+        else:
+            b.line(f"call void @farlane_team_miss({start}, ptr {latch}, i32 {shape | span << 16}, i32 {e.line})")
+    elif space == "shared":
         tail = f"{limit}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line}"
-        b.line(f"call void @farlane_out_of_bounds(ptr %warp, {addresses}, i32 -1, {tail})")
+        b.line(f"call void @farlane_out_of_bounds(ptr %warp, {affine.materialise(e, form)}, i32 -1, {tail})")
     else:
-        b.line(
-            f"call void @farlane_miss(ptr %warp, {addresses}, i32 -1, ptr {latch}, i32 {shape | span << 16}, i32 {e.line})"
-        )
+        tail = f"ptr {latch}, i32 {shape | span << 16}, i32 {e.line}"
+        b.line(f"call void @farlane_miss(ptr %warp, {affine.materialise(e, form)}, i32 -1, {tail})")
     b.branch(hit)
     b.block(hit)
     if space == "global" and e.kernel.options.touches:
         touches.record(e, affine.materialise(e, form), bool(shape & 256))
     return Place(support.shared_base(e) if space == "shared" else "null", form.base, form)
+
+
+def _firsts(e: FunctionEmitter, form: affine.Affine) -> list[Val]:
+    """Where rows begin: all that have to be looked at. Of a team's many rows the first and the last tell where the others are, unless a step
+    is so large that addresses wrap (_far); and as the number of steps is odd, that those are aligned as well."""
+    if form.step is None:
+        return [form.base]
+    if e.team is None:
+        return affine.row_bases(e, form)
+    return [form.base, affine.row_base(e, form, affine.rows(e) * e.warps - 1)]
+
+
+def _far(e: FunctionEmitter, form: affine.Affine) -> Val:
+    b = e.body
+    assert form.step is not None
+    return b.icmp("ugt", b.bin("add", form.step, integer(1 << 40, "i64")), integer(1 << 41, "i64"))
 
 
 def _corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) -> Val:
@@ -294,7 +319,7 @@ def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
     if e.kernel.options.untranslated:
         return
     b = e.body
-    latch = support.latch(e, e.kernel.site())
+    latch = support.latch(e, e.site())
     low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
     ok = b.icmp("ult", _rotate(e, b.bin("sub", address, low), shape), count)
     miss, hit = b.new_label("miss"), b.new_label("hit")
@@ -302,10 +327,13 @@ def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
     b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
     b.block(miss)
     if address.vec or e.kernel.options.checks:  # the report names all lanes
-        b.line(f"call void @farlane_miss(ptr %warp, {b.splat(address)}, {bad}, ptr {latch}, i32 {shape}, i32 {e.line})")
+        every = b.splat(address)
+        with e.reporting():
+            b.line(f"call void @farlane_miss(ptr %warp, {every}, {bad}, ptr {latch}, i32 {shape}, i32 {e.line})")
     else:
         lane = support.first_lane(e)
-        b.line(f"call void @farlane_check(ptr %warp, {address}, {lane}, ptr {latch}, i32 {shape}, i32 {e.line})")
+        with e.reporting():
+            b.line(f"call void @farlane_check(ptr %warp, {address}, {lane}, ptr {latch}, i32 {shape}, i32 {e.line})")
     b.branch(hit)
     b.block(hit)
 
@@ -320,9 +348,9 @@ def _check_bounds(e: FunctionEmitter, offset: Val, limit: Val, window: int, shap
     b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
     b.block(miss)
     wide = b.splat(offset if offset.type == "i64" else b.cast("zext", offset, "i64"))
-    b.line(
-        f"call void @farlane_out_of_bounds(ptr %warp, {wide}, {bad}, {limit}, i64 {window}, i32 {shape}, i32 {e.line})"
-    )
+    tail = f"{limit}, i64 {window}, i32 {shape}, i32 {e.line}"
+    with e.reporting():
+        b.line(f"call void @farlane_out_of_bounds(ptr %warp, {wide}, {bad}, {tail})")
     b.branch(hit)
     b.block(hit)
 
@@ -330,7 +358,7 @@ def _check_bounds(e: FunctionEmitter, offset: Val, limit: Val, window: int, shap
 def _generic(e: FunctionEmitter, address: Val, shape: int) -> Place:
     b = e.body
     address = b.splat(address)
-    latch = support.latch(e, e.kernel.site())
+    latch = support.latch(e, e.site())
     inside = b.icmp("ult", b.bin("sub", address, integer(SHARED_WINDOW, "i64")), integer(3 << 32, "i64"))
     bits = b.bits(inside)
     if e.mask is not None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import checks, support
+from farlane.backend.jit import affine, checks, support
 from farlane.backend.jit.checks import Access
 from farlane.backend.jit.families import addresses, lanewise, rows
 from farlane.backend.jit.families.addresses import Place
 from farlane.backend.jit.families.base import check, handles, type_of
 from farlane.backend.jit.ir import BITS, LANES, Val, integer
 from farlane.backend.jit.model import Address, Instruction, Symbol, Vector
+from farlane.backend.jit.strides import row_length
 from farlane.backend.jit.types import PTX_LLVM, SIGNED, integer_of, widen
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _TYPES = {"b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "b64", "u6
 _ALLOWED = addresses.SPACES | _CACHE | _ORDER | _TYPES | {"v2", "v4", "v8"}
 AHEAD = 2  # log2 of how many iterations of a loop; measured: 8 is no better than 4
 MOST_AHEAD = 256  # bytes
+MOST_ROWS_AHEAD = 16  # of a team
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "mmio"}
 
 
@@ -61,7 +63,7 @@ def load(e: FunctionEmitter, i: Instruction) -> None:
         place = addresses.place(e, i.sources[0], space, count * BITS[element] // 8, False, Access(strong=ordered))
         if ordered:
             _compiler_fence(e)
-        elif space == "global":
+        elif space == "global" and e.placed is None:
             _ahead(e, place, element, count)
         results = read_memory(e, place, element, count, ordered)
         if "acquire" in i.modifiers:
@@ -71,6 +73,21 @@ def load(e: FunctionEmitter, i: Instruction) -> None:
     for destination, result in zip(i.destinations, results, strict=True):
         if destination is not None:
             e.define(destination, widen(e.body, result, destination.type, name in SIGNED))
+
+
+def access_bytes(e: FunctionEmitter, i: Instruction) -> int:
+    """How many bytes a load or store accesses for each lane."""
+    return _count(i) * BITS[integer_of(type_of(e, i)[1])] // 8
+
+
+def placed(e: FunctionEmitter, i: Instruction) -> Place:
+    """Checks a plain access, and asks for what comes after it, without making it."""
+    _, kind = type_of(e, i)
+    element, count, space = integer_of(kind), _count(i), addresses.space_of(i)
+    where = addresses.place(e, i.sources[0], space, count * BITS[element] // 8, i.base == "st")
+    if i.base == "ld" and space == "global":
+        _ahead(e, where, element, count)
+    return where
 
 
 def _ahead(e: FunctionEmitter, place: Place, element: str, count: int) -> None:
@@ -92,9 +109,18 @@ def _ahead(e: FunctionEmitter, place: Place, element: str, count: int) -> None:
     b.store(here, before)
     there = b.bin("add", here, b.bin("shl", step, integer(AHEAD, "i64")))
     e.kernel.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
-    for line in range(0, min(LANES * BITS[element] // 8 * count, MOST_AHEAD), 64):
-        pointer = b.cast("inttoptr", b.bin("add", there, integer(line, "i64")), "ptr")
-        b.line(f"call void @llvm.prefetch.p0({pointer}, i32 0, i32 3, i32 1)")
+    lanes, starts = LANES, [there]
+    if e.team is not None and place.form is not None:
+        lanes = row_length(e.kernel.block)
+        if place.form.step is not None:
+            ahead = affine.Affine(there, 0, place.form.step)
+            starts = [affine.row_base(e, ahead, row) for row in range(min(affine.rows(e) * e.warps, MOST_ROWS_AHEAD))]
+    size = min(lanes * BITS[element] // 8 * count, MOST_AHEAD)
+    lines = [*range(0, size, 64), *([size - 1] if lanes < LANES else [])]  # a short row may lie in one line more
+    for start in starts:
+        for line in lines:
+            pointer = b.cast("inttoptr", b.bin("add", start, integer(line, "i64")), "ptr")
+            b.line(f"call void @llvm.prefetch.p0({pointer}, i32 0, i32 3, i32 1)")
 
 
 @handles("st")

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit.families.textures import BORDER, CLAMP, MAGIC, MIRROR, WRAP
+from farlane.backend.jit.families.texels import BORDER, CLAMP, MAGIC, MIRROR, WRAP
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -29,32 +29,40 @@ def texture(
     normalized: int = 0,
     scaled: int = 0,
     magic: int = MAGIC,
+    border: tuple[float, ...] = (),
 ) -> int:
-    """A descriptor of rows (height, width, channels), uploaded in rows of 64 bytes."""
-    height, width, channels = texels.shape
-    rows = np.zeros((height, PITCH), dtype=np.uint8)
-    raw = np.ascontiguousarray(texels).view(np.uint8).reshape(height, -1)
+    """A descriptor of rows (height, width, channels), or of layers or faces of them, uploaded in rows of 64 bytes."""
+    *layers, height, width, channels = texels.shape
+    depth = layers[0] if layers else 1
+    rows = np.zeros((depth * height, PITCH), dtype=np.uint8)
+    raw = np.ascontiguousarray(texels).view(np.uint8).reshape(depth * height, -1)
     rows[:, : raw.shape[1]] = raw
     fields = struct.pack(
         "<QIIIIQQIIIIIIIIIIxxxx",
-        device.upload(rows), width, height, 1, 0, PITCH, PITCH * height, texels.itemsize, channels, KINDS[texels.dtype.kind],
+        device.upload(rows), width, height, depth, 0, PITCH, PITCH * height, texels.itemsize, channels, KINDS[texels.dtype.kind],
         linear, mode, mode, mode, normalized, scaled, magic,
     )  # fmt: skip
-    return device.upload(np.frombuffer(fields.ljust(128, b"\0"), dtype=np.uint8))
+    whole = fields.ljust(108, b"\0") + struct.pack(f"<{len(border)}f", *border)
+    return device.upload(np.frombuffer(whole.ljust(128, b"\0"), dtype=np.uint8))
+
+
+FLAT = "tex.2d.v4.KIND.f32 {RESULTS}, [%l0, {%f0, %f1}]"
 
 
 def sampled(
-    device: TinyDevice, handle: int, places: list[tuple[float, float]], kind: str = "f32"
+    device: TinyDevice, handle: int, places: list[tuple[float, ...]], kind: str = "f32", instruction: str = FLAT
 ) -> tuple[int, np.ndarray]:
+    """What one instruction yields for each thread's place (up to four numbers: %f0 to %f3, the last one also as %r5)."""
     text = f"""{HEADER}
 .visible .entry k(.param .u64 object, .param .u64 at, .param .u64 to) {{
   .reg .b32 %r<8>; .reg .b64 %l<8>; .reg .f32 %f<8>;
   ld.param.u64 %l0, [object]; ld.param.u64 %l1, [at]; ld.param.u64 %l2, [to];
   mov.u32 %r0, %tid.x;
-  mul.wide.u32 %l3, %r0, 8;
+  mul.wide.u32 %l3, %r0, 16;
   add.u64 %l1, %l1, %l3;
-  ld.global.v2.f32 {{%f0, %f1}}, [%l1];
-  tex.2d.v4.{kind}.f32 {{%r1, %r2, %r3, %r4}}, [%l0, {{%f0, %f1}}];
+  ld.global.v4.f32 {{%f0, %f1, %f2, %f3}}, [%l1];
+  cvt.rzi.s32.f32 %r5, %f3;
+  {instruction.replace("RESULTS", "%r1, %r2, %r3, %r4").replace("KIND", kind)};
   mul.wide.u32 %l4, %r0, 16;
   add.u64 %l2, %l2, %l4;
   st.global.v4.u32 [%l2], {{%r1, %r2, %r3, %r4}};
@@ -64,7 +72,7 @@ def sampled(
     if kind == "f32":
         text = text.replace("%r1, %r2, %r3, %r4", "%f4, %f5, %f6, %f7").replace("st.global.v4.u32", "st.global.v4.f32")
     out = device.allocate(16 * len(places))
-    at = device.upload(np.array(places, dtype=np.float32))
+    at = device.upload(np.array([(*place, *[0.0] * (4 - len(place))) for place in places], dtype=np.float32))
     status = device.launch(device.load(text), "k", 1, len(places), [handle, at, out])
     return status, device.download(out, np.float32 if kind == "f32" else np.int32, 4 * len(places)).reshape(-1, 4)
 
@@ -113,6 +121,77 @@ def test_linear_filter_and_places_that_are_no_numbers(device: TinyDevice) -> Non
     status, seen = sampled(device, texture(device, texels, linear=1), places)
     assert status == 0
     assert seen[:3, 0].tolist() == [12.0, 0.0, 2.0]
+
+
+def test_a_border_has_a_colour_and_takes_part_in_filtering(device: TinyDevice) -> None:
+    texels = np.array([[[8.0]]], dtype="<f4")
+    border = (4.0, 1.0, 2.0, 3.0)
+    for linear, expected in ((0, [4.0, 1.0, 2.0, 3.0]), (1, [5.0, 0.75, 1.5, 2.5])):
+        handle = texture(device, texels, linear=linear, mode=BORDER, border=border)
+        status, seen = sampled(device, handle, [(1.25, 0.5)])
+        assert status == 0
+        assert seen[0].tolist() == expected
+
+
+# Directions and the face they meet with the place on it (CUDA programming guide, "Cubemap Textures"), for u and v within [-1, 1].
+FACES = {
+    0: lambda u, v: (1.0, -v, -u),
+    1: lambda u, v: (-1.0, -v, u),
+    2: lambda u, v: (u, 1.0, v),
+    3: lambda u, v: (u, -1.0, -v),
+    4: lambda u, v: (u, -v, 1.0),
+    5: lambda u, v: (-u, -v, -1.0),
+}
+
+
+@pytest.mark.parametrize("geometry", ["cube", "acube", "level.cube"])
+@pytest.mark.parametrize("linear", [0, 1])
+def test_cube_maps(device: TinyDevice, geometry: str, linear: int) -> None:
+    cubes, width = (2, 4) if geometry == "acube" else (1, 4)
+    texels = np.arange(cubes * 6 * width * width, dtype="<f4").reshape(cubes * 6, width, width, 1)
+    handle = texture(device, texels, linear=linear, mode=WRAP, normalized=1)
+    centres = [(at + 0.5) / width * 2 - 1 for at in range(width)]
+    places = [
+        (*(3.0 * part for part in FACES[face](u, v)), float(cube))  # a direction's length means nothing
+        for cube in range(cubes) for face in range(6) for v in centres for u in centres
+    ]  # fmt: skip
+    where = "{%r5, %f0, %f1, %f2}" if geometry == "acube" else "{%f0, %f1, %f2, %f2}"
+    level = ", %f3" if "level" in geometry else ""
+    status, seen = sampled(
+        device, handle, places, instruction=f"tex.{geometry}.v4.KIND.f32 {{RESULTS}}, [%l0, {where}]{level}"
+    )
+    assert status == 0
+    np.testing.assert_array_equal(seen[:, 0], texels.ravel())
+
+
+def test_the_filter_stays_within_a_face_and_a_cube_that_is_not_there_is_the_last_one(device: TinyDevice) -> None:
+    texels = np.repeat(np.arange(12, dtype="<f4"), 4).reshape(12, 2, 2, 1)
+    handle = texture(device, texels, linear=1, normalized=1)
+    places = [(1.0, 0.99, 0.99, 0.0), (0.99, -0.5, -1.0, 7.0)]
+    instruction = "tex.acube.v4.KIND.f32 {RESULTS}, [%l0, {%r5, %f0, %f1, %f2}]"
+    status, seen = sampled(device, handle, places, instruction=instruction)
+    assert (status, seen[:, 0].tolist()) == (0, [0.0, 11.0])
+
+
+@pytest.mark.parametrize(("channel", "number"), [("r", 0), ("g", 1), ("a", 3)])
+def test_gathers_of_four_texels(device: TinyDevice, channel: str, number: int) -> None:
+    texels = np.arange(3 * 4 * 4, dtype="<f4").reshape(3, 4, 4)
+    # The lower left one first, then against the clock; rows go down.
+    corners = [(1, 2), (2, 2), (2, 1), (1, 1)]
+    for linear in (0, 1):
+        status, seen = sampled(
+            device, texture(device, texels, linear=linear), [(2.0, 2.0), (2.4, 1.6)],
+            instruction=f"tld4.{channel}.2d.v4.KIND.f32 {{RESULTS}}, [%l0, {{%f0, %f1}}]",
+        )  # fmt: skip
+        assert status == 0
+        assert seen.tolist() == [[float(texels[y, x, number]) for x, y in corners]] * 2
+
+
+def test_gradients_do_not_change_what_is_read(device: TinyDevice) -> None:
+    texels = np.arange(6, dtype="<i4").reshape(2, 3, 1)
+    instruction = "tex.grad.2d.v4.KIND.f32 {RESULTS}, [%l0, {%f0, %f1}], {%f1, %f2}, {%f2, %f0}"
+    status, seen = sampled(device, texture(device, texels), [(2.5, 1.5)], "s32", instruction)
+    assert (status, seen[0, 0]) == (0, 5)
 
 
 def test_what_is_no_descriptor_ends_the_launch(device: TinyDevice) -> None:

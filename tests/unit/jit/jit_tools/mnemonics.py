@@ -103,7 +103,8 @@ def _count(m: list[str]) -> int:
     return next((int(item[1]) for item in m if item in ("v2", "v4", "v8")), 1)
 
 
-_PLACES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4, "cube": 4}
+_PLACES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4, "cube": 4, "acube": 4}
+_GRADIENTS = {"1d": 1, "2d": 2, "3d": 4, "a1d": 1, "a2d": 2}
 
 
 def _coordinates(o: Operands, m: list[str], kind: str) -> str:
@@ -115,8 +116,11 @@ def _coordinates(o: Operands, m: list[str], kind: str) -> str:
 
 
 def _texture(o: Operands, m: list[str]) -> str:
-    level = ["f32"] if "level" in m else []
-    return ", ".join([o(f"{m[-2]}*4"), _coordinates(o, m, m[-1]), *([o(*level)] if level else [])])
+    more = [o("f32")] if "level" in m else []
+    if "grad" in m:
+        length = _GRADIENTS[next(item for item in m if item in _GRADIENTS)]
+        more = [f"{{{o(*['f32'] * length)}}}" for _ in range(2)]
+    return ", ".join([o(f"{m[-2]}*4"), _coordinates(o, m, m[-1]), *more])
 
 
 def _surface(o: Operands, m: list[str], store: bool) -> str:
@@ -306,6 +310,7 @@ SHAPES: dict[str, Callable[[Operands, list[str]], str]] = {
     "ld": _load,
     "ldu": _load,
     "tex": _texture,
+    "tld4": _texture,
     "suld": lambda o, m: _surface(o, m, False),
     "sust": lambda o, m: _surface(o, m, True),
     "st": _store,

@@ -11,6 +11,7 @@ pub const cudaChannelFormatKindFloat: c_int = 2;
 
 pub const cudaArrayLayered: c_uint = 1;
 pub const cudaArraySurfaceLoadStore: c_uint = 2;
+pub const cudaArrayCubemap: c_uint = 4;
 pub const cudaArrayTextureGather: c_uint = 8;
 
 pub const cudaResourceTypeArray: c_int = 0;

@@ -126,6 +126,9 @@ fn refused<T>(what: &str) -> CudaResult<T> {
 
 /// The bytes that kernels read, or of which the host makes an object.
 fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>, by_host: bool) -> CudaResult<[u8; BYTES]> {
+    if by_host && texels.flags & abi::cudaArrayCubemap != 0 {
+        return refused("cube maps of a device that makes objects");
+    }
     let (bits, count) = channels(&texels.desc)?;
     let mut bytes = [0; BYTES];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -164,8 +167,9 @@ fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>, by_host: bool)
     if texture.sRGB != 0 && !by_host {
         return refused("sRGB formats");
     }
-    if modes.contains(&BORDER) && texture.borderColor != [0.0; 4] && !by_host {
-        return refused("border colours");
+    let floats = float || normalized;
+    if modes.contains(&BORDER) && texture.borderColor != [0.0; 4] && !floats && !by_host {
+        return refused("border colours of integers");
     }
     put(104, &u32::from(texture.sRGB != 0).to_le_bytes());
     for (channel, value) in texture.borderColor.iter().enumerate() {
@@ -366,6 +370,10 @@ mod tests {
         );
         assert_eq!(code(float, cudaTextureDesc { sRGB: 1, ..texture() }), Some(CudaError::NOT_SUPPORTED));
         let border = cudaTextureDesc { addressMode: [3; 3], borderColor: [1.0; 4], ..texture() };
-        assert_eq!(code(float, border), Some(CudaError::NOT_SUPPORTED));
+        assert_eq!(code(float, border), None);
+        assert_eq!(code(int32, border), Some(CudaError::NOT_SUPPORTED));
+        let cube = Texels { flags: abi::cudaArrayCubemap, ..texels_of([8, 8, 6], desc(float)) };
+        assert_eq!(descriptor(&cube, Some(&texture()), true).err(), Some(CudaError::NOT_SUPPORTED));
+        assert!(descriptor(&cube, Some(&texture()), false).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! CUDA arrays: device memory in rows, known by a handle.
 //!
 //! An array is an allocation with a pitch; what it holds, and how large it is, is the guest's knowledge alone. Copies to and from arrays are copies
-//! of rows. Arrays of one, two and three dimensions and layered ones; no cube maps, no mipmaps, no sparse ones.
+//! of rows. Arrays of one, two and three dimensions, layered ones and cube maps, whose faces are layers; no mipmaps, no sparse ones.
 //! Source: CUDA runtime API, "Memory Management".
 #![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 
@@ -21,7 +21,10 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Rows begin at multiples of this.
 const PITCH: u64 = 512;
-const FLAGS: c_uint = abi::cudaArrayLayered | abi::cudaArraySurfaceLoadStore | abi::cudaArrayTextureGather;
+const FLAGS: c_uint =
+    abi::cudaArrayLayered | abi::cudaArraySurfaceLoadStore | abi::cudaArrayCubemap | abi::cudaArrayTextureGather;
+/// Of a cube; a layered cube map has a multiple of them.
+const FACES: usize = 6;
 
 /// One array.
 #[derive(Debug, Clone, Copy)]
@@ -109,10 +112,13 @@ unsafe fn make(
     let (place, desc) = unsafe { (place.as_mut(), desc.as_ref()) };
     let (Some(place), Some(desc)) = (place, desc.copied()) else { return Err(CudaError::INVALID_VALUE) };
     if flags & !FLAGS != 0 {
-        return Err(CudaError::NOT_SUPPORTED); // cube maps, sparse and deferred ones
+        return Err(CudaError::NOT_SUPPORTED); // sparse and deferred ones
     }
     let layered = flags & abi::cudaArrayLayered != 0;
     if extent.width == 0 || extent.depth != 0 && extent.height == 0 && !layered {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    if flags & abi::cudaArrayCubemap != 0 && !is_cube(extent, layered) {
         return Err(CudaError::INVALID_VALUE);
     }
     let (bits, count) = channels(&desc)?;
@@ -129,6 +135,11 @@ unsafe fn make(
     arrays.live.insert(number, Array { address, desc, extent, flags, texel, pitch });
     *place = encode(Tag::Array, number) as cudaArray_t;
     Ok(())
+}
+
+fn is_cube(extent: cudaExtent, layered: bool) -> bool {
+    let faces = extent.depth == FACES || layered && extent.depth != 0 && extent.depth.is_multiple_of(FACES);
+    extent.width == extent.height && faces
 }
 
 /// The device was reset: there are none.
@@ -360,6 +371,17 @@ pub unsafe fn cudaMemcpy2DArrayToArray(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cube_maps_have_six_square_faces_for_each_cube() {
+        let extent = |width, height, depth| cudaExtent { width, height, depth };
+        assert!(is_cube(extent(8, 8, 6), false) && is_cube(extent(8, 8, 18), true));
+        for (wrong, layered) in
+            [(extent(8, 4, 6), false), (extent(8, 8, 12), false), (extent(8, 8, 7), true), (extent(8, 8, 0), true)]
+        {
+            assert!(!is_cube(wrong, layered), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn formats_have_one_two_or_four_equal_channels() {
