@@ -201,6 +201,7 @@ class Options:
     touches: bool = False  # records which pages each warp instruction touches (touches.py)
     light: bool = False  # compiled in a fraction of the time, some two times slower to run (tiers.py)
     untranslated: bool = False  # global accesses are not checked against the page flags: for measuring what that costs, never for a guest
+    team: bool = True  # warps run together where they can (teams.py)
     keep_ir: bool = False  # CompiledKernel.ir holds the LLVM IR
 
 

@@ -35,15 +35,23 @@ class Affine:
 
 
 def rows(e: ValueScope) -> int:
+    """How many a warp has."""
     return LANES // row_length(e.kernel.block)
 
 
+def row_base(e: ValueScope, value: Affine, row: int) -> Val:
+    """The value in the first lane of a row of the warp, or of the team."""
+    b = e.body
+    if value.step is None or row == 0:
+        return value.base
+    ahead = value.step if row == 1 else b.bin("mul", value.step, integer(row, value.type))
+    return b.bin("add", value.base, ahead)
+
+
 def row_bases(e: ValueScope, value: Affine) -> list[Val]:
-    """The value in each row's first lane."""
-    bases = [value.base]
-    for _ in range(rows(e) - 1):
-        bases.append(bases[-1] if value.step is None else e.body.bin("add", bases[-1], value.step))
-    return bases
+    """The value in each row's first lane; in a team, those of the warp that is being emitted."""
+    count = rows(e)
+    return [row_base(e, value, e.instance * count + row) for row in range(count)]
 
 
 def materialise(e: ValueScope, value: Affine) -> Val:
@@ -77,7 +85,7 @@ def operand(e: ValueScope, source: Any, kind: str) -> Affine:
             step = None if known.step is None else e.body.cast("trunc", known.step, kind)
             return Affine(e.body.cast("trunc", known.base, kind), known.stride, step)
     if isinstance(source, Special):
-        found = _special(e, source.name)
+        found = affine_special(e, source.name)
         if found is not None:
             return found
     value = e.read(source, kind)
@@ -85,7 +93,7 @@ def operand(e: ValueScope, source: Any, kind: str) -> Affine:
     return Affine(value, 0)
 
 
-def _special(e: ValueScope, name: str) -> Affine | None:
+def affine_special(e: ValueScope, name: str) -> Affine | None:
     """%tid and %laneid where they are affine."""
     base, _, axis = name.partition(".")
     row = row_length(e.kernel.block)
@@ -94,13 +102,16 @@ def _special(e: ValueScope, name: str) -> Affine | None:
         return Affine(integer(0, "i32"), 1, integer(row, "i32") if row < LANES else None)
     if base != "tid":
         return None
-    whole = special(e, name)
-    if not whole.vec:
+    if e.team is None:
+        if not special(e, name).vec:
+            return None
+        step = None if axis == "x" else one
+    elif axis == "x" or axis in e.team.steps:
+        step = integer(e.team.steps[axis], "i32") if axis in e.team.steps else None
+    else:
         return None
     first = e.once(f"first.{axis}", lambda p: first_tid(p, e.kernel.block, axis))
-    if axis == "x":
-        return Affine(first, 1)
-    return Affine(first, 0, one)
+    return Affine(first, 1 if axis == "x" else 0, step)
 
 
 def compute(e: ValueScope, i: Instruction) -> Affine:
@@ -175,21 +186,28 @@ def _select(e: ValueScope, condition: Val, x: Affine, y: Affine) -> Affine:
 
 def extend(e: ValueScope, value: Affine, signed: bool) -> Affine:
     """A 32-bit value as 64 bits; leaves the full version when a lane wraps."""
+    base = e.body.resize(value.base, "i64", signed)
+    step = None if value.step is None else e.body.resize(value.step, "i64", True)
+    if value.stride == 0 and step is None:
+        return Affine(base, 0)
+    e.leave_full(extremes(e, value, signed)[2])
+    return Affine(base, value.stride, step)
+
+
+def extremes(e: ValueScope, value: Affine, signed: bool) -> tuple[Val, Val, Val]:
+    """The least and the greatest of a 32-bit value's lanes, as 64 bits, and whether a lane wraps, so that they are not."""
     b = e.body
     base = b.resize(value.base, "i64", signed)
     step = None if value.step is None else b.resize(value.step, "i64", True)
-    if value.stride == 0 and step is None:
-        return Affine(base, 0)
     row = row_length(e.kernel.block)
     across = value.stride * (row - 1)
     low = b.bin("add", base, integer(min(0, across), "i64"))
     high = b.bin("add", base, integer(max(0, across), "i64"))
     if step is not None:
-        down = b.bin("mul", step, integer(rows(e) - 1, "i64"))
+        down = b.bin("mul", step, integer(rows(e) * e.warps - 1, "i64"))
         zero = integer(0, "i64")
         low = b.bin("add", low, b.call("smin", "i64", [down, zero]))
         high = b.bin("add", high, b.call("smax", "i64", [down, zero]))
     limits = (-(1 << 31), (1 << 31) - 1) if signed else (0, (1 << 32) - 1)
-    bad = b.bin("or", b.icmp("slt", low, integer(limits[0], "i64")), b.icmp("sgt", high, integer(limits[1], "i64")))
-    e.leave_full(bad)
-    return Affine(base, value.stride, step)
+    wraps = b.bin("or", b.icmp("slt", low, integer(limits[0], "i64")), b.icmp("sgt", high, integer(limits[1], "i64")))
+    return low, high, wraps

@@ -15,7 +15,7 @@ from farlane.backend.jit.checks import SHADOW_ENTRY, SHADOW_HEAD
 if TYPE_CHECKING:
     from farlane.backend.jit import CompiledKernel
 
-WARP_BYTES = 80
+WARP_BYTES = 96
 BARRIER_BYTES = 24 * 16
 PAGE = mmap.PAGESIZE
 _libc = ctypes.CDLL(None, use_errno=True)

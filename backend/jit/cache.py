@@ -80,6 +80,7 @@ def key(module: bytes, name: str, block: tuple[int, int, int], options: Options,
         options.untranslated,
         options.checks,
         options.light,
+        options.team,
         host,
     )
     return hashlib.sha256(SOURCES + module + repr(relevant).encode()).hexdigest()

@@ -18,19 +18,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import families, liveness, spins, touches
+from farlane.backend.jit import families, liveness, resuming, spins, touches
 from farlane.backend.jit.affine import Affine, operand
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.divergence import Divergence
 from farlane.backend.jit.ir import Builder, Val, integer
 from farlane.backend.jit.model import Instruction, Storage
 from farlane.backend.jit.ssa import Phi, Value
-from farlane.backend.jit.strides import row_length, stepping
+from farlane.backend.jit.strides import row_length, stepping, stepping_specials
 from farlane.backend.jit.types import REGISTER_LLVM
 from farlane.backend.jit.values import ALL, ValueScope
 
 if TYPE_CHECKING:
     from farlane.backend.jit.kernel import KernelContext
+    from farlane.backend.jit.team_codegen import TeamEmitter
 
 PATIENCE = 16  # iterations of a loop that waits, before lanes that are through it go ahead
 
@@ -55,6 +56,7 @@ class FunctionEmitter(ValueScope):
             and not kernel.exits
             and kernel.dual_fits(graph, divergence)
         )
+        self.left_by: TeamEmitter | None = None  # the team whose warps go on here
         self.parts_full = False  # whether lanes may part in the full version, and so meet again in the masked one
         self.parks = divergence.conservative and kernel.fibers
         self.waiting = divergence.waiting if divergence.conservative else set()
@@ -71,7 +73,7 @@ class FunctionEmitter(ValueScope):
         blocks = self.graph.blocks
         live = self.once("live", self._live)
         if self.dual:
-            self.stepping = stepping(self.graph, self.is_affine, row_length(self.kernel.block))
+            self.stepping = stepping(self.graph, self.is_affine, stepping_specials(row_length(self.kernel.block)))
             self.live_in, self.live_out = liveness.compute(self.graph, self.is_affine)
             for index, block in enumerate(blocks):
                 self.leaves_full = False
@@ -80,6 +82,8 @@ class FunctionEmitter(ValueScope):
         for index, block in enumerate(blocks):
             self._masked(index, block)
         self._end(len(blocks))
+        if self.left_by is not None:
+            resuming.emit(self, self.left_by)
         self._start(live)
         signature, returning = families.signature(self)
         lines = [f"define internal {signature} #0 {{", "entry:", *self.allocas, *self.prologue.lines]
@@ -95,6 +99,8 @@ class FunctionEmitter(ValueScope):
     def _start(self, live: Val) -> None:
         b = self.prologue
         families.enter(self, b)
+        if self.left_by is not None:
+            resuming.dispatch(self, self.left_by, b)
         if self.dual:
             full = b.op(f"icmp eq {live}, -1", "i1", False)
             b.branch_if(full, "f0", "start.masked")
@@ -167,9 +173,12 @@ class FunctionEmitter(ValueScope):
         self.block, self.mask, self.mask_bits = index, None, ALL
         self.body.block(f"f{index}")
         self._code(block)
+        if block.leaves != "trap":
+            self.full_end(index, block)
+
+    def full_end(self, index: int, block: Block) -> None:
+        """The branch at the end of a block of the full version."""
         b = self.body
-        if block.leaves == "trap":
-            return
         if block.condition is None or len(set(block.targets)) == 1:
             self._full_jump(block.targets[0])
         elif block.switch:

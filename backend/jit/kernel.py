@@ -16,7 +16,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
-from farlane.backend.jit import cfg, checks, divergence, fibers, promotion, spins, ssa
+from farlane.backend.jit import cfg, checks, divergence, fibers, promotion, spins, ssa, strides, team_codegen, teams
 from farlane.backend.jit.abi import KernelInfo, Options, PtxError, UnsupportedError
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.ir import LANES, Val, integer
@@ -34,6 +34,7 @@ _DEFINE = re.compile(r"^(define .*?)( \{)$", re.MULTILINE)
 _ATTRIBUTES = (
     'attributes #0 = { nounwind null_pointer_is_valid "prefer-vector-width"="512" "min-legal-vector-width"="512" }\n'
 )
+_NO_TEAM = "define internal i32 @farlane_team(ptr %warp, ptr %areas) {\n  ret i32 1\n}\n"
 _METADATA = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n'
 
 
@@ -79,6 +80,7 @@ class KernelContext:
         self.granule_log = checks.granule_log(self.bodies.values())
         self.registers = 0
         self.waits = False
+        self.team_warps = self.team_site = 0
 
     # Reachable functions -----------------------------------------------------------------------------------------
     def _reach(self, name: str) -> None:
@@ -242,6 +244,8 @@ class KernelContext:
             self.registers = max(self.registers, len(values) // 8)
             emitter = FunctionEmitter(self, name, graph, parting, body.storage, entry)
             try:
+                if entry:
+                    texts += self._team(body, emitter)
                 texts.append(emitter.emit())
             except PtxError as error:
                 error.kernel = error.kernel or self.name
@@ -249,6 +253,26 @@ class KernelContext:
             for declaration in (*emitter.body.intrinsics.values(), *emitter.prologue.intrinsics.values()):
                 self.declare(declaration)
         return self._assemble(texts)
+
+    def _team(self, body: Body, alone: FunctionEmitter) -> list[str]:
+        """The code of the kernel's teams, if it has any, which `alone` then goes on from."""
+        self.team_site, sites = self.sites, self.sites
+        team = team_codegen.plan(self, body, alone)
+        if team is None:
+            return []
+        try:
+            text = team.emit()
+        except team_codegen.Unfit:
+            self.sites = sites
+            return []
+        alone.left_by, self.team_warps = team, team.warps
+        for declaration in (*team.body.intrinsics.values(), *team.prologue.intrinsics.values()):
+            self.declare(declaration)
+        return [text]
+
+    def prepare_again(self, body: Body) -> tuple[cfg.Graph, list[ssa.Value], set[int]]:
+        """The same graph and values once more, for other classes."""
+        return self._prepare(body)
 
     def _prepare(
         self, body: Body, apart: Callable[[Instruction], bool] | None = None
@@ -285,6 +309,9 @@ class KernelContext:
             f"@farlane_fibers = internal constant i1 {'true' if self.fibers else 'false'}",
             f"@farlane_parameter_bytes = internal constant i64 {self.parameter_bytes}",
             f"@farlane_latch_bytes = internal constant i64 {16 * max(self.sites, 1)}",
+            f"@farlane_team_warps = internal constant i32 {self.team_warps}",
+            f"@farlane_row = internal constant i32 {strides.row_length(self.block)}",
+            f"@farlane_team_latch = internal constant i64 {16 * self.team_site}",
             f"@farlane_exact = internal constant i1 {'true' if self.options.checks & checks.MEMORY else 'false'}",
             f"@farlane_granule_log = internal constant i64 {self.granule_log}",
         ]
@@ -294,6 +321,7 @@ class KernelContext:
             *declarations,
             *constants,
             *self.helpers.values(),
+            *([] if self.team_warps else [_NO_TEAM]),
             *texts,
         ]
         text = _DEFINE.sub(
@@ -312,7 +340,7 @@ class KernelContext:
             local_bytes=self._local_bytes(),
             stack_bytes=self._stack_bytes(),
             registers=max(16, min(255, self.registers)),
-            sites=max(self.sites, 1),
+            sites=self._sites(),
             barriers=self.fibers,
             recursive=self.recursive,
             order_sensitive=self.order_sensitive,
@@ -322,6 +350,11 @@ class KernelContext:
             granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,
             variables=tuple(sorted(self.used_variables)),
         )
+
+    def _sites(self) -> int:
+        """Light code has no teams: it tells how many latches full code may need in its place."""
+        accesses = sum(item.base in ("ld", "st") for item in self.bodies[self.name].instructions)
+        return max(self.sites + (0 if self.team_warps else accesses + 1), 1)
 
     def _local_bytes(self) -> int:
         if self.recursive:
@@ -340,7 +373,7 @@ class KernelContext:
     def _stack_bytes(self) -> int:
         if self.recursive:
             return max(4 << 20, 8 * self.stack_estimate)
-        return self.stack_estimate * (1 + min(len(self.bodies), 16)) + (128 << 10)
+        return self.stack_estimate * (1 + min(len(self.bodies), 16)) + (128 << 10) + 2 * teams.AREA_BYTES
 
 
 def _shape(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -357,6 +390,6 @@ def _touches() -> str:
 @functools.cache
 def _runtime(checked: bool) -> str:
     folder = resources.files(__package__)
-    names = ("runtime.ll", "together.ll", "services.ll", "checks.ll" if checked else "unchecked.ll")
+    names = ("runtime.ll", "team.ll", "together.ll", "services.ll", "checks.ll" if checked else "unchecked.ll")
     parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
     return fibers.prepare("\n".join(parts))

@@ -7,7 +7,7 @@
 
 %Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr }
 %Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr }
-%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32 }
+%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
 %Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }
 %Latch = type { i64, i64 }
@@ -20,6 +20,7 @@ declare i64 @llvm.cttz.i64(i64, i1)
 declare <32 x i64> @llvm.fshr.v32i64(<32 x i64>, <32 x i64>, <32 x i64>)
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare i64 @llvm.umin.i64(i64, i64)
+declare i32 @llvm.usub.sat.i32(i32, i32)
 declare i64 @llvm.usub.sat.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
@@ -776,7 +777,22 @@ done:
 
 ; The fiber of one warp of a kernel with barriers. Warp states: 0 done, 1 ready, 2 waiting.
 define internal void @farlane_warp_main(ptr %warp) noreturn {
+entry:
+  %areas = alloca [65536 x i8], align 64
+  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index = load i32, ptr %index.p
+  %first = icmp eq i32 %index, 0
+  %team.warps = load i32, ptr @farlane_team_warps
+  %teams = icmp ne i32 %team.warps, 0
+  %leads = and i1 %first, %teams
+  br i1 %leads, label %team, label %alone
+team:
+  %done = call i1 @farlane_team_fiber(ptr %warp, ptr %areas)
+  br i1 %done, label %over, label %alone
+alone:
   call void @farlane_kernel(ptr %warp)
+  br label %over
+over:
   %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
   store i32 0, ptr %state.p
   call void @farlane_pass(ptr %warp)
@@ -847,6 +863,8 @@ define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %in
   store i64 %limit, ptr %limit.p
   %issued.p = getelementptr %Warp, ptr %warp, i32 0, i32 11
   store i32 0, ptr %issued.p
+  %entry.p = getelementptr %Warp, ptr %warp, i32 0, i32 13
+  store i32 0, ptr %entry.p
   ret void
 }
 
@@ -880,6 +898,7 @@ none:
 ; The only fiber of a kernel without barriers: all blocks that this worker gets, warp after warp.
 define internal void @farlane_simple_main(ptr %warp) noreturn {
 entry:
+  %areas = alloca [65536 x i8], align 64
   %worker = load ptr, ptr %warp
   %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
   %launch = load ptr, ptr %launch.p
@@ -895,7 +914,12 @@ block:
   %index = phi i64 [ %first, %take ], [ %index.next, %block.next ]
   %coordinates = call [3 x i32] @farlane_coordinates(ptr %launch, i64 %index)
   call void @farlane_watch_block(ptr %worker)
-  br label %warps
+  %team.warps = load i32, ptr @farlane_team_warps
+  %teams = icmp ne i32 %team.warps, 0
+  br i1 %teams, label %team, label %warps
+team:
+  call void @farlane_team_block(ptr %worker, ptr %launch, ptr %warp, ptr %areas, [3 x i32] %coordinates)
+  br label %block.next
 warps:
   %w = phi i32 [ 0, %block ], [ %w.next, %warps ]
   call void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %w, [3 x i32] %coordinates)

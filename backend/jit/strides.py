@@ -119,18 +119,23 @@ def _product(instruction: Instruction, classes: list[int | None], strides: list[
     return product + strides[2]
 
 
-def stepping(graph: Graph, affine: Callable[[Value], bool], row: int) -> set[Value]:
-    """The affine values that may differ from row to row: what follows from %tid.y, or from %laneid where a warp has several rows.
+def stepping_specials(row: int) -> set[str]:
+    """The special registers that differ from row to row of a warp."""
+    return {"laneid", "tid.y", "tid.z"} if row < LANES else set()
+
+
+def stepping(graph: Graph, affine: Callable[[Value], bool], specials: set[str]) -> set[Value]:
+    """The affine values that may differ from row to row: what follows from some special registers.
 
     The others have no step. That must not be found out at run time, where every access would look at each row.
     """
     found: set[Value] = set()
-    if row == LANES:
+    if not specials:
         return found
 
     def steps(operand: object) -> bool:
         if isinstance(operand, Special):
-            return operand.name == "laneid" or (operand.name.startswith("tid.") and operand.name != "tid.x")
+            return operand.name in specials
         return operand in found if isinstance(operand, Value) else not isinstance(operand, Immediate | Symbol)
 
     changed = True

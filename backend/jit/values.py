@@ -8,8 +8,9 @@ versions of a block; codegen.py adds control flow.
 
 from __future__ import annotations
 
+import contextlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit import families, strides, touches
@@ -24,7 +25,9 @@ from farlane.backend.jit.types import REGISTER_LLVM, convert
 if TYPE_CHECKING:
     from farlane.backend.jit.cfg import Graph
     from farlane.backend.jit.divergence import Divergence
+    from farlane.backend.jit.families.addresses import Place
     from farlane.backend.jit.kernel import KernelContext
+    from farlane.backend.jit.teams import Team
 
 ALL = integer(-1, "i32")
 MANY_BLOCKS = 60
@@ -60,12 +63,20 @@ class ValueScope:
         self.block = 0
         self.line = 0
         self.dual = False
+        self.team: Team | None = None  # set where what is emitted is a team's code
+        self.instance = 0  # which of its warps
+        self.placed: Place | None = None  # where the access being emitted goes, if that has been checked already
         self.in_memory = divergence.conservative and len(graph.blocks) > MANY_BLOCKS
         self.touching = touches.Counting()
         self.leaves_full = False
         self.stepping: set[Value] = set()  # the affine values that have a step from row to row
         self.live_in: list[list[Value]] = []
         self.live_out: list[list[Value]] = []
+
+    @property
+    def warps(self) -> int:
+        """How many the code is for."""
+        return self.team.warps if self.team is not None else 1
 
     # Slots -------------------------------------------------------------------------------------------------------
     def slot(self, name: str, kind: str, vec: bool, initial: bool = True) -> str:
@@ -253,6 +264,15 @@ class ValueScope:
     def constant(self, operand: Any, depth: int = 8) -> int | None:
         """The operand's value when it is known now (through moves of constants)."""
         return strides.constant(operand, depth)
+
+    def site(self) -> int:
+        """The number of what an access remembers of the pages it has found."""
+        return self.kernel.site()
+
+    @contextlib.contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Round a call that may name a thread: for a team's warps but the first, it has to know which."""
+        yield
 
     def once(self, key: str, make: Callable[[Builder], Val]) -> Val:
         """A value computed at the function's entry, at most once."""

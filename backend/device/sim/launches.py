@@ -88,7 +88,8 @@ class Launcher:
         self._stopped: list[jit.Launch] = []
         self.launches = 0  # so far
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
-        self.options = dataclasses.replace(jit.tiers.options(), touches=watch is not None)
+        # A team's accesses are checked before they are made: no page may go in between.
+        self.options = dataclasses.replace(jit.tiers.options(), touches=watch is not None, team=not memory.attended)
         self._watch = watch
         if watch is not None:
             watch.attach(self._worker)

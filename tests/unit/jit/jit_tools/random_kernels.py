@@ -40,6 +40,9 @@ class Kernel:
     scratch: int = 0
     indexed: bool = False  # whether local memory is reached by indices
     local: bool = False  # whether there is any
+    team: bool = (
+        False  # for warps that run together: no warp-wide instructions, branches that follow from the thread's index
+    )
 
     def __call__(self, text: str) -> None:
         self.lines.append(text)
@@ -85,6 +88,7 @@ class Drawing:
     random: Random
     kernel: Kernel
     budget: int
+    loops: int = 0  # round the statement being drawn
 
     def number(self, low: int, high: int) -> int:
         return self.random.randint(low, high)
@@ -101,6 +105,20 @@ class Drawing:
         if kind < 4:
             return self.register()
         return str(self.number(-4, 40) if kind == 4 else self.number(-(1 << 31), (1 << 31) - 1))
+
+    def branching(self) -> str:
+        """The condition of a branch."""
+        if not self.kernel.team:
+            return self.condition()
+        predicate = self.kernel.predicate()
+        value = self.pick(("%thread", "%global", "%r0", *(f"%x{number}" for number in range(AFFINE))))
+        bound = self.pick((str(self.number(-2, 40)), str(self.number(0, 1 << 31)), "%u0", str(self.kernel.threads)))
+        if self.number(0, 3) == 0:
+            index = self.kernel.temporary()
+            self.kernel(f"xor.b32 {index}, {value}, {self.number(0, 70)};")
+            value = index
+        self.kernel(f"setp.{self.pick(COMPARE)} {predicate}, {value}, {bound};")
+        return predicate
 
     def condition(self) -> str:
         predicate = self.kernel.predicate()
@@ -139,8 +157,11 @@ class Drawing:
         elif kind < 14 and depth < MAX_DEPTH:
             self.loop(depth, convergent)
         elif convergent:
-            whole = self.kernel.threads % 32 == 0  # lanes that are not there take part in nothing
-            (self.exchange, self.count, self.shuffle, self.vote)[self.number(0, 3 if whole else 1)]()
+            # Lanes that are not there take part in nothing.
+            whole = self.kernel.threads % 32 == 0 and not self.kernel.team
+            (self.exchange, self.count, self.shuffle, self.vote)[
+                self.number(0, 3 if whole else 0 if self.kernel.team else 1)
+            ]()
         else:
             self.arithmetic()
 
@@ -266,12 +287,12 @@ class Drawing:
 
     def branch(self, depth: int, convergent: bool) -> None:
         k = self.kernel
-        uniform = self.number(0, 2) == 0
+        uniform = self.number(0, 2) == 0 or bool(k.team and self.loops)
         if uniform:
             predicate = k.predicate()
             k(f"setp.{self.pick(COMPARE)} {predicate}, %u{self.number(0, 1)}, {self.number(0, 8)};")
         else:
-            predicate = self.condition()
+            predicate = self.branching()
         otherwise, end = k.label(), k.label()
         k(f"@!{predicate} bra {otherwise};")
         self.statements(depth + 1, convergent and uniform)
@@ -287,8 +308,9 @@ class Drawing:
         k = self.kernel
         k.counters += 1
         counter, trips, again, done = f"%c{k.counters}", k.temporary(), k.label(), k.label()
-        kind = self.number(0, 2)
+        kind = self.number(0, 1 if k.team else 2)
         inside = convergent and kind < 2
+        self.loops += 1
         k(
             (
                 f"mov.u32 {trips}, {self.number(1, 3)};",
@@ -301,14 +323,19 @@ class Drawing:
         head = k.predicate()
         k(f"setp.ge.u32 {head}, {counter}, {trips};")
         k(f"@{head} bra {done};")
-        self.statements(depth + 1, inside)
-        if not inside and self.number(0, 2) == 0:
+        leaves = k.team and self.loops == 1 and self.number(0, 1) == 0
+        self.statements(depth + 1, inside and not leaves)
+        if not k.team and not inside and self.number(0, 2) == 0:
             k(f"@{self.condition()} bra {done};")
         if self.number(0, 1):
             k(f"add.u32 {self.register()}, {counter}, {self.register()};")
         k(f"add.u32 {counter}, {counter}, 1;")
+        if leaves:
+            on, both = self.branching(), k.predicate()
+            k(f"setp.lt.u32 {both}, {counter}, {trips};\nand.pred {both}, {both}, {on};\n@!{both} bra {done};")
         k(f"bra {again};")
         k(f"{done}:")
+        self.loops -= 1
 
     # All threads of the block ---------------------------------------------------------------------------------------
     def exchange(self) -> None:
@@ -362,28 +389,32 @@ class Drawing:
 
 
 BLOCKS = ((32, 1, 1), (64, 1, 1), (16, 4, 1), (8, 2, 2), (40, 1, 1), (9, 5, 1))
+TEAMS = ((64, 1, 1), (128, 1, 1), (16, 4, 1), (8, 8, 2), (32, 2, 1), (64, 2, 1))
 
 
-def kernels(budget: int = 30, local: bool = False) -> st.SearchStrategy[Kernel]:
+def kernels(budget: int = 30, local: bool = False, team: bool = False) -> st.SearchStrategy[Kernel]:
     """Kernels with at least so many statements. Every choice is as likely as it looks: hypothesis's own are mostly simple ones."""
-    return st.randoms(use_true_random=True).map(lambda random: kernel(random, budget, local))
+    return st.randoms(use_true_random=True).map(lambda random: kernel(random, budget, local, team))
 
 
-def kernel(random: Random, budget: int, local: bool = False) -> Kernel:
+def kernel(random: Random, budget: int, local: bool = False, team: bool = False) -> Kernel:
     """A kernel, beginning with registers that are uniform, affine and varying.
 
     Args:
         local: whether every other statement accesses local variables.
+        team: Kernel.team.
     """
-    k = Kernel(random.choice(BLOCKS), local=local, indexed=local and random.random() < 0.25)
+    blocks = TEAMS if team else BLOCKS
+    k = Kernel(random.choice(blocks), local=local, indexed=local and random.random() < 0.25, team=team)
+    lane = "%thread" if team else "%laneid"
     x, y, _ = k.block
     k("ld.param.u64 %source, [source];\nld.param.u64 %result, [result];")
     k("ld.param.u32 %u0, [first];\nld.param.u32 %u1, [second];")
     k(f"mov.u32 %t0, %tid.z;\nmov.u32 %r6, %tid.y;\nmad.lo.u32 %t0, %t0, {y}, %r6;")
     k(f"mov.u32 %r0, %tid.x;\nmad.lo.u32 %thread, %t0, {x}, %r0;")
     k(f"mov.u32 %r4, %ctaid.x;\nmad.lo.u32 %global, %r4, {k.threads}, %thread;")
-    k("mov.u32 %sum, 0;\nmov.u32 %x0, %r0;\nmov.u32 %x1, %global;\nmov.u32 %x2, %laneid;\nmov.u32 %x3, %thread;")
-    k("mov.u32 %r1, %global;\nmov.u32 %r2, %u0;\nmov.u32 %r5, %laneid;\nmov.u32 %r7, %u1;\nmov.u32 %r8, 7;")
+    k(f"mov.u32 %sum, 0;\nmov.u32 %x0, %r0;\nmov.u32 %x1, %global;\nmov.u32 %x2, {lane};\nmov.u32 %x3, %thread;")
+    k(f"mov.u32 %r1, %global;\nmov.u32 %r2, %u0;\nmov.u32 %r5, {lane};\nmov.u32 %r7, %u1;\nmov.u32 %r8, 7;")
     k(
         "mul.wide.u32 %a0, %global, 4;\nadd.u64 %a0, %a0, %source;\nld.global.u32 %r3, [%a0];\nld.global.u32 %r9, [%source];"
     )

@@ -1,0 +1,352 @@
+"""The code of a team: warps of a block that run as one (teams.py).
+
+`TeamEmitter` emits the function @farlane_team once over the kernel's graph, with the same values as FunctionEmitter (values.py), but classes of its own: uniform is
+what is the same in the whole team, affine what is so over all its rows. Vectors are per warp: slots have the warp's number behind their name.
+
+A block is emitted in segments, each in two steps. First what all warps share, among it the checks of accesses at uniform and affine addresses;
+then, warp by warp, what differs. So a value that every warp loads from the same place is loaded once (LLVM sees to that, as no call
+lies between), and no more of one warp's vectors are alive than its instructions need. A segment ends where a load follows a store, at
+barriers. Checks come before the accesses of others, so that no page may be taken away by a check: sessions that have more memory than is there run without teams.
+
+Source: teams.py says when; "Leaving" below is what codegen.py takes up again (FunctionEmitter.resume).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from farlane.backend.jit import affine, divergence, families, liveness, support, teams
+from farlane.backend.jit.cfg import Block, Graph
+from farlane.backend.jit.codegen import FunctionEmitter
+from farlane.backend.jit.families import addresses, memory
+from farlane.backend.jit.ir import LANES, Val, integer
+from farlane.backend.jit.model import Address, Body, Instruction, Special, Symbol, registers_of
+from farlane.backend.jit.ssa import Value
+from farlane.backend.jit.strides import stepping
+from farlane.backend.jit.teams import FIRST_ENTRY, place_offset
+from farlane.backend.jit.types import REGISTER_LLVM
+from farlane.backend.jit.values import ALL
+
+if TYPE_CHECKING:
+    from farlane.backend.jit.kernel import KernelContext
+
+EARLY = 1 << 16  # in the result: the team has not been worth it
+_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "lo": "hi", "hi": "lo", "ls": "hs", "hs": "ls"}
+# Of a comparison with a bound: which extreme has to be in which relation to it, for all lanes and for none.
+_ORDERS = {
+    name: relations
+    for names, relations in {
+        ("lt", "lo"): (("high", "slt"), ("low", "sge")),
+        ("le", "ls"): (("high", "sle"), ("low", "sgt")),
+        ("gt", "hi"): (("low", "sgt"), ("high", "sle")),
+        ("ge", "hs"): (("low", "sge"), ("high", "slt")),
+    }.items()
+    for name in names
+}
+
+
+class Unfit(Exception):
+    """The kernel turns out to have no team."""
+
+
+@dataclass
+class Segment:
+    instructions: list[Instruction] = field(default_factory=list)
+    stores: bool = False
+
+
+def plan(kernel: KernelContext, body: Body, alone: FunctionEmitter) -> TeamEmitter | None:
+    """What emits the team's code of a kernel that gets one."""
+    options = kernel.options
+    if options.light or not options.team or options.checks or options.touches or not alone.dual or kernel.waits:
+        return None
+    if len(body.instructions) > teams.MOST_INSTRUCTIONS or len(kernel.bodies) > 1:
+        return None
+    if not all(teams.accepts(item) for block in alone.graph.blocks for item in block.instructions):
+        return None
+    if any(block.leaves == "trap" for block in alone.graph.blocks):
+        return None
+    warps = kernel.threads // LANES
+    for shape in teams.shapes(kernel.block):
+        if kernel.fibers and shape.warps != warps:
+            return None
+        graph, values, _ = kernel.prepare_again(body)
+        found = divergence.team(graph, values, kernel.block, shape.steps, set(kernel.parameter_offsets))
+        if found.conservative or not teams.coherent(graph):
+            return None
+        emitter = TeamEmitter(kernel, alone, graph, found, shape)
+        if emitter.fits():
+            return emitter
+    return None
+
+
+class TeamEmitter(FunctionEmitter):
+    def __init__(
+        self,
+        kernel: KernelContext,
+        alone: FunctionEmitter,
+        graph: Graph,
+        found: divergence.Divergence,
+        shape: teams.Team,
+    ) -> None:
+        super().__init__(kernel, alone.name, graph, found, alone.storage, True)
+        self.team, self.dual = shape, True
+        self.shared: dict[Value, Val] = {}
+        self.each: list[dict[Value, Val]] = [{} for _ in range(shape.warps)]
+        self.stepping = stepping(graph, self.is_affine, {f"tid.{axis}" for axis in shape.steps})
+        self.live_in, self.live_out = liveness.compute(graph, lambda value: value.definition is not None)
+        self.entries: dict[int, list[Value]] = {}  # of the kernel's own code: what it goes on with
+        self.access = 0  # which of the function's loads and stores is being emitted
+        self._sites: dict[int, int] = {}
+
+    def fits(self) -> bool:
+        """Whether what all warps need at once is no more than the processor has room for."""
+        assert self.team is not None
+        vectors = self.team.warps * teams.vectors_in_loops(self.graph, self.live_in)
+        most = teams.MOST_VECTORS if self.kernel.fibers else teams.VECTORS
+        return vectors <= most and self.team.warps * teams.copies(self.graph) <= teams.MOST_COPIES
+
+    # Function ----------------------------------------------------------------------------------------------------
+    def emit(self) -> str:
+        """The whole function as IR text.
+
+        Raises:
+            Unfit: more values live where the team may end than there is room for.
+        """
+        families.layout_frame(self)
+        self.counter_site = self.kernel.site()
+        for index, block in enumerate(self.graph.blocks):
+            self.leaves_full = False
+            self._block(index, block)
+            self.leave_block(index)
+        self.prologue.branch("f0")
+        lines = ["define internal i32 @farlane_team(ptr %warp, ptr %areas) #0 {", "entry:"]
+        lines += [*self.allocas, "  %lsp = add i64 0, 0", *self.prologue.lines, *self.body.lines]
+        return "\n".join([*lines, "done:", "  ret i32 0", "}"]) + "\n"
+
+    def _block(self, index: int, block: Block) -> None:
+        b = self.body
+        self.block = index
+        b.block(f"f{index}")
+        self._forget()
+        for segment in self._segments(block):
+            self._segment(segment)
+        if block.condition is None or len(set(block.targets)) == 1:
+            self._full_jump(block.targets[0])
+            return
+        if block.switch:
+            self._full_switch(index, block)
+            return
+        yes, no = block.targets
+        if not any(self._differs(value) for value in registers_of(block.condition)):
+            self._uniform_branch(self._condition(block), [(yes, self._full_jump), (no, self._full_jump)])
+            return
+        every, none = self._agreement(block)
+        labels = [b.new_label(hint) for hint in ("all", "some", "none", "mixed")]
+        b.branch_if(every, labels[0], labels[1])
+        b.block(labels[1])
+        b.branch_if(none, labels[2], labels[3])
+        known = self._known()
+        for label, target in ((labels[0], yes), (labels[2], no)):
+            self._recall(known)
+            b.block(label)
+            self._full_jump(target)
+        self._recall(known)
+        b.block(labels[3])
+        wanted = set(self.live_out[index]) | set(registers_of(block.condition))
+        self._leave_at(FIRST_ENTRY + 2 * index + 1, sorted(wanted, key=lambda value: value.number))
+
+    def _agreement(self, block: Block) -> tuple[Val, Val]:
+        """Whether a branch's condition holds for all lanes, and whether it does for none."""
+        b = self.body
+        found = self._bounds_agree(block)
+        if found is not None:
+            return (found[1], found[0]) if block.negated else found
+        every, some = ALL, integer(0, "i32")
+        for _ in self._warps():
+            bits = b.bits(self._condition(block))
+            every, some = b.bin("and", every, bits), b.bin("or", some, bits)
+        return b.icmp("eq", every, ALL), b.icmp("eq", some, integer(0, "i32"))
+
+    def _bounds_agree(self, block: Block) -> tuple[Val, Val] | None:
+        """The same for an affine value compared with a uniform one, from the least and the greatest. Where a lane wraps, neither holds."""
+        definition = block.condition.definition if isinstance(block.condition, Value) else None
+        if not isinstance(definition, Instruction) or definition.base != "setp" or block.condition.block != self.block:
+            return None
+        if len(definition.modifiers) != 2 or len(definition.destinations) != 1 or len(definition.sources) != 2:
+            return None
+        (name, kind), (x, y) = definition.modifiers, definition.sources
+        if kind not in ("s32", "u32"):
+            return None
+        if isinstance(y, Value) and y.varying:
+            (x, y), name = (y, x), _MIRRORED.get(name, name)
+        if (
+            not isinstance(x, Value)
+            or not self.is_affine(x)
+            or (isinstance(y, Value) and y.varying)
+            or isinstance(y, Special)
+        ):
+            return None
+        if name not in _ORDERS:
+            return None
+        b = self.body
+        signed = kind == "s32"
+        low, high, wraps = affine.extremes(self, affine.operand(self, x, "i32"), signed)
+        bound = b.resize(self.read(y, "i32"), "i64", signed)
+        holds, fails = _ORDERS[name]
+        fine = b.invert(wraps)
+        least = {"low": low, "high": high}
+        every = b.icmp(holds[1], least[holds[0]], bound)
+        none = b.icmp(fails[1], least[fails[0]], bound)
+        return b.bin("and", every, fine), b.bin("and", none, fine)
+
+    # Values ------------------------------------------------------------------------------------------------------
+    def _forget(self) -> None:
+        assert self.team is not None
+        self.shared, self.each, self.forms = {}, [{} for _ in range(self.team.warps)], {}
+        self.local = self.shared
+
+    def _known(self) -> Any:
+        return dict(self.shared), [dict(each) for each in self.each], dict(self.forms)
+
+    def _recall(self, known: Any) -> None:
+        self.shared, self.each, self.forms = dict(known[0]), [dict(each) for each in known[1]], dict(known[2])
+        self.local = self.shared
+
+    def _warps(self) -> Iterator[int]:
+        """Makes each warp the current one in turn."""
+        for number in range(self.warps):
+            self.instance, self.local = number, self.each[number]
+            self.local.update(self.shared)
+            yield number
+        self.instance, self.local = 0, self.shared
+
+    def _differs(self, value: Any) -> bool:
+        """Whether it is a vector: one for each warp."""
+        return isinstance(value, Value) and value.varying
+
+    def value_slot(self, value: Value) -> str:
+        number = f".{self.instance}" if value.varying else ""
+        return self.slot(f"%x{value.number}{number}", REGISTER_LLVM[value.type], value.varying)
+
+    def read(self, operand: Any, kind: str) -> Val:
+        if isinstance(operand, Special) and (form := affine.affine_special(self, operand.name)) is not None:
+            return affine.materialise(self, form)
+        return super().read(operand, kind)
+
+    def site(self) -> int:
+        """One for all warps."""
+        if self.access not in self._sites:
+            self._sites[self.access] = self.kernel.site()
+        return self._sites[self.access]
+
+    def _leave(self, bits: Val) -> None:
+        """Nobody waits for the lanes of a team."""
+
+    def _full_jump(self, target: int) -> None:
+        known = self._known()
+        super()._full_jump(target)
+        self._recall(known)
+
+    def _copies(self, edges: list[tuple[int, Val | None]]) -> None:
+        b = self.body
+        stores: list[tuple[Val, str]] = []
+        forms: list[tuple[Value, affine.Affine]] = []
+        moves = [(phi.value, phi.operands[self.block]) for target, _ in edges for phi in self.graph.blocks[target].phis]
+        for target, source in moves:
+            if self.is_affine(target):
+                forms.append((target, affine.operand(self, source, REGISTER_LLVM[source.type])))
+            elif not target.varying:
+                stores.append((self.value(source), self.value_slot(target)))
+        differing = [(target, source) for target, source in moves if target.varying and not self.is_affine(target)]
+        if differing:
+            for _ in self._warps():
+                stores += [(b.splat(self.value(source)), self.value_slot(target)) for target, source in differing]
+        for value, slot in stores:
+            b.store(value, slot)
+        for target, form in forms:
+            self.store_form(target, form)
+
+    # Segments ----------------------------------------------------------------------------------------------------
+    def _segments(self, block: Block) -> list[Segment]:
+        found = [Segment()]
+        for instruction in block.instructions:
+            if teams.waits(instruction):
+                found.append(Segment())
+                continue
+            if instruction.base in ("ld", "st") and "param" not in instruction.modifiers:
+                if found[-1].stores and instruction.base == "ld":
+                    found.append(Segment())
+                found[-1].stores |= instruction.base == "st"
+            found[-1].instructions.append(instruction)
+        return [segment for segment in found if segment.instructions]
+
+    def _placeable(self, instruction: Instruction) -> bool:
+        """Whether the address is uniform, or affine and as good as that for an access of this size."""
+        operand = instruction.sources[0]
+        if not isinstance(operand, Address) or not isinstance(operand.base, Value):
+            return isinstance(operand, Address | Symbol)
+        if not operand.base.varying:
+            return True
+        size = memory.access_bytes(self, instruction)
+        return operand.base.stride is not None and operand.base.stride % size == 0
+
+    def _segment(self, segment: Segment) -> None:
+        places: dict[int, addresses.Place] = {}
+        rest: list[tuple[int, Instruction]] = []
+        for number, instruction in enumerate(segment.instructions):
+            self.line, self.access = instruction.line, id(instruction)
+            access = instruction.base in ("ld", "st") and "param" not in instruction.modifiers
+            results = [value for value in instruction.destinations if value is not None]
+            differs = instruction.base == "st" or any(teams.differs(value) for value in results)
+            if not differs:
+                families.emit(self, instruction)
+                continue
+            if access and self._placeable(instruction):
+                places[number] = memory.placed(self, instruction)
+            rest.append((number, instruction))
+        if not rest:
+            return
+        for _ in self._warps():
+            for number, instruction in rest:
+                self.line, self.access, self.placed = instruction.line, id(instruction), places.get(number)
+                families.emit(self, instruction)
+            self.placed = None
+
+    @contextlib.contextmanager
+    def reporting(self) -> Iterator[None]:
+        if not self.instance:
+            yield
+            return
+        b = self.body
+        index = b.gep("%warp", support.WARP_OFFSETS[3])
+        first = self.once("first.warp", lambda p: p.load("i32", False, p.gep("%warp", support.WARP_OFFSETS[3])))
+        b.store(b.bin("add", first, integer(self.instance, "i32")), index)
+        yield
+        b.store(first, index)
+
+    # Leaving -----------------------------------------------------------------------------------------------------
+    def leave_block(self, index: int) -> None:
+        """An affine form does not hold: the block again from its start, each warp by itself."""
+        if not self.leaves_full:
+            return
+        self.body.block(f"leave{index}")
+        self._forget()
+        self._leave_at(FIRST_ENTRY + 2 * index, self.live_in[index])
+
+    def _leave_at(self, entry: int, values: list[Value]) -> None:
+        """Ends the team: what lives goes to the area as vectors, the result says where each warp goes on."""
+        b = self.body
+        self.entries[entry] = values
+        assert self.team is not None
+        if place_offset(len(values), self.warps) > teams.AREA_BYTES:
+            raise Unfit
+        for warp in self._warps():
+            for number, value in enumerate(values):
+                place = b.gep("%areas", place_offset(number, self.warps) + 256 * warp)
+                b.store(b.splat(self.value(value)), place, ", align 64")
+        early = 0 if teams.late(self.graph, (entry - FIRST_ENTRY) // 2) else EARLY
+        b.line(f"ret i32 {entry | early}")

@@ -1,0 +1,189 @@
+"""Warps that run together (teams.py): the same results as alone, wherever the team ends, and the same faults."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from farlane.backend import jit
+from hypothesis import HealthCheck, given, settings
+from jit_tools.device import TinyDevice
+from jit_tools.instructions import HEADER
+from jit_tools.random_kernels import Kernel, kernels
+from test_reference import compare
+
+OPTIONS = jit.Options(cache=False, optimization=0)
+ALONE = jit.Options(cache=False, optimization=0, team=False)
+
+
+def warps_of_team(module: jit.Module, block: tuple[int, int, int]) -> int:
+    text = jit.translate(module, "k", block, OPTIONS)[2]
+    found = re.search(r"@farlane_team_warps = internal constant i32 (\d+)", text)
+    assert found is not None
+    return int(found.group(1))
+
+
+def kernel(body: str, parameters: str = ".param .u64 p, .param .u64 q, .param .u32 n") -> str:
+    return f"""{HEADER}
+.visible .entry k({parameters})
+{{
+.reg .pred %p<8>; .reg .f32 %f<8>; .reg .b32 %r<16>; .reg .b64 %rd<16>; .shared .align 4 .b8 s[4096];
+mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mad.lo.s32 %r3, %r1, %r2, %r0;
+ld.param.u64 %rd0, [p]; ld.param.u64 %rd1, [q]; ld.param.u32 %r4, [n];
+{body}
+ret;
+}}
+"""
+
+
+# q[i] = p[i] + p[i + stride] + ..., as far as n; stride: all threads.
+STRIDING = """
+mov.f32 %f0, 0f00000000; mov.u32 %r5, %nctaid.x; mul.lo.s32 %r5, %r5, %r2; mov.u32 %r6, %r3;
+setp.ge.s32 %p0, %r6, %r4; @%p0 bra END;
+LOOP:
+mul.wide.s32 %rd2, %r6, 4; add.s64 %rd3, %rd0, %rd2; ld.global.f32 %f1, [%rd3]; add.f32 %f0, %f0, %f1;
+add.s32 %r6, %r6, %r5; setp.lt.s32 %p1, %r6, %r4; @%p1 bra LOOP;
+END:
+mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2; st.global.f32 [%rd3], %f0;
+"""
+
+# Reversed through shared memory, then every thread below n adds its neighbour's.
+SHARED = """
+mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd0, %rd2; ld.global.u32 %r5, [%rd3];
+mov.u32 %r6, s; shl.b32 %r7, %r0, 2; add.s32 %r8, %r6, %r7; st.shared.u32 [%r8], %r5;
+bar.sync 0;
+sub.s32 %r9, %r2, %r0; shl.b32 %r9, %r9, 2; add.s32 %r9, %r6, %r9; ld.shared.u32 %r10, [%r9+-4];
+bar.sync 0;
+st.shared.u32 [%r8], %r10;
+bar.sync 0;
+setp.ge.s32 %p0, %r0, %r4; @%p0 bra END;
+xor.b32 %r11, %r0, 1; shl.b32 %r11, %r11, 2; add.s32 %r11, %r6, %r11; ld.shared.u32 %r12, [%r11]; add.s32 %r10, %r10, %r12;
+END:
+add.s64 %rd4, %rd1, %rd2; st.global.u32 [%rd4], %r10;
+"""
+
+
+@settings(max_examples=6, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(kernels(12, team=True))
+def test_teams_agree_with_the_interpreter(random_kernel: Kernel) -> None:
+    compare(random_kernel, OPTIONS)
+
+
+@pytest.mark.parametrize("count", [4096, 4000, 4097, 100, 0])
+def test_a_loop_that_lanes_leave_at_different_iterations(device: TinyDevice, count: int) -> None:
+    module = device.load(kernel(STRIDING))
+    assert warps_of_team(module, (256, 1, 1)) == 8
+    values = np.random.default_rng(1).random(5000, np.float32)
+    source, result = device.upload(values), device.allocate(4 * 1024)
+    assert device.launch(module, "k", 4, 256, [source, result, count], options=OPTIONS, threads=2) == jit.STATUS_DONE
+    expected = np.zeros(1024, np.float32)
+    for start in range(0, count, 1024):
+        part = values[start : min(start + 1024, count)]
+        expected[: len(part)] += part
+    assert (device.download(result, np.float32, 1024) == expected).all()
+
+
+@pytest.mark.parametrize("limit", [256, 0, 96, 100, 7])
+def test_barriers(device: TinyDevice, limit: int) -> None:
+    """Warps go on alone, each on its own fiber, after the third barrier."""
+    module = device.load(kernel(SHARED))
+    assert warps_of_team(module, (256, 1, 1)) == 8
+    values = np.random.default_rng(2).integers(0, 1 << 30, 512).astype(np.uint32)
+    source, result = device.upload(values), device.allocate(4 * 512)
+    assert device.launch(module, "k", 2, 256, [source, result, limit], options=OPTIONS) == jit.STATUS_DONE
+    reverse = values.reshape(2, 256)[:, ::-1]
+    expected = reverse + np.where(np.arange(256) < limit, reverse[:, np.arange(256) ^ 1], 0).astype(np.uint32)
+    assert (device.download(result, np.uint32, 512).reshape(2, 256) == expected).all()
+
+
+def test_a_block_of_several_teams(device: TinyDevice) -> None:
+    """1024 threads, of which those from 500 on return at once: one team runs to its end, one leaves, two never begin anything."""
+    module = device.load(
+        kernel(
+            "setp.ge.s32 %p0, %r0, %r4; @%p0 bra END; mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r3;\nEND:"
+        )
+    )
+    assert warps_of_team(module, (1024, 1, 1)) == 8
+    result = device.allocate(4 * 2048)
+    assert device.launch(module, "k", 2, 1024, [0, result, 500], options=OPTIONS) == jit.STATUS_DONE
+    found = device.download(result, np.uint32, 2048).reshape(2, 1024)
+    expected = np.arange(2048, dtype=np.uint32).reshape(2, 1024) * (np.arange(1024) < 500)
+    assert (found == expected).all()
+
+
+# The address of thread 200 of the second block lies on the page after the last, or in the middle of a word.
+@pytest.mark.parametrize(
+    ("body", "kind", "offset", "thread"),
+    [
+        ("mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r3;", "ILLEGAL_ADDRESS", 4096 - 4 * 456, 200),
+        ("mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3+2], %r3;", "MISALIGNED_ADDRESS", 0, 0),
+        ("xor.b32 %r5, %r3, 1; mul.wide.s32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r3;", "ILLEGAL_ADDRESS", 4096 - 4 * 456, 200),
+        ("shl.b32 %r5, %r0, 4; add.s32 %r5, %r5, 896; mov.u32 %r6, s; add.s32 %r6, %r6, %r5; st.shared.u32 [%r6], %r3;", "ILLEGAL_ADDRESS", 0, 200),
+    ],
+)  # fmt: skip
+def test_faults_name_the_thread(device: TinyDevice, body: str, kind: str, offset: int, thread: int) -> None:
+    module = device.load(kernel(body))
+    assert warps_of_team(module, (256, 1, 1)) == 8
+    page = device.allocate(4096)
+    faults = []
+    for options in (OPTIONS, ALONE):
+        assert device.launch(module, "k", 2, 256, [0, page + offset, 0], options=options) == jit.STATUS_FAULT
+        fault = device.fault
+        faults.append((fault.kind, fault.address, fault.line, list(fault.block), list(fault.thread)))
+    assert faults[0] == faults[1]
+    assert faults[0][0] == jit.FaultKind[kind]
+    assert faults[0][4] == [thread, 0, 0]
+
+
+def test_rows_in_separate_allocations(device: TinyDevice) -> None:
+    """Rows of 16 lanes, a page and a gap apart: no run of pages holds all of them, and the gaps are not accessed."""
+    body = "mov.u32 %r5, %tid.y; mul.wide.u32 %rd2, %r5, 8192; mul.wide.u32 %rd3, %r0, 4; add.s64 %rd4, %rd0, %rd2; add.s64 %rd4, %rd4, %rd3; ld.global.u32 %r6, [%rd4];"
+    body += (
+        "mad.lo.u32 %r7, %r5, 16, %r0; mul.wide.u32 %rd5, %r7, 4; add.s64 %rd6, %rd1, %rd5; st.global.u32 [%rd6], %r6;"
+    )
+    module = device.load(kernel(body))
+    assert warps_of_team(module, (16, 16, 1)) == 8
+    rows = np.random.default_rng(3).integers(0, 1 << 30, (16, 1024)).astype(np.uint32)
+    places = [device.upload(row) for row in rows]
+    assert [place - places[0] for place in places] == [8192 * number for number in range(16)]
+    result = device.allocate(1024)
+    assert device.launch(module, "k", 1, (16, 16), [places[0], result, 0], options=OPTIONS) == jit.STATUS_DONE
+    assert (device.download(result, np.uint32, 256).reshape(16, 16) == rows[:, :16]).all()
+    device.flags[(places[9] - device.base) >> 12] = 0
+    assert device.launch(module, "k", 1, (16, 16), [places[0], result, 0], options=OPTIONS) == jit.STATUS_FAULT
+    assert device.fault.address == places[9]
+    assert list(device.fault.thread) == [0, 9, 0]
+
+
+def test_an_address_that_wraps_in_some_lanes(device: TinyDevice) -> None:
+    """0xffffffff + thread as 32 bits without sign, extended: an affine form does not hold, each warp finds its lanes' addresses alone."""
+    body = "add.u32 %r5, %r3, %r4; mul.wide.u32 %rd2, %r5, 4; add.s64 %rd3, %rd0, %rd2; ld.global.u32 %r6, [%rd3];"
+    body += "mul.wide.u32 %rd5, %r3, 4; add.s64 %rd6, %rd1, %rd5; st.global.u32 [%rd6], %r6;"
+    module = device.load(kernel(body))
+    values = np.arange(256, dtype=np.uint32) * 3
+    source, result = device.upload(values), device.allocate(1024)
+    # Threads 0 to 99 read far beyond the window, unless they wrap: all do from 100 on.
+    status = device.launch(module, "k", 1, 256, [source, result, 2**32 - 100], options=OPTIONS)
+    assert status == jit.STATUS_FAULT
+    assert list(device.fault.thread) == [0, 0, 0]
+    far = source - (4 << 32) + 4 * 100
+    status = device.launch(module, "k", 1, 256, [far, result, 2**32 - 100], options=OPTIONS)
+    assert status == jit.STATUS_FAULT
+    assert list(device.fault.thread) == [100, 0, 0]
+
+
+def test_what_has_no_team() -> None:
+    def warps(body: str, block: tuple[int, int, int] = (256, 1, 1)) -> int:
+        return warps_of_team(jit.parse_module(kernel(body)), block)
+
+    store = "mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r3;"
+    assert warps(store) == 8
+    assert warps(store, (96, 1, 1)) == 0
+    assert warps(store, (64, 1, 1)) == 2
+    assert warps(store, (40, 8, 1)) == 0
+    assert warps(store + "red.global.add.u32 [%rd1], 1;") == 0
+    assert warps("ld.volatile.global.u32 %r3, [%rd0];" + store) == 0
+    assert warps("shfl.sync.idx.b32 %r3, %r3, 0, 31, -1;" + store) == 0
+    load = "ld.global.u32 %r5, [%rd3]; setp.eq.s32 %p0, %r5, 0; @%p0 bra END; st.global.u32 [%rd3], 1;\nEND:"
+    assert warps("mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2;" + load) == 0
