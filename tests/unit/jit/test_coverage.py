@@ -30,9 +30,9 @@ def test_surveyed_programs() -> None:
 
 
 def test_refusals_name_the_instruction() -> None:
-    reason = mnemonics.refusal("tex.cube.v4.f32.f32")
+    reason = mnemonics.refusal("tld4.r.cube.v4.f32.f32")
     assert reason is not None
-    assert "tex.cube.v4.f32.f32" in reason
+    assert "tld4.r.cube.v4.f32.f32" in reason
     assert "k: line 20" in reason
 
 
