@@ -27,6 +27,7 @@ from farlane.backend.host import Refused, open_session
 from farlane.backend.images import ImageStore, SessionImages, digest_of
 from farlane.backend.server.messages import write_reply
 from farlane.backend.session import Session
+from farlane.backend.workers.output import StandardError, StandardOutput
 from farlane.backend.workers.wire import Gone, Kind, Wire, tape
 
 log = logging.getLogger("farlane.workers")
@@ -150,11 +151,9 @@ def _end_with_host(lifeline: int) -> None:
     threading.Thread(target=watch, name="farlane-lifeline", daemon=True).start()
 
 
-def _open_device(name: str, options: dict[str, Any]) -> Device:
-    if name == "cupy":
-        from farlane.backend.workers.output import StandardOutput
-
-        options["output"] = StandardOutput().take  # the driver prints what kernels print
+def _open_device(name: str, options: dict[str, Any], complaints: StandardError | None) -> Device:
+    if complaints is not None:  # the driver prints what kernels print
+        options |= {"output": StandardOutput().take, "complaints": complaints.take}
     return registry.open_device(name, **options)
 
 
@@ -170,11 +169,12 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's: the host decides what becomes of its sessions
     _end_with_host(arguments.lifeline)
+    complaints = StandardError() if arguments.device == "cupy" else None
     logs.configure(arguments.log_level)
     sys.setswitchinterval(SWITCH_SECONDS)
     wire = Wire(socket.socket(fileno=arguments.wire))
     try:
-        device = _open_device(arguments.device, json.loads(arguments.options))
+        device = _open_device(arguments.device, json.loads(arguments.options), complaints)
     except registry.DeviceUnavailable as error:
         wire.send(Kind.UNAVAILABLE, str(error).encode())
         return 1
@@ -186,6 +186,8 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     finally:
         device.close()
+        if complaints is not None:
+            complaints.close()
     return 0
 
 

@@ -15,9 +15,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from farlane.backend.device import reports
 from farlane.backend.device.base import Context, CudaError, LaunchShape, Rows
 from farlane.backend.device.gpu.errors import STICKY, to_cuda, translated
 from farlane.backend.device.gpu.interface import Driver, DriverError
@@ -47,7 +49,7 @@ class GpuContext(Context):
     Args:
         alone: whether no other session uses the process's CUDA context.
         on_close: tells the device that the session has ended.
-        output: what kernels have printed since it was last asked.
+        output: what kernels have printed since it was last asked, and what their assertions have said.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class GpuContext(Context):
         choice: Choice,
         alone: Callable[[], bool],
         on_close: Callable[[GpuContext], None],
-        output: Callable[[], bytes],
+        output: Callable[[], tuple[bytes, bytes]],
     ) -> None:
         self._driver = driver
         self._gpu = gpu
@@ -86,6 +88,7 @@ class GpuContext(Context):
         self.window = self._space.window
         self.quota = quota if isinstance(self._space, Mapped) else self._space.quota
         self.device_nanoseconds = 0
+        self._counts = Counter(graph_launches=0, graph_iterations=0, graphs_given_up=0)
         self._begin()
 
     def _begin(self) -> None:
@@ -95,7 +98,9 @@ class GpuContext(Context):
         self._textures = Textures(driver, self._memory)
         self._streams = Streams(driver)
         self._launcher = Launcher(driver, self._attributes)
-        self.repeater = Repeater(driver, self._memory, self._streams, self._launcher, self._cuda, self._choice)
+        self.repeater = Repeater(
+            driver, self._memory, self._streams, self._launcher, self._cuda, self._choice, self._counts
+        )
         self._modules: set[GpuModule] = set()
 
     def _enter(self) -> None:
@@ -109,6 +114,7 @@ class GpuContext(Context):
         if self._closed:
             return
         self._closed = True
+        reports.write(self.report())
         self._quietly(self._enter)
         self._end_all()
         if self._lost and self._alone():
@@ -178,6 +184,10 @@ class GpuContext(Context):
     def interrupt(self) -> None:
         """What is issued later fails. What runs goes on: it ends with its process."""
         self._interrupted = True
+
+    def _go_on(self) -> None:
+        if self._interrupted:
+            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
 
     # Memory -----------------------------------------------------------------------------------------------------
     @translated
@@ -276,8 +286,7 @@ class GpuContext(Context):
         try:
             self._enter()
             self._streams.check(stream)
-            if self._interrupted:
-                raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+            self._go_on()
             self._launcher.launch(function, shape, parameters, stream.handle)
             self._printing |= function.module.prints
         except DriverError as error:
@@ -287,8 +296,7 @@ class GpuContext(Context):
     @translated
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
         self._enter()
-        if self._interrupted:
-            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+        self._go_on()
         self._printing |= any(step.function is not None and step.function.module.prints for step in body.steps)
         stop = self._watched(lambda: self.repeater.repeat(body, columns, results))
         if stop is not None and stop.error is not None and stop.error.sticky:
@@ -300,7 +308,10 @@ class GpuContext(Context):
         if self._printing and not self._closed:
             self._printing = False
             self._quietly(self._driver.synchronize)
-        return self._output(), b""
+        return self._output()
+
+    def report(self) -> dict[str, dict[str, int]]:
+        return {"gpu": dict(self._counts) | self._space.report()}
 
     # Streams and events -----------------------------------------------------------------------------------------
     @translated

@@ -44,13 +44,21 @@ class CupyDevice(Device):
 
     name = "cupy"
 
-    def __init__(self, gpu: int = 0, *, driver: Driver | None = None, output: Callable[[], bytes] = _no_output) -> None:
+    def __init__(
+        self,
+        gpu: int = 0,
+        *,
+        driver: Driver | None = None,
+        output: Callable[[], bytes] = _no_output,
+        complaints: Callable[[], bytes] = _no_output,
+    ) -> None:
         """Opens the GPU.
 
         Args:
             gpu: its number, as CUDA counts them in this process.
             driver: in place of CUDA's.
             output: takes what kernels have printed to this process's standard output.
+            complaints: takes what failed assertions have printed to its standard error.
 
         Raises:
             Missing: there is no driver, no CuPy, or no such GPU.
@@ -61,7 +69,7 @@ class CupyDevice(Device):
         if not 0 <= gpu < count:
             raise Missing(f"there is no GPU {gpu}: the driver shows {count}")
         self._gpu = gpu
-        self._output = output
+        self._output = lambda: (output(), complaints())
         self._properties = self._driver.properties(gpu)
         self._attributes = self._ask_attributes()
         vmm = DeviceAttribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED

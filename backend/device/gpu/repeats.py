@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import struct
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from enum import Enum
 
 import numpy as np
@@ -114,7 +114,14 @@ class Repeater:
     """Repeats the bodies of one session."""
 
     def __init__(
-        self, driver: Driver, memory: Memory, streams: Streams, launcher: Launcher, context: int, choice: Choice
+        self,
+        driver: Driver,
+        memory: Memory,
+        streams: Streams,
+        launcher: Launcher,
+        context: int,
+        choice: Choice,
+        counts: Counter[str],
     ) -> None:
         self._driver = driver
         self._memory = memory
@@ -125,8 +132,7 @@ class Repeater:
         self._with_graph: OrderedDict[int, _Prepared] = OrderedDict()  # by id, least recently used first
         self._version = (-1, 0)
         self._starts = self._ends = np.empty(0, np.uint64)
-        self.graph_launches = 0
-        self.graph_iterations = 0
+        self._counts = counts
 
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
         """See `Context.repeat`."""
@@ -209,12 +215,13 @@ class Repeater:
                 self._launch_graph(prepared, nodes)
             except DriverError as error:
                 log.info("a loop goes on without its graph: %s", error)
+                self._counts["graphs_given_up"] += 1
                 prepared.end_graph()
                 self._with_graph.pop(id(prepared), None)
                 prepared.faster = False
                 return begin
-            self.graph_launches += 1
-            self.graph_iterations += each
+            self._counts["graph_launches"] += 1
+            self._counts["graph_iterations"] += each
             begin += each
         return begin
 

@@ -61,6 +61,8 @@ class Space(Protocol):
 
     def close(self) -> None: ...
 
+    def report(self) -> dict[str, int]: ...
+
 
 @dataclass
 class _Mapping:
@@ -92,6 +94,7 @@ class Mapped:
         self.granule = max(_STEP, driver.granularity(gpu))
         size = window_size(quota, self.granule)
         self.hints_refused = 0
+        self.most_mapped = self._mapped = 0  # bytes
         self.window = Window(self._reserve(size), size)
         self._own: dict[int, _Mapping] = {}  # by its start: whole granules of one allocation
         self._shared: dict[int, _Mapping] = {}  # by granule: one granule
@@ -199,6 +202,8 @@ class Mapped:
         except BaseException:
             driver.destroy(memory)
             raise
+        self._mapped += size
+        self.most_mapped = max(self.most_mapped, self._mapped)
         return _Mapping(start, end, memory)
 
     # Giving back ------------------------------------------------------------------------------------------------
@@ -223,6 +228,7 @@ class Mapped:
     def _unmap(self, mapping: _Mapping) -> None:
         self._driver.unmap(mapping.start, mapping.end - mapping.start)
         self._driver.destroy(mapping.memory)
+        self._mapped -= mapping.end - mapping.start
 
     def clear(self) -> bool:
         mappings = list(self._mappings())
@@ -243,6 +249,9 @@ class Mapped:
             self._driver.unreserve(self.window.base, self.window.size)
         except DriverError as error:
             log.info("giving the window at %#x back: %s", self.window.base, error)
+
+    def report(self) -> dict[str, int]:
+        return {"window_hints_refused": self.hints_refused, "mapped_bytes_at_most": self.most_mapped}
 
 
 class Slab:
@@ -284,6 +293,9 @@ class Slab:
             self._driver.free(self.window.base)
         except DriverError as error:
             log.info("giving the window at %#x back: %s", self.window.base, error)
+
+    def report(self) -> dict[str, int]:
+        return {"slab_bytes": self.window.size}
 
 
 def _no_memory(error: DriverError, start: int, end: int) -> CudaError | DriverError:

@@ -8,15 +8,13 @@ the end before it returns, in the caller's order. One thread at a time; `interru
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from farlane.backend.device import reports
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, Rows, Window
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.plan import Body, Columns, Results, Stop
@@ -62,7 +60,6 @@ class SimContext(Context):
         number: int = 1,
     ) -> None:
         self.quota = quota
-        self._number = number
         self.device_nanoseconds = 0
         self._library = library
         self._limits = limits
@@ -97,7 +94,7 @@ class SimContext(Context):
             if self._working.acquire(timeout=_CLOSE_SECONDS):
                 if self._watch is not None:
                     self._watch.close(self._memory.report())
-                self._write_report()
+                reports.write(self.report())
                 self._memory.close()
                 self._working.release()
             else:
@@ -254,18 +251,6 @@ class SimContext(Context):
 
     def report(self) -> dict[str, dict[str, int]]:
         return self._memory.report()
-
-    def _write_report(self) -> None:
-        """For `farlane run --report`: a file of this session's, whole or not at all."""
-        folder, sections = os.environ.get("FARLANE_SESSION_REPORTS"), self.report()
-        if folder and sections:
-            file = Path(folder, f"{os.getpid()}-{self._number}.json")
-            try:
-                aside = file.with_suffix(".part")
-                aside.write_text(json.dumps(sections))
-                aside.replace(file)
-            except OSError as error:
-                _log.error("a session's report cannot be written: %s", error)
 
     def take_output(self) -> tuple[bytes, bytes]:
         return self._runtime.take_output()

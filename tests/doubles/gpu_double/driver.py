@@ -51,6 +51,7 @@ class DoubleDriver(Textures):
         self.counts: Counter[str] = Counter()
         self.failures: dict[str, list[int]] = {}
         self.lost = 0
+        self._said = [b"", b""]
         self._maps, self._tells_layout, self._memory, self._hints, self._gpus = maps, tells_layout, memory, hints, gpus
         self._attributes = attributes(Specification(multiprocessors=4, compute_capability=CAPABILITY))
         self._sim = SimDevice(threads=1, total_memory=2 * SPACE)
@@ -96,7 +97,17 @@ class DoubleDriver(Textures):
 
     def printed(self) -> bytes:
         """What kernels have printed: CUDA's driver writes it to the process's standard output."""
-        return self._gpu.take_output()[0]
+        return self._say(0)
+
+    def complained(self) -> bytes:
+        """What failed assertions have said: CUDA's driver writes it to standard error."""
+        return self._say(1)
+
+    def _say(self, where: int) -> bytes:
+        for index, text in enumerate(self._gpu.take_output()):
+            self._said[index] += text
+        said, self._said[where] = self._said[where], b""
+        return said
 
     def close(self) -> None:
         self._sim.close()

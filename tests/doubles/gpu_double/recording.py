@@ -44,4 +44,4 @@ class Record(type):
         return super().__new__(cls, name, bases, wrapped)
 
 
-_OWN = frozenset({"fail", "left", "close", "printed"})
+_OWN = frozenset({"fail", "left", "close", "printed", "complained"})

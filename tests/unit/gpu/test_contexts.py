@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import struct
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from farlane.backend.device.attributes import Attribute
-from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape
 from farlane.backend.device.gpu import CupyDevice
 from farlane.backend.device.gpu.interface import Missing
+from farlane.backend.device.gpu.repeats import Choice
+from farlane.backend.device.plan import Body, Kind, Step
 from farlane.backend.fatbin.joined import join
 from gpu_double import DoubleDriver
 
@@ -180,8 +186,44 @@ def test_a_gpu_that_is_not_there() -> None:
 def test_output_of_kernels_is_taken_from_where_the_driver_puts_it() -> None:
     driver = DoubleDriver()
     texts = [b"hello", b""]
-    device = CupyDevice(driver=driver, output=lambda: texts.pop(0))
+    device = CupyDevice(driver=driver, output=lambda: texts.pop(0), complaints=lambda: b"Assertion")
     context = device.open_context(1 << 20)
-    assert context.take_output() == (b"hello", b"")
+    assert context.take_output() == (b"hello", b"Assertion")
     device.close()
     driver.close()
+
+
+def test_what_is_counted_is_in_the_sessions_report(
+    new_bench: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resets included."""
+    monkeypatch.setenv("FARLANE_SESSION_REPORTS", str(tmp_path))
+    bench = new_bench()
+    for _ in range(2):
+        bench.context.allocate(bench.base, 6 << 20)
+        bench.context.repeater._choice = Choice.ON
+        body = Body((Step(Kind.LAUNCH, struct.pack("<QI", bench.base, 1), (), bench.stream, bench.mix(), ONE),))
+        bench.write(bench.base, bytes(4))
+        bench.context.repeat(body, np.empty((0, 128), np.uint64), np.empty((128, 0), np.uint8))
+        bench.context.reset()
+        bench.stream = bench.context.default_stream(LEGACY_STREAM)
+    bench.context.close()
+    (report,) = tmp_path.iterdir()
+    assert json.loads(report.read_text()) == {
+        "gpu": {
+            "graph_launches": 4, "graph_iterations": 256, "graphs_given_up": 0,
+            "window_hints_refused": bench.context._space.hints_refused, "mapped_bytes_at_most": 6 << 20,
+        }
+    }  # fmt: skip
+
+
+def test_a_thread_whose_number_was_used_before_enters_the_context(bench: Any) -> None:
+    """Threads' numbers are given again; the CUDA context is each thread's own business."""
+    entered = bench.driver.counts["set_current"]
+    for round_ in range(1, 4):
+        thread = threading.Thread(target=bench.context.synchronize)
+        thread.start()
+        thread.join()
+        assert bench.driver.counts["set_current"] == entered + round_
+    bench.context.synchronize()
+    assert bench.driver.counts["set_current"] == entered + 3

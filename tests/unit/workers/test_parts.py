@@ -75,3 +75,16 @@ def test_what_c_prints_is_taken() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
     assert (done.stdout, done.stderr) == (b"", b"[b'', b'one\\n', b'two 5\\n', b'']")
+
+
+def test_what_c_complains_of_is_taken_and_what_python_says_is_not() -> None:
+    """As failed assertions of kernels do. What nobody has taken is said at the end, where it would have been said."""
+    code = (
+        "import ctypes, os, sys; from farlane.backend.workers.output import StandardError\n"
+        "before, error, libc = sys.stderr, StandardError(), ctypes.CDLL(None)\n"
+        "os.write(2, b'assertion\\n'); print('a log', file=sys.stderr)\n"
+        "print([error.take(), error.take()])\n"
+        "os.write(2, b'left\\n'); error.close()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert (done.stdout, done.stderr) == (b"[b'assertion\\n', b'']\n", b"a log\nleft\n")

@@ -1,0 +1,31 @@
+"""What a device has counted for a session, as a file: `farlane serve --session-reports`.
+
+Owns the files' names. Each is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+_numbers = itertools.count()
+
+log = logging.getLogger("farlane.reports")
+
+
+def write(sections: Mapping[str, Mapping[str, int]]) -> None:
+    """A file of this session's, where FARLANE_SESSION_REPORTS names a folder."""
+    folder = os.environ.get("FARLANE_SESSION_REPORTS")
+    if not folder or not sections:
+        return
+    file = Path(folder, f"{os.getpid()}-{next(_numbers)}.json")
+    try:
+        aside = file.with_suffix(".part")
+        aside.write_text(json.dumps(sections))
+        aside.replace(file)
+    except OSError as error:
+        log.error("a session's report cannot be written: %s", error)
