@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import itertools
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -52,6 +53,7 @@ class DoubleDriver(Textures):
         self.failures: dict[str, list[int]] = {}
         self.lost = 0
         self._said = [b"", b""]
+        self._life, self._current = 1, threading.local()  # of the context; and the one that is a thread's
         self._maps, self._tells_layout, self._memory, self._hints, self._gpus = maps, tells_layout, memory, hints, gpus
         self._attributes = attributes(Specification(multiprocessors=4, compute_capability=CAPABILITY))
         self._sim = SimDevice(threads=1, total_memory=2 * SPACE)
@@ -112,6 +114,10 @@ class DoubleDriver(Textures):
     def close(self) -> None:
         self._sim.close()
 
+    def entered(self) -> bool:
+        """Whether this thread has made the context current, as long as it lives."""
+        return getattr(self._current, "life", 0) == self._life
+
     # GPUs and contexts ------------------------------------------------------------------------------------------
     def version(self) -> int:
         return 13000
@@ -135,6 +141,8 @@ class DoubleDriver(Textures):
 
     def release(self, gpu: int) -> None:
         self._retained -= 1
+        if not self._retained:
+            self._life += 1  # the last release ends it
 
     def reset(self, gpu: int) -> None:
         for address in self._plain:
@@ -144,9 +152,12 @@ class DoubleDriver(Textures):
         self._end_textures()
         self._clear()
         self.lost = 0
+        self._life += 1
 
     def set_current(self, context: int) -> None:
         assert context >= 77
+        assert self._retained, "a context that nobody retains"
+        self._current.life = self._life
 
     def synchronize(self) -> None:
         self._run(self._timeline.complete_all)

@@ -22,17 +22,26 @@ def recorded(method: Callable[..., Any]) -> Callable[..., Any]:
             code = planned.pop(0)
             if code:
                 raise DriverError(code, name, "as the test asked")
-        if self.lost and name not in _ALWAYS:
-            raise DriverError(self.lost, name, "the context is lost")
+        if name not in _ALWAYS:
+            if name not in _ANYWHERE and not self.entered():
+                raise DriverError(INVALID_CONTEXT, name, "no context is current to this thread")
+            if self.lost:
+                raise DriverError(self.lost, name, "the context is lost")
         return method(self, *arguments, **keywords)
 
     return call
+
+
+INVALID_CONTEXT = 201
 
 
 _ALWAYS = frozenset(
     {"version", "count", "properties", "attribute", "retain", "release", "reset", "set_current", "unreserve",
      "reserve", "granularity"}
 )  # fmt: skip
+
+# CUDA documents no need of a context for virtual memory management.
+_ANYWHERE = frozenset({"create", "destroy", "map", "unmap", "allow"})
 
 
 class Record(type):
@@ -44,4 +53,4 @@ class Record(type):
         return super().__new__(cls, name, bases, wrapped)
 
 
-_OWN = frozenset({"fail", "left", "close", "printed", "complained"})
+_OWN = frozenset({"fail", "left", "close", "printed", "complained", "entered"})
