@@ -117,8 +117,9 @@ class Context(ABC):
         """The number of errors that the checks have found; what is left to say is in the output afterwards."""
         return 0
 
-    def rest(self) -> None:  # noqa: B027  (most devices put nothing off)
-        """Nothing waits to be done: the moment for what was put off."""
+    def rest(self) -> bool:
+        """Nothing waits to be done: the moment for what was put off. False: work that runs has to end first; nothing waits for it here."""
+        return True
 
     @abstractmethod
     def reset(self) -> None:

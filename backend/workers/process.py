@@ -33,6 +33,7 @@ from farlane.backend.workers.wire import Gone, Kind, Wire, tape
 log = logging.getLogger("farlane.workers")
 
 SWITCH_SECONDS = 0.0005
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.1  # seconds between looks at a device that is busy still
 
 
 class _Store(ImageStore):
@@ -79,8 +80,9 @@ class _Worker:
         context = session.resources.context
         try:
             while True:
-                if self._wire.waits():
-                    context.rest()
+                pause = _FIRST_PAUSE
+                while self._wire.waits() and not context.rest() and self._wire.waits(pause):
+                    pause = min(2 * pause, _LONGEST_PAUSE)
                 kind, data = self._wire.receive()
                 if kind is Kind.CLOSE:
                     return

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import json
+import select
 import socket
 import struct
 from typing import Any
@@ -109,10 +110,12 @@ class Wire:
             raise Gone("the connection has ended")
         return count
 
-    def waits(self) -> bool:
-        """Whether nothing is there to be received."""
+    def waits(self, seconds: float = 0.0) -> bool:
+        """Whether nothing is there to be received, and nothing comes within so many seconds."""
         if self._start < self._end:
             return False
+        if seconds:
+            select.select((self._socket,), (), (), seconds)
         try:
             return not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:

@@ -385,16 +385,19 @@ class GpuContext(Context):
                 self._space.collect()
         self.device_nanoseconds += time.monotonic_ns() - started
 
-    def rest(self) -> None:
-        """Nothing waits to be replayed: memory that nobody uses goes back, if the GPU has nothing to do either."""
+    def rest(self) -> bool:
+        """Nothing waits to be replayed: memory that nobody uses goes back, once the GPU has nothing to do either."""
         if self._closed or self._lost or not self._space.idle_bytes:
-            return
+            return True
         try:
             self._enter()
-            self._driver.synchronize()
+            if not all(map(self._driver.stream_done, self._streams.handles())):
+                return False
+            self._driver.synchronize()  # streams that have been destroyed may have work yet
             self._space.collect()
         except DriverError as error:  # told by whatever is asked next
             self._lost = self._lost or error.code in STICKY
+        return True
 
     @translated
     def set_limit(self, limit: int, value: int) -> None:

@@ -45,7 +45,6 @@ class Direction(IntEnum):
 class FunctionAttribute(IntEnum):
     """CUfunction_attribute, of which cudaFuncAttribute is a part."""
 
-    MAX_THREADS_PER_BLOCK = 0
     SHARED_SIZE_BYTES = 1
     MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
     PREFERRED_SHARED_MEMORY_CARVEOUT = 9

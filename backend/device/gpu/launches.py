@@ -51,11 +51,9 @@ class Launcher:
         wanted = function.parameter_bytes
         if size > MAX_PARAMETER_BYTES or (wanted is not None and size != wanted):
             raise CudaError(INVALID_VALUE, f"kernel {name}: {size} bytes of parameters; it takes {wanted}")
-        threads = self._limits.check(name, shape)
-        if threads > function.most_threads:
-            raise CudaError(
-                INVALID_VALUE, f"kernel {name}: {threads} threads in a block; it can have {function.most_threads}"
-            )
+        self._limits.check(
+            name, shape
+        )  # what the kernel's registers and launch bounds allow the driver knows, and has codes for
         if shape.shared_bytes > function.most_shared:
             raise CudaError(
                 INVALID_VALUE,

@@ -91,7 +91,6 @@ class GpuFunction:
         self.layout = driver.parameters(handle)
         self.parameter_bytes = None if self.layout is None else end_of(self.layout)
         self.static_shared = driver.function_attribute(handle, FunctionAttribute.SHARED_SIZE_BYTES)
-        self.most_threads = driver.function_attribute(handle, FunctionAttribute.MAX_THREADS_PER_BLOCK)
         self.most_shared = driver.function_attribute(handle, FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES)
         size = MAX_PARAMETER_BYTES if self.parameter_bytes is None else self.parameter_bytes
         self.buffer = ParameterBuffer(size, self.layout)

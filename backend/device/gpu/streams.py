@@ -97,6 +97,10 @@ class Streams:
                 raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
         return self._driver.elapsed_ms(start.handle, end.handle)
 
+    def handles(self) -> list[int]:
+        """Of all streams that are there."""
+        return [LEGACY, *(stream.handle for stream in self._streams)]
+
     def check(self, stream: Stream) -> None:
         if not stream.alive:
             raise CudaError(INVALID_RESOURCE_HANDLE, "the stream has been destroyed")
