@@ -16,7 +16,19 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
-from farlane.backend.jit import cfg, checks, divergence, fibers, promotion, spins, ssa, strides, team_codegen, teams
+from farlane.backend.jit import (
+    cfg,
+    checks,
+    divergence,
+    fibers,
+    indices,
+    promotion,
+    spins,
+    ssa,
+    strides,
+    team_codegen,
+    teams,
+)
 from farlane.backend.jit.abi import KernelInfo, Options, PtxError, UnsupportedError
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.ir import LANES, Val, integer
@@ -70,6 +82,8 @@ class KernelContext:
         self.extern_shared = False
         self._layout_shared()
         self.prepared = {name: self._prepare(body) for name, body in self.bodies.items()}
+        if not (options.checks or options.touches):
+            indices.simplify(self.prepared[name][0], block)
         self.fibers = any(waiting for _, _, waiting in self.prepared.values()) or any(
             (item.base in ("bar", "barrier") and "warp" not in item.modifiers)
             or (item.base == "mbarrier" and item.modifiers[0] in ("test_wait", "try_wait"))
@@ -271,7 +285,7 @@ class KernelContext:
         return [text]
 
     def prepare_again(self, body: Body) -> tuple[cfg.Graph, list[ssa.Value], set[int]]:
-        """The same graph and values once more, for other classes."""
+        """The same graph and values once more, for other classes, as the program has them."""
         return self._prepare(body)
 
     def _prepare(

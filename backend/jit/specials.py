@@ -30,6 +30,7 @@ _CONSTANTS = {
 }  # fmt: skip
 
 
+FIRST = "?first"  # %tid.x of the warp's first lane; no register of PTX is spelled like this (indices.py)
 WARP_RANGE = ", !range !2"  # the metadata that kernel.py writes: indices of the block's warps
 
 
@@ -63,6 +64,8 @@ def special(e: ValueScope, name: str) -> Val:
         return e.once(f"ctaid.{axis}", lambda b: b.load("i32", False, b.gep("%warp", 16 + 4 * at)))
     if base == "nctaid":
         return e.once(name, lambda b: b.load("i32", False, b.gep(_launch(e, b), 72 + 4 * at)))
+    if name == FIRST:
+        return e.once("first.x", lambda b: first_tid(b, block, "x"))
     if base == "laneid":
         return LANE_INDEX["i32"]
     if base in _LANE_MASKS:

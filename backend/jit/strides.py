@@ -75,6 +75,8 @@ def transfer(instruction: Instruction, classes: list[int | None]) -> int | None:
     base, modifiers = instruction.base, instruction.modifiers
     if None in classes or len(instruction.destinations) != 1 or _OPERANDS.get(base) != len(classes) or not modifiers:
         return None
+    if instruction.destinations[0] is None or instruction.destinations[0].type in ("f32", "f64"):
+        return None  # its bits are those of an integer, but it is read and kept as what it is declared
     strides = [0 if item in (None, UNIFORM) else item for item in classes]
     kind = modifiers[-1]
     if kind not in _WORD | _LONG:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import affine, divergence, families, liveness, support, teams
+from farlane.backend.jit import affine, divergence, families, liveness, native, support, teams
 from farlane.backend.jit.cfg import Block, Graph
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.families import addresses, memory
@@ -65,8 +65,6 @@ def plan(kernel: KernelContext, body: Body, alone: FunctionEmitter) -> TeamEmitt
         return None
     if len(body.instructions) > teams.MOST_INSTRUCTIONS or len(kernel.bodies) > 1:
         return None
-    if not all(teams.accepts(item) for block in alone.graph.blocks for item in block.instructions):
-        return None
     if any(block.leaves == "trap" for block in alone.graph.blocks):
         return None
     warps = kernel.threads // LANES
@@ -74,6 +72,8 @@ def plan(kernel: KernelContext, body: Body, alone: FunctionEmitter) -> TeamEmitt
         if kernel.fibers and shape.warps != warps:
             return None
         graph, values, _ = kernel.prepare_again(body)
+        if not all(teams.accepts(item) for block in graph.blocks for item in block.instructions):
+            return None
         found = divergence.team(graph, values, kernel.block, shape.steps, set(kernel.parameter_offsets))
         if found.conservative or not teams.coherent(graph):
             return None
@@ -106,7 +106,9 @@ class TeamEmitter(FunctionEmitter):
         """Whether what all warps need at once is no more than the processor has room for."""
         assert self.team is not None
         vectors = self.team.warps * teams.vectors_in_loops(self.graph, self.live_in)
-        most = teams.MOST_VECTORS if self.kernel.fibers else teams.VECTORS
+        features = self.kernel.options.features
+        some, many = teams.room(native.host()[1] if features is None else features)
+        most = many if self.kernel.fibers else some
         return vectors <= most and self.team.warps * teams.copies(self.graph) <= teams.MOST_COPIES
 
     # Function ----------------------------------------------------------------------------------------------------

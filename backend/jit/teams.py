@@ -23,10 +23,9 @@ from farlane.backend.jit.strides import row_length
 MOST = 8  # warps
 MOST_INSTRUCTIONS = 250
 MOST_COPIES = 700  # of instructions whose results differ between lanes, over all warps
-VECTORS, MOST_VECTORS = (
-    20,
-    48,
-)  # of 64 bytes, that may live through a loop: where there is a choice, and where there is none
+# Vectors of 64 bytes that may live through a loop: where there is a choice, and where there is none. Processors have room for 32, or for 8.
+VECTORS, MOST_VECTORS = 20, 48
+NARROW_VECTORS, NARROW_MOST = 6, 16
 AREA_BYTES = 1 << 16  # for what lives when a team ends early (team.ll)
 FIRST_ENTRY = 2  # entries of the kernel's own code: for each block its start, and the branch at its end
 _BASES = {
@@ -125,6 +124,11 @@ def _follows_from_index(value: Value, known: dict[Value, bool]) -> bool:
         elif definition is not None:
             work += definition.operands.values()
     return True
+
+
+def room(features: str) -> tuple[int, int]:
+    """VECTORS and MOST_VECTORS of a processor with these LLVM features."""
+    return (VECTORS, MOST_VECTORS) if "+avx512f" in features.split(",") else (NARROW_VECTORS, NARROW_MOST)
 
 
 def vectors_in_loops(graph: Graph, live_in: list[list[Value]]) -> int:
