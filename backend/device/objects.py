@@ -14,7 +14,7 @@ from typing import NamedTuple
 BYTES = 128
 MAGIC = 0x7E8F1A5E
 _LAYOUT = struct.Struct("<Q3I4xQQ3II3I2II" + "I3II" + "II4fI")
-_FLAGS = 1 | 2 | 8  # layered, surfaces, gathers
+_FLAGS = 1 | 2 | 4 | 8  # layered, surfaces, cube map, gathers
 
 
 class Resource(IntEnum):

@@ -399,8 +399,10 @@ class DoubleDriver(Textures):
         return number
 
     def link(self, images: Sequence[bytes]) -> bytes:
+        """The simulated device links when it loads. It has NVIDIA's device library, which comes as machine code alone, in itself."""
         assert len(images) > 1
-        return join(list(images))  # the simulated device links when it loads
+        parts = [image for image in images if _has_text(image)]
+        return parts[0] if len(parts) == 1 else join(parts)
 
     def unload_module(self, module: int) -> None:
         assert not self._timeline.pending, "a module is unloaded while work is pending"
@@ -429,7 +431,6 @@ class DoubleDriver(Textures):
 
     def function_attribute(self, function: int, attribute: int) -> int:
         known = {
-            FunctionAttribute.MAX_THREADS_PER_BLOCK: 1024,
             FunctionAttribute.SHARED_SIZE_BYTES: 0,
             FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES: self._functions[function][3],
         }
@@ -559,3 +560,10 @@ class DoubleDriver(Textures):
 
 def _flat(work: CopyWork) -> bool:
     return work.height == 1 or work.destination_pitch == work.source_pitch == work.width
+
+
+def _has_text(image: bytes) -> bool:
+    try:
+        return bool(choose_all(image, CAPABILITY))
+    except CudaError:
+        return False

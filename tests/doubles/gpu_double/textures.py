@@ -28,7 +28,7 @@ from gpu_double.recording import Record
 
 INVALID_VALUE = 1
 NOT_SUPPORTED = 801
-LAYERED, SURFACES = 1, 2
+LAYERED, SURFACES, CUBE = 1, 2, 4
 READ_AS_INTEGER, NORMALIZED, SRGB = 1, 2, 16
 # Bytes of a channel, and what it holds: 0 signed, 1 unsigned, 2 float.
 _FORMATS = {
@@ -36,7 +36,7 @@ _FORMATS = {
     ArrayFormat.SIGNED_INT8: (1, 0), ArrayFormat.SIGNED_INT16: (2, 0), ArrayFormat.SIGNED_INT32: (4, 0),
     ArrayFormat.HALF: (2, 2), ArrayFormat.FLOAT: (4, 2),
 }  # fmt: skip
-_DESCRIPTOR = struct.Struct("<Q3I4xQQ3II3I2II48x")
+_DESCRIPTOR = struct.Struct("<Q3I4xQQ3II3I2II16xI8x4f4x")
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,10 @@ class Textures(metaclass=Record):
 
     def create_array(self, spec: ArraySpec) -> int:
         layered = bool(spec.flags & LAYERED)
+        cube = spec.flags & CUBE and (spec.width != spec.height or spec.depth % 6 or (spec.depth != 6 and not layered))
         if (
-            spec.width == 0
+            cube
+            or spec.width == 0
             or spec.channels not in (1, 2, 4)
             or (spec.depth and not spec.height and not layered)
             or (layered and not spec.depth)
@@ -187,14 +189,16 @@ class Textures(metaclass=Record):
         width, what = _FORMATS[kind]
         how = (0, 0, 0, 0, 0, 0)
         if spec is not None:
-            if spec.flags & SRGB or any(spec.border):
+            if spec.flags & SRGB or spec.anisotropy > 1:
                 raise DriverError(NOT_SUPPORTED, "create_texture", "the simulated device has none")
             normalized = what != 2 and not spec.flags & READ_AS_INTEGER
             if (spec.linear and what != 2 and not normalized) or (normalized and width == 4):
                 raise DriverError(INVALID_VALUE, "create_texture", "a filter of integers")
             how = (int(spec.linear), *spec.modes, int(bool(spec.flags & NORMALIZED)), int(normalized))
         place = self._place(128)
-        data = _DESCRIPTOR.pack(address, *size, pitch, slice_, width, channels, what, *how, 0x7E8F1A5E)
+        flags = self._arrays[source.array].spec.flags if source.array else 0
+        border = (0.0,) * 4 if spec is None else spec.border
+        data = _DESCRIPTOR.pack(address, *size, pitch, slice_, width, channels, what, *how, 0x7E8F1A5E, flags, *border)
         self._gpu.write(Rows(place, 128, 128, 1), memoryview(data), self._own)
         return place
 

@@ -272,7 +272,7 @@ def test_descriptions_are_read() -> None:
     "wrong",
     [
         {"magic": 0}, {"width": 0}, {"channel": 3}, {"channels": 3}, {"kind": 3}, {"channel": 1}, {"resource": 1}, {"x": 4}, {"linear": 2},
-        {"flags": 4}, {"texture": 2}, {"pitch": 24}, {"slice": 2048}, {"asked_x": 8}, {"asked_z": 2},
+        {"flags": 16}, {"texture": 2}, {"pitch": 24}, {"slice": 2048}, {"asked_x": 8}, {"asked_z": 2},
         {"resource": 2}, {"resource": 3, "pitch": 4}, {"resource": 3, "depth": 2},
     ],
     ids=str,
