@@ -189,7 +189,7 @@ class Textures(metaclass=Record):
         width, what = _FORMATS[kind]
         how = (0, 0, 0, 0, 0, 0)
         if spec is not None:
-            if spec.flags & SRGB or spec.anisotropy > 1:
+            if spec.flags & SRGB:
                 raise DriverError(NOT_SUPPORTED, "create_texture", "the simulated device has none")
             normalized = what != 2 and not spec.flags & READ_AS_INTEGER
             if (spec.linear and what != 2 and not normalized) or (normalized and width == 4):
