@@ -147,7 +147,7 @@ def compare(program: Program, base: Config, specs: Mapping[str, Spec], grid: boo
 
 def total(program: Program, spec: Spec, table: Pages | None = None, fast: bool = False) -> Counts:
     """All groups of a program, one after the other."""
-    from farlane.backend.memory.tlb.fast import FastTlb  # numba: only where it is needed
+    from farlane.backend.memory.tlb.fast import FastTlb  # compiled code: only where it is needed
 
     table = Pages.of(Config(tlb=spec)) if table is None else table
     model = FastTlb(spec, table.table)

@@ -8,5 +8,5 @@
     trace.py      the requests in a file
     objects.py    the order in which allocations are accessed, for `farlane plan`
 
-`model` imports numba when it has a TLB hierarchy to run.
+`model` loads compiled code when it has a TLB hierarchy to run.
 """

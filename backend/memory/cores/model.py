@@ -86,7 +86,7 @@ class MemoryModel:
             table = self._pages.table
         self._tlb: Any = None
         if tlb:
-            from farlane.backend.memory.tlb.fast import FastTlb  # numba: only where it is needed
+            from farlane.backend.memory.tlb.fast import FastTlb  # compiled code: only where it is needed
 
             self._tlb = FastTlb(config.tlb, table)
         self._touched = np.zeros(0, np.int64)  # distinct pages

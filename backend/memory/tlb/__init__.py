@@ -6,7 +6,7 @@
     policy.py      S3's decisions as pure functions
     mesh.py        the network's geometry
     reference.py   the model, written to be read
-    fast.py        the same compiled (kernel.py) over arrays (layout.py)
+    fast.py        the same compiled (compiled/) over arrays (layout.py)
     rivals.py      the hierarchies that S3's is compared with
 
 `fast` is not imported from here: it brings numba, which a device without the model need not load.

@@ -1,6 +1,6 @@
 """The TLB hierarchy for real use: the interface of `ReferenceTlb`, compiled.
 
-Importing this imports numba. The first run of all compiles the kernel (tens of seconds) and keeps the code beside it on disk. `feed` releases the GIL.
+Making the first one of a process loads the compiled code (memory/native.py); the first of all on a machine compiles it, which takes tens of seconds. `feed` releases the GIL.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from farlane.backend.memory import native
 from farlane.backend.memory.paging.table import PageTable
-from farlane.backend.memory.tlb import kernel, layout
+from farlane.backend.memory.tlb import counts, layout
 from farlane.backend.memory.tlb.counts import Counts
 from farlane.backend.memory.tlb.spec import Spec
 from farlane.backend.memory.tlb.stream import Stream
@@ -22,8 +23,8 @@ class FastTlb:
     def __init__(self, spec: Spec, table: PageTable) -> None:
         self.spec = spec
         self._table = table
-        self._parameters = layout.parameters(spec, table.root, table.base)
-        self._state = layout.empty(spec)
+        self._state = layout.empty(spec, table.words.view(np.int64), table.root, table.base)
+        self._entry = native.entry(f"{__package__}.compiled", layout.__name__, counts.__name__)
         self._nothing = Stream.of(spec.cores, [], [])
         self._ready()
 
@@ -41,9 +42,9 @@ class FastTlb:
     def finish(self) -> Counts:
         """Ends the kernel: runs to the last answer. The counts of the kernel."""
         self._run(self._nothing, final=True)
-        counts = Counts(*self._state.counts.tolist())
+        found = Counts(*self._state.counts.tolist())
         self._ready()
-        return counts
+        return found
 
     def run(self, stream: Stream) -> Counts:
         """A whole kernel."""
@@ -54,9 +55,8 @@ class FastTlb:
         """Forgets translations, between kernels: after an unmap, or a change of rights."""
         gone = np.fromiter(pages, dtype=np.int64)
         state = self._state
-        for array in (state.private, state.directory):
-            array[:, layout.PAGE][np.isin(array[:, layout.PAGE], gone)] = -1
-        state.shared[layout.PAGE][np.isin(state.shared[layout.PAGE], gone)] = -1
+        for pages_of in (state.private[:, layout.PAGE], state.directory[layout.PAGE], state.shared[layout.PAGE]):
+            pages_of[np.isin(pages_of, gone)] = -1
         state.walk_cache[0] = -1
 
     def contents(self) -> list[list[list[tuple[int, int]]]]:
@@ -84,11 +84,21 @@ class FastTlb:
     def _run(self, stream: Stream, final: bool) -> None:
         state, left = self._state, _join(self._left, self._state.cores[:, layout.C_NEXT], stream)
         state.cores[:, layout.C_NEXT] = 0
-        if not self._started:
-            kernel.begin(self._parameters, state)
-            self._started = True
-        words = self._table.words.view(np.int64)
-        kernel.run(self._parameters, state, words, left.offsets, left.page, left.gap, left.left_out, final)
+        arrays = state._replace(
+            words=self._table.words.view(np.int64),
+            offsets=left.offsets,
+            pages=left.page,
+            gaps=left.gap,
+            left_out=left.left_out,
+        )
+        table = np.ones((len(arrays), layout.COLUMNS), np.int64)
+        for row, array in zip(table, arrays, strict=True):
+            if array.dtype.itemsize != 8 or not array.flags.c_contiguous:
+                raise TypeError(f"an array of {array.dtype} with strides {array.strides}")
+            row[0], row[1 : 1 + array.ndim] = array.ctypes.data, array.shape
+        begin, self._started = not self._started, True
+        if self._entry(table.ctypes.data, int(final), int(begin)):
+            raise RuntimeError("more events than the model has room for")
         self._left = left
 
 

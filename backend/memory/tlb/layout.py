@@ -1,7 +1,6 @@
-"""The fast model's state as arrays, and where in them is what.
+"""The compiled model's state as arrays, and where in them is what.
 
-State is everything that changes. Fields of a record lie in the second dimension, so that a search through the pages of one core reads consecutive words.
-After a change here save kernel.py anew, or its compiled code is taken from the disk with the old numbers in it.
+State is everything that changes. Fields of a record lie in the second dimension, so that a search through the pages of one core reads consecutive words. All are 64-bit.
 -1 is a page number that no request has: an entry that is free.
 """
 
@@ -20,20 +19,31 @@ Array = npt.NDArray[Any]
 # Entries of a TLB: private [core, field, slot], shared [field, slot]
 PAGE, STAMP, FRAME = range(3)
 TLB_FIELDS = 3
-# Entries of a directory [core, field, slot]; PAGE and STAMP as above
-D_SHARED, D_REPLIES, D_DEGREE = range(2, 5)
-DIRECTORY_FIELDS = 5
-# MSHR entries [core, field, slot]
-M_COUNT, M_WANTED, M_AWAITED, M_LAST, M_PEER, M_FRAME = range(1, 7)
-MSHR_FIELDS = 7
+HINTS = 64  # of each core: where a page was found last, by the low bits of its number; not to be trusted
+# Entries of all directories [field, slot], by set, core and way; PAGE and STAMP as above
+D_SHARED, D_REPLIES = range(2, 4)
+DIRECTORY_FIELDS = 4
+# MSHR entries [core, field, slot]. M_BOUND: no reply before this cycle
+M_COUNT, M_WANTED, M_AWAITED, M_LAST, M_PEER, M_FRAME, M_BOUND = range(1, 8)
+MSHR_FIELDS = 8
+NEVER_COMES = 1 << 62
 # Cores [core, field]
 C_WAITING, C_STALLED, C_PORT, C_LAST, C_WANTED, C_NEXT, C_MISSES = range(7)
 CORE_FIELDS = 7
-# Walks under way [field, slot]
-W_PAGE, W_FRAME = range(2)
-# Scalars
+# Walks under way [field, slot]. W_END: when it ends, 0 before it has begun
+W_PAGE, W_FRAME, W_END = range(3)
+WALK_FIELDS = 3
+GUESSES = 64  # where in the walk cache a key was found last; not to be trusted
+# Events
+WHEEL = 1024  # cycles; a multiple of 64
+E_KEY, E_ARG, E_NEXT = range(3)
+# Scalars. V_EVENTS: on the wheel. V_LATER: in the heap. V_FREE: the first free node of the wheel
 (
     V_EVENTS,
+    V_LATER,
+    V_FREE,
+    V_NOW,
+    V_ERROR,
     V_DRAIN,
     V_PORT_CYCLE,
     V_PORT_USED,
@@ -44,8 +54,8 @@ W_PAGE, W_FRAME = range(2)
     V_QUEUE,
     V_QUEUE_HEAD,
     V_CLOCK,
-) = range(11)
-SCALARS = 11
+) = range(15)
+SCALARS = 15
 # Parameters
 (
     P_CORES,
@@ -118,31 +128,64 @@ ALWAYS, NEVER, SHARED_ENTRIES = range(3)
 
 
 class State(NamedTuple):
-    """All that changes, but `near`, which is kept here because it goes where these go."""
+    """All that changes, and what compiled code needs beside it: the first lines are the spec, the page table's words and the requests."""
+
+    parameters: Array
+    near: Array  # [core, count and then the cores]
+    distance: Array
+    words: Array
+    offsets: Array
+    pages: Array
+    gaps: Array
+    left_out: Array
 
     cores: Array
     private: Array
+    hints: Array
     directory: Array
-    holders: Array  # [core, slot, other core]: the L1 bitmaps, a byte per bit
+    holders: Array  # [word, slot of a directory]: the L1 bitmaps
     mshr: Array
     shared: Array
     walks: Array
-    walk_waiters: Array  # [walk, core]
+    waiters: Array  # [walk, word]: a bit per core that waits for it
+    places: Array  # [walk, core]: its MSHR entry
     walk_cache: Array  # [key or stamp, slot]
-    inbox: Array  # a ring of (core, page, arrival)
-    queue: Array  # a ring of (walk, since)
+    guesses: Array
+    inbox: Array  # a ring of (core, page, arrival, MSHR entry)
+    queue: Array  # a ring of (page, since, walk)
     links: Array
-    near: Array  # [core, count and then the cores]
-    events: Array  # a binary heap of (time, key)
+    wheel: Array  # [cycle, first and last node]
+    occupied: Array  # a bit per cycle of the wheel
+    nodes: Array
+    later: Array  # a binary heap of (cycle, key, arg)
     scalars: Array
     counts: Array
+
+
+DIMENSIONS = {"private": 3, "mshr": 3} | dict.fromkeys(
+    (
+        "parameters",
+        "words",
+        "offsets",
+        "pages",
+        "gaps",
+        "left_out",
+        "guesses",
+        "links",
+        "occupied",
+        "scalars",
+        "counts",
+    ),
+    1,
+)  # the others have 2
+COLUMNS = 4  # of the table of arrays: address and lengths
 
 
 # What stays from one kernel to the next. Between kernels nothing is under way, so the rest is empty.
 CONTENTS = ("private", "directory", "holders", "shared", "walk_cache", "scalars")
 
 
-def parameters(spec: Spec, root: int, base: int) -> Array:
+def _parameters(spec: Spec, root: int, base: int) -> Array:
     """The spec as the kernel reads it."""
     s, p, d, w, n = spec.shared, spec.private, spec.directory, spec.walk, spec.network
     values = [
@@ -168,8 +211,8 @@ def parameters(spec: Spec, root: int, base: int) -> Array:
     return np.array(values, dtype=np.int64)
 
 
-def empty(spec: Spec) -> State:
-    """The state of a hierarchy that has seen nothing."""
+def empty(spec: Spec, table: Array, root: int, base: int) -> State:
+    """The state of a hierarchy that has seen nothing. `table`: the page table's words, of which `root` and `base` are addresses."""
     cores, p, w = spec.cores, spec.private, spec.walk
     uses_directory = spec.sharing == "directory"
     entries = spec.directory.entries if uses_directory else 1
@@ -192,21 +235,35 @@ def empty(spec: Spec) -> State:
     def zero(*shape: int) -> Array:
         return np.zeros(shape, dtype=np.int64)
 
+    words = -(-cores // 64)
     return State(
+        parameters=_parameters(spec, root, base),
+        near=near,
+        distance=mesh.distances(cores, spec.network.columns).astype(np.int64),
+        words=table,
+        offsets=zero(cores + 1),
+        pages=zero(0),
+        gaps=zero(0),
+        left_out=zero(0),
         cores=zero(cores, CORE_FIELDS),
         private=free(cores, TLB_FIELDS, p.entries),
-        directory=free(cores, DIRECTORY_FIELDS, entries),
-        holders=np.zeros((cores, entries, cores if uses_directory else 1), dtype=np.uint8),
+        hints=zero(cores, HINTS),
+        directory=free(DIRECTORY_FIELDS, cores * entries),
+        holders=zero(words, cores * entries if uses_directory else 1),
         mshr=free(cores, MSHR_FIELDS, p.mshr),
         shared=free(TLB_FIELDS, spec.shared.entries),
-        walks=free(2, w.queue + w.walkers),
-        walk_waiters=np.zeros((w.queue + w.walkers, cores), dtype=np.uint8),
+        walks=free(WALK_FIELDS, w.queue + w.walkers),
+        waiters=zero(w.queue + w.walkers, words),
+        places=zero(w.queue + w.walkers, cores),
         walk_cache=free(2, w.cache_entries),
-        inbox=zero(requests, 3),
-        queue=zero(w.queue + 1, 2),
+        guesses=zero(GUESSES),
+        inbox=zero(requests, 4),
+        queue=zero(w.queue + 1, 3),
         links=zero(4 * cores),
-        near=near,
-        events=zero(events, 2),
+        wheel=zero(WHEEL, 2),
+        occupied=zero(WHEEL // 64),
+        nodes=zero(events, 3),
+        later=zero(events, 3),
         scalars=zero(SCALARS),
         counts=zero(len(NAMES)),
     )
@@ -216,6 +273,8 @@ def begin(state: State, spec: Spec) -> None:
     """Time and counts begin anew; contents stay."""
     state.cores[:] = 0
     state.cores[:, C_WANTED] = -1
+    state.mshr[:, PAGE] = -1
+    state.mshr[:, M_BOUND] = NEVER_COMES
     state.links[:] = 0
     state.counts[:] = 0
     clock = state.scalars[V_CLOCK]
@@ -223,3 +282,7 @@ def begin(state: State, spec: Spec) -> None:
     state.scalars[V_CLOCK] = clock
     state.scalars[V_DRAIN] = state.scalars[V_PORT_CYCLE] = -1
     state.scalars[V_IDLE] = spec.walk.walkers
+    state.wheel[:] = -1
+    state.occupied[:] = 0
+    state.nodes[:, E_NEXT] = np.arange(1, len(state.nodes) + 1)
+    state.nodes[-1, E_NEXT] = -1

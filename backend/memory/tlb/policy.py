@@ -1,6 +1,6 @@
 """The decisions of S3, as pure functions: whom to ask, whether to fill, whom to evict.
 
-The reference calls these. The fast model has the same decisions compiled (kernel.py), and the property tests hold it to them.
+The reference calls these. The fast model has the same decisions compiled (compiled/private.py), and the property tests hold it to them.
 """
 
 from __future__ import annotations

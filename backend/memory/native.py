@@ -1,0 +1,155 @@
+"""Models as machine code: compiled by Numba once on a machine, afterwards an object file that LLVM loads without Numba.
+
+Importing Numba and having it load its own cache takes over a second of processor time; loading an object takes hundredths. An object's file is named by the sources it was made
+from, Numba, LLVM and the CPU, so it is never stale. It lies beside the sources it was made from (in __pycache__), or, where that cannot be written or
+FARLANE_CACHE_DIR says so, in that folder or the user's cache. Files are written aside and renamed; a damaged one counts as absent. What lies there is executed.
+
+A unit is a package whose module `run` has `text()`: LLVM IR and the name of its entry, a function of three 64-bit numbers that answers one, in Numba's calling convention.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import importlib
+import os
+import struct
+import tempfile
+import threading
+from collections.abc import Callable
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+Entry = Callable[[int, int, int], int]
+
+_MAGIC = b"FARLMEM1"
+_HEADER = struct.Struct("<8s32sI")
+_KEPT = 8  # objects of a unit: other versions, other machines on the same disk
+_lock = threading.Lock()
+_linked: list[Any] = []  # loaded code stays
+_SIGNATURE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+)
+
+
+@functools.cache
+def entry(package: str, *besides: str) -> Entry:
+    """A unit's entry, which runs without the GIL. `besides`: modules outside of the package that its code depends on."""
+    with _lock:
+        found = util.find_spec(package)
+        if found is None or found.origin is None:
+            raise ImportError(f"no package {package}")
+        folder = Path(found.origin).parent
+        files = sorted(folder.glob("*.py"))
+        for name in besides:
+            module = util.find_spec(name)
+            if module is None or module.origin is None:
+                raise ImportError(f"no module {name}")
+            files.append(Path(module.origin))
+        name = f"{package.rpartition('.')[0].rpartition('.')[2]}-{_digest(files)}.object"
+        for place in _places(folder):
+            stored = _read(place / name)
+            if stored is not None:
+                return _link(*stored)
+        made = _compile(package)
+        for place in _places(folder):
+            if _write(place, name, *made):
+                break
+        return _link(*made)
+
+
+def _digest(files: list[Path]) -> str:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    digest = hashlib.sha256()
+    features = llvm.get_host_cpu_features().flatten()
+    versions = (llvmlite.__version__, metadata.version("numba"), llvm.get_default_triple(), llvm.get_host_cpu_name())
+    digest.update(repr((*versions, features)).encode())
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def _places(folder: Path) -> list[Path]:
+    wanted = os.environ.get("FARLANE_CACHE_DIR")
+    if wanted:
+        return [Path(wanted) / "memory"]
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return [folder / "__pycache__", Path(user) / "farlane" / "memory"]
+
+
+def _read(file: Path) -> tuple[str, bytes] | None:
+    try:
+        data = file.read_bytes()
+        magic, checksum, size = _HEADER.unpack_from(data)
+    except (OSError, struct.error):
+        return None
+    body = data[_HEADER.size :]
+    if magic != _MAGIC or hashlib.sha256(body).digest() != checksum:
+        return None
+    return body[:size].decode(), body[size:]
+
+
+def _write(place: Path, name: str, symbol: str, image: bytes) -> bool:
+    """Whether it could be written. Old versions go."""
+    body = symbol.encode() + image
+    data = _HEADER.pack(_MAGIC, hashlib.sha256(body).digest(), len(symbol.encode())) + body
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=place, prefix=".new-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(temporary, place / name)
+        except OSError:
+            os.unlink(temporary)
+            raise
+    except OSError:
+        return False
+    with contextlib.suppress(OSError):
+        others = sorted(place.glob(name.partition("-")[0] + "-*.object"), key=lambda item: item.stat().st_mtime)
+        for old in others[:-_KEPT]:
+            old.unlink()
+    return True
+
+
+def _machine() -> Any:
+    target = llvm.Target.from_default_triple()
+    features = llvm.get_host_cpu_features().flatten()
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic")
+
+
+def _compile(package: str) -> tuple[str, bytes]:
+    text, symbol = importlib.import_module(f"{package}.run").text()
+    module = llvm.parse_assembly(text)
+    module.triple = llvm.get_default_triple()
+    for function in module.functions:
+        if not function.is_declaration and function.name != symbol:
+            function.linkage = "internal"
+    module.verify()
+    return symbol, bytes(_machine().emit_object(module))
+
+
+def _link(symbol: str, image: bytes) -> Entry:
+    builder = llvm.JITLibraryBuilder()
+    builder.add_object_img(image)
+    builder.add_current_process()  # memset and its like
+    builder.export_symbol(symbol)
+    linker = llvm.create_lljit_compiler(_machine())
+    tracker = builder.link(linker, symbol)
+    _linked.append((linker, tracker))
+    function = _SIGNATURE(tracker[symbol])
+
+    def call(address: int, one: int, other: int) -> int:
+        result = ctypes.c_int64()
+        if function(ctypes.addressof(result), None, address, one, other):
+            raise RuntimeError(f"{symbol} failed")
+        return result.value
+
+    return call

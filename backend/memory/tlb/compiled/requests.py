@@ -1,0 +1,258 @@
+"""A core's requests: private hits, requests that join a miss, misses and whom they ask.
+
+A core goes ahead of its turn while its own replies cannot come in between: a hit, and a request that joins a miss, depend on nothing but what the core's TLB and its MSHRs
+hold, which replies alone change (`M_BOUND`: no reply to this miss comes before). Without peers a miss depends on nothing else either: what it sends is put in order by the
+events. With them it reads a directory, or other TLBs, and waits for its turn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farlane.backend.memory.tlb import layout as at
+from farlane.backend.memory.tlb.compiled.events import CORE, FILL, ISSUE, KIND, REMOTE, SHARED, first, push
+from farlane.backend.memory.tlb.compiled.options import inner, leaf, lowest, state
+from farlane.backend.memory.tlb.compiled.search import find, free, in_directory, in_private, in_shared
+
+
+@leaf
+def bound(s: Any, core: int) -> int:
+    """No reply reaches the core before."""
+    bounds = s.mshr[core, at.M_BOUND]
+    least = at.NEVER_COMES
+    for slot in range(len(bounds)):
+        least = min(least, bounds[slot])
+    return least
+
+
+@inner
+def send(address: int, source: int, target: int, time: int) -> int:
+    """When a message arrives."""
+    s = state(address)
+    p = s.parameters
+    columns, hop, link_cycles = p[at.P_COLUMNS], p[at.P_HOP], p[at.P_LINK]
+    counts, links = s.counts, s.links
+    counts[at.N_MESSAGES] += 1
+    across, down = target % columns - source % columns, target // columns - source // columns
+    here, left, waited = source, abs(across) + abs(down), 0
+    counts[at.N_HOPS] += left
+    for step in range(left):
+        if step < abs(across):
+            link = here * 4 + (0 if across > 0 else 1)
+            here += 1 if across > 0 else -1
+        else:
+            link = here * 4 + (2 if down > 0 else 3)
+            here += columns if down > 0 else -columns
+        start = max(time, links[link])
+        waited += start - time
+        links[link] = start + link_cycles
+        time = start + hop
+    counts[at.N_NETWORK_WAIT] += waited
+    return time
+
+
+@leaf
+def _better(p: Any, s: Any, core: int, other: int, best: int) -> bool:
+    """Whether a holder goes before the best of those with lower numbers."""
+    if best < 0:
+        return True
+    return p[at.P_ROUTE] != at.FIRST and s.distance[core, other] < s.distance[core, best]
+
+
+@leaf
+def _shared_is_nearer(p: Any, s: Any, core: int, target: int) -> bool:
+    cycles = 2 * s.distance[core, target] * p[at.P_HOP] + p[at.P_PRIVATE_LATENCY]
+    return p[at.P_ROUTE] == at.CHEAPEST and p[at.P_SHARED_LATENCY] <= cycles
+
+
+@inner
+def _ask(address: int, core: int, target: int, slot: int, page: int, time: int) -> None:
+    s = state(address)
+    s.counts[at.N_PEER_REQUESTS] += 1
+    s.mshr[core, at.M_AWAITED, slot] += 1
+    s.mshr[core, at.M_BOUND, slot] = time
+    push(address, send(address, core, target, time), REMOTE, core, target, page, slot)
+
+
+@inner
+def _holder(address: int, core: int, entry: int) -> int:
+    """Whom a directory's entry names to ask, or -1."""
+    s = state(address)
+    p = s.parameters
+    target = -1
+    for word in range(len(s.holders)):
+        bits = s.holders[word, entry]
+        if core >> 6 == word:
+            bits &= ~(1 << (core & 63))
+        while bits != 0:
+            other = word << 6 | lowest(bits)
+            bits &= bits - 1
+            if _better(p, s, core, other, target):
+                target = other
+                if p[at.P_ROUTE] == at.FIRST:
+                    return target
+    return target
+
+
+@inner
+def _miss(address: int, time: int, core: int, slot: int, page: int) -> None:
+    s = state(address)
+    p = s.parameters
+    sent = time + p[at.P_PRIVATE_LATENCY]
+    sharing = p[at.P_SHARING]
+    if sharing == at.PROBE:
+        for i in range(s.near[core, 0]):
+            _ask(address, core, s.near[core, 1 + i], slot, page, sent)
+        if s.near[core, 0]:
+            return
+    elif sharing == at.DIRECTORY:
+        sent += p[at.P_DIR_LATENCY]
+        entry = in_directory(p, s.directory, core, page)
+        if entry >= 0:
+            s.scalars[at.V_CLOCK] += 1
+            s.directory[at.STAMP, entry] = s.scalars[at.V_CLOCK]
+            target = _holder(address, core, entry)
+            if target >= 0:
+                s.counts[at.N_DIRECTORY_HITS] += 1
+                if s.directory[at.D_SHARED, entry] and _shared_is_nearer(p, s, core, target):
+                    s.counts[at.N_BYPASSED] += 1
+                else:
+                    _ask(address, core, target, slot, page, sent)
+                    return
+    elif sharing == at.ORACLE:
+        target, frame = -1, 0
+        for other in range(p[at.P_CORES]):
+            if other != core and _better(p, s, core, other, target):
+                entry = in_private(p, s.private, other, page)
+                if entry >= 0:
+                    target, frame = other, s.private[other, at.FRAME, entry]
+        if target >= 0:
+            if _shared_is_nearer(p, s, core, target) and in_shared(p, s.shared, page) >= 0:
+                s.counts[at.N_BYPASSED] += 1
+            else:
+                hops = s.distance[core, target]
+                s.counts[at.N_PEER_REQUESTS] += 1
+                s.counts[at.N_PEER_HITS] += 1
+                s.counts[at.N_MESSAGES] += 2
+                s.counts[at.N_HOPS] += 2 * hops
+                s.mshr[core, at.M_PEER, slot], s.mshr[core, at.M_FRAME, slot] = 1, frame
+                arrival = sent + 2 * hops * p[at.P_HOP] + p[at.P_PRIVATE_LATENCY]
+                s.mshr[core, at.M_BOUND, slot] = arrival
+                push(address, arrival, FILL, core, 0, page, slot)
+                return
+    s.mshr[core, at.M_BOUND, slot] = sent + 1  # it may join a walk that is about to end
+    push(address, sent, SHARED, core, 0, page, slot)
+
+
+@inner
+def issue(address: int, time: int, core: int, final: bool) -> bool:
+    """Makes a core's requests for as long as nothing that is not known yet may come in between. False when what it asks next is not known."""
+    s = state(address)
+    p = s.parameters
+    offsets, pages, gaps, left_out = s.offsets, s.pages, s.gaps, s.left_out
+    c, n, v = s.cores[core], s.counts, s.scalars
+    latency, perfect, alone = p[at.P_PRIVATE_LATENCY], p[at.P_SHARING] == at.PERFECT, p[at.P_SHARING] == at.NONE
+    tags, stamps, m = s.private[core, at.PAGE], s.private[core, at.STAMP], s.mshr[core]
+    hints, mask = s.hints[core], at.HINTS - 1
+    position, end = offsets[core] + c[at.C_NEXT], offsets[core + 1]
+    last, asked = c[at.C_LAST], c[at.C_WANTED]
+    until = bound(s, core) if c[at.C_MISSES] else at.NEVER_COMES
+    clock, hits, requests, waits, stalls = v[at.V_CLOCK], 0, 0, 0, 0
+    outcome = 0  # 1 it is not the core's turn, 2 it is stalled, 3 it has no more requests
+    while outcome == 0:
+        if position == end:
+            outcome = 3
+            break
+        page = pages[position]
+        if asked < 0:
+            time = max(time, last + gaps[position])
+        slot, joined, place = 0, -1, -1
+        if not perfect:
+            slot = hints[page & mask]
+            if tags[slot] != page:
+                slot = in_private(p, s.private, core, page)
+                if slot >= 0:
+                    hints[page & mask] = slot
+                else:
+                    joined = find(m[at.PAGE], page)
+        if (time >= until or (slot < 0 and joined < 0 and not alone)) and not first(
+            address, time, ISSUE << KIND | core << CORE
+        ):
+            outcome = 1
+            break
+        wanted = time if asked < 0 else asked
+        if slot >= 0:
+            hits += 1
+            waits += latency + time - wanted
+            clock += 1
+            stamps[slot] = clock
+            n[at.N_CYCLES] = max(n[at.N_CYCLES], time + latency)
+        else:
+            place = joined if joined >= 0 else free(m[at.PAGE])
+            if place < 0 or c[at.C_WAITING] == p[at.P_WAITING]:
+                asked = wanted
+                outcome = 2
+                break
+            c[at.C_WAITING] += 1
+            if joined >= 0:
+                n[at.N_MERGED] += 1
+                m[at.M_COUNT, place] += 1
+                m[at.M_WANTED, place] += wanted
+            else:
+                n[at.N_MISSES] += 1
+                c[at.C_MISSES] += 1
+                m[at.PAGE, place], m[at.M_COUNT, place], m[at.M_WANTED, place] = page, 1, wanted
+                m[at.M_AWAITED, place] = m[at.M_LAST, place] = m[at.M_PEER, place] = m[at.M_FRAME, place] = 0
+                v[at.V_CLOCK] = clock
+                _miss(address, time, core, place, page)
+                clock = v[at.V_CLOCK]
+                until = min(until, m[at.M_BOUND, place])
+        stalls += time - wanted
+        more = left_out[position]
+        requests += 1 + more
+        hits += more
+        waits += more * latency
+        position += 1
+        last, asked = time, -1
+        time += 1
+    v[at.V_CLOCK] = clock
+    n[at.N_PRIVATE_HITS] += hits
+    n[at.N_LATENCY] += waits
+    n[at.N_STALL_CYCLES] += stalls
+    n[at.N_REQUESTS] += requests
+    c[at.C_NEXT], c[at.C_LAST], c[at.C_WANTED] = position - offsets[core], last, asked
+    if outcome == 2:
+        c[at.C_STALLED] = 1
+    elif outcome == 1 or not final:
+        push(address, time, ISSUE, core, 0, 0, 0)
+    return outcome != 3 or final
+
+
+@inner
+def remote(address: int, time: int, core: int, peer: int, page: int, slot: int) -> None:
+    """A peer is asked."""
+    s = state(address)
+    p = s.parameters
+    start = max(time, s.cores[peer, at.C_PORT])
+    s.counts[at.N_NETWORK_WAIT] += start - time
+    s.cores[peer, at.C_PORT] = start + 1
+    reply = send(address, peer, core, start + p[at.P_PRIVATE_LATENCY])
+    m = s.mshr[core]
+    m[at.M_AWAITED, slot] -= 1
+    entry = in_private(p, s.private, peer, page)
+    if entry < 0:
+        s.counts[at.N_PEER_MISSES] += 1
+        m[at.M_LAST, slot] = max(m[at.M_LAST, slot], reply)
+    elif not m[at.M_PEER, slot]:
+        s.counts[at.N_PEER_HITS] += 1
+        m[at.M_PEER, slot], m[at.M_FRAME, slot] = reply, s.private[peer, at.FRAME, entry]
+    else:
+        m[at.M_PEER, slot] = min(m[at.M_PEER, slot], reply)
+    if m[at.M_AWAITED, slot]:
+        return
+    if m[at.M_PEER, slot]:
+        m[at.M_BOUND, slot] = max(time, m[at.M_PEER, slot])
+        push(address, m[at.M_BOUND, slot], FILL, core, 0, page, slot)
+    else:
+        m[at.M_BOUND, slot] = m[at.M_LAST, slot] + 1
+        push(address, m[at.M_LAST, slot], SHARED, core, 0, page, slot)

@@ -1,0 +1,80 @@
+"""Events until none is left, or until a core's next request is not known yet.
+
+`entry` is what Python calls: with the address of a table that has, for each array of layout.State, its address and its lengths.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farlane.backend.memory.tlb import layout as at
+from farlane.backend.memory.tlb.compiled import events
+from farlane.backend.memory.tlb.compiled.events import (
+    BYTE,
+    CORE,
+    DRAIN,
+    ENQUEUE,
+    FILL,
+    ISSUE,
+    KIND,
+    PEER,
+    REMOTE,
+    SHARED,
+    WALK_DONE,
+    pop,
+    push,
+)
+from farlane.backend.memory.tlb.compiled.options import OPTIONS, state
+from farlane.backend.memory.tlb.compiled.private import fill, update
+from farlane.backend.memory.tlb.compiled.requests import issue, remote
+from farlane.backend.memory.tlb.compiled.shared import drain, start_walks, walk_done
+from numba import int64, njit
+
+
+def entry(address: int, final: int, begin: int) -> int:
+    """`begin`: a kernel begins. Answers V_ERROR."""
+    s = state(address)
+    v = s.scalars
+    if begin:
+        for core in range(s.parameters[at.P_CORES]):
+            push(address, 0, ISSUE, core, 0, 0, 0)
+    while (v[at.V_EVENTS] or v[at.V_LATER]) and not v[at.V_ERROR]:
+        time, key, arg = pop(address)
+        kind, core, peer, page = key >> KIND, key >> CORE & BYTE, key >> PEER & BYTE, key & events.PAGE
+        if kind == ISSUE:
+            if not issue(address, time, core, final):
+                break
+        elif kind == FILL:
+            fill(address, time, core, page, arg)
+        elif kind == SHARED:
+            s.counts[at.N_SHARED_ACCESSES] += 1
+            tail = v[at.V_INBOX_HEAD] + v[at.V_INBOX]
+            tail -= len(s.inbox) if tail >= len(s.inbox) else 0
+            s.inbox[tail, 0], s.inbox[tail, 1], s.inbox[tail, 2], s.inbox[tail, 3] = core, page, time, arg
+            v[at.V_INBOX] += 1
+            drain(address, time)
+        elif kind == WALK_DONE:
+            walk_done(address, time, page, arg)
+        elif kind == ENQUEUE:
+            tail = v[at.V_QUEUE_HEAD] + v[at.V_QUEUE]
+            tail -= len(s.queue) if tail >= len(s.queue) else 0
+            s.queue[tail, 0], s.queue[tail, 1], s.queue[tail, 2] = page, time, arg
+            v[at.V_QUEUE] += 1
+            start_walks(address, time)
+        elif kind == DRAIN:
+            v[at.V_DRAIN] = -1
+            drain(address, time)
+        elif kind == REMOTE:
+            remote(address, time, core, peer, page, arg)
+        else:
+            update(address, kind, core, page)
+    error: int = v[at.V_ERROR]
+    return error
+
+
+def text() -> tuple[str, str]:
+    """The optimised LLVM IR of everything, and the name of its entry: i32 (ptr result, ptr, i64, i64, i64)."""
+    signature = int64(int64, int64, int64)
+    compiled: Any = njit(signature, **OPTIONS)(entry)
+    result = compiled.overloads[signature.args]
+    return str(compiled.inspect_llvm(signature.args)), str(result.fndesc.mangled_name)

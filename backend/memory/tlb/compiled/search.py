@@ -1,0 +1,89 @@
+"""Looking through the entries of a set. Loops without an early exit, so that they become a few vector instructions.
+
+-1 is a page number that no request has: an entry that is free.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farlane.backend.memory.tlb import layout as at
+from farlane.backend.memory.tlb.compiled.options import leaf
+
+_WAYS = 17  # bits of a place in a set
+
+
+@leaf
+def find(pages: Any, page: int) -> int:
+    """The place of a page, which is there once at most, or -1."""
+    found = 0
+    for slot in range(len(pages)):
+        found += slot + 1 if pages[slot] == page else 0
+    return found - 1
+
+
+@leaf
+def free(pages: Any) -> int:
+    """The first free place, or -1."""
+    count = len(pages)
+    best = count
+    for slot in range(count):
+        best = min(best, slot if pages[slot] < 0 else count)
+    return best if best < count else -1
+
+
+@leaf
+def oldest(pages: Any, stamps: Any) -> int:
+    """The first free place, or the one used least recently."""
+    count = len(pages)
+    best = 1 << 62
+    for slot in range(count):
+        best = min(best, ((stamps[slot] if pages[slot] >= 0 else -1) << _WAYS) + slot)
+    return best & ((1 << _WAYS) - 1)
+
+
+@leaf
+def set_of(page: int, sets: int) -> int:
+    """The set of a page: a division only where it must be."""
+    return page & (sets - 1) if sets & (sets - 1) == 0 else page % sets
+
+
+@leaf
+def in_private(p: Any, private: Any, core: int, page: int) -> int:
+    ways = p[at.P_PRIVATE_WAYS]
+    first = set_of(page, p[at.P_PRIVATE_SETS]) * ways
+    slot = find(private[core, at.PAGE, first : first + ways], page)
+    return first + slot if slot >= 0 else -1
+
+
+@leaf
+def in_shared(p: Any, shared: Any, page: int) -> int:
+    ways = p[at.P_SHARED_WAYS]
+    first = set_of(page, p[at.P_SHARED_SETS]) * ways
+    slot = find(shared[at.PAGE, first : first + ways], page)
+    return first + slot if slot >= 0 else -1
+
+
+@leaf
+def directory_set(p: Any, core: int, page: int) -> int:
+    """The first entry of a page's set in a core's directory. The sets of all cores for a page lie together: updates go through them in turn."""
+    return (set_of(page, p[at.P_DIR_SETS]) * p[at.P_CORES] + core) * p[at.P_DIR_WAYS]
+
+
+@leaf
+def in_directory(p: Any, directory: Any, core: int, page: int) -> int:
+    first = directory_set(p, core, page)
+    slot = find(directory[at.PAGE, first : first + p[at.P_DIR_WAYS]], page)
+    return first + slot if slot >= 0 else -1
+
+
+@leaf
+def in_walk_cache(s: Any, key: int) -> int:
+    """A place of the walk cache, or -1. Neighbours ask for the same tables, so it is tried first where a key was found last."""
+    guess = s.guesses[key & (at.GUESSES - 1)]
+    if guess < s.walk_cache.shape[1] and s.walk_cache[0, guess] == key:
+        return guess
+    slot = find(s.walk_cache[0], key)
+    if slot >= 0:
+        s.guesses[key & (at.GUESSES - 1)] = slot
+    return slot
