@@ -25,7 +25,15 @@ pytestmark = pytest.mark.native
 REGISTRY = Path(__file__).parents[1] / "native" / "registry.toml"
 # Programs that test_native.py compiles with these options anyhow.
 BUILD = Build(3, "sm_75")
-PROGRAMS = ("vecadd", "matmul_tiled", "constants", "templates_and_structs", "streams_events", "textures")
+PROGRAMS = (
+    "vecadd",
+    "matmul_tiled",
+    "constants",
+    "templates_and_structs",
+    "streams_events",
+    "textures",
+    "nested_launches",
+)
 
 
 @pytest.fixture(scope="module")
