@@ -6,8 +6,8 @@ function: whatever has escaped, and whatever it is given addresses of, may have 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from farlane.analyzer.flow import interface, library
 from farlane.analyzer.flow.expression import CALL, INITIAL, OPAQUE, OPERATION, OUT, Value
@@ -55,16 +55,37 @@ class CudaCall(NamedTuple):
     sizes: tuple[int, ...] = ()
     references: tuple[tuple[str, Value], ...] = ()
 
-    def seen_from(self, caller: int, push: Value | None, **changes: Any) -> CudaCall:
-        """The call as its function's caller sees it, through the call instruction `caller`."""
-        pushed = self.push is not None and self.push.kind == INITIAL and push is not None and push.kind == OPAQUE
-        return self._replace(
-            site=push.arguments[0] if pushed and push is not None else caller if self.tail else self.site,
-            chain=() if pushed or self.tail else (caller, *self.chain),
-            tail=False,
-            launch=(caller, *self.launch) if self.launch else (),
-            push=push,
-            **changes,
+    def seen_from(
+        self,
+        caller: int,
+        seen: Callable[[Value], Value],
+        repeated: bool,
+        optional: bool,
+    ) -> CudaCall:
+        """The call as its function's caller sees it, through the call instruction `caller`.
+
+        Args:
+            seen: what a value is for the caller.
+            repeated, optional: whether the call stands in a loop of the function, and whether that may return without it.
+        """
+        push = self.push and seen(self.push)
+        pushed = push is not None and self.push is not None and self.push.kind == INITIAL and push.kind == OPAQUE
+        return CudaCall(
+            push.arguments[0] if pushed and push is not None else caller if self.tail else self.site,
+            () if pushed or self.tail else (caller, *self.chain),
+            self.name,
+            self.kernel,
+            tuple([(name, value if value.is_constant else seen(value)) for name, value in self.arguments]),
+            self.kind,
+            self.handle and seen(self.handle),
+            self.array and seen(self.array),
+            self.repeated or repeated,
+            self.optional or optional,
+            (caller, *self.launch) if self.launch else (),
+            push,
+            False,
+            self.sizes,
+            tuple([(name, seen(address)) for name, address in self.references]) if self.references else (),
         )
 
 

@@ -42,6 +42,7 @@ TOTAL = 60, 2000  # of all blocks of a function: for each of them, and in additi
 END = -1  # the pseudo block in which all returns meet
 
 PhiInputs = dict[Value, dict[int, Value]]
+_ALWAYS = Looked((0, 0), 0)  # what a merge of one state looks at
 _NO_PLACES: frozenset[int] = frozenset()
 _NO_CELLS: frozenset[Value] = frozenset()
 
@@ -223,7 +224,7 @@ class Engine:
             if start not in self._before:
                 continue
             looked, met = self._met.get(start, (None, {}))
-            if looked is None or not self._holds(looked):
+            if looked is None or (looked is not _ALWAYS and not self._holds(looked)):
                 self._settled(start)
                 _, met = self._met[start]
             result.phis.update(met)
@@ -286,7 +287,11 @@ class Engine:
         return looked.epochs == (memory.epoch, self._epoch) and looked.asked.isdisjoint(memory.noted[looked.noted :])
 
     def _settled(self, start: int) -> State:
-        """The state before a block; its phis' inputs are kept."""
+        """The state before a block, to be read only; its phis' inputs are kept."""
+        incoming = self._incoming[start]
+        if len(incoming) == 1 and start not in self._structure.loops and start != self._flow.entry:
+            self._met[start] = _ALWAYS, {}
+            return next(iter(incoming.values()))
         looked = self._looks()
         inputs: PhiInputs = {}
         state = self._merged(start, self._incoming[start], inputs)
@@ -299,7 +304,7 @@ class Engine:
         if block == self._flow.entry:
             states[0] = self._entry
         if len(states) == 1 and block not in self._structure.loops:
-            return next(iter(states.values())).copy()
+            return next(iter(states.values()))
         merged = State(self._memory)
         merged.registers = self._merged_registers(block, states, record)
         escaped = [state.escaped for state in states.values() if state.escaped is not None]
@@ -387,11 +392,13 @@ class Engine:
         met = self._cells_met.get(block, _NO_CELLS)
         for base in dict.fromkeys(base for state in every for base in state.cells):
             first = every[0].cells.get(base)
+            if base not in met and first is not None and all(state.cells.get(base) == first for state in every[1:]):
+                every[0].own.discard(base)
+                merged.cells[base] = first
+                continue
             mine: dict[tuple[int, int], Value] = {}
             merged.cells[base] = mine
-            if base not in met and first is not None and all(state.cells.get(base) == first for state in every[1:]):
-                mine.update(first)
-                continue
+            merged.own.add(base)
             held = [state.cells.get(base, {}) for state in every]
             for key in dict.fromkeys(key for cells in held for key in cells):
                 value = held[0].get(key)

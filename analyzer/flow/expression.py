@@ -146,9 +146,12 @@ class Values:
         value.constant, value.terms, value.family = constant, terms, family
         value.signed = constant - 2**64 if constant >> 63 else constant
         value.is_constant = not terms
-        held = [atom for atom, coefficient in terms if atom.stack]
-        if held:
-            value.stack = True
+        for atom, _ in terms:
+            if atom.stack:
+                value.stack = True
+                break
+        if value.stack:
+            held = [atom for atom, _ in terms if atom.stack]
             upward = all(coefficient == 1 if atom.stack else not coefficient >> 63 for atom, coefficient in terms)
             if len(held) == 1 and held[0].low is not None and upward:
                 value.low = held[0].low + value.signed
@@ -165,10 +168,12 @@ class Values:
             return self._moved(first, constant)
         if factor == 1 and not first.terms:
             return self._moved(second, constant)
+        if first is second and factor == -1:
+            return self.zero
         terms = dict(first.terms)
         for atom, coefficient in second.terms:
             terms[atom] = (terms.get(atom, 0) + factor * coefficient) & MASK
-        kept = tuple(sorted(((a, c) for a, c in terms.items() if c), key=_by_serial))
+        kept = tuple(sorted([term for term in terms.items() if term[1]], key=_by_serial))
         if len(kept) > MAXIMUM_TERMS:
             return self.atom(OPERATION, "add", first, self.scale(second, factor))
         return self._sum(constant, kept)
@@ -293,14 +298,25 @@ class Values:
 
     def substitute(self, value: Value, leaf: Callable[[Value], Value | None], memo: dict[Value, Value]) -> Value:
         """The value with atoms replaced: `leaf` returns what an atom becomes, or None to go on inside it."""
+        if value.is_constant:
+            return value
         done = memo.get(value)
         if done is not None:
             return done
-        if len(value.terms) == 1 and value is value.terms[0][0]:
-            return self._substituted(value, leaf, memo)
-        total = self.constant(value.constant)
-        for atom, coefficient in value.terms:
-            total = self.combine(total, self._substituted(atom, leaf, memo), coefficient)
+        terms = value.terms
+        if len(terms) == 1:
+            atom, coefficient = terms[0]
+            if value is atom:
+                return self._substituted(value, leaf, memo)
+            total = memo.get(atom) or self._substituted(atom, leaf, memo)
+            if coefficient == 1:
+                total = self._moved(total, (total.constant + value.constant) & MASK)
+            else:
+                total = self.combine(self.constant(value.constant), total, coefficient)
+        else:
+            total = self.constant(value.constant)
+            for atom, coefficient in terms:
+                total = self.combine(total, memo.get(atom) or self._substituted(atom, leaf, memo), coefficient)
         memo[value] = total
         return total
 
@@ -314,7 +330,10 @@ class Values:
                 result = atom
             else:
                 name, *values = atom.arguments
-                inner = [self.substitute(v, leaf, memo) if isinstance(v, Value) else v for v in values]
+                inner = [
+                    v if not isinstance(v, Value) or v.is_constant else memo.get(v) or self.substitute(v, leaf, memo)
+                    for v in values
+                ]
                 if name in ("zx1", "zx2", "zx4"):
                     result = self.zero_extended(inner[0], int(name[2]))
                 elif name in ("sx1", "sx2", "sx4"):

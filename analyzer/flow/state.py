@@ -44,9 +44,10 @@ class State:
     `kept`: base -> the versions of everything and of other stores for what no cell holds there: stores at other offsets from the
     same base do not change it. Its bases are such as may point anywhere, and all have cells.
     `limits`: phi -> the largest number that it is, by the branches on the way here, and in how many of its bytes.
+    `own`: the bases whose cells are this state's alone: copies share all others, until one of them changes them.
     """
 
-    __slots__ = ("cells", "escaped", "kept", "limits", "memory", "objects", "registers")
+    __slots__ = ("cells", "escaped", "kept", "limits", "memory", "objects", "own", "registers")
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -56,6 +57,7 @@ class State:
         self.kept: dict[Value, tuple[Value, Value]] = {}
         self.limits: dict[Value, tuple[int, int]] = {}
         self.escaped: int | None = None
+        self.own: set[Value] = set()
 
     @staticmethod
     def at_entry(memory: Memory, codes: frozenset[int] = frozenset()) -> State:
@@ -66,13 +68,15 @@ class State:
         return state
 
     def copy(self) -> State:
-        other = State(self.memory)
+        other = State.__new__(State)
+        other.memory = self.memory
         other.registers = self.registers.copy()
         other.objects = self.objects.copy()
-        other.cells = {base: cells.copy() for base, cells in self.cells.items()}
+        other.cells = self.cells.copy()
         other.kept = self.kept.copy()
         other.limits = self.limits
         other.escaped = self.escaped
+        self.own, other.own = set(), set()
         return other
 
     def without(self, bases: Collection[Value]) -> State:
@@ -81,6 +85,7 @@ class State:
         other.registers, other.objects, other.escaped = self.registers, self.objects, self.escaped
         other.limits = self.limits
         other.cells = {base: cells for base, cells in self.cells.items() if base not in bases}
+        self.own = set()
         other.kept = {base: versions for base, versions in self.kept.items() if base not in bases}
         return other
 
@@ -249,10 +254,11 @@ class State:
                 self._overwrite(base, offset, size, MEMORY, version)
             else:
                 self._clobber_beside(base, offset, size, at)
-        self.cells.setdefault(base, {})[offset, size] = values.zero_extended(value, size)
-        if len(self.cells[base]) > MAXIMUM_CELLS:
+        cells = self._changing(base)
+        cells[offset, size] = values.zero_extended(value, size)
+        if len(cells) > MAXIMUM_CELLS:
             self._escape_cells(-(2**62), None)
-            self.cells = {}
+            self.cells, self.own = {}, set()
             self.kept = {}
             registers[MEMORY] = version
         if value.stack and base is not values.stack_pointer:
@@ -296,11 +302,23 @@ class State:
             own = self.memory.object_of(base)
             if own is None and length in (1, 2, 4, 8):
                 self._clobber_beside(base, offset, length, at)
-                self.cells[base][offset, length] = values.atom(LOAD, address, length, (version, version))
+                self._changing(base)[offset, length] = values.atom(LOAD, address, length, (version, version))
             elif own is None:
                 self.clobber(at)
             else:
                 self._object_changed(own, None, version)
+
+    def _changing(self, base: Value) -> dict[tuple[int, int], Value]:
+        """The cells at a base, to be changed."""
+        cells = self.cells.get(base)
+        if cells is None:
+            cells = self.cells[base] = {}
+        elif base not in self.own:
+            cells = self.cells[base] = cells.copy()
+        else:
+            return cells
+        self.own.add(base)
+        return cells
 
     def _write_below(self, top: int, version: Value) -> None:
         """Unknown bytes are stored in what was allocated by moving the stack pointer: an array of variable length."""
@@ -314,11 +332,14 @@ class State:
 
     def _clobber_beside(self, base: Value, offset: int, size: int, at: int) -> None:
         """A store through an address that may point anywhere: what lies beside it, from the same base on, is what it was."""
-        cells, versions = self.cells.get(base, {}), self.versions_at(base)
+        cells, versions = self.cells.get(base) or {}, self.versions_at(base)
+        alone = not cells or base in self.own
         end = offset + size
         cut = any(k[0] < offset < k[0] + k[1] or k[0] < end < k[0] + k[1] for k in cells)
         self.clobber(at)
         self.cells[base] = cells
+        if alone:
+            self.own.add(base)
         self._drop(base, offset, end)
         if not cut:
             self.kept[base] = versions
@@ -420,6 +441,9 @@ class State:
         values = self.memory.values
         end = offset + size
         touched = [k for k in cells if k[0] < end and k[0] + k[1] > offset]
+        if not touched:
+            return
+        cells = self._changing(base)
         left: dict[tuple[int, int], Value] = {}
         for start, wide in touched:
             value, before, behind = cells.pop((start, wide)), offset - start, start + wide - end
@@ -436,13 +460,17 @@ class State:
     def _drop(self, base: Value, start: int, end: int | None) -> None:
         cells = self.cells.get(base)
         if cells:
-            for key in [k for k in cells if k[0] + k[1] > start and (end is None or k[0] < end)]:
-                del cells[key]
+            gone = [k for k in cells if k[0] + k[1] > start and (end is None or k[0] < end)]
+            if gone:
+                cells = self._changing(base)
+                for key in gone:
+                    del cells[key]
 
     def _forget(self, which: Callable[[Value], bool]) -> None:
         if len(self.cells) > 1 or self.memory.values.stack_pointer not in self.cells:
             for base in [base for base in self.cells if which(base)]:
                 del self.cells[base]
+                self.own.discard(base)
                 self.kept.pop(base, None)
 
 

@@ -29,14 +29,21 @@ from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RDI, RDX, RS
 MAXIMUM_DEPTH = 12
 CODES = (RDI, RSI)  # where error codes are looked for
 _ENDS = frozenset({"_ZSt9terminatev", "__cxa_begin_catch", "abort", "exit", "_exit", "__assert_fail"})
+_MAY_BE_LOST = (*CALLER_SAVED, *range(XMM0, XMM0 + 32))
+_RESULTS = (RAX, RDX, XMM0, XMM0 + 2, *range(CONFIGURATION, PUSHED + 1))
 MAXIMUM_BYTES = 4096  # of a callee that contains no CUDA calls: larger ones are unknown functions
 
 
 class Analysis:
-    """A function's graph and its values."""
+    """A function's graph and its values.
+
+    Attributes:
+        untouched: the registers that calls may change and this function leaves alone; None: not yet looked for.
+    """
 
     def __init__(self, structure: Structure, result: Result) -> None:
         self.structure, self.result = structure, result
+        self.untouched: list[int] | None = None
         self._seen: list[tuple[int, bool, bool]] | None = None
 
     def seen(self) -> list[tuple[int, bool, bool]]:
@@ -265,23 +272,14 @@ class Functions:
                     self.memory.epoch += 1
             return inside
 
+        def seen(value: Value) -> Value:
+            return memo.get(value) or values.substitute(value, leaf, memo)
+
         calls = []
         for block, repeated, optional in analysis.seen():
             for call in result.calls[block]:
-                arguments = tuple((name, values.substitute(value, leaf, memo)) for name, value in call.arguments)
-                handle, array = (value and values.substitute(value, leaf, memo) for value in (call.handle, call.array))
-                moved = ((name, values.substitute(address, leaf, memo)) for name, address in call.references)
-                call = call.seen_from(
-                    site,
-                    call.push and values.substitute(call.push, leaf, memo),
-                    arguments=arguments,
-                    handle=handle,
-                    array=array,
-                    references=tuple(moved),
-                    repeated=call.repeated or repeated,
-                    optional=call.optional or optional,
-                )
-                calls.append(resolved(before, call) if handle or array or call.references else call)
+                moved = call.seen_from(site, seen, repeated, optional)
+                calls.append(resolved(before, moved) if moved.handle or moved.array or moved.references else moved)
         end = result.end
         if end is None:
             self.memory.cut = self.memory.cut or result.cut
@@ -296,13 +294,11 @@ class Functions:
         self._store(state, result, site, leaf, memo)
         self.memory.cut = self.memory.cut or result.cut
         # The compiler knows which registers a function of the same file leaves alone, and may rely on it.
-        untouched = [
-            key for key in (*CALLER_SAVED, *range(XMM0, XMM0 + 32)) if end.registers[key] is self._initial[key]
-        ]
-        results = (RAX, RDX, XMM0, XMM0 + 2, *range(CONFIGURATION, PUSHED + 1))
-        after = {key: values.substitute(end.registers[key], leaf, memo) for key in results}
+        if analysis.untouched is None:
+            analysis.untouched = [key for key in _MAY_BE_LOST if end.registers[key] is self._initial[key]]
+        after = {key: seen(end.registers[key]) for key in _RESULTS}
         lose_registers(state, site, after[RAX])
-        for key in untouched:
+        for key in analysis.untouched:
             state.registers[key] = before.registers[key]
         for key, value in after.items():
             state.registers[key] = value
@@ -320,6 +316,44 @@ class Functions:
         values = self.values
         end = result.end
         assert end is not None
+        if result.straight:
+            self._repeat(state, result, site, leaf, memo)
+            return
+        # Which bytes are stored is of no interest here, so the same place counts once: most places are stored to often.
+        places: dict[tuple[Value, Value | None], None] = {}
+        escaping: dict[Value, None] = {}
+        for address, value, length in dict.fromkeys(
+            (store.address, store.value, store.length if store.size is None else values.constant(store.size))
+            for store in result.stores
+        ):
+            if address is None:
+                continue
+            where = values.substitute(address, leaf, memo)
+            places[where, None if length is None else values.substitute(length, leaf, memo)] = None
+            if value is not None:
+                stored = values.substitute(value, leaf, memo)
+                if stored.stack and values.base(where)[0] is not values.stack_pointer:
+                    escaping[stored] = None
+        kept = []
+        for base, cells in sorted(end.cells.items(), key=_by_serial):
+            own = base is values.stack_pointer
+            for (offset, size), value in sorted(
+                (item for item in cells.items() if not own or item[0][0] >= 8), key=_by_place
+            ):
+                where = values.add(values.substitute(base, leaf, memo), offset)
+                kept.append((where, size, values.substitute(value, leaf, memo)))
+        for value in escaping:
+            state.escape(value)
+        for where, length in places:
+            state.write_range(where, length, site)
+        for where, size, value in kept:
+            state.write(where, size, value, site)
+
+    def _repeat(
+        self, state: State, result: Result, site: int, leaf: Callable[[Value], Value | None], memo: dict[Value, Value]
+    ) -> None:
+        """What a callee stored on its single path."""
+        values = self.values
         stores = []
         for store in result.stores:
             if store.address is not None:
@@ -327,20 +361,19 @@ class Functions:
                 length = store.length if store.size is None else values.constant(store.size)
                 length = None if length is None else values.substitute(length, leaf, memo)
                 stores.append((values.substitute(store.address, leaf, memo), length, value))
-        kept = []
-        if not result.straight:
-            for base, cells in sorted(end.cells.items(), key=lambda item: item[0].serial):
-                for (offset, size), value in sorted(cells.items(), key=lambda item: item[0]):
-                    if base is not values.stack_pointer or offset >= 8:
-                        where = values.add(values.substitute(base, leaf, memo), offset)
-                        kept.append((where, size, values.substitute(value, leaf, memo)))
         for address, length, value in stores:
             count = length.constant if length is not None and length.is_constant else None
-            if result.straight and value is not None and count in (1, 2, 4, 8):
+            if value is not None and count in (1, 2, 4, 8):
                 state.write(address, count, value, site)
                 continue
             if value is not None and value.stack and values.base(address)[0] is not values.stack_pointer:
                 state.escape(value)
             state.write_range(address, length, site)
-        for where, size, value in kept:
-            state.write(where, size, value, site)
+
+
+def _by_place(item: tuple[tuple[int, int], Value]) -> tuple[int, int]:
+    return item[0]
+
+
+def _by_serial(item: tuple[Value, object]) -> int:
+    return item[0].serial
