@@ -1,12 +1,15 @@
 """Running ahead: iterations of a loop that the guest has not come to, done so that they can be undone.
 
-Owns the check of RUN_AHEAD's columns, the doing of iterations (whole ones, as long as the guest's time lasts), what they yield, and the
-state of memory behind each read, to which KEEP_AHEAD goes back. The guest compares what its program calls with what was done here, and says
+Owns the check of RUN_AHEAD's columns, the doing of iterations (whole ones, as long as the guest's time lasts and nothing else has come from it), what
+they yield, and the state of memory behind each read, to which KEEP_AHEAD goes back. The guest compares what its program calls with what was done here, and says
 how much of it stands; nothing that fails, or that cannot be undone, is ever kept.
 
 Declines (no iteration is done): a device that makes no checkpoints, other operations than launches and copies, an error that was not told
 yet, a poisoned allocation. A stretch is what lies between two reads. The first iteration is done whatever it takes, unless it is known to be
 too slow; a kernel that does not end is abandoned after `PATIENCE_SECONDS`.
+
+Rows are sent while iterations go on. A message costs about `MESSAGE_COST`, and what waits to be sent makes the guest learn later that
+its loop has ended: at the age t, messages of what sqrt(2 t MESSAGE_COST) yield cost least. So it is with looks at what the guest has sent.
 
 Locking: none but the watchdog's. One session, one thread at a time.
 Source: protos/tape.md, "Running ahead".
@@ -18,7 +21,7 @@ import logging
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from farlane.backend.device.base import Context, CudaError
@@ -34,6 +37,10 @@ MAX_RESULT = 1 << 20
 MAX_POINTS_BYTES = 64 << 20  # of all checkpoints
 PATIENCE_SECONDS = 0.5
 HISTORY = 8  # values that a computed hole can look back to
+MESSAGE_COST = 200_000  # nanoseconds of both sides
+LOOK_COST = 25_000  # the same of a look at what the guest has sent
+LONG = 1_000_000  # nanoseconds: in such an iteration, a look behind each read
+MOST_SENT = 64 << 10  # bytes: more are sent at once
 
 _AFFINE, _PERIODIC, _COMPUTED = 0, 2, 4
 _HEADER = struct.Struct("<BBHI")
@@ -126,9 +133,19 @@ class Ahead:
     # The operations ---------------------------------------------------------------------------------------------
 
     def run(
-        self, resources: Resources, issue: Issue, template: Template, count: int, nanoseconds: int, columns: memoryview
-    ) -> Reading:
-        """RUN_AHEAD. `issue` does one record.
+        self,
+        resources: Resources,
+        issue: Issue,
+        stop: Callable[[], bool],
+        template: Template,
+        count: int,
+        nanoseconds: int,
+        columns: memoryview,
+    ) -> Iterator[bytes]:
+        """RUN_AHEAD. `issue` does one record; `stop` says whether the guest has sent something else.
+
+        Yields:
+            Rows, whole ones, as they are there.
 
         Raises:
             ProtocolError: it breaks a rule of tape.md.
@@ -139,18 +156,15 @@ class Ahead:
             raise ProtocolError(f"RUN_AHEAD of {count} iterations")
         history, known, computed = _read_columns(template, columns)
         split = self._split(template)
-        row = 8 * len(computed) + sum((size + 7) & ~7 for _, size in split or ())
-        total = 8 + count * row
+        total = count * (8 * len(computed) + sum((size + 7) & ~7 for _, size in split or ()))
         if total > MAX_RESULT:
             raise ProtocolError(f"RUN_AHEAD that yields {total} bytes")
         self._points = []
-        out = bytearray(total)
         if split and self.last_read is not None and not resources.poisoned:
             history[-1] = self.last_read
             stretches = _with_holes(split, computed)
-            done = self._run(resources, issue, template, stretches, known, history, count, nanoseconds, out)
-            _U64.pack_into(out, 0, done)
-        return Reading(total, (bytes(out),))
+            return self._run(resources, issue, stop, template, stretches, known, history, count, nanoseconds)
+        return iter(())
 
     def keep(self, resources: Resources, reads: int) -> None:
         """KEEP_AHEAD. Raises ProtocolError."""
@@ -177,39 +191,52 @@ class Ahead:
         self,
         resources: Resources,
         issue: Issue,
+        stop: Callable[[], bool],
         template: Template,
         stretches: Sequence[Stretch],
         known: Sequence[Known],
         history: list[int],
         count: int,
         nanoseconds: int,
-        out: bytearray,
-    ) -> int:
-        """The number of iterations done."""
+    ) -> Iterator[bytes]:
         context = resources.context
         took = self._took.get(template.number, 0)
         if took > nanoseconds:
             self._took[template.number] = took // 2  # look again some day
-            return 0
+            return
         point = context.checkpoint()
         if point is None:
-            return 0
+            return
         points = self._points = [point]
         most = MAX_POINTS_BYTES // max(1, context.checkpoint_bytes)
-        begin = now = time.perf_counter_ns()
-        done, at = 0, 8
-        self._watchdog.arm(context)
+        begin = now = sent = looked = time.perf_counter_ns()
+        done = 0
+        out = bytearray()
         try:
             while done < count and len(points) + len(stretches) <= most:
                 if done and now - begin + took > nanoseconds:
                     break
+                if (now - looked) ** 2 >= 2 * LOOK_COST * (now - begin):
+                    looked = now
+                    if stop():
+                        break
                 body = bytearray(template.body)
                 for hole in known:
                     _STORE[hole.width].pack_into(body, hole.offset, hole.value(done))
-                at = self._iteration(context, issue, body, stretches, history, points, out, at)
+                self._watchdog.arm(context)
+                try:
+                    self._iteration(
+                        context, issue, stop if took > LONG else None, body, stretches, history, points, out
+                    )
+                finally:
+                    self._watchdog.disarm()
                 done += 1
                 started, now = now, time.perf_counter_ns()
                 took = now - started
+                if len(out) >= MOST_SENT or (now - sent) ** 2 > 2 * MESSAGE_COST * (now - begin):
+                    yield bytes(out)
+                    out.clear()
+                    sent = now
         except (ProtocolError, DeadTransport):
             raise
         except Exception as error:
@@ -218,32 +245,31 @@ class Ahead:
             del points[done * len(stretches) + 1 :]
             context.restore(points[-1])
             took = max(took, time.perf_counter_ns() - now)
-        finally:
-            self._watchdog.disarm()
         before = self._took.get(template.number)
         self._took[template.number] = took if before is None else min(took, 2 * before)
-        return done
+        if out:
+            yield bytes(out)
 
     def _iteration(
         self,
         context: Context,
         issue: Issue,
+        stop: Callable[[], bool] | None,
         body: bytearray,
         stretches: Sequence[Stretch],
         history: list[int],
         points: list[Any],
         out: bytearray,
-        at: int,
-    ) -> int:
-        """One iteration; where the next one's results go."""
-        values = at
-        at += 8 * sum(len(stretch.computed) for stretch in stretches)
-        for stretch in stretches:
+    ) -> None:
+        """One iteration; its row is added to `out` when all of it is done."""
+        values, reads = bytearray(), bytearray()
+        for index, stretch in enumerate(stretches):
+            if index and stop is not None and stop():
+                raise Stop
             for hole in stretch.computed:
                 value = compute(hole.code, hole.width, history[-hole.a], history[-hole.b])
                 _STORE[hole.width].pack_into(body, hole.offset, value)
-                _U64.pack_into(out, values, value)
-                values += 8
+                values += _U64.pack(value)
             data = bytes(body)
             view = memoryview(data)
             for record in stretch.records:
@@ -253,15 +279,16 @@ class Ahead:
             content = b"".join(reading.pieces)
             if len(content) != stretch.size:
                 raise Stop
-            out[at : at + len(content)] = content
-            at += (len(content) + 7) & ~7
+            reads += content
+            reads += bytes(-len(content) % 8)
             history.append(int.from_bytes(content, "little") if len(content) in (4, 8) else 0)
             del history[:-HISTORY]
             point = context.checkpoint(points[-1])
             if point is None:
                 raise Stop
             points.append(point)
-        return at
+        out += values
+        out += reads
 
     def _split(self, template: Template) -> tuple[tuple[tuple[Record, ...], int], ...] | None:
         """The template's records from read to read, with what the reads yield; None: it cannot be done ahead."""

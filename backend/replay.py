@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,10 @@ _BLOCK = 256  # iterations whose values are at hand at once ...
 _BLOCK_VALUES = 1 << 16  # ... and values, at most
 
 
+def _nothing() -> bool:
+    return False
+
+
 class Replay:
     """The replay of one session. One thread at a time."""
 
@@ -95,6 +99,7 @@ class Replay:
         self.name = name
         self.tape_version = tape_version
         self.interrupted = False  # set by any thread: the guest is gone
+        self.others: Callable[[], bool] = _nothing  # whether the guest has sent something behind what is replayed
         self.resources = resources
         self.sticky: CudaError | None = None
         self._deferred: CudaError | None = None  # the first error that nobody was told yet
@@ -141,7 +146,9 @@ class Replay:
                         launch(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
                     else:
                         length, operation, flags = self._header(buffer, at, end)
-                        if operation is _REPEAT:
+                        if operation is _RUN_AHEAD:
+                            yield from self._run_ahead(operation, buffer, view, at, length, flags)
+                        elif operation is _REPEAT:
                             yield from self._repeat(self._repetition(buffer, view, at, length, flags, inside))
                             if foresees:
                                 self._look_ahead(buffer, at + length, end)
@@ -216,8 +223,6 @@ class Replay:
         if operation is _LAUNCH:
             self._launch(buffer, view, at, length, flags, arguments)
             return None
-        if operation is _RUN_AHEAD:
-            return self._run_ahead(*arguments)
         if operation is _KEEP_AHEAD:
             self._ahead.keep(self.resources, operation.handler(self.resources, *arguments))
             return None
@@ -257,11 +262,22 @@ class Replay:
 
     # Running ahead ----------------------------------------------------------------------------------------------
 
-    def _run_ahead(self, number: int, count: int, nanoseconds: int, columns: memoryview) -> Reading:
-        template: Template = _RUN_AHEAD.handler(self.resources, number, count, nanoseconds, columns)
+    def _run_ahead(
+        self, operation: Bound, buffer: bytes, view: memoryview, at: int, length: int, flags: int
+    ) -> Iterator[list[Piece]]:
+        """RUN_AHEAD: what it yields is passed on while it goes on."""
+        number, count, nanoseconds, columns = operation.decode(buffer, view, at, length, flags)
+        template: Template = operation.handler(self.resources, number, count, nanoseconds, columns)
         if self.sticky is not None or self._deferred is not None:
             self._ahead.last_read = None  # it has something to tell first
-        return self._ahead.run(self.resources, self._issue, template, count, nanoseconds, columns)
+        slot, offset = operation.slot(buffer, at), 0
+        rows = self._ahead.run(self.resources, self._issue, self.others, template, count, nanoseconds, columns)
+        for piece in rows:
+            size = len(piece)
+            self._append(_DATA_RECORD.pack(_DATA_RECORD.size + size, _DATA, 0, slot, 0, offset, size, 0))
+            self._append(piece)
+            offset += size
+            yield self.take_results()
 
     def _issue(self, data: bytes, view: memoryview, record: Record) -> Reading | None:
         """Does one record of an iteration. Raises what it raises."""

@@ -19,6 +19,7 @@ from typing import Any
 from farlane.backend.host import Host
 from farlane.backend.server.calls import Call, Status
 from farlane.backend.server.endpoint import Endpoint, EndpointError, TcpEndpoint
+from farlane.backend.server.punctual import be_punctual
 from farlane.backend.server.service import serve
 from farlane.backend.session import MESSAGE_BYTES
 from grpc._cython import cygrpc
@@ -143,6 +144,7 @@ class Edge:
             thread.start()
 
     def _serve(self, call: Any) -> None:
+        be_punctual()
         call.begin()
         try:
             serve(self._host, call)

@@ -6,6 +6,7 @@ import math
 import random
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ class Guest:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.base = session.resources.context.window.base
-        self.group = 0
+        self.group = self.messages = 0
         digest = digest_of(PTX)
         self.send(
             operations.allocate(self.base, 4096)
@@ -58,16 +59,24 @@ class Guest:
         )
 
     def send(self, tape: bytes) -> list[bytes]:
-        """The DATA of the READs and RUN_AHEADs in it."""
+        """The DATA of the READs in it, and what the RUN_AHEADs yield."""
         self.group += 1
         replies = [
             (b"".join(map(bytes, reply.results)), reply.error)
             for reply in self.session.submit(self.group, tape, 0, len(tape), True)
         ]
         assert not any(error for _, error in replies)
-        results = list(parse_results(b"".join(data for data, _ in replies)))
-        assert not any(result.error for result in results)
-        return [bytes(result.data) for result in results]
+        self.messages = len(replies)
+        found: dict[int, bytes] = {}
+        for result in parse_results(b"".join(data for data, _ in replies)):
+            assert not result.error
+            assert result.offset == len(found.get(result.slot, b""))
+            found[result.slot] = found.get(result.slot, b"") + bytes(result.data)
+        return list(found.values())
+
+    def run(self, *arguments: Any, **named: Any) -> bytes:
+        """What a read, and a RUN_AHEAD behind it, yield: of the latter."""
+        return b"".join(self.send(self.read() + run(*arguments, **named))[1:])
 
     def set(self, value: float) -> bytes:
         return operations.write(self.base, 8, 8, 1, 1, struct.pack("<d", value))
@@ -104,9 +113,7 @@ def run(count: int, column: bytes, history: tuple[float, ...] = (), nanoseconds:
 
 
 def rows(data: bytes, computed_holes: int = 0) -> list[tuple[float, ...]]:
-    (done,) = struct.unpack_from("<Q", data)
-    width = computed_holes + 1
-    return [struct.unpack_from(f"<{width}d", data, 8 + 8 * width * index) for index in range(done)]
+    return list(struct.iter_unpack(f"<{computed_holes + 1}d", data))
 
 
 @pytest.fixture
@@ -135,7 +142,7 @@ def expected(value: float, factor: float, times: int) -> list[float]:
 @pytest.mark.parametrize("kept", [0, 1, 3, 5])
 def test_what_is_kept_has_happened_and_the_rest_has_not(guest: Guest, kept: int) -> None:
     guest.send(guest.set(1.0) + guest.template())
-    _, data = guest.send(guest.read() + run(5, affine(2.0)))
+    data = guest.run(5, affine(2.0))
     assert [row[0] for row in rows(data)] == expected(1.0, 2.0, 5)
     guest.send(operations.keep_ahead(kept))
     assert guest.value() == [1.0, *expected(1.0, 2.0, 5)][kept]
@@ -144,7 +151,7 @@ def test_what_is_kept_has_happened_and_the_rest_has_not(guest: Guest, kept: int)
 def test_computed_holes_follow_what_is_read(guest: Guest) -> None:
     """The factor is the quotient of the last two values, of which the guest knows only one."""
     guest.send(guest.set(3.0) + guest.template())
-    _, data = guest.send(guest.read() + run(4, computed(5, 1, 2), (99.0, 1.5, 77.0)))
+    data = guest.run(4, computed(5, 1, 2), (99.0, 1.5, 77.0))
     values = [1.5, 3.0]
     for factor, value in rows(data, 1):
         assert factor == values[-1] / values[-2]
@@ -157,7 +164,7 @@ def test_computed_holes_follow_what_is_read(guest: Guest) -> None:
 
 def test_an_iteration_that_is_not_finite_is_not_done(guest: Guest) -> None:
     guest.send(guest.set(1e200) + guest.template())
-    _, data = guest.send(guest.read() + run(9, computed(4, 1, 2), (1e-200, 0.0)))  # 1e200 * 1e-200, then it explodes
+    data = guest.run(9, computed(4, 1, 2), (1e-200, 0.0))  # 1e200 * 1e-200, then it explodes
     done = rows(data, 1)
     assert 0 < len(done) < 9
     assert all(math.isfinite(number) for row in done for number in row)
@@ -171,7 +178,7 @@ def test_a_fault_ahead_leaves_no_trace(guest: Guest) -> None:
     content = struct.pack("<IBxxx", 8, 8) + body[:8] + bytes(8) + body[16:]
     guest.send(guest.set(1.0) + operations.template(0, 1, content))
     column = bytes(8) + struct.pack("<QQ", guest.base + 2048, 1024)
-    _, data = guest.send(guest.read() + run(5, column))
+    data = guest.run(5, column)
     assert [row[0] for row in rows(data)] == expected(1.0, 2.0, 2)
     guest.send(operations.keep_ahead(2))
     assert guest.value() == expected(1.0, 2.0, 2)[-1]
@@ -179,19 +186,53 @@ def test_a_fault_ahead_leaves_no_trace(guest: Guest) -> None:
 
 def test_time_ends_it(guest: Guest) -> None:
     guest.send(guest.set(1.0) + guest.template())
-    _, data = guest.send(guest.read() + run(1000, affine(0.5), nanoseconds=1))
+    data = guest.run(1000, affine(0.5), nanoseconds=1)
     assert len(rows(data)) == 1, "the first one is done whatever it takes"
     guest.send(operations.keep_ahead(1))
-    _, data = guest.send(guest.read() + run(1000, affine(0.5), nanoseconds=1))
+    data = guest.run(1000, affine(0.5), nanoseconds=1)
     assert rows(data) == [], "it is known now"
     guest.send(operations.keep_ahead(0))
     assert guest.value() == 1.5
 
 
+def test_rows_come_as_they_are_there(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "MESSAGE_COST", 1)
+    guest.send(guest.set(1.0) + guest.template())
+    data = guest.run(300, affine(0.5))
+    assert [row[0] for row in rows(data)] == expected(1.0, 0.5, 300)
+    assert guest.messages > 100, "in the replies to the group, of which each is worth a message"
+    guest.send(operations.keep_ahead(300))
+
+
+@pytest.mark.parametrize("looks", [0, 1, 5])
+def test_what_comes_from_the_guest_ends_it(guest: Guest, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "LOOK_COST", 0)  # behind each iteration
+    guest.send(guest.set(1.0) + guest.template())
+    answers = iter([False] * looks)
+    guest.session.watch(lambda: next(answers, True))
+    done = rows(guest.run(100, affine(2.0)))
+    assert [row[0] for row in done] == expected(1.0, 2.0, looks)
+    guest.send(operations.keep_ahead(looks))
+    assert guest.value() == [1.0, *expected(1.0, 2.0, looks)][looks]
+
+
+def test_an_iteration_in_which_something_comes_is_not_done(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "LOOK_COST", 0)
+    monkeypatch.setattr(ahead, "LONG", -1)  # and behind each read
+    body = 2 * (guest.launch(2.0) + guest.read(0))
+    guest.send(guest.set(1.0) + operations.template(0, 0, body))
+    answers = iter([False, False, False])
+    guest.session.watch(lambda: next(answers, True))
+    data = guest.run(100, b"")
+    assert rows(data, 1) == [tuple(expected(1.0, 2.0, 2))], "the second one was half done"
+    guest.send(operations.keep_ahead(2))
+    assert guest.value() == expected(1.0, 2.0, 2)[-1]
+
+
 def test_a_kernel_that_does_not_end_is_abandoned(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "PATIENCE_SECONDS", 0.5)
     guest.send(guest.set(1.0) + guest.template(function=17))
-    _, data = guest.send(guest.read() + run(3, affine(2.0)))
+    data = guest.run(3, affine(2.0))
     assert rows(data) == []
     guest.send(operations.keep_ahead(0))
     guest.send(guest.launch(2.0))
@@ -201,7 +242,7 @@ def test_a_kernel_that_does_not_end_is_abandoned(guest: Guest, monkeypatch: pyte
 def test_other_operations_are_not_done_ahead(guest: Guest) -> None:
     for extra in (operations.event_create(16, 0), operations.device_synchronize(7), operations.free(guest.base)):
         guest.send(guest.set(1.0) + guest.template(fields=extra))
-        _, data = guest.send(guest.read() + run(5, affine(2.0)))
+        data = guest.run(5, affine(2.0))
         assert rows(data) == []
         guest.send(operations.keep_ahead(0))
     assert guest.value() == 1.0
@@ -209,15 +250,14 @@ def test_other_operations_are_not_done_ahead(guest: Guest) -> None:
 
 def test_too_much_memory_is_not_kept(guest: Guest) -> None:
     guest.send(guest.set(1.0) + guest.template() + operations.allocate(guest.base + (1 << 20), 1 << 20))
-    _, data = guest.send(guest.read() + run(5, affine(2.0)))
+    data = guest.run(5, affine(2.0))
     assert rows(data) == []
     guest.send(operations.keep_ahead(0))
 
 
 def test_without_a_read_in_front_nothing_is_done(guest: Guest) -> None:
     guest.send(guest.set(1.0) + guest.template())
-    (data,) = guest.send(run(5, affine(2.0)))
-    assert rows(data) == []
+    assert guest.send(run(5, affine(2.0))) == []
     guest.send(operations.keep_ahead(0))
 
 

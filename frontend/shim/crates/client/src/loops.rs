@@ -73,6 +73,7 @@ impl Loops {
                 ("flushed_exit", closed(Reason::Exit)),
                 ("ahead", ahead.runs),
                 ("ahead_reads", ahead.reads),
+                ("ahead_waits", ahead.waits),
                 ("ahead_undone", ahead.undone),
             ],
         }

@@ -11,7 +11,7 @@ use crate::ledger::{Awaited, Entry, Ledger, Patience};
 use crate::loops::Loops;
 use crate::reads::Reads;
 use crate::waiter::Waiter;
-use fold::{Origin, Reason};
+use fold::{Origin, Read, Reason};
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use prost::Message;
@@ -49,8 +49,9 @@ pub(crate) struct Outbox {
     last_slot: u32,
     /// Reads on the tape that nobody waits for.
     pub(crate) reads: Reads,
-    /// What the host will do ahead, on the tape behind the read that is awaited.
+    /// What the host will do ahead, on the tape; and what it yields, as it comes.
     ahead: Option<Awaited>,
+    coming: Option<Arc<Waiter>>,
     /// The group for whose first record the age timer runs.
     timer: Option<u64>,
     sender: Option<UnboundedSender<GuestMessage>>,
@@ -86,6 +87,7 @@ impl Outbox {
             last_slot: 0,
             reads: Reads::default(),
             ahead: None,
+            coming: None,
             timer: None,
             sender: Some(sender),
         }
@@ -117,41 +119,67 @@ impl Outbox {
         self.begin_aging(timer);
     }
 
-    /// As `appended`, for a read that the program waits for: what it yields, when the host has done it ahead.
-    pub(crate) fn appended_read(&mut self, mark: usize, timer: &AgeTimer, origin: fn() -> Origin) -> Option<Vec<u8>> {
+    /// As `appended`, for a read that the program waits for.
+    pub(crate) fn appended_read(&mut self, mark: usize, timer: &AgeTimer, origin: fn() -> Origin) -> Read {
         let Some(loops) = self.loops.as_mut().filter(|_| self.limits.ahead) else {
             self.appended(mark, timer, origin);
-            return None;
+            return Read::Recorded;
         };
-        let done = loops.folder.appended_read(&mut self.writer, mark, origin());
+        let found = loops.folder.appended_read(&mut self.writer, mark, origin());
         self.begin_aging(timer);
-        done
+        found
     }
 
-    /// Behind a read that the program will wait for: has the host run ahead, where that is promising. Who gets what it yields.
-    pub(crate) fn run_ahead(&mut self, ledger: &Ledger) -> Option<Arc<Waiter>> {
-        if !self.reads.is_empty() {
-            return None;
-        }
-        let round_trip = ledger.shortest()?;
-        let loops = self.loops.as_mut()?;
-        let slot = self.last_slot.checked_add(1)?;
+    /// In the group behind a read that the program will wait for: has the host run ahead, where that is promising.
+    pub(crate) fn run_ahead(&mut self, ledger: &Ledger) -> bool {
+        let (Some(round_trip), Some(loops), Some(slot)) =
+            (ledger.shortest(), &mut self.loops, self.last_slot.checked_add(1))
+        else {
+            return false;
+        };
         let nanoseconds = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX);
-        let bytes = loops.folder.run_ahead(&mut self.writer, slot, nanoseconds)?;
+        let Some(most) = loops.folder.run_ahead(&mut self.writer, slot, nanoseconds) else { return false };
         self.last_slot = slot;
-        let waiter = Arc::new(Waiter::for_bytes(bytes));
+        let waiter = Arc::new(Waiter::for_stream(most));
         self.ahead = Some(Awaited::unwatched(slot, waiter.clone()));
-        Some(waiter)
+        self.coming = Some(waiter);
+        true
     }
 
-    /// The read that the program waited for has yielded this, after so long; what the host has done ahead is there.
-    pub(crate) fn answered(&mut self, data: &[u8], ahead: Option<Vec<u8>>, waited: Duration) {
+    /// What the host does ahead, while it may do more of it.
+    pub(crate) fn coming(&self) -> Option<Arc<Waiter>> {
+        self.coming.clone()
+    }
+
+    /// Takes what has come of it into account.
+    pub(crate) fn take_coming(&mut self) {
+        let (Some(loops), Some(coming)) = (&mut self.loops, &self.coming) else { return };
+        let (rows, ended) = coming.take();
+        if ended {
+            self.coming = None;
+        }
+        if ended || !rows.is_empty() {
+            loops.folder.ahead_arrived(&mut self.writer, &rows, ended);
+        }
+    }
+
+    /// The program has waited so long for it.
+    pub(crate) fn waited_for_coming(&mut self, waited: Duration) {
+        if let Some(loops) = &mut self.loops {
+            loops.folder.coming_waited(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Calls are held back of which the host has not said yet that it has done them.
+    fn holds_ahead(&self) -> bool {
+        self.loops.as_ref().is_some_and(|loops| loops.folder.holds_ahead())
+    }
+
+    /// The read that the program waited for has yielded this, after so long.
+    pub(crate) fn answered(&mut self, data: &[u8], waited: Duration) {
         if let Some(loops) = &mut self.loops {
             loops.folder.read_waited(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX));
             loops.folder.read_answered(data);
-            if let Some(results) = ahead {
-                loops.folder.ahead_arrived(&mut self.writer, results);
-            }
         }
     }
 
@@ -186,8 +214,9 @@ impl Outbox {
     /// The timer ran out. Sends the tape when it is as old as the timer and the host has nothing else to do.
     pub(crate) fn expire(&mut self, timer: &AgeTimer, ledger: &Ledger, counters: &Counters) -> Aged {
         let armed_for = self.timer.take();
+        self.take_coming();
         if self.is_idle() {
-            return Aged::No;
+            return if self.holds_ahead() { Aged::Later } else { Aged::No };
         }
         let young = armed_for != Some(self.next_group); // its first record is younger than the timer
         if let Some(loops) = self.loops.as_mut().filter(|loops| loops.holds()) {
@@ -205,8 +234,9 @@ impl Outbox {
 
     /// Sends a tape that is old enough, unless the host is busy or there is no credit.
     pub(crate) fn send_aged(&mut self, ledger: &Ledger, counters: &Counters) -> Aged {
+        self.take_coming();
         if self.is_idle() {
-            return Aged::No;
+            return if self.holds_ahead() { Aged::Later } else { Aged::No };
         }
         let (groups, bytes) = ledger.in_flight();
         if groups >= BUSY_GROUPS || bytes + self.writer.len() as u64 > ledger.credit_bytes() {

@@ -12,7 +12,7 @@ use crate::output::Held;
 use crate::report::Section;
 use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, Failure};
-use fold::{Origin, Reason};
+use fold::{Origin, Read, Reason};
 use parking_lot::{Mutex, MutexGuard};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
@@ -249,38 +249,61 @@ impl Shared {
         store: impl FnOnce(&[u8]),
     ) -> Result<Answer, Failure> {
         let mut outbox = self.lock_running()?;
+        outbox.take_coming();
         let slot = outbox.mint_slot();
-        let mark = self.encode(&mut outbox, |writer| write(writer, slot))?;
-        if outbox.writer.len() == mark {
+        let mut mark = self.encode(&mut outbox, |writer| write(writer, slot))?;
+        let record = outbox.writer.as_slice().get(mark..).unwrap_or_default().to_vec();
+        if record.is_empty() {
             return Err(UNKNOWN); // nothing was asked
         }
         let bytes = destination.width.saturating_mul(destination.height);
-        if let Some(data) = outbox.appended_read(mark, &self.timer, self.origin()) {
-            drop(outbox);
-            if data.len() != bytes {
-                return Err(UNKNOWN); // what was compared says otherwise
+        loop {
+            match outbox.appended_read(mark, &self.timer, self.origin()) {
+                Read::Recorded => break,
+                Read::Done(data) => {
+                    drop(outbox);
+                    if data.len() != bytes {
+                        return Err(UNKNOWN); // what was compared says otherwise
+                    }
+                    store(&data);
+                    return Ok(Answer { error: 0, value: 0 });
+                }
+                Read::Coming => {
+                    let coming = outbox.coming();
+                    drop(outbox);
+                    let asked = Instant::now();
+                    if let Some(coming) = coming {
+                        coming.wait_for_more();
+                    }
+                    outbox = self.lock_running()?;
+                    outbox.waited_for_coming(asked.elapsed());
+                    outbox.take_coming();
+                    mark = outbox.writer.len();
+                    outbox.writer.records(&record);
+                }
             }
-            store(&data);
-            return Ok(Answer { error: 0, value: 0 });
         }
         outbox.close_loops(Reason::Sync);
-        let ahead = outbox.run_ahead(&self.ledger);
-        let watched = outbox.watches();
+        let alone = outbox.reads.is_empty();
         self.send(&mut outbox, Some(Awaited::new(slot, waiter.clone())))?;
+        // In a group of its own: the read is answered before the host goes on.
+        if alone && outbox.run_ahead(&self.ledger) {
+            self.send(&mut outbox, None)?;
+        }
+        let watched = outbox.watches();
         drop(outbox);
         self.counters.round_trips.add(1);
         let asked = Instant::now();
         let answer = waiter.wait().ok_or_else(|| self.over())?;
-        if watched || ahead.is_some() {
+        if watched {
+            let waited = asked.elapsed();
             let mut value = [0; 8];
             let known = answer.error == 0 && destination.height == 1 && matches!(bytes, 4 | 8);
             if known {
                 // SAFETY: the row was just written, and is the caller's until it returns.
                 unsafe { std::ptr::copy_nonoverlapping(destination.ptr, value.as_mut_ptr(), bytes) };
             }
-            let results = ahead.and_then(|ahead| ahead.take_bytes());
-            let data = if known { &value[..bytes] } else { &[] };
-            self.outbox.lock().answered(data, results, asked.elapsed());
+            self.outbox.lock().answered(if known { &value[..bytes] } else { &[] }, waited);
         }
         Ok(answer)
     }

@@ -14,7 +14,7 @@ use crate::history::{History, MAX_RECORD};
 use crate::layout::{self, operation, u32_at, u64_at};
 use crate::run::{Run, Verdict};
 use crate::templates::Templates;
-use crate::{mix, AheadCounts, Counts, Origin, Reason};
+use crate::{mix, AheadCounts, Counts, Origin, Read, Reason};
 use std::sync::Arc;
 use tape::operations::{self, code};
 use tape::{record_length, Writer, HEADER_BYTES};
@@ -146,17 +146,19 @@ impl Folder {
         self.record(tape, mark, origin);
     }
 
-    /// As `appended`, for a READ that the program waits for: what it yields, when the host has done it ahead.
-    pub fn appended_read(&mut self, tape: &mut Writer, mut mark: usize, origin: Origin) -> Option<Vec<u8>> {
-        if let Found::Done(data) = self.ahead.appended(tape, &mut mark, origin, true, token_of) {
-            return Some(data);
+    /// As `appended`, for a READ that the program waits for.
+    pub fn appended_read(&mut self, tape: &mut Writer, mut mark: usize, origin: Origin) -> Read {
+        match self.ahead.appended(tape, &mut mark, origin, true, token_of) {
+            Found::Done(data) => return Read::Done(data),
+            Found::Waits => return Read::Coming,
+            Found::New => {}
         }
         self.record(tape, mark, origin);
-        None
+        Read::Recorded
     }
 
-    /// Behind a flush, and a READ that the program will wait for: has the host run ahead, where that is promising. The bytes that will
-    /// come for the slot. `nanoseconds`: what a round trip takes.
+    /// In the group behind a READ that the program will wait for: has the host run ahead, where that is promising. The most bytes that
+    /// will come for the slot. `nanoseconds`: what a round trip takes.
     pub fn run_ahead(&mut self, tape: &mut Writer, slot: u32, nanoseconds: u64) -> Option<usize> {
         if !self.ahead.awake || self.holds() {
             return None;
@@ -174,14 +176,25 @@ impl Folder {
         self.ahead.waited(nanoseconds);
     }
 
+    /// The same for one that the host was about to do ahead.
+    pub fn coming_waited(&mut self, nanoseconds: u64) {
+        self.ahead.waited_ahead(nanoseconds);
+    }
+
     /// The READ that the program waited for has yielded this.
     pub fn read_answered(&mut self, data: &[u8]) {
         self.ahead.answered(data);
     }
 
-    /// What the host has done ahead is here.
-    pub fn ahead_arrived(&mut self, tape: &mut Writer, results: Vec<u8>) {
-        self.ahead.arrived(tape, results);
+    /// More of what the host does ahead is here; `ended`: it does no more.
+    pub fn ahead_arrived(&mut self, tape: &mut Writer, rows: &[u8], ended: bool) {
+        self.ahead.arrived(tape, rows, ended);
+    }
+
+    /// Whether there are calls that the host may not have done ahead, and that are not on the tape.
+    #[must_use]
+    pub fn holds_ahead(&self) -> bool {
+        self.ahead.holds()
     }
 
     /// Whether what a READ yields is of interest (`read_answered`).

@@ -28,6 +28,17 @@ mod templates;
 pub use ahead::AheadCounts;
 pub use folder::Folder;
 
+/// What becomes of a READ that the program waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Read {
+    /// It is recorded.
+    Recorded,
+    /// The host has done it ahead: what it has yielded.
+    Done(Vec<u8>),
+    /// The host is about to do it. It was taken off the tape, and is to be appended anew when more has arrived.
+    Coming,
+}
+
 /// Where a record comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Origin {

@@ -3,7 +3,7 @@
 
 mod support;
 
-use fold::{Folder, Origin, Reason};
+use fold::{Folder, Origin, Read, Reason};
 use std::collections::HashMap;
 use support::expander::Expander;
 use support::Random;
@@ -13,6 +13,8 @@ const READ: u16 = 0x14;
 const TEMPLATE: u16 = 0x60;
 const RUN_AHEAD: u16 = 0x62;
 const KEEP_AHEAD: u16 = 0x63;
+/// Iterations that the host does at most.
+const MOST: u64 = 16;
 
 fn word(bytes: &[u8], at: usize, width: usize) -> u64 {
     let mut padded = [0; 8];
@@ -64,7 +66,10 @@ struct Host {
     templates: HashMap<u64, Template>,
     /// How long the log was behind each read of a run.
     points: Option<Vec<usize>>,
+    /// Bytes of what an iteration of the last run has yielded.
+    row: usize,
     last: u64,
+    steady: bool,
 }
 
 impl Host {
@@ -127,9 +132,9 @@ impl Host {
         assert_eq!(at, columns.len());
         let computed = kinds.iter().filter(|(kind, ..)| *kind == 4).count();
         let reads = records(&body).iter().filter(|record| operation(record) == READ).count();
-        let mut yielded = vec![0; 8];
+        let mut yielded = Vec::new();
         let mut points = vec![self.done.records.len()];
-        let most = if random.one_in(3) { random.below(count + 1) } else { count };
+        let most = if !self.steady && random.one_in(3) { random.below(MOST) } else { MOST }.min(count);
         for k in 0..most {
             let mut filled = body.clone();
             let (mut numbers, mut data) = (Vec::new(), Vec::new());
@@ -167,8 +172,7 @@ impl Host {
             yielded.extend(numbers);
             yielded.extend(data);
         }
-        yielded[..8].copy_from_slice(&most.to_le_bytes());
-        yielded.resize(8 + count as usize * 8 * (computed + reads), 0);
+        self.row = 8 * (computed + reads);
         self.points = Some(points);
         yielded
     }
@@ -183,6 +187,10 @@ struct Program {
     read: Vec<f64>,
     random: Random,
     round_trips: u64,
+    /// What the host has done ahead and the folder was not told yet.
+    coming: Option<Vec<u8>>,
+    /// Nothing comes between, and the host goes as far as it may.
+    steady: bool,
 }
 
 impl Program {
@@ -196,7 +204,13 @@ impl Program {
             read: vec![1.5, 1.25],
             random: Random(seed),
             round_trips: 0,
+            coming: None,
+            steady: false,
         }
+    }
+
+    fn steady(&mut self) {
+        (self.steady, self.host.steady) = (true, true);
     }
 
     fn call(&mut self, thread: u64, site: u64, write: impl Fn(&mut Writer)) {
@@ -222,35 +236,58 @@ impl Program {
     fn read(&mut self, site: u64) {
         self.slot += 1;
         let slot = self.slot;
-        let mark = self.tape.len();
+        let mut from = self.called.len();
         operations::read(&mut self.tape, 4096, 8, 8, 1, 1, slot);
-        let from = self.called.len();
-        self.called.extend_from_slice(&self.tape.as_slice()[mark..]);
+        let record = self.tape.as_slice()[self.tape.len() - 48..].to_vec();
+        self.called.extend_from_slice(&record);
         without_slots(&mut self.called[from..]);
         let origin = Origin { thread: 1, site, hint: 0 };
-        let data = match self.folder.appended_read(&mut self.tape, mark, origin) {
-            Some(data) => data,
-            None => {
-                self.folder.flush(&mut self.tape, Reason::Sync);
-                let ahead = self.folder.run_ahead(&mut self.tape, slot + 1, 1000);
-                self.slot += u32::from(ahead.is_some());
-                self.round_trips += 1;
-                let mut results = self.send();
-                let data = results.remove(&slot).expect("a result");
-                self.folder.read_answered(&data);
-                if let Some(bytes) = ahead {
-                    let yielded = results.remove(&(slot + 1)).expect("a result");
-                    assert_eq!(yielded.len(), bytes);
-                    if self.random.one_in(12) {
-                        self.launch(2, 99, &[1]); // before it has arrived
+        let data = loop {
+            let mark = self.tape.len() - record.len();
+            match self.folder.appended_read(&mut self.tape, mark, origin) {
+                Read::Done(data) => break data,
+                Read::Coming => {
+                    self.arrive();
+                    if !self.steady && self.random.one_in(20) {
+                        self.launch(2, 98, &[2]); // while it waits
+                        let launched = self.called.split_off(from + record.len());
+                        self.called.splice(from..from, launched.iter().copied());
+                        from += launched.len();
                     }
-                    self.folder.ahead_arrived(&mut self.tape, yielded);
+                    self.tape.records(&record);
                 }
-                assert!(results.is_empty());
-                data
+                Read::Recorded => {
+                    self.folder.flush(&mut self.tape, Reason::Sync);
+                    self.round_trips += 1;
+                    let data = self.send().remove(&slot).expect("a result");
+                    if let Some(most) = self.folder.run_ahead(&mut self.tape, slot + 1, 1000) {
+                        self.slot += 1;
+                        let rows = self.send().remove(&(slot + 1)).expect("a result");
+                        assert!(rows.len() <= most);
+                        self.coming = Some(rows);
+                        if !self.steady && self.random.one_in(12) {
+                            self.launch(2, 99, &[1]); // before anything has arrived
+                        }
+                    }
+                    self.folder.read_answered(&data);
+                    break data;
+                }
             }
         };
+        while self.coming.is_some() && self.random.one_in(3) {
+            self.arrive();
+        }
         self.read.push(f64::from_bits(word(&data, 0, 8)));
+    }
+
+    /// Some rows arrive, or that there are no more.
+    fn arrive(&mut self) {
+        let Some(mut rows) = self.coming.take() else { return self.folder.ahead_arrived(&mut self.tape, &[], true) };
+        let row = self.host.row;
+        let rest = rows.split_off(rows.len().min(row * self.random.below(4) as usize));
+        let ended = rest.is_empty() && self.random.one_in(2);
+        self.folder.ahead_arrived(&mut self.tape, &rows, ended);
+        self.coming = (!ended).then_some(rest);
     }
 
     fn send(&mut self) -> HashMap<u32, Vec<u8>> {
@@ -329,7 +366,7 @@ impl Program {
 #[test]
 fn a_loop_that_waits_makes_few_round_trips() {
     let mut program = Program::new(5);
-    program.random = Random(1);
+    program.steady();
     for i in 0..200_u64 {
         let factor = program.last(1) / program.last(3.min(program.read.len()));
         program.launch(1, 10, &[4096, factor.to_bits(), i]);
@@ -346,7 +383,7 @@ fn a_loop_that_waits_makes_few_round_trips() {
 #[test]
 fn a_loop_that_comes_again_is_recognised_by_its_first_iteration() {
     let mut program = Program::new(9);
-    program.random = Random(1);
+    program.steady();
     let mut taken = Vec::new();
     for solve in 0..3_u64 {
         let before = program.round_trips;
@@ -371,7 +408,7 @@ fn a_loop_that_comes_again_is_recognised_by_its_first_iteration() {
 #[test]
 fn where_arguments_follow_from_reads_two_iterations_tell() {
     let mut program = Program::new(3);
-    program.random = Random(1);
+    program.steady();
     program.launch(1, 9, &[1]);
     program.read(20);
     for i in 0..30 {

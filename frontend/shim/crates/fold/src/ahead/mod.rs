@@ -1,16 +1,16 @@
 //! Running ahead: where a program waits in every iteration for a value that decides how it goes on, the host does iterations that the
-//! program has not come to, and sends what their reads yield. The program's calls are then compared with them.
+//! program has not come to, and sends what their reads yield as it goes. The program's calls are compared with them.
 //!
 //! Nothing is trusted: a call that is not what the host did (the loop's end, another argument) has the host put memory back to where the
 //! program's last read was, and everything since then goes to the tape as it was called. The host does so only where it can undo
 //! (memory alone has changed), stops in front of whatever fails, and says which values it has used.
 //!
-//! idle -> issued (`issue`: RUN_AHEAD is on the tape) -> active (`arrived`: what it yielded is here) -> idle (`settle`, or all of it was taken).
-//! Between RUN_AHEAD and KEEP_AHEAD nothing else stands on the tape.
+//! idle -> active (`issue`: RUN_AHEAD is on the tape; `arrived`: some of what it yields is here) -> idle (`settle`, or all of it was taken).
+//! Between RUN_AHEAD and KEEP_AHEAD nothing else stands on the tape. The host ends a run when KEEP_AHEAD arrives, so what is done in vain at a
+//! loop's end is what it does in a round trip, and an iteration.
 //!
-//! How far is a matter of time (`pace`): a run may take what an iteration takes, and half of what was saved so far. One that was undone, or that took
-//! longer than its reads would have taken one by one, ends in a pause, which grows where that happens again. So what is done in vain is a share of
-//! what was saved.
+//! How far is a matter of time (`pace`). A run that was of no use, or in which the program waited longer than its reads would have taken one by
+//! one, ends in a pause, which grows where that happens again; in a long one nothing is watched.
 //!
 //! Source: `protos/tape.md`, "Running ahead".
 
@@ -20,7 +20,7 @@ mod pace;
 mod plan;
 mod watch;
 
-use crate::layout::{self, operation};
+use crate::layout::operation;
 use crate::templates::Templates;
 use crate::Origin;
 use flight::Flight;
@@ -28,23 +28,26 @@ use pace::Pace;
 use plan::{plan, Memory, Plan};
 use tape::operations::{self, code};
 use tape::Writer;
-use watch::{opens, plain, read_bytes, Watch, MOST_EVIDENCE};
+use watch::{opens, plain, read_bytes, Watch, MOST_EVIDENCE, MOST_READS};
 
-/// Iterations of one run.
-const MOST_ITERATIONS: u64 = 64;
+/// Iterations of one run: as many as the host does at once.
+const MOST_ITERATIONS: u64 = 1024;
 /// A read of an iteration; what all of a run yields.
 const MOST_READ: usize = 4096;
 const MOST_RESULT: usize = 256 << 10;
 /// Reads to wait after a run that was of no use.
 const FIRST_PAUSE: u64 = 4;
 const MOST_PAUSE: u64 = 1024;
+/// So many before its end watching begins again: then everything is told that can be.
+const WATCHED_PAUSE: u64 = (MOST_EVIDENCE * MOST_READS) as u64;
 
 /// What became of running ahead, for the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AheadCounts {
     pub runs: u64,
-    /// Reads that were answered at once.
+    /// Reads that made no round trip, and those of them that were waited for: the host was not yet done.
     pub reads: u64,
+    pub waits: u64,
     /// Runs that were undone in part.
     pub undone: u64,
 }
@@ -57,9 +60,9 @@ pub(crate) struct Ahead {
     watch: Watch,
     state: State,
     memory: Memory,
-    /// Iterations that the last run has done.
-    came: u64,
     pace: Pace,
+    /// Of the last run.
+    key: u64,
     /// Reads to let pass before the next run, and how many were of no use.
     pause: u64,
     failures: u32,
@@ -69,8 +72,7 @@ pub(crate) struct Ahead {
 enum State {
     #[default]
     Idle,
-    Issued(Flight),
-    Active(Flight),
+    Active(Box<Flight>),
 }
 
 /// What became of a record.
@@ -78,8 +80,10 @@ enum State {
 pub(crate) enum Found {
     /// It is to be recorded.
     New,
-    /// The host has done it; of a read, this is what it yielded.
+    /// The host does it; of a read, this is what it has yielded.
     Done(Vec<u8>),
+    /// A read that the host is about to do. The record was taken off the tape: it is to be appended anew when more has arrived.
+    Waits,
 }
 
 impl Ahead {
@@ -92,35 +96,29 @@ impl Ahead {
         waits: bool,
         token_of: fn(&[u8], u64) -> u64,
     ) -> Found {
+        if waits && self.pause > 0 {
+            self.pause -= 1;
+        }
+        if self.sleeps() {
+            return Found::New;
+        }
         let mut record = tape.as_slice().get(*mark..).unwrap_or_default().to_vec();
         let one = tape::record_length(&record) == Some(record.len());
         let token = token_of(&record, origin.site);
         if let State::Active(flight) = &mut self.state {
             plain(&mut record);
             let is_read = operation(&record) == code::READ;
+            let claims = flight.claims.len();
             if one && is_read == waits && flight.thread == origin.thread && flight.expects(&record, token) {
-                tape.truncate(*mark);
-                let mut data = Vec::new();
-                if is_read {
-                    let bytes = read_bytes(&record);
-                    data.extend_from_slice(flight.current().get(flight.at..flight.at + bytes).unwrap_or_default());
-                    flight.at += bytes.next_multiple_of(8);
-                    flight.reads += 1;
-                    flight.since.clear();
-                } else {
-                    flight.since.extend_from_slice(&record);
+                if is_read && !flight.is_here() && !flight.is_over() {
+                    flight.claims.truncate(claims);
+                    tape.truncate(*mark);
+                    return Found::Waits;
                 }
-                let done = flight.advance();
-                self.watch.note(&record, token, origin.thread);
-                if is_read {
-                    self.counts.reads += 1;
-                    self.watch.read(origin.thread);
-                    self.watch.answered(&data);
+                if !flight.is_over() && (!is_read || flight.confirms()) {
+                    tape.truncate(*mark);
+                    return Found::Done(self.taken(&record, token, is_read));
                 }
-                if done {
-                    self.settle(tape);
-                }
-                return Found::Done(data);
             }
             record.copy_from_slice(&tape.as_slice()[*mark..]);
         }
@@ -140,6 +138,30 @@ impl Ahead {
         }
         self.doze();
         Found::New
+    }
+
+    /// A record of the program is what the host does; what it has yielded, if it is a read.
+    fn taken(&mut self, record: &[u8], token: u64, is_read: bool) -> Vec<u8> {
+        let State::Active(flight) = &mut self.state else { return Vec::new() };
+        let thread = flight.thread;
+        let mut data = Vec::new();
+        if is_read {
+            let bytes = read_bytes(record);
+            data.extend_from_slice(flight.current().get(flight.at..flight.at + bytes).unwrap_or_default());
+            flight.at += bytes.next_multiple_of(8);
+            flight.reads += 1;
+            flight.since.clear();
+        } else {
+            flight.since.extend_from_slice(record);
+        }
+        flight.advance();
+        self.watch.note(record, token, thread);
+        if is_read {
+            self.counts.reads += 1;
+            self.watch.read(thread);
+            self.watch.answered(&data);
+        }
+        data
     }
 
     /// What one call has appended: a kernel's first launch opens it, which is no part of the loop.
@@ -163,8 +185,18 @@ impl Ahead {
         matches!(self.state, State::Active(_))
     }
 
+    /// Calls of the program that the host may not have done, and that are not on the tape.
+    pub(crate) fn holds(&self) -> bool {
+        matches!(&self.state, State::Active(flight) if !flight.since.is_empty() && !flight.is_here())
+    }
+
     fn doze(&mut self) {
         self.awake = self.watch.on || !matches!(self.state, State::Idle);
+    }
+
+    /// Nothing is watched in a long pause.
+    fn sleeps(&self) -> bool {
+        self.pause > WATCHED_PAUSE && matches!(self.state, State::Idle)
     }
 
     /// What follows is nothing that can be compared: an answer that is no read's.
@@ -181,16 +213,22 @@ impl Ahead {
         self.watch.answered(data);
     }
 
-    /// How long the program has waited for that.
+    /// How long the program has waited for a read by itself.
     pub(crate) fn waited(&mut self, nanoseconds: u64) {
-        match self.state {
-            State::Issued(_) => self.pace.ahead(nanoseconds),
-            _ => self.pace.alone(nanoseconds),
+        if self.pace.alone(nanoseconds) {
+            self.memory.judge(self.key, false);
+            self.failed();
         }
     }
 
+    /// How long the program has waited for what the host was about to do.
+    pub(crate) fn waited_ahead(&mut self, nanoseconds: u64) {
+        self.counts.waits += 1;
+        self.pace.ahead(nanoseconds);
+    }
+
     /// Behind a read that the program will wait for: has the host run ahead, where that is promising. `nanoseconds`: what a round trip
-    /// takes. The bytes that the slot will receive.
+    /// takes. The most bytes that the slot will receive.
     pub(crate) fn issue(
         &mut self,
         tape: &mut Writer,
@@ -198,7 +236,7 @@ impl Ahead {
         slot: u32,
         nanoseconds: u64,
     ) -> Option<usize> {
-        if !matches!(self.state, State::Idle) {
+        if !matches!(self.state, State::Idle) || self.pause > 0 {
             return None;
         }
         // A loop that was of no use lately has to be plain to see.
@@ -206,10 +244,6 @@ impl Ahead {
             0 => self.watch.pattern(0).or_else(|| self.memory.again(&self.watch))?,
             _ => self.watch.pattern(MOST_EVIDENCE)?,
         };
-        if self.pause > 0 {
-            self.pause -= 1;
-            return None;
-        }
         let (place, fits) = match plan(&mut self.memory, &self.watch, templates, pattern) {
             Plan::Ready(place, fits) => (place, fits),
             Plan::Unclear => return None,
@@ -226,8 +260,7 @@ impl Ahead {
         };
         let computed = 8 * fits.iter().filter(|fit| fit.is_computed()).count();
         let row = computed + body.items.iter().filter_map(read).sum::<usize>();
-        // Room for twice what came last time: what is not used is sent all the same.
-        let count = (2 * self.came).clamp(4, MOST_ITERATIONS).min((MOST_RESULT / row.max(1)) as u64);
+        let count = MOST_ITERATIONS.min((MOST_RESULT / row.max(1)) as u64);
         let known = templates.get(place.place)?.number.is_some();
         let number = match templates.get(place.place)?.number {
             Some(number) => number,
@@ -252,7 +285,8 @@ impl Ahead {
         let allowed = self.pace.allowed(nanoseconds, pattern.reads as u64);
         operations::run_ahead(tape, number.into(), count, allowed, slot, &columns);
         self.counts.runs += 1;
-        self.state = State::Issued(Flight {
+        self.key = pattern.key;
+        self.state = State::Active(Box::new(Flight {
             thread: self.watch.thread(),
             key: pattern.key,
             body,
@@ -260,43 +294,34 @@ impl Ahead {
             count,
             row,
             results: Vec::new(),
-            iterations: 0,
+            ended: false,
             iteration: 0,
             item: 0,
             at: computed,
             reads: 0,
             since: Vec::new(),
-        });
+            claims: Vec::new(),
+        }));
         self.doze();
-        usize::try_from(count).ok().map(|count| 8 + count * row)
+        usize::try_from(count).ok().map(|count| count * row)
     }
 
-    /// What the host has done: the number of iterations, then what each has yielded.
-    pub(crate) fn arrived(&mut self, tape: &mut Writer, results: Vec<u8>) {
-        let State::Issued(mut flight) = std::mem::take(&mut self.state) else { return };
-        flight.iterations = layout::u64_at(&results, 0).min(flight.count);
-        flight.results = results;
-        self.came = flight.iterations;
-        let nothing = flight.iterations == 0;
-        self.state = State::Active(flight);
-        if nothing {
+    /// What the host has done since: whole rows. `ended`: it does no more.
+    pub(crate) fn arrived(&mut self, tape: &mut Writer, rows: &[u8], ended: bool) {
+        let State::Active(flight) = &mut self.state else { return };
+        flight.results.extend_from_slice(rows);
+        flight.ended |= ended;
+        if flight.is_over() {
             self.settle(tape);
         }
-        self.doze();
     }
 
     /// Brings the host to where the program is.
     pub(crate) fn settle(&mut self, tape: &mut Writer) {
-        let (flight, undone) = match std::mem::take(&mut self.state) {
-            State::Idle => return,
-            State::Issued(flight) => (flight, true),
-            State::Active(flight) => {
-                let undone = flight.iteration < flight.iterations;
-                (flight, undone)
-            }
-        };
+        let State::Active(flight) = std::mem::take(&mut self.state) else { return };
         operations::keep_ahead(tape, flight.reads);
         tape.records(&flight.since);
+        let undone = !flight.is_over();
         self.counts.undone += u64::from(undone);
         let good = self.pace.settle(flight.reads.into(), undone) && flight.reads > 0;
         self.memory.judge(flight.key, good);
@@ -311,5 +336,9 @@ impl Ahead {
     fn failed(&mut self) {
         self.pause = (FIRST_PAUSE << self.failures.min(16)).min(MOST_PAUSE);
         self.failures += 1;
+        if self.sleeps() {
+            self.watch.forget();
+        }
+        self.doze();
     }
 }
