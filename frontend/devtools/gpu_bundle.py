@@ -4,14 +4,16 @@
 python with what its own packages lack taken from there, and with the packages of the working tree it lies in.
 
 Runs as a script, with the standard library alone: on the machine that enters, nothing is installed yet. What the machine has (CuPy, grpcio, numpy,
-networkx, nvcc) is its own; a package is taken from the folder only when it cannot be imported.
+networkx, nvcc) is its own; a package is taken from the folder only when it cannot be imported, or is there in a version that does not serve.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,16 +83,35 @@ def make(folder: Path) -> int:
 
 
 def missing() -> list[str]:
-    """The requirements of packages that this python cannot import."""
+    """The requirements of packages that this python cannot import, or has in another version."""
     found = []
     for module, requirement in PACKAGES.items():
         try:
             there = importlib.util.find_spec(module) is not None
         except ModuleNotFoundError:  # a parent package
             there = False
-        if not there:
+        if not there or not serves(requirement):
             found.append(requirement)
     return sorted(set(found))
+
+
+def serves(requirement: str) -> bool:
+    """Whether the version that is installed is one of those asked for. What says nothing of its version is taken as it is."""
+    name, *bounds = re.split(r"(?=[<>])|,(?=[<>])", requirement)
+    try:
+        installed = numbers(importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return True
+    for bound in filter(None, bounds):
+        limit = numbers(bound.lstrip("<>=").rstrip(","))
+        if installed < limit if bound.startswith(">=") else installed >= limit:
+            return False
+    return True
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers that a version begins with: (6, 31) of 6.31rc1."""
+    return tuple(int(part) for part in re.findall(r"\d+", re.match(r"[\d.]*", version)[0]))  # type: ignore[index]
 
 
 def enter(folder: Path, arguments: Sequence[str]) -> int:
