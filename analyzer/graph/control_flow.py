@@ -7,7 +7,9 @@ and says so.
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from farlane.analyzer.errors import AnalysisError
@@ -16,6 +18,7 @@ from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.machine.instruction import Immediate, Instruction, Memory
 
 MAXIMUM_INSTRUCTIONS = 200_000
+_ENDING = frozenset("cjrihu")  # first letters of what may end a block
 
 FALL, TAKEN, JUMP, TABLE, EXCEPTION = "fall", "taken", "jump", "table", "exception"
 RETURN, TAIL, STOP, UNRESOLVED, GOES_ON = "return", "tail", "stop", "unresolved", ""
@@ -93,10 +96,14 @@ class _Builder:
         self.unresolved: list[int] = []
         # Address of an instruction that ends its block -> (edges, end).
         self.ends: dict[int, tuple[tuple[Edge, ...], str]] = {}
+        self.bounds = [(part.start, part.end) for part in self.parts]
         self.tables = jump_tables.Finder(program.image, self.order, self.inside)
+        # Where decoded code of the function ends without more of it following.
+        self.outside = frozenset(part.end for part in self.parts if not self.inside(part.end))
+        self.pads = _Pads([pad for part in self.parts for pad in part.landing_pads if self.inside(pad[2])])
 
     def inside(self, address: int) -> bool:
-        return any(part.start <= address < part.end for part in self.parts)
+        return any(start <= address < end for start, end in self.bounds)
 
     def run(self) -> ControlFlow:
         leaders = {self.start}
@@ -137,6 +144,8 @@ class _Builder:
 
     def _ending(self, instruction: Instruction) -> tuple[tuple[Edge, ...], str] | None:
         mnemonic = instruction.mnemonic
+        if mnemonic[0] not in _ENDING:
+            return None if instruction.end not in self.outside else ((), STOP)
         if mnemonic == "call":
             return self._call(instruction)
         if mnemonic in ("ret", "retf", "iretq"):
@@ -144,7 +153,7 @@ class _Builder:
         if mnemonic in ("hlt", "ud2", "int3"):
             return (), STOP
         if not mnemonic.startswith("j"):
-            return None if self.inside(instruction.end) else ((), STOP)
+            return None if instruction.end not in self.outside else ((), STOP)
         target, slot = _target(instruction)
         if mnemonic != "jmp":
             edges = [Edge(instruction.end, FALL)] if self.inside(instruction.end) else []
@@ -168,16 +177,27 @@ class _Builder:
     def _call(self, instruction: Instruction) -> tuple[tuple[Edge, ...], str] | None:
         callee = self.program.resolve(*_target(instruction))
         self.calls[instruction.address] = callee
-        pads = {
-            pad
-            for part in self.parts
-            for start, end, pad in part.landing_pads
-            if start <= instruction.address < end and self.inside(pad)
-        }
-        edges = tuple(Edge(pad, EXCEPTION) for pad in sorted(pads))
-        if not self.program.returns(callee) or not self.inside(instruction.end):
+        edges = tuple(Edge(pad, EXCEPTION) for pad in self.pads.at(instruction.address))
+        if not self.program.returns(callee) or instruction.end in self.outside:
             return edges, GOES_ON if edges else STOP
         return ((Edge(instruction.end, FALL), *edges), GOES_ON) if edges else None
+
+
+class _Pads:
+    """Landing pads of a function: (start, end, address) of each, as the exception tables have them."""
+
+    def __init__(self, pads: list[tuple[int, int, int]]) -> None:
+        self._pads = sorted(pads)
+        self._starts = [start for start, _, _ in self._pads]
+        # Compilers' tables do not overlap; damaged ones may.
+        self._disjoint = all(one[1] <= other[0] for one, other in pairwise(self._pads))
+
+    def at(self, address: int) -> list[int]:
+        """Where an exception from an instruction may go on."""
+        if not self._disjoint:
+            return sorted({pad for start, end, pad in self._pads if start <= address < end})
+        index = bisect.bisect_right(self._starts, address) - 1
+        return [self._pads[index][2]] if index >= 0 and address < self._pads[index][1] else []
 
 
 def _target(instruction: Instruction) -> tuple[int | None, int | None]:

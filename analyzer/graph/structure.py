@@ -60,10 +60,11 @@ class Structure:
             for target in targets:
                 before[target].append(node)
         self.predecessors: dict[int, list[int]] = {node: sorted(sources) for node, sources in before.items()}
-        self._parents = self._immediate_dominators()
-        self._depths = self._dominator_depths()
-        self._leaving = self._reaches_the_end()
-        self.loops = self._loops()
+        self._parents: dict[int, int] | None = None
+        self._depths: dict[int, int] = {}
+        index = self._index
+        forward = all(index[node] < index[target] for node, targets in self._successors.items() for target in targets)
+        self.loops: dict[int, Loop] = {} if forward else self._loops()
         self._innermost: dict[int, Loop] = {}
         for loop in sorted(self.loops.values(), key=lambda loop: len(loop.blocks)):
             for block in loop.blocks:
@@ -71,13 +72,21 @@ class Structure:
 
     def dominates(self, first: int, second: int) -> bool:
         """Whether every path to the second block passes through the first."""
+        parents = self._dominators()
         while self._depths[second] > self._depths[first]:
-            second = self._parents[second]
+            second = parents[second]
         return first == second
 
     def immediate_dominator(self, block: int) -> int | None:
         """The last block that every path to a block passes before it; None for the entry."""
-        return self._parents.get(block)
+        return self._dominators().get(block)
+
+    def _dominators(self) -> dict[int, int]:
+        """Block -> its immediate dominator, found when it is asked for first: a function without loops seldom needs them."""
+        if self._parents is None:
+            self._parents = self._immediate_dominators()
+            self._depths = self._dominator_depths(self._parents)
+        return self._parents
 
     def innermost(self, block: int) -> Loop | None:
         """The innermost loop around a block."""
@@ -121,15 +130,15 @@ class Structure:
         del found[self.flow.entry]
         return found
 
-    def _dominator_depths(self) -> dict[int, int]:
+    def _dominator_depths(self, parents: dict[int, int]) -> dict[int, int]:
         depths = {self.flow.entry: 0}
         for node in self.order:
             chain = []
             while node not in depths:
                 chain.append(node)
-                node = self._parents[node]
+                node = parents[node]
             for each in reversed(chain):
-                depths[each] = depths[self._parents[each]] + 1
+                depths[each] = depths[parents[each]] + 1
         return depths
 
     def _reaches_the_end(self) -> set[int]:
@@ -144,6 +153,7 @@ class Structure:
         return found
 
     def _loops(self) -> dict[int, Loop]:
+        self._leaving = self._reaches_the_end()
         back: dict[int, list[int]] = {}
         for block in self.flow.blocks.values():
             for edge in block.edges:
