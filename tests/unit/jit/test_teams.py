@@ -97,6 +97,22 @@ def test_barriers(device: TinyDevice, limit: int) -> None:
     assert (device.download(result, np.uint32, 512).reshape(2, 256) == expected).all()
 
 
+def test_narrow_vectors(device: TinyDevice) -> None:
+    """Without the registers of AVX-512, teams are as large as what lives in their loops allows."""
+    narrow = jit.Options(cache=False, optimization=0, cpu="haswell", features="")
+    module = device.load(kernel(STRIDING))
+    values = np.random.default_rng(4).random(1024, np.float32)
+    source, result = device.upload(values), device.allocate(4 * 256)
+    text = jit.translate(module, "k", (256, 1, 1), narrow)[2]
+    assert "@farlane_team_warps = internal constant i32 2" in text
+    assert device.launch(module, "k", 1, 256, [source, result, 1000], options=narrow) == jit.STATUS_DONE
+    expected = np.zeros(256, np.float32)
+    for start in range(0, 1000, 256):
+        part = values[start : min(start + 256, 1000)]
+        expected[: len(part)] += part
+    assert (device.download(result, np.float32, 256) == expected).all()
+
+
 def test_a_block_of_several_teams(device: TinyDevice) -> None:
     """1024 threads, of which those from 500 on return at once: one team runs to its end, one leaves, two never begin anything."""
     module = device.load(
