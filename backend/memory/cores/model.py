@@ -25,7 +25,8 @@ from farlane.backend.memory.cores.trace import TraceWriter
 from farlane.backend.memory.paging import OutOfFrames, PageTable
 from farlane.backend.memory.slots.allocator import SlotError
 from farlane.backend.memory.slots.core import Demand
-from farlane.backend.memory.slots.dispatcher import Dispatcher, Schedule
+from farlane.backend.memory.slots.dispatcher import Schedule
+from farlane.backend.memory.slots.fast import dispatcher
 from farlane.backend.memory.slots.policies import POLICIES
 from farlane.backend.memory.tlb.counts import Counts
 from farlane.backend.memory.tlb.stream import Stream
@@ -79,7 +80,7 @@ class MemoryModel:
         self._seen = 0
         self._clock = 0
         self._fast, self._trace = fast, trace
-        self._dispatcher = Dispatcher(config.cores.dispatcher(config.tlb.cores), POLICIES[config.cores.policy])
+        self._dispatcher = dispatcher(config.cores.dispatcher(config.tlb.cores), POLICIES[config.cores.policy])
         self._pages = None
         if table is None:
             self._pages = Pages.of(config)
@@ -167,9 +168,9 @@ class MemoryModel:
         cores = self._dispatcher.spec.cores
         row.cycles = schedule.cycles
         row.utilisation = schedule.utilisation(cores * self._dispatcher.spec.core.slots)
-        busy = sum(placed.end - placed.start for placed in schedule.placements)
+        busy = int((schedule.rows[:, 6] - schedule.rows[:, 5]).sum())
         row.resident = busy / (cores * schedule.cycles) if schedule.cycles else 0.0
-        for cycle, used in schedule.slots_used:
+        for cycle, used in schedule.slots_used.tolist():
             if self._seen % self._spread == 0:
                 self.samples.append((self._clock + cycle, used))
                 if len(self.samples) > 2 * MOST_SAMPLES:

@@ -67,9 +67,10 @@ class _Places:
     def __init__(self, launches: Sequence[Launch], schedule: Schedule) -> None:
         self.core = [np.zeros(launch.blocks, np.int64) for launch in launches]
         self.start = [np.zeros(launch.blocks, np.int64) for launch in launches]
-        for placed in schedule.placements:
-            self.core[placed.kernel][placed.block] = placed.core
-            self.start[placed.kernel][placed.block] = placed.start
+        for number in range(len(launches)):
+            rows = schedule.rows[schedule.rows[:, 0] == number]
+            self.core[number][rows[:, 1]] = rows[:, 2]
+            self.start[number][rows[:, 1]] = rows[:, 5]
 
 
 def _cycles(columns: Columns, start: Ints, issue_cycles: int) -> Ints:

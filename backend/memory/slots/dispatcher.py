@@ -5,7 +5,7 @@ with the fewest slots taken and asked for (then the fewest blocks, then the lowe
 none waits for its turn. Blocks of a kernel start in increasing order within a stream's turn. Durations are in cycles and come from the caller: this decides
 places and times only.
 
-Same kernels, same schedule: nothing here depends on a clock, a hash or a thread.
+Same kernels, same schedule: nothing here depends on a clock, a hash or a thread. slots/fast.py has the same compiled, for the two-ended rule.
 """
 
 from __future__ import annotations
@@ -14,10 +14,15 @@ import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 from farlane.backend.memory.slots.allocator import SlotError
 from farlane.backend.memory.slots.core import Core, CoreSpec, Demand, Use, use
 from farlane.backend.memory.slots.policies import Policy, Span
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -57,21 +62,39 @@ class Placement:
     end: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Schedule:
-    """All blocks in the order in which they started, and the slots in use over time: (cycle, slots in use on all cores)."""
+    """All blocks in the order in which they started: rows of (kernel, block, core, first slot or -1, asked, start, end). `slots`: of a block of each kernel.
 
-    placements: list[Placement]
-    slots_used: list[tuple[int, int]]
+    `slots_used`: rows of (cycle, slots in use on all cores).
+    """
+
+    rows: Ints
+    slots: tuple[int, ...]
+    slots_used: Ints
     cycles: int
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Schedule)
+            and (self.slots, self.cycles) == (other.slots, other.cycles)
+            and np.array_equal(self.rows, other.rows)
+            and np.array_equal(self.slots_used, other.slots_used)
+        )
+
+    @cached_property
+    def placements(self) -> list[Placement]:
+        found = []
+        for kernel, block, core, first, asked, start, end in self.rows.tolist():
+            span = Span(first, self.slots[kernel]) if first >= 0 else None
+            found.append(Placement(kernel, block, core, span, asked, start, end))
+        return found
 
     def utilisation(self, slots: int) -> float:
         """The mean share of `slots` (those of all cores) that was in use."""
         if not self.cycles:
             return 0.0
-        area = 0
-        for (cycle, used), (until, _) in zip(self.slots_used, [*self.slots_used[1:], (self.cycles, 0)], strict=True):
-            area += used * (until - cycle)
+        area = int((self.slots_used[:, 1] * np.diff(self.slots_used[:, 0], append=self.cycles)).sum())
         return area / (slots * self.cycles)
 
 
@@ -135,7 +158,13 @@ class _Run:
                 self._enter(core, self.cores[core].step(blocks), cycle)
             self._offer(cycle)
             self._sample(cycle)
-        return Schedule(self.placements, self.slots_used, cycle)
+        rows = [
+            (one.kernel, one.block, one.core, one.span.start if one.span else -1, one.asked, one.start, one.end)
+            for one in self.placements
+        ]
+        slots = tuple(one.slots for one in self.uses)
+        samples = np.array(self.slots_used, np.int64).reshape(-1, 2)
+        return Schedule(np.array(rows, np.int64).reshape(-1, 7), slots, samples, cycle)
 
     def _finish(self, kernel: int) -> None:
         self.unfinished[kernel] -= 1

@@ -9,6 +9,7 @@ import pytest
 from farlane.backend.memory.slots.allocator import SlotError
 from farlane.backend.memory.slots.core import Core, CoreSpec, CoreState, Demand, Use, use
 from farlane.backend.memory.slots.dispatcher import Dispatcher, DispatcherSpec, Kernel, Placement
+from farlane.backend.memory.slots.fast import FastDispatcher
 from farlane.backend.memory.slots.policies import POLICIES, FirstFit, TwoEnded
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,6 +67,17 @@ def test_every_block_runs_once_and_no_core_is_overfull(name: str, seed: int, cor
                 last_end = max(each.end for each in mine)
     assert schedule.cycles == max((each.end for each in schedule.placements), default=0)
     assert 0 <= schedule.utilisation(cores * SMALL.slots) <= 1
+
+
+@pytest.mark.xdist_group("tlb")  # compiled code
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32), cores=st.integers(1, 3), fifo=st.integers(1, 3))
+def test_the_compiled_one_equals_the_other(seed: int, cores: int, fifo: int) -> None:
+    kernels, spec = some_kernels(seed), DispatcherSpec(cores, SMALL, fifo)
+    schedule = FastDispatcher(spec, TwoEnded()).run(kernels)
+    expected = Dispatcher(spec, TwoEnded()).run(kernels)
+    assert schedule == expected
+    assert schedule.placements == expected.placements
 
 
 def test_streams_take_turns() -> None:
