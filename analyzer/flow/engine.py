@@ -9,12 +9,13 @@ block found is collected in one more pass, in which those are executed again tha
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import is_not
 
 from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow.computed import WIDEN_INIT
 from farlane.analyzer.flow.condition import NEGATED, Condition, condition, number
 from farlane.analyzer.flow.effects import (
     CudaCall,
@@ -31,7 +32,7 @@ from farlane.analyzer.flow.operands import get
 from farlane.analyzer.flow.record import Looked, Record
 from farlane.analyzer.flow.semantics import execute
 from farlane.analyzer.flow.state import FLAGS, KEYS, State
-from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, TABLE, TAIL, TAKEN, Block
+from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, TABLE, TAIL, TAKEN, UNRESOLVED, Block
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.graph.structure import Loop, Structure
@@ -84,6 +85,8 @@ class Result:
     cut: bool = False
 
 
+# What a computed call calls: see computed.Computed.
+Guesses = Callable[[Value, Iterable[Value], bool], Callee]
 # Applies a call of a function of this file; returns its CUDA calls, or None when its effects are not known.
 LocalCall = Callable[[State, Callee, int], list[CudaCall] | None]
 
@@ -95,6 +98,7 @@ class Engine:
         structure: its graph.
         memory: what all functions of the program share.
         local_call: applies calls of the program's own functions.
+        guesses: what a computed call is taken to call, by the address, what it differs from, and whether a character type widens.
         quiet: whether such a function, whose effects are not known, makes no CUDA calls and comes back.
         codes: the registers in which the function is given CUDA's error codes.
         wanted: the blocks whose values are wanted: from all others these are not reached, and the function does not return. None: all.
@@ -106,10 +110,12 @@ class Engine:
         memory: Memory,
         local_call: LocalCall,
         quiet: Callable[[Callee], bool],
+        guesses: Guesses,
         codes: frozenset[int] = frozenset(),
         wanted: Set[int] | None = None,
     ) -> None:
         self._structure, self._memory, self._local_call, self._quiet = structure, memory, local_call, quiet
+        self._guesses, self._executing = guesses, structure.flow.blocks[structure.flow.entry]
         self._flow = structure.flow
         self._wanted: Set[int] = self._flow.blocks.keys() if wanted is None else wanted
         self._entry = State.at_entry(memory, codes)
@@ -235,7 +241,7 @@ class Engine:
             if start in self._structure.loops:
                 result.headers[start] = self._before[start]
             self._keep(start, record)
-            if block.end in (RETURN, TAIL):
+            if block.end in (RETURN, TAIL, UNRESOLVED):
                 ends[start] = record.after
         self._add_left_out()
         sources = [source for source, _ in result.executed]
@@ -460,6 +466,7 @@ class Engine:
     def _execute(self, block: Block, state: State) -> Record:
         record = self._records[block.start] = Record(self._looks(), state)
         self._memory.log, self._memory.frame_log = record.stores, record.frame_stores
+        self._executing = block
         self._memory.cut = False
         for instruction in block.instructions:
             callee = self._flow.calls.get(instruction.address)
@@ -467,6 +474,12 @@ class Engine:
                 record.calls += self._call(state, instruction, callee, record)
             elif instruction.mnemonic == "call":
                 record.calls += self._call(state, instruction, UNKNOWN, record)
+            elif block.end == UNRESOLVED and instruction is block.instructions[-1]:
+                if state.registers[RSP] is not self._memory.values.stack_pointer:
+                    raise AnalysisError(
+                        f"{self._flow.name}: a computed jump at {instruction.address:#x} with unknown targets"
+                    )
+                record.calls += self._call(state, instruction, UNKNOWN, record)  # the frame is gone: a call in the end
             else:
                 execute(state, instruction)
         record.cut = self._memory.cut
@@ -500,10 +513,27 @@ class Engine:
             return
         record.targets = [(edge.target, state) for edge in edges]
 
+    def _guessed(self, state: State, instruction: Instruction, site: int) -> Callee:
+        """What a computed call is taken to call; UNKNOWN when there is no saying."""
+        block = self._executing
+        target = get(state, instruction.operands[0])
+        compared = []
+        for source in self._structure.predecessors[block.start]:
+            test = self._records[source].condition if source in self._records else None
+            if test is not None and test.relation in ("==", "!="):
+                compared += [
+                    right for left, right in ((test.left, test.right), (test.right, test.left)) if left is target
+                ]
+        before = (self._flow.calls.get(each.address) for each in block.instructions if each.address < site)
+        widens = any(callee is not None and callee.name == WIDEN_INIT for callee in before)
+        return self._guesses(target, compared, widens)
+
     def _call(self, state: State, instruction: Instruction, callee: Callee, record: Record) -> list[CudaCall]:
         values = self._memory.values
         site = instruction.address
         tail = instruction.mnemonic != "call"
+        if callee == UNKNOWN:
+            callee = self._guessed(state, instruction, site)
         if tail:
             # As if called and returned from: the return address is already there.
             state.registers[RSP] = values.add(state.registers[RSP], 8)

@@ -238,6 +238,7 @@ _HARMLESS = [
     "_ZSt11_Hash_bytesPKvmm",
     "_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm",
     "_ZNKSt5ctypeIcE13_M_widen_initEv",
+    "_ZNKSt5ctypeIcE8do_widenEc",
     "_ZSt16__throw_bad_castv",
     "_ZSt9use_facetISt5ctypeIcEERKT_RKSt6locale",
 ]

@@ -8,11 +8,12 @@ what it can reach. Whether it may make CUDA calls is known from what it calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import library
+from farlane.analyzer.flow.computed import Computed
 from farlane.analyzer.flow.effects import CudaCall, lose_registers, resolved, unknown_call, unknown_memory
 from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
@@ -20,9 +21,9 @@ from farlane.analyzer.flow.memory import Memory
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.flow.success import is_code
 from farlane.analyzer.graph import control_flow
-from farlane.analyzer.graph.control_flow import RETURN, TAIL, ControlFlow
+from farlane.analyzer.graph.control_flow import RETURN, TAIL, UNRESOLVED, ControlFlow
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
-from farlane.analyzer.graph.program import Callee, Program
+from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RDI, RDX, RSI, RSP, XMM0
 
@@ -71,7 +72,7 @@ class Analysis:
         work = list(before)
         for start in work:  # grows
             block = flow.blocks[start]
-            if block.end in (RETURN, TAIL):
+            if block.end in (RETURN, TAIL, UNRESOLVED):
                 found: set[int] = set()
                 at: int | None = start
                 while at is not None:
@@ -87,7 +88,11 @@ class Analysis:
     def returning(self, without: int | None = None) -> set[int]:
         """The blocks from which the function returns along edges that may run and do not touch the block `without`."""
         flow = self.structure.flow
-        found = {start for start, block in flow.blocks.items() if block.end in (RETURN, TAIL) and start != without}
+        found = {
+            start
+            for start, block in flow.blocks.items()
+            if block.end in (RETURN, TAIL, UNRESOLVED) and start != without
+        }
         work = list(found)
         while work:
             target = work.pop()
@@ -113,6 +118,7 @@ class Functions:
         self.cuda = program.reaching_cuda()
         self.failed: dict[int, str] = {}
         self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}
+        self._computed = Computed(program, self.values)
         self._active: list[int] = []
         self._structures: dict[int, Structure] = {}
         self._quiet: dict[Callee, bool] = {}
@@ -140,13 +146,10 @@ class Functions:
         return self._known[key]
 
     def structure(self, start: int) -> Structure:
-        """A function's graph; raises AnalysisError where it is not known whole."""
+        """A function's graph; raises AnalysisError where there is none."""
         structure = self._structures.get(start)
         if structure is None:
-            flow = control_flow.build(self.program, start)
-            if flow.unresolved:
-                raise AnalysisError(f"{flow.name}: a computed jump at {flow.unresolved[0]:#x} with unknown targets")
-            structure = self._structures[start] = Structure(flow)
+            structure = self._structures[start] = Structure(control_flow.build(self.program, start))
         return structure
 
     def calling(self, flow: ControlFlow) -> set[int]:
@@ -167,7 +170,9 @@ class Functions:
     def _analyze(self, start: int, codes: frozenset[int]) -> Analysis:
         structure = self.structure(start)
         wanted = self._wanted(structure)
-        return Analysis(structure, Engine(structure, self.memory, self.call, self.quiet, codes, wanted).run())
+        return Analysis(
+            structure, Engine(structure, self.memory, self.call, self.quiet, self.guessed, codes, wanted).run()
+        )
 
     def _wanted(self, structure: Structure) -> set[int]:
         """The blocks from which a function returns, or comes to a loop with CUDA calls: not what only cleans up before an exception
@@ -175,7 +180,7 @@ class Functions:
         """
         flow = structure.flow
         calling = self.calling(flow) if structure.loops else set()
-        wanted = {start for start, block in flow.blocks.items() if block.end in (RETURN, TAIL)}
+        wanted = {start for start, block in flow.blocks.items() if block.end in (RETURN, TAIL, UNRESOLVED)}
         for loop in structure.loops.values():
             if not loop.blocks.isdisjoint(calling):
                 wanted |= loop.blocks
@@ -192,6 +197,18 @@ class Functions:
         """Applies a call; its CUDA calls, or None (and the state as it was) when it is an unknown function."""
         analysis = self._callee(state, callee)
         return None if analysis is None else self._apply(state, analysis, site)
+
+    def guessed(self, target: Value, compared: Iterable[Value], widens: bool) -> Callee:
+        """What a computed call is taken to call: one function, or one of several that do nothing to memory; else UNKNOWN."""
+        found = self._computed.callees(target, compared, widens)
+        return found[0] if len(found) == 1 or (found and all(map(self._touches_nothing, found))) else UNKNOWN
+
+    def _touches_nothing(self, callee: Callee) -> bool:
+        if callee.address is None:
+            return library.effect(callee.name) == library.NOTHING
+        start = self.program.owner.get(callee.address, callee.address)
+        analysis = None if start in self.cuda else self.analysis(start)
+        return analysis is not None and analysis.result.end is not None and not analysis.result.stores
 
     def quiet(self, callee: Callee) -> bool:
         """Whether a function of this file, and all that it calls, makes no CUDA calls and calls nothing unknown."""

@@ -20,10 +20,11 @@ from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loader import elf, lines
 from farlane.analyzer.loader.lines import Lines
 from farlane.analyzer.loops.body import Body
+from farlane.analyzer.loops.called import Called
 from farlane.analyzer.loops.continuation import Continuations
 from farlane.analyzer.loops.counting import Counting
 from farlane.analyzer.loops.deciding import Deciding
-from farlane.analyzer.loops.dependence import LoopValues
+from farlane.analyzer.loops.dependence import Dependence, LoopValues
 from farlane.analyzer.loops.inner import settle
 from farlane.analyzer.loops.model import (
     Argument,
@@ -134,6 +135,7 @@ class _Describer:
         self._names = {phi: f"i{index}" if index else "i" for index, phi in enumerate(self._values.inductions)}
         self._body = Body(analysis, loop)
         self._deciding = Deciding(self._result, loop, self._body, self._values)
+        self._called = Called(functions, analysis, self._values, managed)
         self._continuations = Continuations(functions, analysis, loop, self._values, self._body)
         self._reasons: set[Reason] = set()
         self._own: dict[int, dict[str, Value]] = {}
@@ -184,11 +186,18 @@ class _Describer:
         arguments = []
         kinds: set[Kind] = set()
         fixed = self._fixed(call) if call.chain else {}
+        inside: dict[str, Dependence] | None = None
         sizes = {f"parameter {index}": size for index, size in enumerate(call.sizes)}
         for name, value in call.arguments:
             if _is_handle(call.name, name):
                 self._values.handle(value)
             dependence = self._values.of(value, block)
+            if call.chain and Kind.UNKNOWN in dependence.kinds:
+                if inside is None:
+                    inside = self._called.arguments(call, block)
+                judged = inside.get(name)
+                if judged is not None and Kind.UNKNOWN not in judged.kinds:
+                    dependence = judged
             kinds |= dependence.kinds
             self._reasons |= dependence.reasons
             reasons = tuple(reason for reason in Reason if reason in dependence.reasons)
@@ -203,11 +212,10 @@ class _Describer:
             nested = self._structure.innermost(block)
             inner = nested is not None and nested.header != self._loop.header
             self._reasons.add(Reason.NESTED if inner else Reason.CONDITIONAL)
-        if call.optional:
-            conditional = True
-            self._reasons.add(Reason.CONDITIONAL)
-        if call.repeated:
-            self._reasons.add(Reason.CALLEE_LOOP)
+        if (call.optional or call.repeated) and not self._called.known(call, block):
+            self._reasons |= {Reason.CONDITIONAL} if call.optional else set()
+            self._reasons |= {Reason.CALLEE_LOOP} if call.repeated else set()
+        conditional = conditional or call.optional or call.repeated
         self._obstacles(call)
         kernel = None
         if call.name == interface.LAUNCH:

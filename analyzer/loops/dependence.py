@@ -64,7 +64,7 @@ class LoopValues:
         self._addresses = {i.address for block in loop.blocks for i in blocks[block].instructions}
         self._memo: dict[tuple[Value, int], Dependence] = {}
         self._active: set[Value] = set()
-        self._ways: dict[tuple[int, tuple[int, ...]], tuple[list[Value | None], bool]] = {}
+        self._ways: dict[tuple[int, tuple[int, ...]], tuple[list[tuple[int, Value | None]], bool]] = {}
         self._asked = 0
         self._ranges = Ranges(structure, result, values, loop)
         self._handles: set[Value] = set()
@@ -160,11 +160,16 @@ class LoopValues:
             # No version counts of what is surely in the frame; of what may lie elsewhere, that of everything.
             versions = () if (self._values.stack_pointer, 1) in address.terms else versions[:1]
         for version in versions:
-            changed = version.kind == PHI and version.arguments[1] in self._loop.blocks
-            if changed or Kind.UNKNOWN in self.of(version, block).kinds:
-                return _unknown(Reason.MEMORY_CHANGED)
+            changed = self.changed(version, block)
+            if changed.kinds:
+                return changed
         found = self.of(address, block)
         return found.joined(Dependence(frozenset({Kind.LOAD}))) if found.kinds else found
+
+    def changed(self, version: Value, block: int) -> Dependence:
+        """What it makes of a value that memory of this version is read for it."""
+        inside = version.kind == PHI and version.arguments[1] in self._loop.blocks
+        return _unknown(Reason.MEMORY_CHANGED) if inside or Kind.UNKNOWN in self.of(version, block).kinds else INVARIANT
 
     def _untouched_frame(self, load: Value, block: int) -> bool:
         """Whether a load is from the own frame and nothing that the loop stores there is within its reach."""
@@ -202,9 +207,21 @@ class LoopValues:
                 if variable is not None:
                     return self.of(variable.initial, block).joined(Dependence(frozenset({Kind.AFFINE})))
                 return self._all(inputs.values(), block).joined(Dependence(frozenset({Kind.INDUCTION})))
+            if inner is not None and not inner.irreducible:
+                return self._left(inner, inputs)
             return self._chosen(where, inputs, block)
         finally:
             self._active.discard(phi)
+
+    def _left(self, inner: Loop, inputs: dict[int, Value]) -> Dependence:
+        """What a loop inside this one leaves in its variable: known when all that it branches on is."""
+        found = self._all(inputs.values(), inner.header)
+        for each in sorted(inner.blocks):
+            edges = self._structure.flow.blocks[each].edges
+            if sum((each, edge.target) in self._result.executed for edge in edges) > 1:
+                flags = self._result.tests.get(each)
+                found = found.joined(_unknown(Reason.CONTROL) if flags is None else self.of(flags, each))
+        return found.joined(Dependence(frozenset({Kind.INDUCTION})))
 
     def _chosen(self, where: int, inputs: dict[int, Value], block: int) -> Dependence:
         """One of several values, by the way that led to a block: as known as the values and the branches on the way."""
@@ -215,31 +232,33 @@ class LoopValues:
             return _unknown(Reason.CONTROL)
         found = self._all(inputs.values(), block)
         branches, inside = self._branches(where, first, tuple(inputs))
-        for flags in branches:
-            found = found.joined(_unknown(Reason.CONTROL) if flags is None else self.of(flags, block))
+        for at, flags in branches:
+            found = found.joined(_unknown(Reason.CONTROL) if flags is None else self.of(flags, at))
         if not inside:
             return found.joined(_unknown(Reason.CONTROL))
         return found.joined(Dependence(frozenset({Kind.INDUCTION}))) if found.kinds else found
 
-    def _branches(self, where: int, first: int, sources: tuple[int, ...]) -> tuple[list[Value | None], bool]:
+    def _branches(
+        self, where: int, first: int, sources: tuple[int, ...]
+    ) -> tuple[list[tuple[int, Value | None]], bool]:
         """What the branches ask for by which a block is reached, from the one that all ways to it pass, through certain blocks
-        before it (None: that is not known); and whether they all stand in this loop and none inside it."""
+        before it (None: that is not known), each with its block; and whether they all stand in this loop."""
         key = (where, sources)
         known = self._ways.get(key)
         if known is not None:
             return known
-        asked: dict[Value | None, None] = {}
+        asked: dict[tuple[int, Value | None], None] = {}
         inside = True
         seen, work = {first}, [first, *sources]
         while work:
             each = work.pop()
             innermost = self._structure.innermost(each)
-            if innermost is None or innermost.header != self._loop.header:
+            if innermost is None or innermost.irreducible or each not in self._loop.blocks:
                 inside = False
                 break
             edges = self._structure.flow.blocks[each].edges
             if sum((each, edge.target) in self._result.executed for edge in edges) > 1:
-                asked[self._result.tests.get(each)] = None
+                asked[each, self._result.tests.get(each)] = None
             if each not in seen:
                 seen.add(each)
                 work += [p for p in self._structure.predecessors[each] if (p, each) in self._result.executed]

@@ -1,7 +1,9 @@
 // CUDA calls in callees: functions, methods, virtual functions, std::function, templates, recursion, exceptions.
 #include "common.cuh"
 
+#include <ctime>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -197,6 +199,93 @@ PROGRAM tail_call(float *data, int rounds) {
     for (int i = 0; i < rounds; ++i) tail(data, i);
 }
 
+// Behind the callee's loop stands a call with what the loop has left.
+static APART void halves(float *data, int size, int parts) {
+    for (; size > 16; size /= 4, parts *= 2) touch<<<parts, 64>>>(data, size, COUNT);
+    touch<<<1, parts>>>(data, size, COUNT);
+}
+
+PROGRAM behind_loop_of_callee(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) halves(data, 256, 1), cudaMemset(data, i, 64);
+}
+
+// How often the callee's loop runs is told by the device.
+static APART void until_settled(float *data, int *counter) {
+    int seen = 0;
+    do {
+        count_up<<<1, 32>>>(counter);
+        cudaMemcpy(&seen, counter, sizeof(int), cudaMemcpyDeviceToHost);
+    } while (seen % 64);
+    touch<<<4, 256>>>(data, seen, COUNT);
+}
+
+PROGRAM loop_of_callee_on_data(float *data, int *counter, int rounds) {
+    for (int i = 0; i < rounds; ++i) until_settled(data, counter);
+}
+
+// Which kernel is launched is chosen in the callee, by what it is given.
+static APART void launched_by_size(float *data, int amount) {
+    switch (amount & 3) {
+        case 0: touch<<<4, 256>>>(data, amount, COUNT); break;
+        case 1: scale<<<4, 256>>>(data, 2.0f, COUNT); break;
+        case 2: shift<<<4, 256>>>(data, data, COUNT); break;
+        default: cudaMemset(data, 0, 64);
+    }
+}
+
+PROGRAM chosen_in_callee(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) launched_by_size(data, i);
+}
+
+// By what the host's memory holds, which the loop changes.
+PROGRAM chosen_in_callee_by_memory(float *data, int *amounts, int rounds) {
+    for (int i = 0; i < rounds; ++i) launched_by_size(data, amounts[i]), amounts[i + 1] = amounts[i] * 5 + 1;
+}
+
+struct Watch {
+    virtual ~Watch() = default;
+    virtual void reset() = 0;
+    virtual void start() = 0;
+    virtual void stop() = 0;
+    virtual double seconds() = 0;
+};
+
+struct Clock : Watch {
+    double from = 0, total = 0;
+    void reset() override { total = 0; }
+    void start() override { from = double(clock()); }
+    void stop() override { total += double(clock()) - from; }
+    double seconds() override { return total / CLOCKS_PER_SEC; }
+};
+
+static void make_watch(Watch **watch) { *watch = new Clock; }
+static void start(Watch **watch) {
+    if (*watch) (*watch)->start();
+}
+static void stop(Watch **watch) {
+    if (*watch) (*watch)->stop();
+}
+
+// The only class of the file with functions at these places of its table.
+PROGRAM timed_by_object(float *data, int rounds) {
+    Watch *watch = nullptr;
+    make_watch(&watch);
+    for (int i = 0; i < rounds; ++i) {
+        start(&watch);
+        touch<<<4, 256>>>(data, i, COUNT);
+        stop(&watch);
+    }
+    sink = watch->seconds();
+    delete watch;
+}
+
+PROGRAM told(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        std::cerr << "round " << i << std::endl;
+    }
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -212,5 +301,9 @@ int main(int argc, char **argv) {
     virtual_call(&thorough, data, rounds), called_back([&](int i) { cudaMemset(data, i, 64); }, data, rounds);
     lambda(data, rounds), recursive(data, 3), recursive_in_loop(data, 4), left_by_exception(data, rounds, rounds / 2);
     exception_then_read(data, rounds, rounds / 2), destructors(data, rounds), tail_call(data, rounds);
+    int amounts[64] = {3}, *counter;
+    cudaMalloc(&counter, 64), cudaMemset(counter, 0, 64);
+    behind_loop_of_callee(data, rounds), loop_of_callee_on_data(data, counter, rounds), chosen_in_callee(data, rounds);
+    chosen_in_callee_by_memory(data, amounts, rounds), timed_by_object(data, rounds), told(data, rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
 }

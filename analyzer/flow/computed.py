@@ -1,0 +1,101 @@
+"""What a computed call calls, as far as a prediction may guess: it is checked when the program runs, so permissions know nothing of it.
+
+- An address that is known, or a slot that the loader fills.
+- Behind a comparison of the address with a function's, by which a compiler guesses itself before it calls: that function.
+- Through an object's table of virtual functions: those that stand at this place in the file's own tables. An object of a class of
+  another file has another table; of these, only the character types of the standard streams are known (`std::endl`).
+
+Source: Itanium C++ ABI, 2.5, Virtual Table Layout.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from farlane.analyzer.flow.expression import LOAD, Value, Values
+from farlane.analyzer.graph.names import NEVER_RETURNS
+from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
+
+WIDEN, WIDEN_INIT = "_ZNKSt5ctypeIcE8do_widenEc", "_ZNKSt5ctypeIcE13_M_widen_initEv"
+_WIDEN_OFFSET = 48  # in the table of a character type
+MAXIMUM_TABLES = 20_000
+MAXIMUM_CALLEES = 8
+
+
+class Computed:
+    """Answers for one program."""
+
+    def __init__(self, program: Program, values: Values) -> None:
+        self._program, self._values = program, values
+        self._tables: dict[int, dict[Callee, None]] | None = None
+
+    def callees(self, target: Value, compared: Iterable[Value], widens: bool) -> list[Callee]:
+        """What may be called at an address; empty when nothing is known.
+
+        Args:
+            compared: what the address was found to differ from just before.
+            widens: whether a character type was told just before to make its table for `widen`.
+        """
+        found = self._at(target)
+        if found != UNKNOWN:
+            return [found]
+        offset = self._offset(target)
+        for other in compared:
+            guessed = self._at(other)
+            if guessed != UNKNOWN:
+                return [guessed]
+        if offset is None:
+            return []
+        if widens and offset == _WIDEN_OFFSET:
+            return [Callee(WIDEN, None)]
+        standing = self._virtual().get(offset, {})
+        return list(standing) if len(standing) <= MAXIMUM_CALLEES else []
+
+    def _at(self, target: Value) -> Callee:
+        """The function at an address that is known."""
+        if target.is_constant:
+            return self._program.resolve(target.constant, None)
+        if target.kind == LOAD and target.arguments[0].is_constant and target.arguments[1] == 8:
+            slot = target.arguments[0].constant
+            image = self._program.image
+            segment = image.segment(slot)
+            fixed = slot in image.slots or (segment is not None and segment.name.startswith((".data.rel.ro", ".got")))
+            return self._program.resolve(None, slot) if fixed else UNKNOWN
+        return UNKNOWN
+
+    def _offset(self, target: Value) -> int | None:
+        """Where in an object's table of virtual functions an address was read."""
+        if target.kind != LOAD or target.arguments[1] != 8:
+            return None
+        table, offset = self._values.base(target.arguments[0])
+        reads = table.kind == LOAD and table.arguments[1] == 8 and len(table.terms) == 1 and table.terms[0][1] == 1
+        return offset if reads and 0 <= offset < 8 * MAXIMUM_TABLES and offset % 8 == 0 else None
+
+    def _virtual(self) -> dict[int, dict[Callee, None]]:
+        """Offset -> the functions that stand there in the file's tables: a table follows a number (0: of the object itself) and the
+        address of the class' own description, which is no code."""
+        if self._tables is not None:
+            return self._tables
+        tables: dict[int, dict[Callee, None]] = defaultdict(dict)
+        self._tables = tables
+        image = self._program.image
+        for count, (slot, described) in enumerate(sorted(image.pointers.items())):
+            if count >= MAXIMUM_TABLES:
+                break
+            about = image.segment(described)
+            if about is None or about.code or image.read(slot - 8, 8) != bytes(8) or slot - 8 in image.pointers:
+                continue
+            at = slot + 8
+            while (callee := self._entry(at)) is not None:
+                if callee.name not in NEVER_RETURNS:  # a pure virtual function is nobody's
+                    tables[at - slot - 8][callee] = None
+                at += 8
+        return tables
+
+    def _entry(self, slot: int) -> Callee | None:
+        image = self._program.image
+        if slot not in image.pointers and slot not in image.slots:
+            return None
+        callee = self._program.resolve(None, slot)
+        return None if callee == UNKNOWN else callee

@@ -1,0 +1,186 @@
+"""CUDA calls in called functions, judged there: on what their arguments and the branches around them depend, seen from a loop that calls
+the function.
+
+A called function is looked at as if all of it were one iteration of a loop: what varies in it are the variables of its own loops, and
+what it is given is judged by the caller, at the call. So a call in a loop of a called function is known when the loop around is entered if
+all branches on its way ask for such values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from farlane.analyzer.flow.effects import CudaCall
+from farlane.analyzer.flow.engine import Result
+from farlane.analyzer.flow.expression import INITIAL, LOAD, OPERATION, Value, Values
+from farlane.analyzer.flow.state import GLOBAL_RANGES, MEMORY, OTHER_STORES, STACK_RANGES, STACK_STORES, State
+from farlane.analyzer.flow.summary import Analysis, Functions
+from farlane.analyzer.graph.control_flow import RETURN, TAIL, UNRESOLVED
+from farlane.analyzer.graph.structure import Loop, Structure
+from farlane.analyzer.loops.body import Body
+from farlane.analyzer.loops.deciding import Deciding
+from farlane.analyzer.loops.dependence import INVARIANT, Dependence, LoopValues
+from farlane.analyzer.machine.instruction import RSP
+
+MAXIMUM_DEPTH = 6  # calls within calls
+MAXIMUM_LEVELS = 60  # called functions looked at for one loop
+_VERSIONS = (MEMORY, STACK_STORES, STACK_RANGES, OTHER_STORES, GLOBAL_RANGES)
+
+
+class _Whole(Structure):
+    """A function's graph in which all blocks stand in a loop: the function itself."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.flow, self.order, self.predecessors, self.loops = (
+            structure.flow,
+            structure.order,
+            structure.predecessors,
+            structure.loops,
+        )
+        self._whole = structure
+        returns = tuple(sorted(b.start for b in self.flow.blocks.values() if b.end in (RETURN, TAIL, UNRESOLVED)))
+        self.loop = Loop(self.flow.entry, frozenset(self.flow.blocks), returns, (), (), None, 0, False)
+
+    def dominates(self, first: int, second: int) -> bool:
+        return self._whole.dominates(first, second)
+
+    def immediate_dominator(self, block: int) -> int | None:
+        return self._whole.immediate_dominator(block)
+
+    def innermost(self, block: int) -> Loop | None:
+        return self._whole.innermost(block) or self.loop
+
+
+class _Given(LoopValues):
+    """Judges values of a called function. What it was given is judged by its caller's judge, where it was called."""
+
+    def __init__(
+        self, whole: _Whole, result: Result, values: Values, managed: bool, before: State, outer: LoopValues, at: int
+    ) -> None:
+        super().__init__(whole, result, values, whole.loop, managed)
+        self._before, self._outer, self._at, self._numbers = before, outer, at, values
+        self._translated: dict[Value, Value] = {}
+
+    def _atom(self, atom: Value, block: int) -> Dependence:
+        if atom.kind == INITIAL:
+            if atom is self._numbers.stack_pointer:
+                return INVARIANT
+            return self._outer.of(self._before.registers[atom.arguments[0]], self._at)
+        if atom.kind == LOAD and all(version.kind == INITIAL for version in atom.arguments[2]):
+            return self._given_memory(atom, block)
+        return super()._atom(atom, block)
+
+    def _given_memory(self, load: Value, block: int) -> Dependence:
+        """What is read of memory that was not changed since the function was called."""
+        address, size, _ = load.arguments
+        if self._foreign(address):
+            read = self._before.read(self._numbers.substitute(address, self._leaf, self._translated), size)
+            return self._outer.of(read, self._at)
+        found = self._load(load, block)  # the address varies in the function
+        for key in _VERSIONS:
+            version = self._before.registers[key]
+            if not version.is_constant:
+                found = found.joined(self._outer.changed(version, self._at))
+        return found
+
+    def _foreign(self, value: Value) -> bool:
+        """Whether a value is made of nothing but what the function was given."""
+        for atom, _ in value.terms:
+            if atom.kind == OPERATION:
+                if not all(self._foreign(each) for each in atom.arguments[1:] if isinstance(each, Value)):
+                    return False
+            elif atom.kind == LOAD:
+                if not (self._foreign(atom.arguments[0]) and all(v.kind == INITIAL for v in atom.arguments[2])):
+                    return False
+            elif atom.kind != INITIAL:
+                return False
+        return True
+
+    def _leaf(self, atom: Value) -> Value | None:
+        if atom.kind == INITIAL:
+            if atom is self._numbers.stack_pointer:
+                return self._numbers.add(self._before.registers[RSP], -8)
+            given: Value = self._before.registers[atom.arguments[0]]
+            return given
+        if atom.kind == LOAD:
+            address = self._numbers.substitute(atom.arguments[0], self._leaf, self._translated)
+            return self._before.read(address, atom.arguments[1])
+        return None
+
+
+class Level(NamedTuple):
+    """A called function as a loop sees it through one call."""
+
+    analysis: Analysis
+    judge: LoopValues
+    deciding: Deciding
+
+
+class Called:
+    """Answers for one loop."""
+
+    def __init__(self, functions: Functions, analysis: Analysis, judge: LoopValues, managed: bool) -> None:
+        self._functions, self._managed = functions, managed
+        self._own = analysis, judge
+        self._levels: dict[tuple[int, tuple[int, ...]], Level | None] = {}
+
+    def known(self, call: CudaCall, block: int) -> bool:
+        """Whether it is known, as far as the called functions decide, in which iterations a call runs and how often."""
+        for depth in range(1, len(call.chain) + 1):
+            level = self._level(block, call.chain[:depth])
+            if level is None:
+                return False
+            inside = self._block(level, call, depth)
+            if inside is None or not level.deciding.known(inside):
+                return False
+        return True
+
+    def arguments(self, call: CudaCall, block: int) -> dict[str, Dependence]:
+        """A call's arguments, judged in the function that makes it; those that are not known there are left out."""
+        level = self._level(block, call.chain)
+        inside = None if level is None else self._block(level, call, len(call.chain))
+        if level is None or inside is None:
+            return {}
+        for each in level.analysis.result.calls.get(inside, ()):
+            if each.site == call.site and not each.chain:
+                return {name: level.judge.of(value, inside) for name, value in each.arguments}
+        return {}
+
+    def _block(self, level: Level, call: CudaCall, depth: int) -> int | None:
+        """The block of a called function with the next call on the way, or with the CUDA call itself."""
+        way = call.launch or (*call.chain, call.site)  # a launch is made elsewhere than its push
+        block = level.analysis.structure.flow.holding(way[depth]) if depth < len(way) else None
+        return None if block is None else block.start
+
+    def _level(self, block: int, chain: tuple[int, ...]) -> Level | None:
+        key = (block, chain)
+        if key not in self._levels:
+            allowed = 0 < len(chain) <= MAXIMUM_DEPTH and len(self._levels) < MAXIMUM_LEVELS
+            self._levels[key] = self._made(block, chain) if allowed else None
+        return self._levels[key]
+
+    def _made(self, block: int, chain: tuple[int, ...]) -> Level | None:
+        *outer, site = chain
+        caller, judge = self._own
+        at: int | None = block
+        if outer:
+            around = self._level(block, tuple(outer))
+            if around is None:
+                return None
+            caller, judge = around.analysis, around.judge
+            holding = caller.structure.flow.holding(site)
+            at = None if holding is None else holding.start
+        analysis = self._functions.called(caller, site)
+        before = caller.result.sites.get(site)
+        if analysis is None or before is None or at is None:
+            return None
+        if any(
+            loop.irreducible or loop.header == analysis.structure.flow.entry
+            for loop in analysis.structure.loops.values()
+        ):
+            return None
+        whole = _Whole(analysis.structure)
+        given = _Given(whole, analysis.result, self._functions.values, self._managed, before, judge, at)
+        body = Body(analysis, whole.loop)
+        body.latches = set(whole.loop.latches)
+        return Level(analysis, given, Deciding(analysis.result, whole.loop, body, given))
