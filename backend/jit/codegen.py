@@ -8,7 +8,7 @@ Owns control flow and values; what an instruction computes is in families/. Each
 - full (`f`): all 32 lanes are here, nothing is masked. A varying branch that really splits the lanes enters the masked version; the
   masked version returns here when a join or loop header has all lanes again.
 
-Values and their slots are the base class's (values.py); only phis and exported values are blended under the mask.
+Values and their slots are the base class's (values.py), edges between blocks edges.py's; only phis and exported values are blended under the mask.
 In the conservative mode of divergence.py, lanes that reach a barrier park there while the warp's other lanes run on; and lanes that wait
 in a loop for others (spins.py) let them go ahead after some iterations, up to instructions in which the waiting lanes take part.
 Source: facts page "Divergence" and "Barriers".
@@ -16,18 +16,16 @@ Source: facts page "Divergence" and "Barriers".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from farlane.backend.jit import families, liveness, resuming, spins, touches
-from farlane.backend.jit.affine import Affine, operand
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.divergence import Divergence
+from farlane.backend.jit.edges import Edges
 from farlane.backend.jit.ir import Builder, Val, integer
 from farlane.backend.jit.model import Instruction, Storage
-from farlane.backend.jit.ssa import Phi, Value
 from farlane.backend.jit.strides import row_length, stepping, stepping_specials
-from farlane.backend.jit.types import REGISTER_LLVM
-from farlane.backend.jit.values import ALL, ValueScope
+from farlane.backend.jit.values import ALL
 
 if TYPE_CHECKING:
     from farlane.backend.jit.kernel import KernelContext
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 PATIENCE = 16  # iterations of a loop that waits, before lanes that are through it go ahead
 
 
-class FunctionEmitter(ValueScope):
+class FunctionEmitter(Edges):
     """Emits one function; `body` is the builder that instruction families append to."""
 
     def __init__(
@@ -344,88 +342,3 @@ class FunctionEmitter(ValueScope):
         (self.mask, self.mask_bits), (self.local, self.forms) = kept, known
         for value, result in results:
             self.local[value] = b.phi(result, after, before)
-
-    def _condition(self, block: Block) -> Val:
-        condition = self.read(block.condition, "i1")
-        return self.body.invert(condition) if block.negated else condition
-
-    # Edges -------------------------------------------------------------------------------------------------------
-    def _know(self, known: tuple[dict[Value, Val], dict[Value, Affine]]) -> None:
-        """At the start of an edge's code: what the block has computed may be used, what other edges' code has may not."""
-        self.local, self.forms = dict(known[0]), dict(known[1])
-
-    def _uniform_branch(self, condition: Val, edges: list[tuple[int, Any]]) -> None:
-        b = self.body
-        labels = [b.new_label("yes"), b.new_label("no")]
-        b.branch_if(condition, labels[0], labels[1])
-        saved = self.local, self.forms
-        for label, (target, jump) in zip(labels, edges, strict=True):
-            self._know(saved)
-            b.block(label)
-            jump(target)
-
-    def _uniform_switch(self, block: Block, selector: Val, jump: Any) -> None:
-        b = self.body
-        labels = {target: b.new_label("case") for target in block.targets}
-        bad = b.new_label("default")
-        cases = " ".join(f"i32 {number}, label %{labels[target]}" for number, target in enumerate(block.targets))
-        b.line(f"switch {selector}, label %{bad} [ {cases} ]")
-        b.block(bad)
-        families.fault(self, 4)
-        saved = self.local, self.forms
-        for target, label in labels.items():
-            self._know(saved)
-            b.block(label)
-            jump(target)
-
-    def _cases(self, block: Block, selector: Val) -> list[tuple[int, Val]]:
-        """(target, lanes) of a varying brx; an index beyond the table is an illegal instruction."""
-        b = self.body
-        wild = b.bin("and", self.mask_bits, b.bits(b.icmp("uge", selector, integer(len(block.targets), "i32"))))
-        families.fault_if(self, b.icmp("ne", wild, integer(0, "i32")), 4)
-        chosen: dict[int, Val] = {}
-        for number, target in enumerate(block.targets):
-            bits = b.bin("and", self.mask_bits, b.bits(b.icmp("eq", selector, integer(number, "i32"))))
-            chosen[target] = b.bin("or", chosen[target], bits) if target in chosen else bits
-        return list(chosen.items())
-
-    def part(self, edges: list[tuple[int, Val]]) -> None:
-        """Sends lanes to their targets' pending masks."""
-        b = self.body
-        self._copies([(target, bits) for target, bits in edges if target != EXIT])
-        for target, bits in edges:
-            if target == EXIT:
-                self._leave(bits)
-                continue
-            slot = self.pending(target)
-            b.store(b.bin("or", b.load("i32", False, slot), bits), slot)
-
-    def _leave(self, bits: Val) -> None:
-        if self.entry and self.kernel.fibers:
-            self.body.line(f"call void @farlane_leave(ptr %warp, {bits})")
-
-    def _copies(self, edges: list[tuple[int, Val | None]]) -> None:
-        """Phi assignments of some edges: all sources are read before any phi is written."""
-        b = self.body
-        moves: list[tuple[Phi, Value, Val | None]] = [
-            (phi, phi.operands[self.block], bits) for target, bits in edges for phi in self.graph.blocks[target].phis
-        ]
-        masks: dict[str, Val] = {}
-        shaped: list[tuple[str, Val, Val | None]] = []
-        forms: list[tuple[Value, Affine]] = []
-        for phi, value, bits in moves:
-            if bits is None and self.is_affine(phi.value):
-                forms.append((phi.value, operand(self, value, REGISTER_LLVM[value.type])))
-                continue
-            slot, source = self.value_slot(phi.value), self.value(value)
-            if phi.value.varying:
-                source = b.splat(source)
-                if bits is not None:
-                    mask = masks.get(bits.name) or masks.setdefault(bits.name, b.mask(bits))
-                    shaped.append((slot, source, mask))
-                    continue
-            shaped.append((slot, source, None))
-        for slot, source, lanes in shaped:
-            self.blend(slot, source, lanes)
-        for value, form in forms:
-            self.store_form(value, form)
