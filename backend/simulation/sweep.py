@@ -15,6 +15,7 @@ from typing import Any
 
 from farlane.backend.memory import config
 from farlane.backend.memory.config import Config
+from farlane.backend.memory.cores import ordering
 from farlane.backend.memory.cores.pages import Pages
 from farlane.backend.memory.cores.trace import TraceReader
 from farlane.backend.memory.tlb import rivals
@@ -83,9 +84,10 @@ class Program:
             self._kept[number] = list(self._reader.windows(number))
         return iter(self._kept[number])
 
-    def left_out(self) -> float:
-        """The part of the requests that the fast mode leaves out."""
-        kept = sum(len(stream.compress()) for group in range(self.groups) for stream in self.group(group))
+    def left_out(self, spec: Spec) -> float:
+        """The part of the requests that a hierarchy's fast mode leaves out."""
+        keep = ordering.recent(spec)
+        kept = sum(len(ordering.filtered(stream, keep)) for group in range(self.groups) for stream in self.group(group))
         return 1 - kept / self.requests if self.requests else 0.0
 
     def __enter__(self) -> Program:
@@ -155,7 +157,7 @@ def total(program: Program, spec: Spec, table: Pages | None = None, fast: bool =
     for group in range(program.groups):
         for stream in program.group(group):
             table.need(set(stream.page.tolist()))
-            model.feed(stream.compress() if fast else stream)
+            model.feed(ordering.filtered(stream, ordering.recent(spec)) if fast else stream)
         counts = counts + model.finish()
     return counts
 

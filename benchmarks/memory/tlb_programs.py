@@ -179,7 +179,7 @@ def fast_mode(names: Sequence[str], preset: str, folder: Path) -> None:
             for hierarchy, spec in sweep.hierarchies(base.tlb, ["peers"]).items():
                 exact, less = (sweep.total(program, spec, fast=fast) for fast in (False, True))
                 print(
-                    f"  {name:11}{hierarchy:6} leaves out {program.left_out():6.1%}: latency {less.latency / exact.latency - 1:+7.2%},"
+                    f"  {name:11}{hierarchy:6} leaves out {program.left_out(spec):6.1%}: latency {less.latency / exact.latency - 1:+7.2%},"
                     f" walks {less.walks / exact.walks - 1:+7.2%}, private hits {less.private_hits - exact.private_hits:+9},"
                     f" cycles {less.cycles / exact.cycles - 1:+7.2%}",
                     flush=True,

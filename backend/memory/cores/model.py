@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from farlane.backend.memory.config import Config
+from farlane.backend.memory.cores.ordering import recent
 from farlane.backend.memory.cores.pages import Pages
 from farlane.backend.memory.cores.schedule import Launch, place, requests
 from farlane.backend.memory.cores.touches import ROW_BYTES, Spool
@@ -59,7 +60,7 @@ class Row:
 
 
 class MemoryModel:
-    """`table`: what the walkers read; without one, pages are mapped as they are asked for. `tlb`: whether the hierarchy runs. `fast`: leaves out requests that a core made just before (Stream.compress)."""
+    """`table`: what the walkers read; without one, pages are mapped as they are asked for. `tlb`: whether the hierarchy runs. `fast`: leaves out requests that must hit (ordering.py)."""
 
     def __init__(
         self,
@@ -180,12 +181,11 @@ class MemoryModel:
         self._clock += schedule.cycles
 
     def _windows(self, group: list[Launch], schedule: Schedule) -> Iterator[Stream]:
-        windows = requests(group, schedule, self._dispatcher.spec.cores, self.config.cores.issue_cycles)
+        keep = recent(self.config.tlb) if self._fast else 0
+        windows = requests(group, schedule, self._dispatcher.spec.cores, self.config.cores.issue_cycles, keep=keep)
         while True:
             started = time.perf_counter()
             window = next(windows, None)
-            if window is not None and self._fast:
-                window = window.compress()
             self.seconds["order"] += time.perf_counter() - started
             if window is None:
                 return

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
+from farlane.backend.memory.cores.ordering import ordered
 from farlane.backend.memory.cores.touches import WARPS, Columns, Ints, Spool
 from farlane.backend.memory.slots.core import Demand
 from farlane.backend.memory.slots.dispatcher import Dispatcher, Kernel, Schedule
@@ -79,9 +80,12 @@ def _cycles(columns: Columns, start: Ints, issue_cycles: int) -> Ints:
 
 
 def requests(
-    launches: Sequence[Launch], schedule: Schedule, cores: int, issue_cycles: int, window: int = WINDOW
+    launches: Sequence[Launch], schedule: Schedule, cores: int, issue_cycles: int, window: int = WINDOW, keep: int = 0
 ) -> Iterator[Stream]:
-    """Each core's requests, a window of time after the other. Windows have about `window` requests; a single cycle is never cut."""
+    """Each core's requests, a window of time after the other. Windows have about `window` requests; a single cycle is never cut.
+
+    `keep`: how far back the fast mode's filter looks (ordering.py), 0 for no filter.
+    """
     places = _Places(launches, schedule)
     pieces = [(number, piece) for number, launch in enumerate(launches) for piece in range(len(launch.touches))]
     edges, spans = _windows(launches, places, pieces, issue_cycles, window)
@@ -102,7 +106,7 @@ def requests(
         if found:
             core, cycles, warp, page = (np.concatenate(parts) for parts in zip(*found, strict=True))
             if len(core):
-                yield _ordered(cores, core, cycles, warp, page, begin, last)
+                yield ordered(core, cycles, warp, page, begin, last, keep)
 
 
 def _windows(
@@ -137,8 +141,8 @@ def _end(launches: Sequence[Launch], places: _Places, issue_cycles: int) -> int:
     return max(ends, default=0)
 
 
-def _ordered(cores: int, core: Ints, cycles: Ints, warp: Ints, page: Ints, begin: int, last: Ints) -> Stream:
-    """A window's requests by core and time. Advances `last`."""
+def in_order(cores: int, core: Ints, cycles: Ints, warp: Ints, page: Ints, begin: int, last: Ints) -> Stream:
+    """A window's requests by core and time, plainly; ordering.py has the same compiled. Advances `last`."""
     order = np.argsort(core << 52 | (cycles - begin) * WARPS + warp, kind="stable")
     cycles, page = cycles[order], page[order]
     offsets = np.zeros(cores + 1, np.int64)
