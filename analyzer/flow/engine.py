@@ -407,25 +407,27 @@ class Engine:
             merged.own.add(base)
             held = [state.cells.get(base, {}) for state in every]
             for key in dict.fromkeys(key for cells in held for key in cells):
-                value = held[0].get(key)
-                place = (base, *key)
-                same = value is not None and all(cells.get(key) is value for cells in held[1:])
-                if same and value is not None and (block, place) not in self._phis:
+                found = [cells.get(key) for cells in held]
+                value, place = found[0], (base, *key)
+                if value is not None and found.count(value) == len(found) and (block, place) not in self._phis:
                     mine[key] = value
                     continue
-                where = values.add(base, key[0])
-                inputs = {
-                    source: cells.get(key) or state.read(where, key[1])
-                    for (source, state), cells in zip(states.items(), held, strict=True)
-                }
+                if None in found:
+                    where, size = values.add(base, key[0]), key[1]
+                    inputs = {
+                        source: value or state.read(where, size)
+                        for (source, state), value in zip(states.items(), found, strict=True)
+                    }
+                else:
+                    inputs = {source: value for source, value in zip(states, found, strict=True) if value is not None}
                 mine[key] = self._meet(block, place, inputs, record)
 
     def _meet(self, block: int, key: object, values: dict[int, Value], record: PhiInputs | None) -> Value:
         place = (block, key)
         if place not in self._phis:
-            first, *rest = values.values()
-            if all(value is first for value in rest):
-                return first
+            differing = set(values.values())  # values are equal when they are the same
+            if len(differing) == 1:
+                return differing.pop()
         made = self._memory.values.made
         phi = self._memory.values.atom(PHI, self._flow.entry, block, key)
         new = made != self._memory.values.made

@@ -27,11 +27,11 @@ from farlane.analyzer.machine.instruction import (
 
 def _move(state: State, instruction: Instruction) -> None:
     target, source = instruction.operands
-    if any(
-        isinstance(operand, Register) and operand.number > NONE and operand.size > 8 for operand in instruction.operands
-    ):
-        unknown(state, instruction)
-        return
+    if target.size > 8 or source.size > 8:
+        for operand in (target, source):
+            if isinstance(operand, Register) and operand.number > NONE and operand.size > 8:
+                unknown(state, instruction)
+                return
     put(state, target, get(state, source), instruction)
 
 

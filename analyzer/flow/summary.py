@@ -46,6 +46,21 @@ class Analysis:
         self.structure, self.result = structure, result
         self.untouched: list[int] | None = None
         self._seen: list[tuple[int, bool, bool]] | None = None
+        self._arguments: dict[int, dict[str, Value]] | None = None
+
+    def forget(self) -> None:
+        """The result was changed: what was looked up in its calls is looked up anew."""
+        self._arguments = None
+
+    def arguments(self, site: int) -> dict[str, Value]:
+        """What a CUDA call of the function's own is given, whoever calls that; nothing where there is none at `site`."""
+        if self._arguments is None:
+            self._arguments = {}
+            for made in self.result.calls.values():
+                for call in made:
+                    if not call.chain and call.site not in self._arguments:
+                        self._arguments[call.site] = dict(call.arguments)
+        return self._arguments.get(site, {})
 
     def seen(self) -> list[tuple[int, bool, bool]]:
         """The blocks whose CUDA calls a caller sees, each with whether it is in a loop, and whether it can be avoided."""

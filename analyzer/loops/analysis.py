@@ -116,6 +116,7 @@ def _function(
     structure, result = analysis.structure, analysis.result
     prune(analysis, functions.values)
     settle(analysis, functions.values)
+    analysis.forget()
     for header in sorted(structure.loops):
         loop = structure.loops[header]
         runs = any((latch, header) in result.executed for latch in loop.latches)
@@ -237,8 +238,7 @@ class _Describer:
         program = self._functions.program
         around = program.image.function_at(call.site)
         own = self._functions.analysis(program.owner.get(around.start, around.start)) if around else None
-        calls = (each for made in own.result.calls.values() for each in made) if own else ()
-        return next((dict(each.arguments) for each in calls if each.site == call.site and not each.chain), {})
+        return own.arguments(call.site) if own else {}
 
     def _permission(self, call: CudaCall) -> Permission | None:
         program = self._functions.program
