@@ -387,7 +387,11 @@ class KernelContext:
     def _stack_bytes(self) -> int:
         if self.recursive:
             return max(4 << 20, 8 * self.stack_estimate)
-        return self.stack_estimate * (1 + min(len(self.bodies), 16)) + (128 << 10) + 2 * teams.AREA_BYTES
+        return (
+            self.stack_estimate * (1 + min(len(self.bodies), 16))
+            + (128 << 10)
+            + teams.stack_bytes(self.block, self.fibers)
+        )
 
 
 def _shape(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:

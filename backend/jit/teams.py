@@ -59,7 +59,7 @@ def shapes(block: tuple[int, int, int]) -> list[Team]:
     if rest:
         return []
     found = []
-    for count in (8, 4, 2):
+    for count in (MOST, MOST // 2, MOST // 4):
         rows = count * LANES // row_length(block)
         if warps % count:
             continue
@@ -163,3 +163,10 @@ def late(graph: Graph, index: int) -> bool:
 def place_offset(number: int, warps: int) -> int:
     """Where the vector of the number-th value that is alive lies in the area of the first warp; each next warp's lies 256 bytes on."""
     return number * warps * 256
+
+
+def stack_bytes(block: tuple[int, int, int], barriers: bool) -> int:
+    """What a team may take of a warp's stack, whether this code has one or the code that takes its place: the area, and what finds no register."""
+    x, y, z = block
+    may = shapes(block) and not (barriers and x * y * z > MOST * LANES)
+    return AREA_BYTES + (512 * MOST_COPIES if may else 0)
