@@ -269,12 +269,10 @@ impl Shared {
                     return Ok(Answer { error: 0, value: 0 });
                 }
                 Read::Coming => {
-                    let coming = outbox.coming();
+                    let coming = outbox.coming().ok_or(UNKNOWN)?;
                     drop(outbox);
                     let asked = Instant::now();
-                    if let Some(coming) = coming {
-                        coming.wait_for_more();
-                    }
+                    coming.wait_for_more();
                     outbox = self.lock_running()?;
                     outbox.waited_for_coming(asked.elapsed());
                     outbox.take_coming();
