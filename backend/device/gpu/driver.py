@@ -33,6 +33,7 @@ from farlane.backend.device.gpu.libraries import Libraries
 from farlane.backend.device.gpu.structures import (
     array_descriptor,
     box_copy,
+    cooperative_launch,
     copy_node,
     kernel_node,
     resource_of,
@@ -190,8 +191,10 @@ class CudaDriver(Libraries):
         shared_bytes: int,
         stream: int,
         pointers: int,
+        extra: int,
     ) -> None:
-        self._cupy(self._driver.launchCooperativeKernel, function, *grid, *block, shared_bytes, stream, pointers)
+        config = cooperative_launch(grid, block, shared_bytes, stream)
+        self._call("cuLaunchKernelEx", ctypes.byref(config), function, pointers, extra)
 
     # Modules ----------------------------------------------------------------------------------------------------
     def load_module(self, image: bytes) -> int:

@@ -54,10 +54,10 @@ class Graph:
 
     def _kernel(self, node: Node) -> KernelWork:
         assert node.shape is not None
-        node.function.buffer.fill(node.operands)
-        shape = node.shape
+        shape, buffer = node.shape, node.function.buffer
+        buffer.fill(node.operands)
         return KernelWork(
-            node.function.handle, shape.grid, shape.block, shape.shared_bytes, node.function.buffer.pointers
+            node.function.handle, shape.grid, shape.block, shape.shared_bytes, buffer.pointers, buffer.extra
         )
 
     def change(self, nodes: Sequence[Node]) -> None:

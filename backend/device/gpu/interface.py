@@ -73,13 +73,14 @@ class Parameter(NamedTuple):
 
 
 class KernelWork(NamedTuple):
-    """A launch as a graph's node has it. `pointers`: address of an array with the address of each parameter."""
+    """A launch as a graph's node has it. `pointers`: address of an array with the address of each parameter; or else `extra`."""
 
     function: int
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
     pointers: int
+    extra: int = 0
 
 
 class SetWork(NamedTuple):
@@ -246,6 +247,7 @@ class Driver(Protocol):
         shared_bytes: int,
         stream: int,
         pointers: int,
+        extra: int,
     ) -> None: ...
 
     # Modules

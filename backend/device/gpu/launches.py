@@ -17,7 +17,6 @@ from farlane.backend.device.limits import Limits
 
 INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
-NOT_SUPPORTED = 801
 
 
 class Launcher:
@@ -36,7 +35,7 @@ class Launcher:
         buffer.fill(parameters)
         if shape.cooperative:
             self._driver.launch_cooperative(
-                function.handle, shape.grid, shape.block, shape.shared_bytes, stream, buffer.pointers
+                function.handle, shape.grid, shape.block, shape.shared_bytes, stream, buffer.pointers, buffer.extra
             )
         else:
             self._driver.launch(
@@ -59,9 +58,4 @@ class Launcher:
                 INVALID_VALUE,
                 f"kernel {name}: {function.static_shared} bytes of static and {shape.shared_bytes} of dynamic shared "
                 f"memory; the dynamic part may have {function.most_shared}",
-            )
-        if shape.cooperative and not function.buffer.pointers:
-            raise CudaError(
-                NOT_SUPPORTED,
-                f"kernel {name}: this driver does not tell parameters' layout, which cooperative launches need",
             )

@@ -29,10 +29,10 @@ CU_TR_ADDRESS_MODE_BORDER = 3
 CU_TR_FILTER_MODE_POINT = 0
 CU_TR_FILTER_MODE_LINEAR = 1
 CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102
-CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0
 CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1
 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9
+CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2
 CU_JIT_INPUT_CUBIN = 0
 CU_JIT_INPUT_PTX = 1
 CU_JIT_INPUT_FATBINARY = 2
@@ -109,6 +109,29 @@ class CUDA_KERNEL_NODE_PARAMS(ctypes.Structure):
         ("extra", c_void_p),
         ("kern", c_void_p),
         ("ctx", c_void_p),
+    )
+
+
+class CUlaunchAttributeValue(ctypes.Union):
+    _fields_ = (("pad", c_char * 64), ("cooperative", c_int))
+
+
+class CUlaunchAttribute(ctypes.Structure):
+    _fields_ = (("id", c_int), ("pad", c_char * 4), ("value", CUlaunchAttributeValue))
+
+
+class CUlaunchConfig(ctypes.Structure):
+    _fields_ = (
+        ("gridDimX", c_uint),
+        ("gridDimY", c_uint),
+        ("gridDimZ", c_uint),
+        ("blockDimX", c_uint),
+        ("blockDimY", c_uint),
+        ("blockDimZ", c_uint),
+        ("sharedMemBytes", c_uint),
+        ("hStream", c_void_p),
+        ("attrs", POINTER(CUlaunchAttribute)),
+        ("numAttrs", c_uint),
     )
 
 
@@ -258,6 +281,7 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
     "cuMemsetD2D16Async": (c_ulonglong, c_size_t, c_ushort, c_size_t, c_size_t, c_void_p),
     "cuMemsetD2D32Async": (c_ulonglong, c_size_t, c_uint, c_size_t, c_size_t, c_void_p),
     "cuModuleGetGlobal_v2": (POINTER(c_ulonglong), POINTER(c_size_t), c_void_p, c_char_p),
+    "cuLaunchKernelEx": (POINTER(CUlaunchConfig), c_void_p, c_void_p, c_void_p),
     "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
     "cuStreamCreateWithPriority": (POINTER(c_void_p), c_uint, c_int),
     "cuStreamQuery": (c_void_p,),

@@ -95,7 +95,6 @@ class _Prepared:
         able = not any(self.answers) and all(
             step.kind in _IN_GRAPHS and not (step.shape is not None and step.shape.cooperative) for step in work
         )
-        able = able and all(step.function.buffer.pointers for step in work if step.kind is Kind.LAUNCH)
         able = able and not any(_fixed_once_made(step) for step in work if step.holes)
         self.moves = any(step.kind is not Kind.LAUNCH for step in work)
         self.iterations = min(GRAPH_ITERATIONS, GRAPH_NODES // len(work)) if work and able else 0  # of one graph

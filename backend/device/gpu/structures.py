@@ -7,6 +7,8 @@ Source: CUDA driver API, "Graph Management", cuMemcpy3D, cuTexObjectCreate.
 
 from __future__ import annotations
 
+import ctypes
+
 from farlane.backend.device.gpu import prototypes as p
 from farlane.backend.device.gpu.interface import (
     ArraySpec,
@@ -21,7 +23,18 @@ from farlane.backend.device.gpu.interface import (
 
 
 def kernel_node(work: KernelWork) -> p.CUDA_KERNEL_NODE_PARAMS:
-    return p.CUDA_KERNEL_NODE_PARAMS(work.function, *work.grid, *work.block, work.shared_bytes, work.pointers)
+    return p.CUDA_KERNEL_NODE_PARAMS(
+        work.function, *work.grid, *work.block, work.shared_bytes, work.pointers, work.extra
+    )
+
+
+def cooperative_launch(
+    grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, stream: int
+) -> p.CUlaunchConfig:
+    """cuLaunchCooperativeKernel takes no parameters as one buffer, this does."""
+    attribute = p.CUlaunchAttribute(id=p.CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+    attribute.value.cooperative = 1
+    return p.CUlaunchConfig(*grid, *block, shared_bytes, stream, ctypes.pointer(attribute), 1)
 
 
 def set_node(work: SetWork) -> p.CUDA_MEMSET_NODE_PARAMS:

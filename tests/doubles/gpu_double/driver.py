@@ -354,6 +354,7 @@ class DoubleDriver(Textures):
     def _taken(self, function: int, pointers: int, extra: int) -> bytes:
         """The parameters, as they are now."""
         _, _, layout, _ = self._functions[function]
+        assert bool(pointers) != bool(extra)
         end = max((offset + size for offset, size in layout), default=0)
         if extra:
             fields = (ctypes.c_uint64 * 5).from_address(extra)
@@ -368,24 +369,23 @@ class DoubleDriver(Textures):
             out[offset : offset + size] = ctypes.string_at(address, size)
         return bytes(out)
 
-    def _kernel(self, work: KernelWork, extra: int = 0, cooperative: bool = False) -> Callable[[], None]:
+    def _kernel(self, work: KernelWork, cooperative: bool = False) -> Callable[[], None]:
         function, _, _, shared = self._functions[work.function]
         if work.shared_bytes > shared or 0 in work.grid or work.block[0] * work.block[1] * work.block[2] > 1024:
             raise DriverError(1, "launch")
         shape = LaunchShape(work.grid, work.block, work.shared_bytes, cooperative)
-        parameters = memoryview(self._taken(work.function, work.pointers, extra))
+        parameters = memoryview(self._taken(work.function, work.pointers, work.extra))
         return lambda: self._gpu.launch(function, shape, parameters, self._own)
 
     def launch(
         self, function: int, grid: Any, block: Any, shared_bytes: int, stream: int, pointers: int, extra: int
     ) -> None:
-        assert bool(pointers) != bool(extra)
-        self._timeline.issue(stream, self._kernel(KernelWork(function, grid, block, shared_bytes, pointers), extra))
+        self._timeline.issue(stream, self._kernel(KernelWork(function, grid, block, shared_bytes, pointers, extra)))
 
     def launch_cooperative(
-        self, function: int, grid: Any, block: Any, shared_bytes: int, stream: int, pointers: int
+        self, function: int, grid: Any, block: Any, shared_bytes: int, stream: int, pointers: int, extra: int
     ) -> None:
-        work = KernelWork(function, grid, block, shared_bytes, pointers)
+        work = KernelWork(function, grid, block, shared_bytes, pointers, extra)
         self._timeline.issue(stream, self._kernel(work, cooperative=True))
 
     # Modules ----------------------------------------------------------------------------------------------------

@@ -29,11 +29,12 @@ from farlane.backend.device.gpu.interface import (
     TexelSource,
     TextureSpec,
 )
+from farlane.backend.device.gpu.structures import cooperative_launch
 
 # As `help()` shows them for CuPy 13.6.0 and 14.2.0, which agree on all of these: the number of parameters, and what comes back.
 CUPY = {
     "driver": {
-        "ctxSetCurrent": (1, None), "launchKernel": (11, None), "launchCooperativeKernel": (10, None),
+        "ctxSetCurrent": (1, None), "launchKernel": (11, None),
         "moduleLoadData": (1, 50), "moduleGetFunction": (2, 51), "moduleUnload": (1, None),
         "funcGetAttribute": (2, 52), "funcSetAttribute": (3, None), "linkCreate": (0, 53), "linkAddData": (4, None),
         "linkComplete": (1, b"cubin"), "linkDestroy": (1, None),
@@ -70,7 +71,7 @@ CALLS: list[tuple[str, tuple[Any, ...], str]] = [
     ("set", (SET._replace(element=4), 4), "cuMemsetD2D32Async"),
     ("set", (SET._replace(element=4, height=1), 4), "cuMemsetD32Async"),
     ("launch", (1, (1, 1, 1), (2, 2, 2), 0, 4, 5, 0), "launchKernel"),
-    ("launch_cooperative", (1, (1, 1, 1), (2, 2, 2), 0, 4, 5), "launchCooperativeKernel"),
+    ("launch_cooperative", (1, (1, 1, 1), (2, 2, 2), 0, 4, 5, 0), "cuLaunchKernelEx"),
     ("load_module", (b"image",), "moduleLoadData"), ("link", ([b"\x50\xed\x55\xba", b".version", b"\x7fELF"],), "linkComplete"),
     ("unload_module", (50,), "moduleUnload"), ("function", (50, "kernel"), "moduleGetFunction"),
     ("variable", (50, "counter"), "cuModuleGetGlobal_v2"), ("parameters", (51,), "cuFuncGetParamInfo"),
@@ -225,6 +226,17 @@ def test_what_is_in_the_structures(rig: Rig) -> None:
     )
     assert driver.variable(50, "counter") == (77, 77)
     assert driver.parameters(51) == [Parameter(77, 77)] * 2
+
+
+def test_a_cooperative_launch(rig: Rig) -> None:
+    """With parameters either way: the call of that name takes no buffer."""
+    rig.driver.launch_cooperative(1 << 40, (1, 2, 3), (4, 5, 6), 7, 1, 0, 8)
+    config, *rest = rig.seen[-1][1]
+    assert list(config.values())[:8] == [1, 2, 3, 4, 5, 6, 7, 1]
+    assert rest == [1 << 40, None, 8]
+    assert config["numAttrs"] == 1
+    made = cooperative_launch((1, 2, 3), (4, 5, 6), 7, 1)
+    assert (made.attrs[0].id, made.attrs[0].value.cooperative) == (prototypes.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 1)
 
 
 def test_copies_that_are_one_row_are_told_so(rig: Rig) -> None:

@@ -203,6 +203,20 @@ def test_what_the_environment_may_say() -> None:
         choice_of("yes")
 
 
+def test_graphs_of_a_driver_that_tells_no_layout(new_bench: Callable[..., Any]) -> None:
+    """Before CUDA 12.4: nodes take their parameters as one buffer."""
+    bench = forced(new_bench(tells_layout=False), Choice.ON)
+    body = Body((launch(bench, bench.mix(), bench.base, 0, Hole(8, 4, 0)),))
+    values = [number % 7 for number in range(COUNT)]
+    for _ in range(2):
+        repeat(bench, body, [values], COUNT)
+    expected = 0
+    for value in values * 2:
+        expected = (3 * expected + value) % 2**32
+    assert bench.read(bench.base, 4) == struct.pack("<I", expected)
+    assert bench.driver.counts["launch_graph"] > 0
+
+
 @pytest.mark.parametrize("moving", [False, True])
 def test_rows_that_are_apart_are_in_graphs_as_long_as_they_stay(new_bench: Callable[..., Any], moving: bool) -> None:
     """The driver changes one-dimensional copies and sets only."""

@@ -20,7 +20,7 @@ RELEASES = ("12.9.79", "13.5.37")
 STRUCTURES = {
     name: kind
     for name, kind in vars(prototypes).items()
-    if isinstance(kind, type) and issubclass(kind, ctypes.Structure) and not name.startswith("_")
+    if isinstance(kind, type) and issubclass(kind, ctypes.Structure | ctypes.Union) and not name.startswith("_")
 }
 PLAIN = {
     "int": ctypes.c_int, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t, "unsigned char": ctypes.c_ubyte,
@@ -46,6 +46,8 @@ def ctypes_of(text: str, handles: set[str], enumerations: set[str]) -> Any:
     kind = re.sub(r"_v[12]\b", "", " ".join(name[1].replace("*", " * ").split()))
     stars = kind.count("*")
     kind = kind.replace("*", "").strip()
+    if kind == "void":
+        return ctypes.c_void_p  # whatever it points to
     if kind == "char":
         base, stars = ctypes.c_char_p, stars - 1
     elif kind in STRUCTURES:
