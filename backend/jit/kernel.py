@@ -10,17 +10,14 @@ Source: facts page "Recommended design".
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Callable
-from importlib import resources
 from typing import Any
 
 from farlane.backend.jit import (
+    assembly,
     cfg,
     checks,
     divergence,
-    fibers,
     indices,
     promotion,
     spins,
@@ -42,12 +39,6 @@ LARGE = 400  # instructions, callees included: from here on helpers are not inli
 DUAL_INSTRUCTIONS = 600
 FAST_INSTRUCTIONS = 1500  # from here on LLVM optimises less
 DUAL_BLOCKS, DUAL_BRANCHES = 100, 40
-_DEFINE = re.compile(r"^(define .*?)( \{)$", re.MULTILINE)
-_ATTRIBUTES = (
-    'attributes #0 = { nounwind null_pointer_is_valid "prefer-vector-width"="512" "min-legal-vector-width"="512" }\n'
-)
-_NO_TEAM = "define internal i32 @farlane_team(ptr %warp, ptr %areas) {\n  ret i32 1\n}\n"
-_METADATA = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n'
 
 
 class KernelContext:
@@ -314,8 +305,6 @@ class KernelContext:
 
     def _assemble(self, texts: list[str]) -> str:
         warps = (self.threads + LANES - 1) // LANES
-        runtime = _runtime(bool(self.options.checks))
-        declarations = [text for text in self.declarations if text not in runtime]
         constants = [
             f"@farlane_threads = internal constant i32 {self.threads}",
             f"@farlane_warps = internal constant i32 {warps}",
@@ -329,20 +318,10 @@ class KernelContext:
             f"@farlane_exact = internal constant i1 {'true' if self.options.checks & checks.MEMORY else 'false'}",
             f"@farlane_granule_log = internal constant i64 {self.granule_log}",
         ]
-        parts = [
-            runtime,
-            *([_touches()] if self.options.touches else []),
-            *declarations,
-            *constants,
-            *self.helpers.values(),
-            *([] if self.team_warps else [_NO_TEAM]),
-            *texts,
-        ]
-        text = _DEFINE.sub(
-            lambda match: match.group() if "#0" in match.group() else f"{match.group(1)} #0{match.group(2)}",
-            "\n".join(parts),
+        own = [*self.helpers.values(), *([] if self.team_warps else [assembly.NO_TEAM]), *texts]
+        return assembly.assemble(
+            bool(self.options.checks), self.options.touches, self.declarations, constants, own, warps
         )
-        return text + "\n" + _ATTRIBUTES + _METADATA + f"!2 = !{{i32 0, i32 {warps}}}\n"
 
     def info(self) -> KernelInfo:
         """What the caller needs to know. Valid after emit."""
@@ -398,16 +377,3 @@ def _shape(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple((item.element, item.size, item.array) for item in first), tuple(
         (item.element, item.size, item.array) for item in second
     )
-
-
-@functools.cache
-def _touches() -> str:
-    return resources.files(__package__).joinpath("touches.ll").read_text(encoding="utf-8")
-
-
-@functools.cache
-def _runtime(checked: bool) -> str:
-    folder = resources.files(__package__)
-    names = ("runtime.ll", "team.ll", "together.ll", "services.ll", "checks.ll" if checked else "unchecked.ll")
-    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
-    return fibers.prepare("\n".join(parts))
