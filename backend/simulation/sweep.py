@@ -33,6 +33,7 @@ DIRECTORIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "s3-nearest": ("mgpusim-s3", {"route": "nearest"}, {}),
     "pool": ("mgpusim-pool", {}, {}),
     "peers": ("mgpusim-peers", {}, {}),
+    "cheapest": ("mgpusim-cheapest", {}, {}),
     "peers-2nd": ("mgpusim-peers", {}, {"peer_fill": 2}),
     "peers-cheap": ("mgpusim-peers", {"route": "cheapest"}, {"peer_fill": 2}),
 }

@@ -24,7 +24,7 @@ from farlane.backend.memory.slots.core import Demand
 from farlane.backend.memory.slots.dispatcher import Dispatcher, Kernel, Schedule
 from farlane.backend.memory.tlb.stream import MAX_GAP, Stream
 
-WINDOW = 1 << 19  # requests that are put in order at a time
+WINDOW = 1 << 20  # requests that are put in order at a time
 _BINS = 1 << 14
 _FOREVER = 1 << 62
 
