@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -80,8 +81,9 @@ SHAPES = [((20, 6, 0), 2), ((128, 5, 0), 2), ((20, 3, 4), 2), ((33, 0, 0), 2), (
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_copies_are_what_they_would_be_in_memory(bench: Any, seed: int) -> None:
-    """Random boxes to, from and between arrays and memory, before and after the arrays have objects."""
+def test_copies_are_what_they_would_be_in_memory(new_bench: Callable[..., Any], seed: int) -> None:
+    """Random boxes to, from and between arrays and memory, before and after the arrays have objects; in mapped memory and in a slab."""
+    bench = new_bench(maps=seed % 2 == 0)
     rng, context = random.Random(seed), bench.context
     arrays = [ArrayModel(bench, 1 << 20 + index, *shape) for index, shape in enumerate(SHAPES)]
     memory = Model(bench, bench.base, 1 << 15)
