@@ -141,7 +141,7 @@ class ServeCommand:
         parser.add_argument(
             "--memory-policy",
             metavar="lru|future|genetic|dp",
-            help="who goes when that is full (default: genetic)",
+            help="who goes when that is full (default: future)",
         )
         parser.add_argument(
             "--memory-trace",

@@ -29,7 +29,7 @@ def program(toolchain: Callable[[str], Toolchain]) -> str:
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     """A host whose sessions have 2 MiB, and the folder of its reports."""
     folder = tmp_path_factory.mktemp("reports")
-    options = ("--device-memory", f"{DEVICE}M", "--session-reports", str(folder))
+    options = ("--device-memory", f"{DEVICE}M", "--memory-policy", "genetic", "--session-reports", str(folder))
     with EmbeddedHost("sim", extra=options) as host:
         yield Guest(host.url)
     files = list(folder.glob("*.json"))
