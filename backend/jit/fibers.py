@@ -5,7 +5,7 @@ vector register alive across the call except where the ABI says so. A new fiber 
 function(argument) and must not come back. `farlane_elsewhere(function, argument, stack)` calls function(argument) on the free part of
 another stack, below a stack pointer that farlane_switch has stored.
 
-Source: System V ABI for x86-64; AAPCS64. The AArch64 version has not been run.
+Source: System V ABI for x86-64; AAPCS64. The AArch64 version was run under emulation only.
 """
 
 from __future__ import annotations
