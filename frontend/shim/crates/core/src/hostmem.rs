@@ -5,7 +5,7 @@
 //!
 //! Kernels may use pinned memory by the address that the program has (unified addressing). What is allocated here lies at addresses that the device can have too
 //! (`placed`), and becomes memory of both sides (`managed`) when a kernel is given an address in it or cudaHostGetDevicePointer is asked
-//! (`reach`). Memory that the program registered lies elsewhere: no kernel reaches it.
+//! (`reach`). Memory that the program registered lies elsewhere: kernels reach it by the pointer that cudaHostGetDevicePointer gives (`device_pointer`).
 //!
 //! Locking: one read-write lock around the ranges, held for one lookup or change.
 //! Source: CUDA runtime API, "Memory Management" (cudaHostAlloc, cudaHostRegister).
@@ -212,6 +212,25 @@ pub fn reach(address: usize) -> CudaResult<bool> {
     Ok(true)
 }
 
+/// Where kernels find pinned memory, which becomes memory of both sides. `None` where the address is not in such memory.
+pub fn device_pointer(address: usize) -> CudaResult<Option<usize>> {
+    if reach(address)? {
+        return Ok(Some(address));
+    }
+    if !is_registered(address) {
+        return Ok(None);
+    }
+    // From here on no copy moves its bytes, and none is on its way.
+    let _changing = placed::change();
+    if let Some(known) = managed::device_address(address) {
+        return Ok(Some(known));
+    }
+    let Some(range) = find(address) else { return Ok(None) };
+    work::settle_memory(range.start, range.size)?;
+    managed::mirror(range.start, range.size)?;
+    Ok(managed::device_address(address))
+}
+
 /// Forgets what starts there if it is memory of both sides, which the caller ends.
 pub fn end_reached(start: usize) {
     let mut pinned = pinned_mut();
@@ -228,6 +247,7 @@ pub fn forget_reached() {
 /// cudaHostRegister.
 pub fn register(start: usize, size: usize, flags: u32) -> CudaResult {
     pinned_mut().register(start, size, flags)?;
+    placed::expect_changes();
     LOW.fetch_min(start, Release);
     HIGH.fetch_max(start + size, Release);
     Ok(())
@@ -236,7 +256,9 @@ pub fn register(start: usize, size: usize, flags: u32) -> CudaResult {
 /// cudaHostUnregister: the memory may be released afterwards, so copies to it are waited for.
 pub fn unregister(start: usize) -> CudaResult {
     let range = pinned_mut().remove(start, true).ok_or(CudaError::HOST_MEMORY_NOT_REGISTERED)?;
-    work::settle_memory(range.start, range.size)
+    work::settle_memory(range.start, range.size)?;
+    let _changing = placed::change();
+    managed::end_mirror(range.start)
 }
 
 #[cfg(test)]

@@ -230,7 +230,8 @@ fn reach(kernel: &Kernel, arguments: &Arguments<'_>) -> CudaResult {
             static SAID: Once = Once::new();
             SAID.call_once(|| {
                 log::error(format_args!(
-                    "kernel {} is given the address of memory that the program has registered: kernels do not reach it",
+                    "kernel {} is given the address of memory that the program has registered: kernels reach it only by the \
+                     pointer that cudaHostGetDevicePointer gives",
                     kernel.name().to_string_lossy()
                 ));
             });

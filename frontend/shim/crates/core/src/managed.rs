@@ -1,7 +1,7 @@
 //! Managed memory: one address for the program and the kernels, kept coherent by page protection.
 //!
 //! A *region* is device memory with the program's memory at the same address: what cudaMallocManaged gives, mapped host memory (which
-//! is the same here), and the pages of `__managed__` variables. Each of its pages is in one state:
+//! is the same here), and the pages of `__managed__` variables. (Registered memory has another address on the device: `mirror`.) Each of its pages is in one state:
 //!
 //! - `Shared`: guest and device have the same bytes; the program may read them.
 //! - `Dirty`: the program may have written; the device's bytes are old.
@@ -20,8 +20,10 @@
 
 mod faults;
 mod io;
+mod mirror;
 mod region;
 
+pub use mirror::{device_address, end as end_mirror, meets as meets_mirror, mirror};
 pub use region::Kind;
 
 use crate::call::CudaResult;
@@ -39,7 +41,7 @@ pub struct Regions(BTreeMap<usize, Region>);
 
 static REGIONS: Mutex<Regions> = Mutex::new(Regions(BTreeMap::new()));
 static ANY: AtomicBool = AtomicBool::new(false);
-/// All regions there ever were lie in `[LOW, HIGH)`.
+/// The memory on the device of all regions that there ever were lies in `[LOW, HIGH)`, and so do the regions, but for mirrors.
 static LOW: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGH: AtomicUsize = AtomicUsize::new(0);
 
@@ -55,7 +57,7 @@ pub fn any() -> bool {
 
 /// Whether an address may be in a region. Async-signal-safe.
 fn near(address: usize) -> bool {
-    address >= LOW.load(Acquire) && address < HIGH.load(Acquire)
+    address >= LOW.load(Acquire) && address < HIGH.load(Acquire) || mirror::meets(address, address.saturating_add(1))
 }
 
 impl Regions {
@@ -64,9 +66,15 @@ impl Regions {
         (address < region.end()).then_some(region)
     }
 
+    /// Whether a region has a byte of `[start, start + length)`.
+    fn overlap(&self, start: usize, length: usize) -> bool {
+        self.0.range(..start + length).next_back().is_some_and(|(_, region)| region.end() > start)
+    }
+
     fn add(&mut self, region: Region) {
-        LOW.fetch_min(region.start(), Release);
-        HIGH.fetch_max(region.end(), Release);
+        let device = region.on_device();
+        LOW.fetch_min(device.start, Release);
+        HIGH.fetch_max(device.end, Release);
         ANY.store(true, Release);
         self.0.insert(region.start(), region);
     }
@@ -175,6 +183,7 @@ pub fn add_variables(places: &[(usize, usize)]) -> CudaResult {
 pub fn forget() {
     if any() {
         regions().0.clear();
+        mirror::forget();
     }
 }
 
@@ -208,16 +217,21 @@ fn resolve(address: usize, write: bool) -> CudaResult<bool> {
 }
 
 /// Makes `[start, start + length)` accessible to a system call, as far as it is in regions.
-#[cfg_attr(test, allow(dead_code))] // `io` is not there in tests
-fn touch(start: usize, length: usize, write: bool) {
+pub fn touch(start: usize, length: usize, write: bool) {
     let end = start.saturating_add(length);
-    if length == 0 || start >= HIGH.load(Acquire) || end <= LOW.load(Acquire) {
+    let outside = start >= HIGH.load(Acquire) || end <= LOW.load(Acquire);
+    if length == 0 || outside && !mirror::meets(start, end) {
         return;
     }
     let mut at = start;
     while at < end {
         let mut regions = regions();
-        let Some(region) = regions.find(at) else { return };
+        let next = regions.0.range(at..end).next().map(|(next, _)| *next);
+        let Some(region) = regions.find(at) else {
+            let Some(next) = next else { return };
+            at = next;
+            continue;
+        };
         let stop = end.min(region.end());
         if region.touch(at, stop, write).is_err() {
             return; // the call will fail by itself

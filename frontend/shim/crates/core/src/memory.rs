@@ -206,9 +206,10 @@ pub unsafe fn cudaPointerGetAttributes(attributes: *mut cudaPointerAttributes, p
     // SAFETY: an all-zero value of this C struct is valid: unregistered, no pointers.
     let mut found: cudaPointerAttributes = unsafe { std::mem::zeroed() };
     if let Some(kind) = regions::kind(ptr as usize) {
-        let mapped = kind == Kind::Mapped;
+        let mapped = matches!(kind, Kind::Mapped | Kind::Registered);
         (found.type_, found.device) = (if mapped { abi::cudaMemoryTypeHost } else { abi::cudaMemoryTypeManaged }, 0);
-        (found.devicePointer, found.hostPointer) = (ptr.cast_mut(), ptr.cast_mut());
+        let there = regions::device_address(ptr as usize).map_or(ptr.cast_mut(), |there| there as *mut c_void);
+        (found.devicePointer, found.hostPointer) = (there, ptr.cast_mut());
     } else if tracking()?.addresses.lock().find(ptr as u64).is_some() {
         (found.type_, found.device) = (abi::cudaMemoryTypeDevice, 0);
         found.devicePointer = ptr.cast_mut();

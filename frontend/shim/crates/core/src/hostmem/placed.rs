@@ -9,7 +9,7 @@
 use crate::memory::Addresses;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Release};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub const PAGE: usize = 4096;
@@ -54,6 +54,8 @@ fn spares() -> MutexGuard<'static, Spares> {
 static LOW: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGH: AtomicUsize = AtomicUsize::new(0);
 static MOVING: RwLock<()> = RwLock::new(());
+/// There is other memory that may become the device's: registered.
+static CHANGES: AtomicBool = AtomicBool::new(false);
 
 /// Whether there ever was any.
 #[inline]
@@ -67,9 +69,14 @@ pub fn near(address: usize) -> bool {
     address >= LOW.load(Acquire) && address < HIGH.load(Acquire)
 }
 
-/// As long as the caller has this, memory that kernels do not reach stays so. `None` where there is no such memory.
+/// As long as the caller has this, pinned memory that kernels do not reach stays so. `None` where there is no such memory.
 pub fn keep() -> Option<RwLockReadGuard<'static, ()>> {
-    any().then(|| MOVING.read().unwrap_or_else(PoisonError::into_inner))
+    (any() || CHANGES.load(Acquire)).then(|| MOVING.read().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// From now on memory outside of the window may become the device's, too.
+pub fn expect_changes() {
+    CHANGES.store(true, Release);
 }
 
 pub fn change() -> RwLockWriteGuard<'static, ()> {

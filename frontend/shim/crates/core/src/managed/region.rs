@@ -1,4 +1,4 @@
-//! One region: its two mappings, the states of its pages, and the moves between them.
+//! One region: its two mappings, the states of its pages, and the moves between them. Of registered memory the device's address is another.
 
 use crate::call::CudaResult;
 use crate::log;
@@ -24,6 +24,8 @@ pub enum Kind {
     /// cudaHostAlloc with cudaHostAllocMapped.
     Mapped,
     Variable,
+    /// cudaHostRegister, after cudaHostGetDevicePointer: the device's memory lies at another address.
+    Registered,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub struct Region {
     start: usize,
     length: usize,
     kind: Kind,
+    /// Where its first byte is on the device.
+    device: usize,
     /// The device allocation's address.
     raw: usize,
     /// The second mapping.
@@ -113,12 +117,62 @@ impl Region {
         Ok(Self::of(start, length, kind, raw, alias as usize, State::Dirty))
     }
 
+    /// Exchanges the pages of `size` bytes of the program's for shared ones with the same bytes: all of it is new to the device.
+    pub fn take_over(address: usize, size: usize, device: usize, raw: usize) -> CudaResult<Self> {
+        let start = address / PAGE * PAGE;
+        let length = (address + size).next_multiple_of(PAGE) - start;
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: new memory, anywhere.
+        let alias = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };
+        if alias == libc::MAP_FAILED {
+            return Err(CudaError::MEMORY_ALLOCATION);
+        }
+        // SAFETY: both have so many bytes; the caller has seen that the program's are whole pages of its own.
+        let placed = unsafe {
+            std::ptr::copy_nonoverlapping(start as *const u8, alias.cast(), length);
+            libc::mremap(alias, 0, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, start as *mut c_void)
+        };
+        if placed as usize != start {
+            // SAFETY: mapped above.
+            unsafe { libc::munmap(alias, length) };
+            return Err(CudaError::MEMORY_ALLOCATION);
+        }
+        let mut region = Self::of(start, length, Kind::Registered, raw, alias as usize, State::Dirty);
+        region.device = device;
+        region.ranges = vec![(address - start, size)];
+        Ok(region)
+    }
+
+    /// The opposite of `take_over`, with what the device has. The region is to be dropped.
+    pub fn give_back(&mut self) -> CudaResult {
+        self.touch(self.start, self.end(), false)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: new memory, which takes the place of the region's mapping with the same bytes.
+        let placed = unsafe {
+            let plain = libc::mmap(std::ptr::null_mut(), self.length, access, flags, -1, 0);
+            if plain == libc::MAP_FAILED {
+                return Err(CudaError::MEMORY_ALLOCATION);
+            }
+            std::ptr::copy_nonoverlapping(self.alias as *const u8, plain.cast(), self.length);
+            let place = self.start as *mut c_void;
+            libc::mremap(plain, self.length, self.length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, place)
+        };
+        if placed as usize == self.start {
+            Ok(())
+        } else {
+            Err(CudaError::OPERATING_SYSTEM)
+        }
+    }
+
     /// A region that is mapped at `start` and at `alias`, all of its pages in one state.
     fn of(start: usize, length: usize, kind: Kind, raw: usize, alias: usize, state: State) -> Self {
         Self {
             start,
             length,
             kind,
+            device: start,
             raw,
             alias,
             states: vec![state; length / PAGE],
@@ -150,6 +204,16 @@ impl Region {
 
     pub fn raw(&self) -> usize {
         self.raw
+    }
+
+    /// Where the device's memory is that the region has.
+    pub fn on_device(&self) -> std::ops::Range<usize> {
+        self.device..self.device + self.length
+    }
+
+    /// The device's address of a byte that it has at another one.
+    pub fn mirrored(&self, address: usize) -> Option<usize> {
+        (self.kind == Kind::Registered).then(|| self.device + (address - self.start))
     }
 
     pub fn set_ranges(&mut self, ranges: Vec<(usize, usize)>) {
@@ -190,7 +254,7 @@ impl Region {
         for (from, to) in self.parts(first * PAGE, (first + count) * PAGE) {
             let width = to - from;
             let destination = Destination { ptr: (self.alias + from) as *mut u8, pitch: width, width, height: 1 };
-            let (address, width) = ((self.start + from) as u64, width as u64);
+            let (address, width) = ((self.device + from) as u64, width as u64);
             // SAFETY: the second mapping is writable, and as long as the region.
             unsafe {
                 work::read(&legacy, destination, |w, slot| {
@@ -220,7 +284,6 @@ impl Region {
     }
 
     /// Makes all pages of `[start, end)` accessible.
-    #[cfg_attr(test, allow(dead_code))] // `io` is not there in tests
     pub fn touch(&mut self, start: usize, end: usize, write: bool) -> CudaResult {
         let (mut page, last) = ((start - self.start) / PAGE, (end - self.start).div_ceil(PAGE));
         let from = page;
@@ -255,7 +318,7 @@ impl Region {
             for (from, to) in self.parts(page * PAGE, (page + count) * PAGE) {
                 for piece in (from..to).step_by(MAX_TAIL_BYTES) {
                     let length = MAX_TAIL_BYTES.min(to - piece);
-                    let (address, width) = ((self.start + piece) as u64, length as u64);
+                    let (address, width) = ((self.device + piece) as u64, length as u64);
                     let target = Target { address, pitch: width, width, height: 1 };
                     let alias = self.alias + piece;
                     // SAFETY: the second mapping is readable, and as long as the region.
@@ -273,9 +336,13 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: both mappings are the region's own.
+        // SAFETY: both mappings are the region's own, but for registered memory, which stays the program's.
         unsafe {
-            libc::munmap(self.start as *mut c_void, self.length);
+            if self.kind == Kind::Registered {
+                libc::mprotect(self.start as *mut c_void, self.length, libc::PROT_READ | libc::PROT_WRITE);
+            } else {
+                libc::munmap(self.start as *mut c_void, self.length);
+            }
             libc::munmap(self.alias as *mut c_void, self.length);
         }
     }
@@ -302,6 +369,24 @@ mod tests {
         assert_eq!(region.states, [State::Shared, State::Dirty, State::Shared, State::Shared]);
         drop(region);
         drop(Region::map(start, PAGE, Kind::Managed, start).unwrap());
+    }
+
+    #[test]
+    fn registered_pages_are_exchanged_and_given_back_with_their_bytes() {
+        let mut memory = vec![0_u8; 5 * PAGE];
+        memory.fill(7);
+        let address = memory.as_ptr() as usize + 100;
+        let mut region = Region::take_over(address, 3 * PAGE, 0x4323_0000_0000, 0).unwrap();
+        let offset = address - region.start;
+        assert_eq!(region.ranges, [(offset, 3 * PAGE)]);
+        assert_eq!(region.mirrored(address + 5), Some(0x4323_0000_0005 + offset));
+        // SAFETY: the second mapping is writable.
+        unsafe { ((region.alias + offset) as *mut u8).write(9) };
+        assert_eq!((memory[100], memory[101], memory[99]), (9, 7, 7));
+        region.give_back().unwrap();
+        drop(region);
+        memory[100] += 1;
+        assert_eq!((memory[100], memory[101], memory[5 * PAGE - 1]), (10, 7, 7));
     }
 
     #[test]

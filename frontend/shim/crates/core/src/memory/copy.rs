@@ -92,10 +92,18 @@ impl End {
     }
 
     /// As it is now: pinned memory may have become the device's, too, since the end was named (in a node of a graph, say).
-    fn now(mut self) -> Self {
+    fn now(mut self, extent: &Extent) -> Self {
         if let Start::Host(pointer) = self.start {
-            if hostmem::near_placed(pointer as usize) && managed::kind(pointer as usize).is_some() {
+            let span = self.layout.span(extent).map_or(usize::MAX, |span| span as usize);
+            let start = pointer as usize;
+            if hostmem::near_placed(start) && managed::kind(start).is_some() {
                 self.start = Start::Device(pointer as u64);
+            } else if managed::meets_mirror(start, start.saturating_add(span)) {
+                match managed::device_address(start).filter(|_| hostmem::holds(start, span)) {
+                    Some(address) => self.start = Start::Device(address as u64),
+                    // More than is registered: the program's memory, all of which can be touched.
+                    None => managed::touch(start, span, true),
+                }
             }
         }
         self
@@ -156,7 +164,7 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
         };
     }
     let kept = hostmem::keep();
-    let (to, from) = if kept.is_some() { (to.now(), from.now()) } else { (to, from) };
+    let (to, from) = if kept.is_some() { (to.now(&extent), from.now(&extent)) } else { (to, from) };
     let held = managed::hand_over_for(&[to.device(), from.device()])?;
     // A read waits for its answer: what it reads is on the device by then, and nobody else's work is kept waiting.
     let _held = held.filter(|_| matches!(to.start, Start::Device(_)));

@@ -148,23 +148,18 @@ pub unsafe fn cudaStreamAttachMemAsync(
     Ok(())
 }
 
-/// The device has pinned memory at the address that the program has. What the program has registered it cannot reach.
+/// The device has pinned memory at the address that the program has, but what the program has registered.
 pub unsafe fn cudaHostGetDevicePointer(pDevice: *mut *mut c_void, pHost: *mut c_void, flags: c_uint) -> CudaResult {
     runtime::session()?;
     if pDevice.is_null() || flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    if managed::kind(pHost as usize) != Some(Kind::Mapped) && !hostmem::reach(pHost as usize)? {
-        if hostmem::find(pHost as usize).is_some() {
-            crate::log::error(format_args!(
-                "cudaHostGetDevicePointer: kernels do not reach memory that the program has registered, only what cudaHostAlloc and \
-                 cudaMallocHost have allocated (within half of the host's address window)"
-            ));
-            return Err(CudaError::NOT_SUPPORTED);
-        }
-        return Err(CudaError::INVALID_VALUE);
-    }
+    let found = if managed::kind(pHost as usize) == Some(Kind::Mapped) {
+        pHost as usize
+    } else {
+        hostmem::device_pointer(pHost as usize)?.ok_or(CudaError::INVALID_VALUE)?
+    };
     // SAFETY: not null, and the program says that it is a pointer's place.
-    unsafe { pDevice.write(pHost) };
+    unsafe { pDevice.write(found as *mut c_void) };
     Ok(())
 }

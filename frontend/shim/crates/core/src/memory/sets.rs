@@ -34,6 +34,7 @@ fn set(
         return capture_set(&stream, address, layout, value, extent);
     }
     let _kept = hostmem::keep();
+    let address = managed::device_address(start as usize).map_or(address, |found| found as u64);
     if !tracking()?.addresses.holds(address, span) {
         return set_pinned(start.cast(), layout, value, extent, span as usize);
     }
