@@ -20,7 +20,7 @@ from farlane.frontend.embedded import EmbeddedHost
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not Path("/dev/nvidiactl").exists(), reason="no NVIDIA GPU here"),
+    pytest.mark.skipif(not any(Path("/dev").glob("nvidia[0-9]*")), reason="no NVIDIA GPU here"),
 ]
 
 REGISTRY = Path(__file__).parents[1] / "native" / "registry.toml"
