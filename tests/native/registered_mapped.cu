@@ -1,5 +1,8 @@
 // Memory of the program that kernels reach by the pointer that cudaHostGetDevicePointer gives: between the program's own changes, as an end of
 // copies and sets, and the program's alone afterwards; in whole pages, and in those of a large vector.
+#include <malloc.h>
+
+#include <algorithm>
 #include <cstdlib>
 
 #include "support.cuh"
@@ -11,6 +14,7 @@ __global__ void add(int *data, int count, int value) {
 }
 
 int main() {
+    mallopt(M_MMAP_THRESHOLD, 128 << 10); // which would rise with what is freed
     Verdict verdict;
     const int count = 50 * 1024;
     int *whole = static_cast<int *>(std::aligned_alloc(4096, (count + 2048) * sizeof(int))), *mine = whole + 1024;
@@ -62,9 +66,8 @@ int main() {
     verdict.expect(mine[-1] == -1 && mine[count] == -1, "beside it, at the ends");
     mine[5] = 1;
     verdict.expect(cudaHostGetDevicePointer(&there, mine, 0) == cudaErrorInvalidValue, "no longer registered");
-    std::free(whole);
-
     cudaGetLastError();
+    std::free(whole);
 
     std::vector<int> large(200000, 3);
     CHECK(cudaHostRegister(large.data(), large.size() * sizeof(int), cudaHostRegisterMapped));
