@@ -30,17 +30,18 @@ class Computed:
         self._program, self._values = program, values
         self._tables: dict[int, dict[Callee, None]] | None = None
 
-    def callees(self, target: Value, compared: Iterable[Value], widens: bool) -> list[Callee]:
+    def callees(self, target: Value, first: Value, compared: Iterable[Value], widens: bool) -> list[Callee]:
         """What may be called at an address; empty when nothing is known.
 
         Args:
+            first: the call's first argument: of a virtual function, the object, which begins with the address of its table.
             compared: what the address was found to differ from just before.
             widens: whether a character type was told just before to make its table for `widen`.
         """
         found = self._at(target)
         if found != UNKNOWN:
             return [found]
-        offset = self._offset(target)
+        offset = self._offset(target, first)
         for other in compared:
             guessed = self._at(other)
             if guessed != UNKNOWN:
@@ -64,12 +65,13 @@ class Computed:
             return self._program.resolve(None, slot) if fixed else UNKNOWN
         return UNKNOWN
 
-    def _offset(self, target: Value) -> int | None:
+    def _offset(self, target: Value, first: Value) -> int | None:
         """Where in an object's table of virtual functions an address was read."""
         if target.kind != LOAD or target.arguments[1] != 8:
             return None
         table, offset = self._values.base(target.arguments[0])
-        reads = table.kind == LOAD and table.arguments[1] == 8 and len(table.terms) == 1 and table.terms[0][1] == 1
+        whole = table.kind == LOAD and len(table.terms) == 1 and table.terms[0][1] == 1
+        reads = whole and table.arguments[1] == 8 and table.arguments[0] is first
         return offset if reads and 0 <= offset < 8 * MAXIMUM_TABLES and offset % 8 == 0 else None
 
     def _virtual(self) -> dict[int, dict[Callee, None]]:
@@ -83,8 +85,10 @@ class Computed:
         for count, (slot, described) in enumerate(sorted(image.pointers.items())):
             if count >= MAXIMUM_TABLES:
                 break
-            about = image.segment(described)
-            if about is None or about.code or image.read(slot - 8, 8) != bytes(8) or slot - 8 in image.pointers:
+            about, own = image.segment(described), image.segment(slot)
+            if about is None or about.code or own is None or not own.name.startswith(".data.rel.ro"):
+                continue
+            if image.read(slot - 8, 8) != bytes(8) or slot - 8 in image.pointers:
                 continue
             at = slot + 8
             while (callee := self._entry(at)) is not None:

@@ -36,7 +36,7 @@ from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, TABLE, 
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.graph.structure import Loop, Structure
-from farlane.analyzer.machine.instruction import RSP, Instruction
+from farlane.analyzer.machine.instruction import RDI, RSP, Instruction
 
 VISITS = 400  # of one block
 TOTAL = 60, 2000  # of all blocks of a function: for each of them, and in addition
@@ -86,7 +86,7 @@ class Result:
 
 
 # What a computed call calls: see computed.Computed.
-Guesses = Callable[[Value, Iterable[Value], bool], Callee]
+Guesses = Callable[[Value, Value, Iterable[Value], bool], Callee]
 # Applies a call of a function of this file; returns its CUDA calls, or None when its effects are not known.
 LocalCall = Callable[[State, Callee, int], list[CudaCall] | None]
 
@@ -98,7 +98,8 @@ class Engine:
         structure: its graph.
         memory: what all functions of the program share.
         local_call: applies calls of the program's own functions.
-        guesses: what a computed call is taken to call, by the address, what it differs from, and whether a character type widens.
+        guesses: what a computed call is taken to call, by the address, the first argument, what the address
+            differs from, and whether a character type widens.
         quiet: whether such a function, whose effects are not known, makes no CUDA calls and comes back.
         codes: the registers in which the function is given CUDA's error codes.
         wanted: the blocks whose values are wanted: from all others these are not reached, and the function does not return. None: all.
@@ -522,13 +523,15 @@ class Engine:
         compared = []
         for source in self._structure.predecessors[block.start]:
             test = self._records[source].condition if source in self._records else None
-            if test is not None and test.relation in ("==", "!="):
-                compared += [
-                    right for left, right in ((test.left, test.right), (test.right, test.left)) if left is target
-                ]
+            if test is not None and test.relation in ("==", "!=") and test.size == 8:
+                met = (
+                    target.kind == PHI and target.arguments[1] == block.start
+                )  # each way here has looked at an address of its own
+                sides = ((test.left, test.right), (test.right, test.left))
+                compared += [right for left, right in sides if left is target or (met and left.kind == LOAD)]
         before = (self._flow.calls.get(each.address) for each in block.instructions if each.address < site)
         widens = any(callee is not None and callee.name == WIDEN_INIT for callee in before)
-        return self._guesses(target, compared, widens)
+        return self._guesses(target, state.registers[RDI], compared, widens)
 
     def _call(self, state: State, instruction: Instruction, callee: Callee, record: Record) -> list[CudaCall]:
         values = self._memory.values

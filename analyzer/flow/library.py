@@ -332,6 +332,8 @@ _PATTERNS: tuple[tuple[str, Effect], ...] = (
     # Strings: the first argument is the object, or where the result goes.
     (r"_ZNK?St7__cxx1112basic_string|_ZStplI|_ZNSt7__cxx119to_string", Effect(((0, 32),))),
     (r"_ZNK?Ss|_ZNKSt17bad_function|_ZNKSt9exception", NOTHING),
+    # std::allocator, which is empty: its construction and destruction.
+    (r"_ZNSaI.+E[CD][12]E", NOTHING),
     # Streams' own construction and destruction.
     (r"_ZNK?St14basic_ofstream|_ZNK?St14basic_ifstream|_ZNK?St13basic_fstream", Effect(((0, STREAM),))),
     (r"_ZNK?St7__cxx1118basic_stringstream|_ZNK?St7__cxx1119basic_[io]stringstream", Effect(((0, 392),))),

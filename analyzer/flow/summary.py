@@ -213,9 +213,9 @@ class Functions:
         analysis = self._callee(state, callee)
         return None if analysis is None else self._apply(state, analysis, site)
 
-    def guessed(self, target: Value, compared: Iterable[Value], widens: bool) -> Callee:
+    def guessed(self, target: Value, first: Value, compared: Iterable[Value], widens: bool) -> Callee:
         """What a computed call is taken to call: one function, or one of several that do nothing to memory; else UNKNOWN."""
-        found = self._computed.callees(target, compared, widens)
+        found = self._computed.callees(target, first, compared, widens)
         return found[0] if len(found) == 1 or (found and all(map(self._touches_nothing, found))) else UNKNOWN
 
     def _touches_nothing(self, callee: Callee) -> bool:

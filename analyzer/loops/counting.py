@@ -15,6 +15,7 @@ from farlane.analyzer.flow.summary import Analysis, Functions
 from farlane.analyzer.graph.control_flow import TAKEN
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loops.body import Body, ExitTest
+from farlane.analyzer.loops.deciding import Deciding
 from farlane.analyzer.loops.dependence import LoopValues
 from farlane.analyzer.loops.model import Kind, TripCount
 from farlane.analyzer.loops.reasons import Reason
@@ -44,6 +45,7 @@ class Counting:
             body,
         )
         self._calls = list(calls)
+        self._deciding = Deciding(analysis.result, loop, body, judge)
         self.reasons: set[Reason] = set()
         self._entered: dict[Value, Value] = {}
         self._following: dict[Value, Value] = {}
@@ -70,6 +72,9 @@ class Counting:
         counts = [count for count in found if count is not None]
         if len(counts) == len(found):
             return counts[0] if len(counts) == 1 else _least(counts)
+        by_branches = self._by_branches(tests, others)
+        if by_branches is not None:
+            return by_branches
         if len(found) > 1:
             self.reasons.add(Reason.SEVERAL_EXITS)
         elif Reason.EXIT_ON_DEVICE_DATA not in self.reasons:
@@ -122,6 +127,46 @@ class Counting:
             return None
         kinds = self._judge.of(flags, source).kinds
         return self._described(show(flags, {}), (flags,)) if kinds and kinds <= _COMPUTABLE else None
+
+    def _by_branches(self, tests: list[ExitTest], others: list[int]) -> TripCount | None:
+        """The count of a loop whose exit tests do not all run once in each iteration, or whose variables are chosen by branches: when
+        all that decides is known at the entry, it can be followed from there, branch by branch."""
+        flags = self._analysis.result.tests
+        sources = [source for test in tests for source in test.sources] + others
+        asked = dict.fromkeys(sources)
+        for source in sources:
+            if not self._deciding.known(source):
+                return None
+            asked.update(dict.fromkeys(self._deciding.deciders(source)))
+        if not all(source in flags for source in asked):
+            return None
+        values = {flags[source]: source for source in asked}
+        kinds = [self._judge.of(value, source).kinds for value, source in values.items()]
+        if not any(kinds) or not all(each <= _COMPUTABLE for each in kinds):
+            return None
+        entry = self._analysis.result.headers[self._loop.header]
+        where = tuple((show(atom, {}), places(atom, entry, self._entered)) for atom in self._given(values))
+        text = " and ".join(
+            f"{show(test.stays.left, {})} {test.stays.relation} {show(test.stays.right, {})}" for test in tests
+        )
+        return TripCount(None, f"while {text or show(next(iter(values)), {})}, as {len(asked)} branches tell", where)
+
+    def _given(self, values: Iterable[Value]) -> list[Value]:
+        """What values are made of that is there when the loop is entered."""
+        found: dict[Value, None] = {}
+        seen: set[Value] = set()
+        work = [atom for value in values for atom in self._leaves(value, set())]
+        while work:
+            atom = work.pop()
+            if atom in seen:
+                continue
+            seen.add(atom)
+            if atom.kind == PHI and atom.arguments[1] in self._loop.blocks:
+                inputs = self._analysis.result.phis.get(atom, {}).values()
+                work += [each for value in inputs for each in self._leaves(value, set())]
+            else:
+                found[atom] = None
+        return list(found)
 
     def _described(self, test: str, of: Iterable[Value]) -> TripCount | None:
         """The count as a recurrence: first values, next values, and while which test holds."""

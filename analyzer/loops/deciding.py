@@ -33,10 +33,10 @@ class Deciding:
     def known(self, block: int) -> bool:
         """Whether it is known in which iterations a block runs, and how often."""
         if block not in self._known:
-            self._known[block] = not self._loop.irreducible and all(map(self._computable, self._deciders(block)))
+            self._known[block] = not self._loop.irreducible and all(map(self._computable, self.deciders(block)))
         return self._known[block]
 
-    def _deciders(self, block: int) -> Iterable[int]:
+    def deciders(self, block: int) -> Iterable[int]:
         """The branches from which one way leads to the block, and one past it to the end of the iteration."""
         towards = self._backwards([block], None) | {block}
         past = self._backwards([latch for latch in self._latches if latch != block], block)

@@ -186,6 +186,41 @@ PROGRAM synchronized_streams(float *data, cudaStream_t first, cudaStream_t secon
     }
 }
 
+// The test in the middle is the one at the end, which optimizers move there: no iteration makes all tests once.
+PROGRAM by_turns(float *data, int rounds, int step) {
+    unsigned turn = 1;
+    for (int at = 0; at < rounds; ++turn) {
+        if (turn & 1)
+            touch<<<4, 256>>>(data, at, COUNT);
+        else
+            touch<<<2, 128>>>(data + 1, turn, at);
+        at += step;
+        if (at < rounds) cudaMemsetAsync(data, turn, 64, nullptr);
+    }
+}
+
+// The inner loop is left in the middle, by its own variable.
+PROGRAM merged_passes(float *data, unsigned length) {
+    for (unsigned size = 16; size <= length; size <<= 1)
+        for (unsigned stride = size / 2; stride > 0; stride >>= 1)
+            if (stride >= 8) {
+                touch<<<4, 256>>>(data, size, stride);
+            } else {
+                touch<<<1, 64>>>(data, size, COUNT);
+                break;
+            }
+}
+
+// As by_turns, but by what the device tells.
+PROGRAM by_turns_on_data(float *data, int rounds, int step) {
+    int found = 0;
+    for (int at = 0, turn = 1; at < rounds; ++turn) {
+        touch<<<4, 256>>>(data, at, COUNT);
+        if (turn & 1) cudaMemcpy(&found, data, sizeof(int), cudaMemcpyDeviceToHost);
+        at += step + (found & 1);
+    }
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -201,5 +236,6 @@ int main(int argc, char **argv) {
     timed(data, rounds), timed_by_time_of_day(data, rounds), timed_by_events(data, rounds, events[0], events[1]);
     until_time_is_up(data), copied_until_time_is_up(data), copied_until_told(data, "5 4 3 0"), spinning(data, streams[0], rounds);
     synchronized_streams(data, streams[0], streams[1], events[0], rounds);
+    by_turns(data, rounds, 2), merged_passes(data, 128), by_turns_on_data(data, rounds, 2);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
