@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from farlane.analyzer.flow.condition import number
-from farlane.analyzer.flow.expression import OPERATION, Value, Values
+from farlane.analyzer.flow.expression import LOAD, OPERATION, Value, Values
 from farlane.analyzer.flow.state import State
 from farlane.analyzer.loops.model import TripCount
 from farlane.analyzer.loops.text import place, show
@@ -66,4 +66,11 @@ def places(value: Value, entry: State, entered: Mapping[Value, Value]) -> tuple[
     found += [
         place((base, *key)) for base, cells in entry.cells.items() for key, held in sorted(cells.items()) if holds(held)
     ]
+    if value.kind == LOAD and not found:
+        # Read from a fixed place, where it still stands.
+        address, size, _ = value.arguments
+        base, offset = entry.memory.values.base(address)
+        fixed = address.is_constant or base is entry.memory.values.stack_pointer
+        if fixed and entry.read(address, size) is value:
+            found.append(place((base, offset, size)))
     return tuple(found)
