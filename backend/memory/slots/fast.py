@@ -1,6 +1,6 @@
 """The block dispatcher for real use: the interface of `Dispatcher`, compiled, for the two-ended rule.
 
-Loads compiled code (memory/native.py) when it is made. `dispatcher` answers it where it can be had, and the one in Python for the other rules.
+The first run loads compiled code (memory/native.py): not the making, which is part of opening a session. `dispatcher` answers it where it can be had, and the one in Python for the other rules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class FastDispatcher(Dispatcher):
         super().__init__(spec, policy)
         if spec.cores > _MOST_CORES:
             raise ValueError(f"{spec.cores} cores; this has room for {_MOST_CORES}")
-        self._entry = native.entry(f"{__package__}.compiled", layout.__name__)
 
     def run(self, kernels: Sequence[Kernel]) -> Schedule:
         spec, core = self.spec, self.spec.core
@@ -85,7 +84,8 @@ class FastDispatcher(Dispatcher):
             zeros(total + 1, 2),
         ]
         rows = np.array([(one.ctypes.data, *one.shape) for one in arrays], np.int64)
-        cycles = self._entry(rows.ctypes.data, 0, 0)
+        entry = native.entry(f"{__package__}.compiled", layout.__name__)
+        cycles = entry(rows.ctypes.data, 0, 0)
         scalars = arrays[layout.SCALARS][0]
         placed = arrays[layout.PLACED][: scalars[layout.V_PLACED]]
         samples = arrays[layout.SAMPLES][: scalars[layout.V_SAMPLES]]

@@ -1,6 +1,6 @@
 """The TLB hierarchy for real use: the interface of `ReferenceTlb`, compiled.
 
-Making the first one of a process loads the compiled code (memory/native.py); the first of all on a machine compiles it, which takes tens of seconds. `feed` releases the GIL.
+The first requests of a process load the compiled code (memory/native.py); the first of all on a machine compile it, which takes tens of seconds. `feed` releases the GIL.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ class FastTlb:
         self.spec = spec
         self._table = table
         self._state = layout.empty(spec, table.words.view(np.int64), table.root, table.base)
-        self._entry = native.entry(f"{__package__}.compiled", layout.__name__, counts.__name__)
         self._nothing = Stream.of(spec.cores, [], [])
         self._ready()
 
@@ -97,7 +96,8 @@ class FastTlb:
                 raise TypeError(f"an array of {array.dtype} with strides {array.strides}")
             row[0], row[1 : 1 + array.ndim] = array.ctypes.data, array.shape
         begin, self._started = not self._started, True
-        if self._entry(table.ctypes.data, int(final), int(begin)):
+        entry = native.entry(f"{__package__}.compiled", layout.__name__, counts.__name__)
+        if entry(table.ctypes.data, int(final), int(begin)):
             raise RuntimeError("more events than the model has room for")
         self._left = left
 
