@@ -28,8 +28,9 @@ from farlane.backend.session import Session
 
 log = logging.getLogger("farlane.session")
 
-TAPE_VERSION_MIN = 1
-TAPE_VERSION_MAX = 2
+# A guest of version 2 would wait for all that RUN_AHEAD did in one piece: it is spoken to as one of version 1.
+TAPE_VERSIONS = (1, 3)
+TAPE_VERSION_MIN, TAPE_VERSION_MAX = TAPE_VERSIONS[0], TAPE_VERSIONS[-1]
 DEFAULT_SESSIONS = 64
 DIGESTS_LIMIT = 4096  # images named in one Hello
 OBJECTS_LIMIT = 256  # objects named in one Hello
@@ -272,13 +273,13 @@ def _common_version(greeting: Greeting) -> int:
     low, high = greeting.tape_version_min, greeting.tape_version_max
     if not 0 < low <= high:
         raise Refused(Reason.MALFORMED, f"the first message asks for the tape versions {low} to {high}")
-    best = min(high, TAPE_VERSION_MAX)
-    if best < max(low, TAPE_VERSION_MIN):
-        older = "guest" if high < TAPE_VERSION_MIN else "host"
+    best = max((spoken for spoken in TAPE_VERSIONS if low <= spoken <= high), default=None)
+    if best is None:
+        older = "guest" if high < TAPE_VERSION_MAX else "host"
         raise Refused(
             Reason.VERSION,
             f"no common tape version: the guest (Farlane {greeting.client_version or 'unknown'}) speaks {low} to {high}, "
-            f"the host (Farlane {version()}) {TAPE_VERSION_MIN} to {TAPE_VERSION_MAX}; upgrade the {older}",
+            f"the host (Farlane {version()}) {' and '.join(map(str, TAPE_VERSIONS))}; upgrade the {older}",
         )
     return best
 

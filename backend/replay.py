@@ -66,10 +66,11 @@ _HOST_ONLY = frozenset(
         "KEEP_AHEAD", "CHECK_END",
     )
 )  # fmt: skip
-_VERSION_2 = frozenset(
+_LATER = frozenset(
     _NAMED[name].code
     for name in (
         "TEMPLATE", "REPEAT", "RUN_AHEAD", "KEEP_AHEAD", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT", "CHECK_END",
+        "OBJECT_CREATE", "OBJECT_DESTROY",
     )
 )  # fmt: skip
 # Operations after which every object that a plan holds is still there, and every launch still passes its checks.
@@ -209,7 +210,7 @@ class Replay:
         operation = TABLE.get(code)
         if operation is None:
             raise ProtocolError(f"unknown operation {code:#06x}")
-        if self.tape_version < 2 and (code in _VERSION_2 or (operation is _WRITE and flags)):
+        if self.tape_version < 2 and (code in _LATER or (operation is _WRITE and flags)):
             raise ProtocolError(f"{operation.name} (flags {flags:#x}) in a session of tape version {self.tape_version}")
         return length, operation, flags
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from farlane.backend.device import registry
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import Greeting, Host
+from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.images import digest_of
 from farlane.backend.session import MESSAGE_BYTES, Session
 
@@ -33,7 +33,7 @@ class Bench:
 
     def __init__(self, device: str) -> None:
         self.host = Host(registry.open_device(device), quota=1 << 24)
-        admission = self.host.admit(Greeting(1, 2))
+        admission = self.host.admit(Greeting(1, TAPE_VERSION_MAX))
         self.session: Session = admission.session
         self.base = admission.window.base
         self.group = 0

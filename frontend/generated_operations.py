@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-TAPE_VERSION = 2
+TAPE_VERSION = 3
 MAX_RECORD_BYTES = (1 << 20) + 4096
 
 

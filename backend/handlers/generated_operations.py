@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from farlane.backend.errors import ProtocolError
 
-TAPE_VERSION = 2
+TAPE_VERSION = 3
 
 Decoder = Callable[[bytes, memoryview, int, int, int], tuple[Any, ...]]
 """(buffer, a view of it, offset of the record, its length, its flags) -> the handler's arguments: fields in the table's order,

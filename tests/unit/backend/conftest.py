@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from farlane.backend.device.null import NullContext, NullDevice
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import Admission, Greeting, Host
+from farlane.backend.host import TAPE_VERSION_MAX, Admission, Greeting, Host
 from farlane.backend.images import digest_of
 
 STATUS, VALUE, DATA = 1, 2, 3
@@ -124,7 +124,7 @@ def host() -> Iterator[Host]:
 
 @pytest.fixture
 def new_guest(host: Host) -> Callable[[], Guest]:
-    return lambda: Guest(host.admit(Greeting(1, 2, program="test")))
+    return lambda: Guest(host.admit(Greeting(1, TAPE_VERSION_MAX, program="test")))
 
 
 @pytest.fixture

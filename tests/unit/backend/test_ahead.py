@@ -13,7 +13,7 @@ import pytest
 from farlane.backend import ahead
 from farlane.backend.device import registry
 from farlane.backend.errors import ProtocolError
-from farlane.backend.host import Greeting, Host
+from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.images import digest_of
 from farlane.backend.session import Session
 from farlane.frontend import generated_operations as operations
@@ -126,7 +126,7 @@ def host() -> Iterator[Host]:
 @pytest.fixture
 def guest(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
     monkeypatch.setattr(ahead, "PATIENCE_SECONDS", 60.0)  # a kernel may be compiled first
-    session = host.admit(Greeting(1, 2)).session
+    session = host.admit(Greeting(1, TAPE_VERSION_MAX)).session
     yield Guest(session)
     session.close()
 

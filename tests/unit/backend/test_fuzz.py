@@ -16,7 +16,7 @@ from farlane.backend.device import registry
 from farlane.backend.device.null import NullDevice
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import OPERATIONS, encode
-from farlane.backend.host import Greeting, Host
+from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.images import digest_of
 
 GROUPS = 6000
@@ -155,7 +155,7 @@ def test_mutated_groups(device: str, seed: int, caplog: pytest.LogCaptureFixture
     errors: Counter[int] = Counter()
     for _ in range(rounds):
         if admission is None:
-            admission = host.admit(Greeting(1, 2))
+            admission = host.admit(Greeting(1, TAPE_VERSION_MAX))
             start = opening(admission.window.base)
             (reply,) = admission.session.submit(1, start, 0, len(start), True)
             assert reply.error == 0
@@ -190,7 +190,7 @@ def test_random_bytes() -> None:
     rng = random.Random(7)
     host = Host(NullDevice())
     for _ in range(2000):
-        session = host.admit(Greeting(1, 2)).session
+        session = host.admit(Greeting(1, TAPE_VERSION_MAX)).session
         data = rng.randbytes(rng.randrange(1, 200))
         with pytest.raises(ProtocolError):
             list(session.submit(1, data, 0, len(data), True))
@@ -210,7 +210,7 @@ def test_every_truncation_is_refused(operation: Any) -> None:
     whole = encode(operation.name, *values, tail=tail)
     for size in range(1, len(whole)):
         for claimed in (len(whole), size, size & ~7):
-            session = host.admit(Greeting(1, 2)).session
+            session = host.admit(Greeting(1, TAPE_VERSION_MAX)).session
             data = struct.pack("<I", claimed) + whole[4:size]
             with pytest.raises(ProtocolError):
                 list(session.submit(1, data[:size], 0, min(size, len(data)), True))

@@ -17,7 +17,7 @@ import pytest
 from farlane.backend.device import registry
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import Greeting, Host
+from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.images import digest_of
 
 MEMORY = 1 << 14
@@ -364,7 +364,7 @@ class Side:
     """A session: what it answered, and what is left in its memory."""
 
     def __init__(self, host: Host) -> None:
-        self.admission = host.admit(Greeting(1, 2))
+        self.admission = host.admit(Greeting(1, TAPE_VERSION_MAX))
         self.session = self.admission.session
         self.base = self.admission.window.base
         self.group = 0

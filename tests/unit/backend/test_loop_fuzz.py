@@ -12,7 +12,7 @@ import pytest
 from farlane.backend.device import registry
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import Greeting, Host
+from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.loops.store import TemplateStore
 
 INTERESTING = [0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 64, 255, 256, 4095, 4096, 2**16, 2**31, 2**32 - 1, 2**40, 2**64 - 1]
@@ -137,7 +137,7 @@ def test_mutated_loops(device: str, caplog: pytest.LogCaptureFixture) -> None:
     session: Any = None
     for _ in range(400):
         if session is None:
-            admission = host.admit(Greeting(1, 2))
+            admission = host.admit(Greeting(1, TAPE_VERSION_MAX))
             session, base, group = admission.session, admission.window.base, 1
             start = encode("ALLOCATE", base, 1 << 16) + encode("STREAM_CREATE", 16, 0, 0, 0)
             list(session.submit(1, start, 0, len(start), True))

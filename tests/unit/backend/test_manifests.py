@@ -14,7 +14,7 @@ from farlane.analyzer.loader import elf
 from farlane.analyzer.manifest import reader
 from farlane.backend import manifests as module
 from farlane.backend.device.null import NullDevice
-from farlane.backend.host import Greeting, Host, Refused
+from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host, Refused
 from farlane.backend.manifests import (
     GuestObject,
     ManifestStore,
@@ -178,7 +178,7 @@ def test_hellos_that_break_the_rules_are_refused(store: ManifestStore) -> None:
         [GuestObject(b"x", 1, False)] * 300,
     ):
         with pytest.raises(Refused):
-            host.admit(Greeting(1, 2, mode="loops", objects=objects))
+            host.admit(Greeting(1, TAPE_VERSION_MAX, mode="loops", objects=objects))
     host.close()
 
 

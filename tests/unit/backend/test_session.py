@@ -143,16 +143,19 @@ class TestAdmission:
 
     def test_welcome(self, host: Host) -> None:
         admission = host.admit(Greeting(1, 7))
-        assert admission.tape_version == 2
+        assert admission.tape_version == 3
         assert admission.quota == host.description.total_memory
         assert admission.window.size >= admission.quota
+
+    def test_a_guest_of_version_2_is_spoken_to_as_one_of_version_1(self, host: Host) -> None:
+        assert host.admit(Greeting(1, 2)).tape_version == 1
 
     def test_checks_that_the_device_does_not_have(self, host: Host) -> None:
         refused = self.refused(host, Greeting(1, 2, checks=("memory",)))
         assert refused.reason is Reason.DEVICE
         assert refused.message == "this device cannot check kernels (memory)"
 
-    @pytest.mark.parametrize(("low", "high", "older"), [(3, 9, "host")])
+    @pytest.mark.parametrize(("low", "high", "older"), [(4, 9, "host"), (2, 2, "guest")])
     def test_no_common_version(self, host: Host, low: int, high: int, older: str) -> None:
         refused = self.refused(host, Greeting(low, high, client_version="9.9"))
         assert refused.reason is Reason.VERSION

@@ -18,7 +18,7 @@ import pytest
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import Admission, Greeting, Host, Reason, Refused
+from farlane.backend.host import TAPE_VERSION_MAX, Admission, Greeting, Host, Reason, Refused
 from farlane.backend.images import digest_of
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
@@ -91,7 +91,7 @@ class Hosted:
         self.host = Host(SessionProcesses(self.pool), quota=64 << 20)
 
     def guest(self, *digests: bytes) -> Guest:
-        return Guest(self.host.admit(Greeting(1, 2, program="test", module_digests=digests)))
+        return Guest(self.host.admit(Greeting(1, TAPE_VERSION_MAX, program="test", module_digests=digests)))
 
     def end(self, *guests: Guest) -> None:
         for guest in guests:

@@ -5,7 +5,7 @@
 use crate::Writer;
 
 /// The tape version these encoders write.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Operation codes.
 pub mod code {
