@@ -223,23 +223,24 @@ PROGRAM loop_of_callee_on_data(float *data, int *counter, int rounds) {
     for (int i = 0; i < rounds; ++i) until_settled(data, counter);
 }
 
-// Which kernel is launched is chosen in the callee, by what it is given.
-static APART void launched_by_size(float *data, int amount) {
-    switch (amount & 3) {
-        case 0: touch<<<4, 256>>>(data, amount, COUNT); break;
-        case 1: scale<<<4, 256>>>(data, 2.0f, COUNT); break;
-        case 2: shift<<<4, 256>>>(data, data, COUNT); break;
-        default: cudaMemset(data, 0, 64);
+// Which call is made is chosen in the callee, by what it is given.
+static APART void made_by_size(float *data, int amount) {
+    switch (amount) {
+        case 1: cudaMemset(data, 0, 64); break;
+        case 2: cudaMemsetAsync(data, 1, 128, nullptr); break;
+        case 3: cudaGetLastError(); break;
+        case 4: cudaMemset(data, 2, 32); break;
+        default: touch<<<4, 256>>>(data, amount, COUNT);
     }
 }
 
 PROGRAM chosen_in_callee(float *data, int rounds) {
-    for (int i = 0; i < rounds; ++i) launched_by_size(data, i);
+    for (int i = 0; i < rounds; ++i) made_by_size(data, i);
 }
 
 // By what the host's memory holds, which the loop changes.
 PROGRAM chosen_in_callee_by_memory(float *data, int *amounts, int rounds) {
-    for (int i = 0; i < rounds; ++i) launched_by_size(data, amounts[i]), amounts[i + 1] = amounts[i] * 5 + 1;
+    for (int i = 0; i < rounds; ++i) made_by_size(data, amounts[i]), amounts[i + 1] = amounts[i] * 5 + 1;
 }
 
 struct Watch {
