@@ -17,10 +17,10 @@ import json
 import logging
 import os
 import struct
-import tempfile
 from importlib import resources
 from pathlib import Path
 
+from farlane.backend import files
 from farlane.backend.jit.abi import ABI_VERSION, KernelInfo, Options
 
 MAX_BYTES = 256 << 20
@@ -132,15 +132,7 @@ def save_object(name: str, facts: bytes, image: bytes) -> None:
     data = _HEADER.pack(_MAGIC, hashlib.sha256(body).digest(), len(facts), len(image)) + body
     folder = directory()
     with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".new-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(temporary, folder / name)
-        except OSError:
-            os.unlink(temporary)
-            raise
+        files.replace(folder / name, data)
         prune(folder, MAX_BYTES)
 
 

@@ -16,7 +16,6 @@ import hashlib
 import importlib
 import os
 import struct
-import tempfile
 import threading
 from collections.abc import Callable
 from importlib import metadata, util
@@ -25,6 +24,7 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
+from farlane.backend import files
 
 Entry = Callable[[int, int, int], int]
 
@@ -46,13 +46,13 @@ def entry(package: str, *besides: str) -> Entry:
         if found is None or found.origin is None:
             raise ImportError(f"no package {package}")
         folder = Path(found.origin).parent
-        files = sorted(folder.glob("*.py"))
+        sources = [*sorted(folder.glob("*.py")), Path(__file__).with_name("compiling.py")]
         for name in besides:
             module = util.find_spec(name)
             if module is None or module.origin is None:
                 raise ImportError(f"no module {name}")
-            files.append(Path(module.origin))
-        name = f"{package.rpartition('.')[0].rpartition('.')[2]}-{_digest(files)}.object"
+            sources.append(Path(module.origin))
+        name = f"{package.rpartition('.')[0].rpartition('.')[2]}-{_digest(sources)}.object"
         for place in _places(folder):
             stored = _read(place / name)
             if stored is not None:
@@ -101,15 +101,7 @@ def _write(place: Path, name: str, symbol: str, image: bytes) -> bool:
     body = symbol.encode() + image
     data = _HEADER.pack(_MAGIC, hashlib.sha256(body).digest(), len(symbol.encode())) + body
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=place, prefix=".new-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(temporary, place / name)
-        except OSError:
-            os.unlink(temporary)
-            raise
+        files.replace(place / name, data)
     except OSError:
         return False
     with contextlib.suppress(OSError):

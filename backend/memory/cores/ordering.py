@@ -70,8 +70,7 @@ def _arrays(size: int, cores: int) -> list[Ints]:
 
 
 def _call(arrays: list[Ints], sort: int, keep: int) -> Stream:
-    besides = (places.__name__, "farlane.backend.memory.slots.compiled.options")
-    entry = native.entry(f"{__package__}.compiled", *besides)
+    entry = native.entry(f"{__package__}.compiled", places.__name__)
     table = np.array([(one.ctypes.data, *one.shape) for one in arrays], np.int64)
     count = entry(table.ctypes.data, sort, keep)
     page, gap, left = (arrays[place][0, :count] for place in (places.PAGE, places.GAP, places.LEFT))

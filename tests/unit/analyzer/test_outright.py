@@ -5,42 +5,14 @@ from __future__ import annotations
 from farlane.analyzer.graph.control_flow import FALL, RETURN, TAKEN, Block, ControlFlow, Edge
 from farlane.analyzer.graph.program import Callee
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.machine.instruction import CALLER_SAVED
 from farlane.analyzer.permissions.outright import Verdict, verdict
+from one_block import RET, SITE, Endings, flow
 
-SITE = 0x1000
 CALL = bytes.fromhex("e800000000")  # the call of the runtime, and one that follows
 MOV_EBX_EAX, MOV_EDI_EAX, MOV_EDX_EAX = (bytes.fromhex(code) for code in ("89c3", "89c7", "89c2"))
 STORE_EAX = bytes.fromhex("89442408")
 TEST_EAX, TEST_EBX, CMP_EBX_1 = (bytes.fromhex(code) for code in ("85c0", "85db", "83fb01"))
 JNE, JE = bytes.fromhex("7501"), bytes.fromhex("7401")  # over a return
-RET = bytes.fromhex("c3")
-
-
-class Endings:
-    """What is asked of `permissions.endings.Endings`."""
-
-    def __init__(self, *ends: int) -> None:
-        self._ends = ends
-
-    def clobbered(self, callee: Callee) -> frozenset[int]:
-        return frozenset(CALLER_SAVED)
-
-    def ends(self, flow: ControlFlow, start: int) -> bool:
-        return start in self._ends
-
-
-def flow(*code: bytes) -> ControlFlow:
-    """A function of one block that ends by a conditional jump over a return, and the two returns."""
-    first = tuple(Decoder().decode(b"".join(code), SITE))
-    end = first[-1].end
-    fall, taken = end, end + 1
-    blocks = {
-        SITE: Block(SITE, first, (Edge(taken, TAKEN), Edge(fall, FALL)), ""),
-        **{at: Block(at, tuple(Decoder().decode(RET, at)), (), RETURN) for at in (fall, taken)},
-    }
-    calls = {each.address: Callee("cudaGetLastError", None) for each in first if each.mnemonic == "call"}
-    return ControlFlow("f", SITE, blocks, calls, ())
 
 
 def said(made: ControlFlow, *ends: int) -> Verdict | None:

@@ -5,41 +5,15 @@ from __future__ import annotations
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, STOP, TAKEN, Block, ControlFlow, Edge
 from farlane.analyzer.graph.program import Callee
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.machine.instruction import CALLER_SAVED
 from farlane.analyzer.permissions.refusing import refusal
+from one_block import RET, SITE, Endings, flow
 
-SITE = 0x1000
 CALL = bytes.fromhex("e800000000")
 STORE, LOAD, COMPARE = (bytes.fromhex(code) for code in ("89442408", "8b4c2408", "837c240800"))  # [rsp + 8]
 PART, OVERWRITE, PUSH = (bytes.fromhex(code) for code in ("c644240801", "c744240800000000", "50"))
 TEST_EAX, TEST_ECX, SETE_BL, TEST_BL = (bytes.fromhex(code) for code in ("85c0", "85c9", "0f94c3", "84db"))
 MOV_EDI_EAX, ADD_EAX = bytes.fromhex("89c7"), bytes.fromhex("83c001")
-JNE, RET, STOPS, NOP = (bytes.fromhex(code) for code in ("7501", "c3", "0f0b", "90"))
-
-
-class Endings:
-    """What is asked of `permissions.endings.Endings`."""
-
-    def __init__(self, *ends: int) -> None:
-        self._ends = ends
-
-    def clobbered(self, callee: Callee) -> frozenset[int]:
-        return frozenset(CALLER_SAVED)
-
-    def ends(self, flow: ControlFlow, start: int) -> bool:
-        return start in self._ends
-
-
-def flow(*code: bytes) -> ControlFlow:
-    """A function of one block that ends by a conditional jump over a return, and the two returns."""
-    first = tuple(Decoder().decode(b"".join(code), SITE))
-    fall, taken = first[-1].end, first[-1].end + 1
-    blocks = {
-        SITE: Block(SITE, first, (Edge(taken, TAKEN), Edge(fall, FALL)), ""),
-        **{at: Block(at, tuple(Decoder().decode(RET, at)), (), RETURN) for at in (fall, taken)},
-    }
-    calls = {each.address: Callee("cudaGetLastError", None) for each in first if each.mnemonic == "call"}
-    return ControlFlow("f", SITE, blocks, calls, ())
+JNE, STOPS, NOP = (bytes.fromhex(code) for code in ("7501", "0f0b", "90"))
 
 
 def refused(made: ControlFlow, *ends: int) -> str | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from farlane.backend.memory.compiling import OPTIONS, inner, table
 from farlane.backend.memory.slots import layout as at
-from farlane.backend.memory.slots.compiled.options import OPTIONS, inner, table
 from numba import int64, njit
 
 

@@ -6,8 +6,9 @@ wheel are before all of the heap, and within `WHEEL` cycles of the latest one ta
 
 from __future__ import annotations
 
+from farlane.backend.memory.compiling import inner
 from farlane.backend.memory.tlb import layout as at
-from farlane.backend.memory.tlb.compiled.options import inner, lowest, state
+from farlane.backend.memory.tlb.compiled.intrinsics import lowest, state
 
 FILL, WALK_DONE, ENQUEUE, SHARED, DRAIN, REMOTE, UPDATE_SET, UPDATE_CLEAR, SHARED_SET, SHARED_CLEAR, ISSUE = range(11)
 KIND, CORE, PEER = 58, 50, 42

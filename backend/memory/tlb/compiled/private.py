@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from farlane.backend.memory.compiling import inner, leaf
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.events import ISSUE, SHARED_CLEAR, SHARED_SET, UPDATE_CLEAR, UPDATE_SET, push
-from farlane.backend.memory.tlb.compiled.options import inner, leaf, ones, state
+from farlane.backend.memory.tlb.compiled.intrinsics import ones, state
 from farlane.backend.memory.tlb.compiled.search import directory_set, find, free, in_directory, set_of
 from farlane.backend.memory.tlb.compiled.shared import tell, tick
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from farlane.backend.memory.compiling import inner, leaf
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.events import CORE, FILL, ISSUE, KIND, REMOTE, SHARED, first, push
-from farlane.backend.memory.tlb.compiled.options import inner, leaf, lowest, state
+from farlane.backend.memory.tlb.compiled.intrinsics import lowest, state
 from farlane.backend.memory.tlb.compiled.search import find, free, in_directory, in_private, in_shared
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from farlane.backend.memory.compiling import OPTIONS
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled import events
 from farlane.backend.memory.tlb.compiled.events import (
@@ -24,7 +25,7 @@ from farlane.backend.memory.tlb.compiled.events import (
     pop,
     push,
 )
-from farlane.backend.memory.tlb.compiled.options import OPTIONS, state
+from farlane.backend.memory.tlb.compiled.intrinsics import state
 from farlane.backend.memory.tlb.compiled.private import fill, update
 from farlane.backend.memory.tlb.compiled.requests import issue, remote
 from farlane.backend.memory.tlb.compiled.shared import drain, start_walks, walk_done

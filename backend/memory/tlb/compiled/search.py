@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from farlane.backend.memory.compiling import leaf
 from farlane.backend.memory.tlb import layout as at
-from farlane.backend.memory.tlb.compiled.options import leaf
 
 _WAYS = 17  # bits of a place in a set
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from farlane.backend.memory.compiling import inner, leaf
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.events import (
     DRAIN,
@@ -14,7 +15,7 @@ from farlane.backend.memory.tlb.compiled.events import (
     WALK_DONE,
     push,
 )
-from farlane.backend.memory.tlb.compiled.options import inner, leaf, lowest, state
+from farlane.backend.memory.tlb.compiled.intrinsics import lowest, state
 from farlane.backend.memory.tlb.compiled.search import find, free, in_shared, in_walk_cache, oldest, set_of
 
 # Page table: see paging/spec.py

@@ -1,4 +1,8 @@
-"""How Numba compiles what is here: no wrappers for Python, nothing allocated, nothing raised."""
+"""How Numba compiles the models that become object files (`native`): the units' packages named `compiled`.
+
+No wrappers for Python: what calls this is machine code. No reference counts: nothing is allocated. Nothing is raised: errors are numbers.
+Every unit's object is made anew when this file changes.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ OPTIONS: dict[str, Any] = {
 }
 _intrinsic: Any = intrinsic
 inner: Any = njit(**OPTIONS)
+leaf: Any = njit(forceinline=True, **OPTIONS)
 
 
 @_intrinsic

@@ -1,7 +1,4 @@
-"""How Numba compiles what is here, and operations on bits that Numba does not have.
-
-No wrappers for Python: what calls this is machine code. No reference counts: nothing is allocated. Nothing is raised: errors are a number (layout.V_ERROR).
-"""
+"""Operations on bits that Numba does not have, and the arrays of a model's state. Errors are a number (layout.V_ERROR)."""
 
 from __future__ import annotations
 
@@ -9,19 +6,11 @@ from typing import Any
 
 from farlane.backend.memory.tlb import layout
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-OPTIONS: dict[str, Any] = {
-    "error_model": "numpy",
-    "_nrt": False,
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
 _intrinsic: Any = intrinsic
-inner: Any = njit(**OPTIONS)
-leaf: Any = njit(forceinline=True, **OPTIONS)
 
 
 @_intrinsic
