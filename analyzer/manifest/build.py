@@ -118,7 +118,7 @@ class _Place:
 
     loop: int
     call: Call
-    several: bool = False  # calls of different kernels or functions share the site
+    several: bool = False  # launches of different kernels share the site
 
 
 class _Tables:
@@ -162,16 +162,23 @@ class _Tables:
         return {site: [call for _, call in held.values()] for site, held in found.items()}
 
     def _places(self) -> dict[int, _Place]:
-        """Call instruction -> the innermost loop that it is in."""
+        """Call instruction -> the innermost loop that it is in.
+
+        A function that ends by jumping to one of several functions of the runtime is one call instruction with several names: nothing is told of it.
+        """
         places: dict[int, _Place] = {}
+        names: dict[int, set[str]] = {}
+        for report in self._reports:
+            for call in report.calls:
+                names.setdefault(call.site, set()).add(call.name)
         for index, report in enumerate(self._reports):
             for call in report.calls:
-                if self._returns(call.site) is None:
+                if len(names[call.site]) > 1 or self._returns(call.site) is None:
                     continue
                 known = places.get(call.site)
                 if known is None or self._closer(call, report, known):
                     places[call.site] = _Place(index, call)
-                elif known.loop == index and (known.call.name, known.call.kernel) != (call.name, call.kernel):
+                elif known.loop == index and known.call.kernel != call.kernel:
                     known.several = True
         return places
 
