@@ -32,7 +32,7 @@ from farlane.analyzer.flow.operands import get
 from farlane.analyzer.flow.record import Looked, Record
 from farlane.analyzer.flow.semantics import execute
 from farlane.analyzer.flow.state import FLAGS, KEYS, State
-from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, TABLE, TAIL, TAKEN, UNRESOLVED, Block
+from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, LEAVING, TABLE, TAKEN, UNRESOLVED, Block
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.graph.structure import Loop, Structure
@@ -242,7 +242,7 @@ class Engine:
             if start in self._structure.loops:
                 result.headers[start] = self._before[start]
             self._keep(start, record)
-            if block.end in (RETURN, TAIL, UNRESOLVED):
+            if block.end in LEAVING:
                 ends[start] = record.after
         self._add_left_out()
         sources = [source for source, _ in result.executed]

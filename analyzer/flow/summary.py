@@ -21,7 +21,7 @@ from farlane.analyzer.flow.memory import Memory
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.flow.success import is_code
 from farlane.analyzer.graph import control_flow
-from farlane.analyzer.graph.control_flow import RETURN, TAIL, UNRESOLVED, ControlFlow
+from farlane.analyzer.graph.control_flow import LEAVING, ControlFlow
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
 from farlane.analyzer.graph.structure import Structure
@@ -87,7 +87,7 @@ class Analysis:
         work = list(before)
         for start in work:  # grows
             block = flow.blocks[start]
-            if block.end in (RETURN, TAIL, UNRESOLVED):
+            if block.end in LEAVING:
                 found: set[int] = set()
                 at: int | None = start
                 while at is not None:
@@ -103,11 +103,7 @@ class Analysis:
     def returning(self, without: int | None = None) -> set[int]:
         """The blocks from which the function returns along edges that may run and do not touch the block `without`."""
         flow = self.structure.flow
-        found = {
-            start
-            for start, block in flow.blocks.items()
-            if block.end in (RETURN, TAIL, UNRESOLVED) and start != without
-        }
+        found = {start for start, block in flow.blocks.items() if block.end in LEAVING and start != without}
         work = list(found)
         while work:
             target = work.pop()
@@ -195,18 +191,11 @@ class Functions:
         """
         flow = structure.flow
         calling = self.calling(flow) if structure.loops else set()
-        wanted = {start for start, block in flow.blocks.items() if block.end in (RETURN, TAIL, UNRESOLVED)}
+        wanted = {start for start, block in flow.blocks.items() if block.end in LEAVING}
         for loop in structure.loops.values():
             if not loop.blocks.isdisjoint(calling):
                 wanted |= loop.blocks
-        work = [flow.entry, *wanted]
-        wanted.add(flow.entry)
-        while work:
-            for source in structure.predecessors[work.pop()]:
-                if source not in wanted:
-                    wanted.add(source)
-                    work.append(source)
-        return wanted
+        return structure.leading_to({flow.entry, *wanted})
 
     def call(self, state: State, callee: Callee, site: int) -> list[CudaCall] | None:
         """Applies a call; its CUDA calls, or None (and the state as it was) when it is an unknown function."""

@@ -22,6 +22,7 @@ _ENDING = frozenset("cjrihu")  # first letters of what may end a block
 
 FALL, TAKEN, JUMP, TABLE, EXCEPTION = "fall", "taken", "jump", "table", "exception"
 RETURN, TAIL, STOP, UNRESOLVED, GOES_ON = "return", "tail", "stop", "unresolved", ""
+LEAVING = frozenset({RETURN, TAIL, UNRESOLVED})  # ends by which the caller may go on
 
 
 class Edge(NamedTuple):

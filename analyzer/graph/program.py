@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
+from collections.abc import Callable
 from typing import NamedTuple
 
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
+from farlane.analyzer.graph.reach import reached
 from farlane.analyzer.loader.image import Function, Image
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.machine.instruction import Flow
@@ -90,20 +92,19 @@ class Program:
 
     def reaching_cuda(self) -> set[int]:
         """The functions that contain a CUDA call or may call, however deep, one that does."""
+        return self.reaching(is_cuda)
+
+    def reaching(self, wanted: Callable[[str], bool]) -> set[int]:
+        """The functions from which, however deep, an imported function of such a name may be called."""
         callers: dict[int, set[int]] = defaultdict(set)
-        reached: set[int] = set()
+        direct: set[int] = set()
         for start, callees in self.callees.items():
             for callee in callees:
                 if callee.address is not None:
                     callers[self.owner.get(callee.address, callee.address)].add(start)
-                elif is_cuda(callee.name):
-                    reached.add(start)
-        work = list(reached)
-        while work:
-            for caller in callers[work.pop()] - reached:
-                reached.add(caller)
-                work.append(caller)
-        return reached
+                elif wanted(callee.name):
+                    direct.add(start)
+        return reached(direct, callers)
 
     def _calls(self, start: int) -> set[Callee]:
         found: set[Callee] = set()

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from farlane.analyzer.graph.control_flow import EXCEPTION, RETURN, TAIL, UNRESOLVED, ControlFlow
+from farlane.analyzer.graph.control_flow import EXCEPTION, LEAVING, ControlFlow
+from farlane.analyzer.graph.reach import reached
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,10 @@ class Structure:
         """The innermost loop around a block."""
         return self._innermost.get(block)
 
+    def leading_to(self, blocks: Iterable[int]) -> set[int]:
+        """Some blocks, and those from which one of them is reached."""
+        return reached(blocks, self.predecessors)
+
     def _reverse_postorder(self) -> list[int]:
         order: list[int] = []
         seen = {self.flow.entry}
@@ -143,14 +148,7 @@ class Structure:
 
     def _reaches_the_end(self) -> set[int]:
         """Blocks from which the function can be left by other means than an exception or the end of the program."""
-        found = {block.start for block in self.flow.blocks.values() if block.end in (RETURN, TAIL, UNRESOLVED)}
-        work = list(found)
-        while work:
-            for previous in self.predecessors[work.pop()]:
-                if previous not in found:
-                    found.add(previous)
-                    work.append(previous)
-        return found
+        return self.leading_to(block.start for block in self.flow.blocks.values() if block.end in LEAVING)
 
     def _loops(self) -> dict[int, Loop]:
         self._leaving = self._reaches_the_end()
@@ -188,14 +186,7 @@ class Structure:
         return loops
 
     def _body(self, header: int, latches: list[int]) -> set[int]:
-        body = {header, *latches}
-        work = [latch for latch in latches if latch != header]
-        while work:
-            for previous in self.predecessors[work.pop()]:
-                if previous not in body:
-                    body.add(previous)
-                    work.append(previous)
-        return body
+        return {header} | reached([latch for latch in latches if latch != header], self.predecessors, header)
 
     def _irreducible(self, back: dict[int, list[int]]) -> list[set[int]]:
         """Cycles that remain without the back edges."""
@@ -214,7 +205,7 @@ class Structure:
                     continue
                 ends = edge.kind == EXCEPTION or edge.target not in self._leaving
                 (errors if ends else normal).append((source, edge.target))
-            if self.flow.blocks[source].end in (RETURN, TAIL, UNRESOLVED):
+            if self.flow.blocks[source].end in LEAVING:
                 normal.append((source, 0))
         if not normal:
             normal = self._onward(body, errors)
@@ -231,13 +222,7 @@ class Structure:
 
     def _behind(self, start: int) -> set[int]:
         """The blocks that are reached from a block."""
-        found, work = {start}, [start]
-        while work:
-            for target in self._successors[work.pop()]:
-                if target not in found:
-                    found.add(target)
-                    work.append(target)
-        return found
+        return reached([start], self._successors)
 
 
 def bottom_up(callees: dict[int, set[int]]) -> list[list[int]]:

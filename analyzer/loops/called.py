@@ -15,7 +15,7 @@ from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import INITIAL, LOAD, OPERATION, Value, Values
 from farlane.analyzer.flow.state import GLOBAL_RANGES, MEMORY, OTHER_STORES, STACK_RANGES, STACK_STORES, State
 from farlane.analyzer.flow.summary import Analysis, Functions
-from farlane.analyzer.graph.control_flow import RETURN, TAIL, UNRESOLVED
+from farlane.analyzer.graph.control_flow import LEAVING
 from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.loops.body import Body
 from farlane.analyzer.loops.deciding import Deciding
@@ -38,7 +38,7 @@ class _Whole(Structure):
             structure.loops,
         )
         self._whole = structure
-        returns = tuple(sorted(b.start for b in self.flow.blocks.values() if b.end in (RETURN, TAIL, UNRESOLVED)))
+        returns = tuple(sorted(b.start for b in self.flow.blocks.values() if b.end in LEAVING))
         self.loop = Loop(self.flow.entry, frozenset(self.flow.blocks), returns, (), (), None, 0, False)
 
     def dominates(self, first: int, second: int) -> bool:

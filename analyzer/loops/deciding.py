@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from farlane.analyzer.flow.engine import Result
+from farlane.analyzer.graph.reach import reached
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loops.body import Body
 from farlane.analyzer.loops.dependence import LoopValues
@@ -38,25 +39,13 @@ class Deciding:
 
     def deciders(self, block: int) -> Iterable[int]:
         """The branches from which one way leads to the block, and one past it to the end of the iteration."""
-        towards = self._backwards([block], None) | {block}
-        past = self._backwards([latch for latch in self._latches if latch != block], block)
-        past |= self._latches - {block}
+        towards = reached([block], self._before)
+        past = reached(self._latches - {block}, self._before, block)
         for each, targets in self._following.items():
             branches = len(targets) + (each in self._latches) > 1
             passes = each in self._latches or not past.isdisjoint(targets)
             if branches and passes and not towards.isdisjoint(targets):
                 yield each
-
-    def _backwards(self, goals: list[int], without: int | None) -> set[int]:
-        """The blocks from which a goal is reached within an iteration, not through a certain block."""
-        found: set[int] = set()
-        work = list(goals)
-        while work:
-            for source in self._before.get(work.pop(), ()):
-                if source not in found and source != without:
-                    found.add(source)
-                    work.append(source)
-        return found
 
     def _computable(self, block: int) -> bool:
         flags = self._tests.get(block)

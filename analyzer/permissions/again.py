@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from farlane.analyzer.graph.control_flow import FALL, RETURN, TAIL, TAKEN, Block
+from farlane.analyzer.graph.reach import reached
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.machine.instruction import (
     CALLER_SAVED,
@@ -145,13 +146,7 @@ class Again:
         found = {block for block in outside if block in self._bad_blocks}
         found |= {block for block in outside if any(t in self._loop.blocks for t in self._regions.edges.get(block, []))}
         found |= {block for block in self._bad_blocks if block != self._start}
-        work = list(found)
-        while work:
-            for source in sources.get(work.pop(), []):
-                if source not in found and source != self._start:
-                    found.add(source)
-                    work.append(source)
-        return found
+        return reached(found, sources, self._start)
 
     def _at_site(self, state: State) -> _Values:
         registers: dict[int, Expression | None] = {}

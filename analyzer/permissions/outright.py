@@ -10,17 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from farlane.analyzer.graph.control_flow import (
-    EXCEPTION,
-    FALL,
-    RETURN,
-    STOP,
-    TAIL,
-    TAKEN,
-    UNRESOLVED,
-    Block,
-    ControlFlow,
-)
+from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, LEAVING, RETURN, STOP, TAKEN, Block, ControlFlow
 from farlane.analyzer.machine.instruction import (
     ARGUMENTS,
     CALLEE_SAVED,
@@ -84,7 +74,7 @@ def _ways(flow: ControlFlow, endings: Endings, first: Block, site: int, exceptio
         if not held or returned or (block.end == STOP and not block.edges):
             ends = True
             continue
-        if block.end in (RETURN, TAIL, UNRESOLVED) or not block.edges:
+        if block.end in LEAVING or not block.edges:
             raise _Unseen
         for edge in block.edges:
             if edge.kind == EXCEPTION and not exceptional:

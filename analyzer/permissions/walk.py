@@ -156,7 +156,8 @@ class Walker:
     def copies(self, start: int) -> bool:
         """Whether a copy to the host stands in a function or in what it calls."""
         if self._copying is None:
-            self._copying = frozenset(_copying(self.program))
+            copies = library.COPIES_TO_HOST
+            self._copying = frozenset(self.program.reaching(lambda name: interface.plain(name) in copies))
         return start in self._copying
 
     def spend(self, count: int) -> int:
@@ -182,24 +183,6 @@ class Walker:
         if start not in self._kept:
             self._kept[start] = _saved(self.structure(start))
         return self._kept[start]
-
-
-def _copying(program: Program) -> set[int]:
-    """The functions from which a copy to the host may be called."""
-    callers: dict[int, set[int]] = {}
-    found: set[int] = set()
-    for caller in program.functions():
-        for callee in program.callees[caller]:
-            if callee.address is not None:
-                callers.setdefault(program.owner.get(callee.address, callee.address), set()).add(caller)
-            elif interface.plain(callee.name) in library.COPIES_TO_HOST:
-                found.add(caller)
-    work = list(found)
-    while work:
-        more = callers.get(work.pop(), set()) - found
-        found |= more
-        work += more
-    return found
 
 
 def _saved(structure: Structure) -> int:
