@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from farlane.backend.device import reports
 from farlane.backend.device.base import Context, CudaError, LaunchShape, Rows
 from farlane.backend.device.gpu.errors import STICKY, to_cuda, translated
-from farlane.backend.device.gpu.interface import Driver, DriverError
+from farlane.backend.device.gpu.interface import Driver, DriverError, FunctionAttribute
 from farlane.backend.device.gpu.launches import Launcher
 from farlane.backend.device.gpu.memory import Memory
 from farlane.backend.device.gpu.modules import GpuFunction, GpuModule
@@ -37,7 +37,6 @@ from farlane.backend.device.plan import Body, Columns, Results, Stop
 T = TypeVar("T")
 
 LAUNCH_FAILURE = 719
-_MAX_DYNAMIC_SHARED = 8
 _COLLECT_FROM = 64 << 20  # idle bytes that are not kept beyond a synchronization
 
 log = logging.getLogger("farlane.gpu")
@@ -274,7 +273,7 @@ class GpuContext(Context):
         self._enter()
         self._driver.set_function_attribute(function.handle, attribute, value)
         function.checked = None
-        if attribute == _MAX_DYNAMIC_SHARED:
+        if attribute == FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
             function.most_shared = value
 
     @translated

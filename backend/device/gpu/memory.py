@@ -15,12 +15,11 @@ from collections.abc import Iterator
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.gpu.boxes import Array, InArray, InMemory, Side, boxes
-from farlane.backend.device.gpu.interface import BoxEnd, Direction, Driver, SetWork
+from farlane.backend.device.gpu.interface import OUT_OF_MEMORY, BoxEnd, Direction, Driver, SetWork
 from farlane.backend.device.gpu.staging import PIECE, Incoming, Outgoing
 from farlane.backend.device.gpu.window import Space
 
 INVALID_VALUE = 1
-OUT_OF_MEMORY = 2
 _ELEMENTS = (1, 2, 4)
 
 

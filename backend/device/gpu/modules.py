@@ -14,7 +14,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from farlane.backend.device.base import CudaError, LaunchShape
-from farlane.backend.device.gpu.interface import NOT_FOUND, Driver, DriverError, FunctionAttribute, Parameter
+from farlane.backend.device.gpu.interface import (
+    NOT_FOUND,
+    PARAM_BUFFER_POINTER,
+    PARAM_BUFFER_SIZE,
+    PARAM_END,
+    Driver,
+    DriverError,
+    FunctionAttribute,
+    Parameter,
+)
 from farlane.backend.device.gpu.memory import Memory
 from farlane.backend.fatbin import FatBinaryError, joined, parse
 from farlane.backend.fatbin.choice import looks_like_ptx
@@ -29,7 +38,6 @@ INVALID_RESOURCE_HANDLE = 400
 T = TypeVar("T")
 
 MAX_PARAMETER_BYTES = 32764
-_PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE, _PARAM_END = 1, 2, 0
 _ALIGNMENT = 64
 _PRINTF = b"vprintf"
 _ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -111,7 +119,7 @@ class ParameterBuffer:
         else:
             self._size = ctypes.c_size_t(0)
             self._extra = (ctypes.c_uint64 * 5)(
-                _PARAM_BUFFER_POINTER, self.address, _PARAM_BUFFER_SIZE, ctypes.addressof(self._size), _PARAM_END
+                PARAM_BUFFER_POINTER, self.address, PARAM_BUFFER_SIZE, ctypes.addressof(self._size), PARAM_END
             )
             self.extra = ctypes.addressof(self._extra)
 

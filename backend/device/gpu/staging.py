@@ -18,13 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from farlane.backend.device.base import Rows
 from farlane.backend.device.gpu.boxes import Box
-from farlane.backend.device.gpu.interface import BoxEnd, Direction, Driver
+from farlane.backend.device.gpu.interface import DISABLE_TIMING, BoxEnd, Direction, Driver
 
 PIECE = 1 << 20
 CHUNKS = 16
 _TURNS = 3
 _ALIGNMENT = 256
-_DISABLE_TIMING = 2
 
 Part = Rows | Box
 
@@ -71,7 +70,7 @@ class Outgoing:
             self._open.streams.discard(stream)
 
     def _mark(self, chunk: _Chunk, stream: int) -> None:
-        event = self._driver.create_event(_DISABLE_TIMING)
+        event = self._driver.create_event(DISABLE_TIMING)
         chunk.events.append(event)
         self._driver.record_event(event, stream)
 
@@ -132,7 +131,7 @@ class Incoming:
         turns = min(len(parts), _TURNS)
         while len(self._places) < turns:
             self._places.append(driver.allocate_pinned(PIECE))
-            self._events.append(driver.create_event(_DISABLE_TIMING))
+            self._events.append(driver.create_event(DISABLE_TIMING))
         if len(parts) == 1:
             self._issue(parts[0], self._places[0], stream)
             driver.synchronize_stream(stream)

@@ -14,11 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
-from farlane.backend.device.gpu.interface import LEGACY, Driver
+from farlane.backend.device.gpu.interface import BLOCKING_SYNC, DISABLE_TIMING, LEGACY, NON_BLOCKING, Driver
 
 INVALID_RESOURCE_HANDLE = 400
-NON_BLOCKING = 1
-BLOCKING_SYNC, DISABLE_TIMING = 1, 2
 
 
 @dataclass(eq=False)
