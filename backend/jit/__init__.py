@@ -38,6 +38,7 @@ from farlane.backend.jit.linker import link
 from farlane.backend.jit.module import Module, parse_module
 from farlane.backend.jit.services import Call, ServiceFault, ServiceKind
 from farlane.backend.jit.together import WORKSPACE_BYTES, Together
+from farlane.backend.loading import Loaded
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 MAX_BLOCK_THREADS = 1024
@@ -50,13 +51,13 @@ class CompiledKernel:
         self.info = info
         self.ir = ir
         self.light = light  # how much it has been used; None once it is compiled in full
-        self._codes = [native.Code(image)]
+        self._codes = [Loaded(image, "farlane_run")]
         self.address = self._codes[0].address  # as a C function: (Launch *, WorkerState *) -> STATUS_*
         self._run = _RUN(self.address)
 
     def replace(self, image: bytes) -> None:
         """From now on, runs are runs of this code, the same kernel's. Those under way go on: what they run stays. From any thread."""
-        code = native.Code(image)
+        code = Loaded(image, "farlane_run")
         self._codes.append(code)
         self._run, self.address, self.light = _RUN(code.address), code.address, None
 

@@ -12,6 +12,7 @@ from importlib import resources
 
 from farlane.backend.jit import cache, native
 from farlane.backend.jit.abi import Options
+from farlane.backend.loading import Loaded
 
 
 class _Function:
@@ -22,8 +23,8 @@ class _Function:
         image = stored[1] if stored is not None else native.compile_ir(text, Options())
         if stored is None:
             cache.save_object(key, b"", image)
-        self._code = native.Code(image)
-        self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(self._code.address)
+        self._loaded = Loaded(image, "farlane_run")
+        self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(self._loaded.address)
 
     def __call__(self, structure: ctypes.Structure) -> int:
         """Runs it on this thread, without the GIL."""

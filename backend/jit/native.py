@@ -1,13 +1,11 @@
-"""LLVM: from IR text to an object file, and from an object file to a callable address.
+"""LLVM: from IR text to an object file, and what can be told of one. backend/loading.py loads them.
 
-The only importer of llvmlite. llvmlite serialises LLVM calls with a global lock; the functions here may be called from any thread.
-Loaded code stays loaded as long as the `Code` object lives.
+llvmlite serialises LLVM calls with a global lock; the functions here may be called from any thread.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 import threading
 from typing import Any
@@ -18,20 +16,6 @@ import numpy as np
 from farlane.backend.jit.abi import Options
 
 _lock = threading.Lock()
-_numbers = itertools.count()
-
-
-class Code:
-    """A linked object. `address` is that of farlane_run."""
-
-    def __init__(self, image: bytes) -> None:
-        with _lock:
-            builder = llvm.JITLibraryBuilder()
-            builder.add_object_img(image)
-            builder.add_current_process()
-            builder.export_symbol("farlane_run")
-            self._tracker: Any = builder.link(_linker(), f"farlane{next(_numbers)}")
-        self.address: int = self._tracker["farlane_run"]
 
 
 def version() -> str:
@@ -59,14 +43,6 @@ def _machine(cpu: str, features: str, level: int) -> Any:
     _initialise()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="default")
-
-
-@functools.cache
-def _linker() -> Any:
-    cpu, features = host()
-    # LLVM's older linker lays the sections of one object anywhere; AArch64's code reaches its constants within 4 GiB only.
-    near = not llvm.get_default_triple().startswith("x86_64")
-    return llvm.create_lljit_compiler(_machine(cpu, features, 2), use_jit_link=near)
 
 
 # x86-64: sub rsp, imm32 and imm8.

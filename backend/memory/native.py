@@ -25,6 +25,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 from farlane.backend import files
+from farlane.backend.loading import Loaded
 
 Entry = Callable[[int, int, int], int]
 
@@ -32,7 +33,7 @@ _MAGIC = b"FARLMEM1"
 _HEADER = struct.Struct("<8s32sI")
 _KEPT = 8  # objects of a unit: other versions, other machines on the same disk
 _lock = threading.Lock()
-_linked: list[Any] = []  # loaded code stays
+_linked: list[Loaded] = []  # loaded code stays
 _SIGNATURE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
 )
@@ -129,14 +130,9 @@ def _compile(package: str) -> tuple[str, bytes]:
 
 
 def _link(symbol: str, image: bytes) -> Entry:
-    builder = llvm.JITLibraryBuilder()
-    builder.add_object_img(image)
-    builder.add_current_process()  # memset and its like
-    builder.export_symbol(symbol)
-    linker = llvm.create_lljit_compiler(_machine())
-    tracker = builder.link(linker, symbol)
-    _linked.append((linker, tracker))
-    function = _SIGNATURE(tracker[symbol])
+    loaded = Loaded(image, symbol)
+    _linked.append(loaded)
+    function = _SIGNATURE(loaded.address)
 
     def call(address: int, one: int, other: int) -> int:
         result = ctypes.c_int64()
