@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from farlane.backend.server.endpoint import EndpointError, parse
 from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.v1 import admin_pb2
 from farlane.v1 import session_pb2 as pb
+from waiting import eventually
 
 FENCE = encode("FENCE", 7, 0)
 HELLO = pb.Hello(tape_version_min=1, tape_version_max=1, client_version="test", program="test", pid=1, mode="calls")
@@ -83,13 +84,6 @@ class Wire:
         self.call.cancel()
         self.half_close()
         self.channel.close()
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
 
 
 class Served:
@@ -627,7 +621,7 @@ def test_a_guest_whose_machine_vanishes(monkeypatch: pytest.MonkeyPatch) -> None
     wire.submit(FENCE)
     cable.cut()
     assert host.sessions == 1
-    eventually(lambda: host.sessions == 0, 30)
+    eventually(lambda: host.sessions == 0)
     wire.close()
     cable.close()
     edge.stop(1)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,15 +27,9 @@ from farlane.backend.server.endpoint import parse
 from farlane.frontend.connection import Connection
 from farlane.frontend.hosts import parse_url
 from farlane.v1 import session_pb2 as pb
+from waiting import eventually
 
 PART = 50_000
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")

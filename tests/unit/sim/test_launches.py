@@ -13,6 +13,7 @@ import pytest
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.sim import SimDevice, launches
+from waiting import eventually
 
 from .conftest import Program, pack
 
@@ -100,7 +101,7 @@ def test_a_slow_compilation_says_so_while_it_runs(
     seen: list[str] = []
 
     def slow(*arguments: object) -> jit.CompiledKernel:
-        time.sleep(0.3)
+        eventually(lambda: bool(caplog.records))
         seen.extend(record.getMessage() for record in caplog.records)
         return compiled(*arguments)  # type: ignore[arg-type]
 
@@ -274,10 +275,9 @@ def test_interrupt_ends_a_kernel_that_never_would(program: Program) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    time.sleep(0.2)
-    assert thread.is_alive()
+    eventually(lambda: program.context._launcher._running is not None)
     program.context.interrupt()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert (caught[0].code, caught[0].sticky) == (719, True)
     assert refused(program, "nothing").sticky
@@ -300,9 +300,9 @@ def test_closing_from_another_thread_ends_a_running_kernel_first(device: SimDevi
 
     thread = threading.Thread(target=run)
     thread.start()
-    time.sleep(0.1)
+    eventually(lambda: program.context._launcher._running is not None)
     program.context.close()
-    thread.join(10)
+    thread.join(60)
     assert caught == [719]
 
 

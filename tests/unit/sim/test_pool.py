@@ -15,7 +15,7 @@ OWN = cast(Worker, object())  # the launcher's worker is only passed on
 
 def test_the_launcher_and_its_helpers_take_part_each_with_a_worker_of_its_own() -> None:
     pool = Pool(4)
-    barrier = threading.Barrier(4, timeout=10)
+    barrier = threading.Barrier(4, timeout=60)
     workers: list[object] = []
 
     def share(worker: Worker) -> None:
@@ -42,7 +42,7 @@ def test_busy_helpers_do_not_hold_up_a_launch() -> None:
 
     def long(worker: Worker) -> None:
         running.release()
-        release.wait(10)
+        release.wait(60)
 
     other = threading.Thread(target=pool.run, args=(long, OWN, 1))
     other.start()
@@ -60,7 +60,7 @@ def test_busy_helpers_do_not_hold_up_a_launch() -> None:
 
 def test_a_failure_in_a_helper_is_raised_by_the_launch_and_the_helper_lives_on() -> None:
     pool = Pool(2)
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=60)
 
     def share(worker: Worker) -> None:
         barrier.wait()
@@ -75,7 +75,7 @@ def test_a_failure_in_a_helper_is_raised_by_the_launch_and_the_helper_lives_on()
 
 def test_a_failure_in_the_launcher_waits_for_the_helpers() -> None:
     pool = Pool(2)
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=60)
     ended: list[bool] = []
 
     def share(worker: Worker) -> None:

@@ -16,7 +16,7 @@ def test_elapsed_time_is_that_between_the_records() -> None:
     timeline.record(start, stream)
     time.sleep(0.02)
     timeline.record(end, stream)
-    assert 20 <= timeline.elapsed_ms(start, end) < 1000
+    assert 20 <= timeline.elapsed_ms(start, end) < 60_000
     assert timeline.elapsed_ms(end, start) == -timeline.elapsed_ms(start, end)
     assert timeline.elapsed_ms(start, start) == 0
 

@@ -8,8 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from farlane.backend.server.endpoint import parse
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
 from farlane.v1 import session_pb2 as pb
+from waiting import eventually
 
 IMAGE = b"""
 .version 7.5
@@ -49,13 +49,6 @@ def gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):  # it may end between the opening and the reading
         return True
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 class Guest:
