@@ -104,8 +104,9 @@ def _by_lane(
     """One update for each active lane, in order; the values before, or zeros where they are not used."""
     b = e.body
     index = b.splat(place.narrow or place.index)
-    helper = _helper(e, rmw, kind, carrier, order, place.base != "null", used, index.type)
-    operands = ", ".join(str(b.splat(value)) for value in values)
+    uniform = tuple(not value.vec for value in values)
+    helper = _helper(e, rmw, kind, carrier, order, place.base != "null", used, index.type, uniform)
+    operands = ", ".join(str(value) for value in values)
     arguments = f"ptr {place.base}, {index}, {e.mask_bits}, {operands}"
     return b.op(f"call <{LANES} x {carrier}> @{helper}({arguments})", carrier, True)
 
@@ -157,16 +158,27 @@ def _spelled(rmw: str) -> str:
 
 
 def _helper(
-    e: FunctionEmitter, rmw: str, kind: str, carrier: str, order: str, shared: bool, used: bool, offset: str
+    e: FunctionEmitter,
+    rmw: str,
+    kind: str,
+    carrier: str,
+    order: str,
+    shared: bool,
+    used: bool,
+    offset: str,
+    uniform: tuple[bool, ...],
 ) -> str:
-    """`offset`: the type of an index."""
+    """`offset`: the type of an index; `uniform`: which operands are the same for all lanes.
+
+    Lanes read their parts of vectors from memory (volatile, or LLVM takes vectors apart in registers, at more than twice the cost).
+    """
     safe = kind.strip("<>").replace(" ", "")
     name = f"farlane_atomic_{rmw}_{safe}_{order}{'_shared' if shared else ''}{'' if used else '_quiet'}_{offset}"
+    name += "".join("_one" if one else "_each" for one in uniform) if any(uniform) else ""
     if name in e.kernel.helpers:
         return name
     vec = f"<{LANES} x {carrier}>"
-    count = 2 if rmw == "cas" else 1
-    operands = ", ".join(f"{vec} %v{index}" for index in range(count))
+    operands = ", ".join(f"{carrier if one else vec} %v{index}" for index, one in enumerate(uniform))
     update = _update(rmw, kind, carrier, order, shared)
     # Without locks the loop costs more than what it does.
     whole = shared and kind not in small_atomics.KINDS
@@ -174,16 +186,18 @@ def _helper(
         f"define internal {vec} @{name}(ptr %base, <{LANES} x {offset}> %index, i32 %bits, {operands}) noinline {{",
         "entry:",
         f"  %indices = alloca [{LANES} x {offset}], align 64",
-        f"  store <{LANES} x {offset}> %index, ptr %indices, align 64",
+        f"  store volatile <{LANES} x {offset}> %index, ptr %indices, align 64",
     ]
     if used:
         lines += [f"  %out = alloca {vec}, align 64", f"  store {vec} zeroinitializer, ptr %out, align 64"]
-    for index in range(count):
-        lines += [f"  %in{index} = alloca {vec}, align 64", f"  store {vec} %v{index}, ptr %in{index}, align 64"]
+    for index, one in enumerate(uniform):
+        if not one:
+            lines.append(f"  %in{index} = alloca {vec}, align 64")
+            lines.append(f"  store volatile {vec} %v{index}, ptr %in{index}, align 64")
     if whole:
         lines += ["  %whole = icmp eq i32 %bits, -1", "  br i1 %whole, label %all, label %some", "all:"]
         for lane in range(LANES):
-            text = "\n".join(_of_lane(str(lane), count, carrier, update, used, offset))
+            text = "\n".join(_of_lane(str(lane), uniform, carrier, update, used, offset))
             lines.append(_LOCAL.sub(rf"%\1.{lane}", text))
         lines += ["  br label %done", "some:"]
     before = "some" if whole else "entry"
@@ -193,7 +207,7 @@ def _helper(
         "loop:",
         f"  %left = phi i32 [ %bits, %{before} ], [ %next, %again ]",
         "  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)",
-        *_of_lane("%lane", count, carrier, update, used, offset),
+        *_of_lane("%lane", uniform, carrier, update, used, offset),
         "  br label %again",
         "again:",
         "  %minus = sub i32 %left, 1",
@@ -213,20 +227,25 @@ def _helper(
 
 
 # What a lane's text names anew: all but the function's own names.
-_LOCAL = re.compile(r"%(?!base\b|indices\b|out\b|in\d)([a-z]\w*)")
+_LOCAL = re.compile(r"%(?!base\b|indices\b|out\b|in\d|v\d)([a-z]\w*)")
 
 
-def _of_lane(lane: str, count: int, carrier: str, update: list[str], used: bool, offset: str) -> list[str]:
+def _of_lane(
+    lane: str, uniform: tuple[bool, ...], carrier: str, update: list[str], used: bool, offset: str
+) -> list[str]:
     """Text of one lane's update; `lane` is a number or a name."""
     lines = [
         f"  %at = getelementptr [{LANES} x {offset}], ptr %indices, i32 0, i32 {lane}",
-        f"  %offset = load {offset}, ptr %at",
+        f"  %offset = load volatile {offset}, ptr %at",
         f"  %pointer = getelementptr i8, ptr %base, {offset} %offset",
     ]
-    for index in range(count):
+    for index, one in enumerate(uniform):
+        if one:
+            lines.append(f"  %x{index} = freeze {carrier} %v{index}")
+            continue
         lines += [
             f"  %from{index} = getelementptr {carrier}, ptr %in{index}, i32 {lane}",
-            f"  %x{index} = load {carrier}, ptr %from{index}",
+            f"  %x{index} = load volatile {carrier}, ptr %from{index}",
         ]
     lines += update
     if used:
