@@ -5,7 +5,7 @@ own the meaning of any operation (handlers/) nor who sent the bytes (session.py,
 
 Bulk data is never copied here: writes see the message's own bytes, reads pass the device's pieces on. The walk has one short cut:
 a LAUNCH whose fixed part has been seen before goes straight to the device (handlers/launch.py says why). A REPEAT is walked as the
-records that it stands for, iteration by iteration, unless the device can repeat its body by itself (repeating.py).
+records that it stands for, some iterations at a time, unless the device can repeat its body by itself (repeating.py).
 
 Errors, as tape.md has them:
 - a deferred operation's error is kept until it is reported: by the next STATUS or DATA result, else with the group;
@@ -87,6 +87,7 @@ _WORTH = 16  # records: fewer are walked sooner than a device is asked
 _WORTH_PLANNING = 128  # records of one template, so far: a plan costs about as much as walking so many
 _BLOCK = 256  # iterations whose values are at hand at once ...
 _BLOCK_VALUES = 1 << 16  # ... and values, at most
+_TOGETHER, _TOGETHER_BYTES = 32, 16 << 10  # iterations, of so many bytes, that are walked as if they had been sent
 
 
 def _nothing() -> bool:
@@ -127,13 +128,13 @@ class Replay:
         return self._walk(buffer, start, end, False)
 
     def _walk(self, buffer: bytes, start: int, end: int, inside: bool) -> Iterator[list[Piece]]:
-        """Replays records: a message's, or (inside) those of an iteration of a loop."""
+        """Replays records: a message's, or (inside) those of iterations of a loop, in which what is to come was looked at before."""
         view = memoryview(buffer)
         at = start
         launches = self.resources.launches
         launch = self.resources.context.launch_from
         find = launches.get
-        foresees = self.resources.context.foresees
+        foresees = self.resources.context.foresees and not inside
         if foresees:
             self._look_ahead(buffer, at, end)
         while at < end:
@@ -341,12 +342,14 @@ class Replay:
             if looked:
                 size = min(size, self._look_into(template, columns, at, end))
             rows = columns.rows(at, size)
-            for index in range(size):
+            together = max(1, min(_TOGETHER, _TOGETHER_BYTES // len(template.body)))
+            for first in range(0, size, together):
                 self._check_interrupted()
                 if self.sticky is not None and not template.answers:
                     self._foreseen = self._foreseen and not looked
                     return  # each record would fail with the same error, and nobody would be told
-                yield from self._iteration(template, template.fill(rows, index))
+                body = template.fill(rows, first, min(together, size - first))
+                yield from self._walk(body, 0, len(body), True)
                 if self._out_bytes >= CHUNK_BYTES:
                     yield self.take_results()
             if looked:
@@ -368,31 +371,6 @@ class Replay:
             self.resources.context.foresee(launches)
             self._foreseen = True
         return iterations if at + iterations == end else max(1, iterations // 2)
-
-    def _iteration(self, template: Template, body: bytes) -> Iterator[list[Piece]]:
-        """An iteration's records: as `_walk`, but what the template's bytes alone decide was checked with it."""
-        view = memoryview(body)
-        launches = self.resources.launches
-        launch = self.resources.context.launch_from
-        for record in template.records:
-            at, operation = record.offset, TABLE[record.row.code]
-            try:
-                prepared = launches.get(body[at : at + _LAUNCH_BYTES]) if operation is _LAUNCH else None
-                if prepared is not None:
-                    length, parameters_end, function, shape, stream = prepared
-                    if length != record.length:
-                        raise ProtocolError(f"a launch of {record.length} bytes where {length} are due")
-                    launch(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
-                elif operation is _REPEAT:
-                    yield from self._repeat(self._repetition(body, view, at, record.length, record.flags, True))
-                else:
-                    reading = self._one(operation, body, view, at, record.length, record.flags)
-                    if reading is not None:
-                        yield from self._data(operation.slot(body, at), reading, False)
-            except (ProtocolError, DeadTransport):
-                raise
-            except Exception as error:
-                self._failed(operation, to_cuda(error, f"session {self.name}: {operation.name}"), body, at)
 
     def _check_interrupted(self) -> None:
         if self.interrupted:

@@ -20,13 +20,14 @@ from farlane.backend.errors import ProtocolError
 AFFINE, VALUES, PERIODIC, SAME = range(4)
 MAX_LAG = 16
 MAX_LAGS = 256  # of the columns that one leads to, together
-_FEW = 16  # iterations
+_FEW, _MANY = 16, 256  # iterations of a column that follows others, and of any other: fewer are not worth arrays
 
 _HEADER = struct.Struct("<BBHI")
 _AFFINE = struct.Struct("<QQ")
 HEADER_BYTES = _HEADER.size
 _MASK = (1 << 64) - 1
 _UNSIGNED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
+_LETTERS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 Values = npt.NDArray[np.uint64]
 
@@ -145,10 +146,25 @@ class Columns:
 
     def rows(self, first: int, count: int) -> list[list[int]]:
         """The values of iterations [first, first + count), a list for each column."""
-        if first + count > _FEW:
-            return [column.values(first, count).tolist() for column in self.evaluated]
-        headers = range(len(self._headers))
-        return [[self._value(index, k) for k in range(first, first + count)] for index in headers]
+        return [self._row(index, first, count) for index in range(len(self._headers))]
+
+    def _row(self, index: int, first: int, count: int) -> list[int]:
+        header = self._headers[index]
+        if count > _MANY or (header.kind == SAME and first + count > _FEW):
+            values: list[int] = self.evaluated[index].values(first, count).tolist()
+            return values
+        if header.kind == AFFINE:
+            start, step = _AFFINE.unpack_from(self._data, header.begin)
+            start += step * first
+            last, mask = start + step * (count - 1), (1 << 8 * header.width) - 1
+            if step and last <= mask:
+                return list(range(start, last + 1, step))
+            return [start + step * k & mask for k in range(count)] if step else [start & mask] * count
+        if header.kind == SAME or header.number > 2 * count:
+            return [self._value(index, k) for k in range(first, first + count)]
+        table = struct.unpack_from(f"<{header.number}{_LETTERS[header.width]}", self._data, header.begin)
+        begin = first % len(table)
+        return list((table * (count // len(table) + 2))[begin : begin + count])
 
     def _value(self, index: int, k: int) -> int:
         header = self._headers[index]

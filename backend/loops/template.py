@@ -107,13 +107,16 @@ class Template:
         )
         self.levels: int = 1 + max((record.inner.levels for record in records if record.inner is not None), default=0)
 
-    def fill(self, rows: Sequence[Sequence[int]], index: int) -> bytes:
-        """The records of an iteration: hole h gets rows[h][index]."""
+    def fill(self, rows: Sequence[Sequence[int]], first: int, count: int = 1) -> bytes:
+        """The records of iterations, one behind the other: hole h of the i-th gets rows[h][first + i]."""
         if not self.holes:
-            return self.body
-        body = bytearray(self.body)
+            return self.body * count
+        body = bytearray(self.body * count)
         for hole, row in zip(self.holes, rows, strict=True):
-            _STORE[hole.width](body, hole.offset, row[index])
+            store, at = _STORE[hole.width], hole.offset
+            for value in row[first : first + count]:
+                store(body, at, value)
+                at += len(self.body)
         return bytes(body)
 
 

@@ -13,6 +13,7 @@ from farlane.backend.device import registry
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.loops.columns import VALUES, read_headers
 from farlane.backend.loops.store import TemplateStore
 
 INTERESTING = [0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 64, 255, 256, 4095, 4096, 2**16, 2**31, 2**32 - 1, 2**40, 2**64 - 1]
@@ -112,8 +113,9 @@ def test_parsers(seed: int) -> None:
         assert all(hole.offset >= end for hole, end in zip(template.holes, ends, strict=False))
         count = rng.randrange(1, 6)
         data = b"".join(column(rng, width, count, at, given[number]) for at, width in enumerate(given[number]))
+        mutated = memoryview(mutate(rng, data))
         try:
-            loop = store.repeat(0, number, count, memoryview(mutate(rng, data)))
+            loop = store.repeat(0, number, count, mutated)
         except ProtocolError:
             outcomes["columns refused"] += 1
             continue
@@ -124,7 +126,12 @@ def test_parsers(seed: int) -> None:
             assert len(values) == count
             assert values == [each.values(k, 1).tolist()[0] for k in range(count)]
             assert all(0 <= value < 2 ** (8 * each.width) for value in values)
-        assert loop.columns.rows(0, count) == [each.values(0, count).tolist() for each in loop.columns.evaluated]
+        pieces = [(0, count), (count - 1, 1)]
+        if all(header.kind != VALUES for header in read_headers(mutated, template.widths)):
+            pieces += [(3, 20), ((1 << 40) - 9, 7), (250, 300)]  # walked in pieces, few and many iterations
+        for first, many in pieces:
+            expected = [each.values(first, many).tolist() for each in loop.columns.evaluated]
+            assert loop.columns.rows(first, many) == expected
     assert min(outcomes[name] for name in ("template refused", "template", "columns refused", "columns")) > 300
 
 
