@@ -3,6 +3,8 @@
 A loop waits when it is left depending on what an instruction read from memory that others write (an atomic, a volatile or ordered load, a test
 of an mbarrier), and that instruction asks for the same thing again in each iteration: no operand of it is computed in the loop. So the
 retry of a compare-and-swap with a new expected value is not one, and a lock is. In a loop with a fence or a sleep plain loads count too.
+A loop also waits when such an instruction decides whether an iteration gets anywhere: where there is a way round the loop on which nothing
+changes that its end and the instruction depend on (`while (i < n) if (ready(i)) i += step;`).
 
 Such a loop lets the other warps run at each iteration. Where lanes leave it at different iterations, lanes of one warp may wait for each
 other: the emitter then sends the ones that are through ahead (codegen.py).
@@ -62,7 +64,8 @@ def waiting_loops(graph: Graph) -> set[int]:
         for index in inside:
             block = graph.blocks[index]
             leaves = any(target not in inside for target in block.targets)
-            if leaves and block.condition is not None and _depends(block.condition, inside, paused):
+            test = block.condition if leaves else None
+            if test is not None and (_depends(test, inside, paused) or _stalls(graph, header, inside, test, paused)):
                 found.add(header)
                 break
     return found
@@ -75,6 +78,65 @@ def _asks(item: Instruction, paused: bool) -> bool:
     if item.base == "mbarrier":
         return item.modifiers[0] in ("test_wait", "try_wait")
     return item.base == "ld" and "param" not in item.modifiers and (paused or bool(_ORDERED & set(item.modifiers)))
+
+
+def _stalls(graph: Graph, header: int, inside: set[int], condition: Any, paused: bool) -> bool:
+    """Whether an instruction that asks decides if what the condition depends on changes."""
+    end, carried = _iteration(registers_of(condition), header, inside)
+    if not carried or not all(_keeps(value, header, inside) for value in carried):
+        return False
+    tests = [item for index in inside for item in registers_of(graph.blocks[index].condition)]
+    for value in _iteration(tests, header, inside)[0] | end:
+        definition = value.definition
+        if isinstance(definition, Instruction) and _asks(definition, paused):
+            operands = [item for source in definition.sources for item in registers_of(source)]
+            known, carried = _iteration(operands, header, inside)
+            # What an atomic returns is new each time.
+            same = all(not isinstance(item.definition, Instruction) or item.definition.base != "atom" for item in known)
+            if same and all(_keeps(item, header, inside) for item in carried):
+                return True
+    return False
+
+
+def _iteration(values: list[Value], header: int, inside: set[int]) -> tuple[set[Value], set[Value]]:
+    """What these depend on: values of the same iteration of the loop, and those that it carries from one to the next."""
+    seen: set[Value] = set()
+    carried: set[Value] = set()
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if value in seen or value.block not in inside:
+            continue
+        definition = value.definition
+        if value.block == header and isinstance(definition, Phi):
+            carried.add(value)
+            continue
+        seen.add(value)
+        if isinstance(definition, Phi):
+            stack.extend(definition.operands.values())
+        elif definition is not None:
+            stack.extend(item for source in definition.sources for item in registers_of(source))
+    return seen, carried
+
+
+def _keeps(carried: Value, header: int, inside: set[int]) -> bool:
+    """Whether a value that the loop carries may be the same in the next iteration: no more than chosen on the way there."""
+    assert isinstance(carried.definition, Phi)
+    stack = [value for source, value in carried.definition.operands.items() if source in inside]
+    seen: set[Value] = set()
+    while stack:
+        value = stack.pop()
+        if value is carried:
+            return True
+        definition = value.definition
+        if value in seen or value.block not in inside or (value.block == header and isinstance(definition, Phi)):
+            continue
+        seen.add(value)
+        if isinstance(definition, Phi):
+            stack.extend(definition.operands.values())
+        elif definition is not None and definition.base in ("mov", "selp"):
+            stack.extend(item for source in definition.sources[:2] for item in registers_of(source))
+    return False
 
 
 def _depends(condition: Any, inside: set[int], paused: bool) -> bool:

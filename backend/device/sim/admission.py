@@ -14,6 +14,7 @@ from farlane.backend.device.sim.modules import SimFunction
 INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
 COOPERATIVE_LAUNCH_TOO_LARGE = 720
+RESIDENT_THREADS = 16384  # of a small grid: a GPU of eight multiprocessors has them at once
 
 
 class Admission:
@@ -47,6 +48,12 @@ class Admission:
                 f"kernel {function.name}: a cooperative launch of {blocks} blocks of {threads} threads; "
                 f"{self._limits.resident_threads} threads can be there at once",
             )
+
+    def resident(self, shape: LaunchShape) -> bool:
+        """Whether a GPU would have all blocks at once, so that programs let them wait for each other in any order, though CUDA promises nothing."""
+        blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
+        threads = -(-shape.block[0] * shape.block[1] * shape.block[2] // 32) * 32
+        return blocks > 1 and blocks * threads <= max(self._limits.resident_threads, RESIDENT_THREADS)
 
     def check_shared(self, function: SimFunction, shape: LaunchShape, static: int) -> None:
         limits = self._limits

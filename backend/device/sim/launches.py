@@ -306,7 +306,8 @@ class Launcher:
             self._reserved = prepared
         if prepared.together is not None:
             prepared.together.share(self._worker)
-            self._memory.zero(prepared.launch.workspace, jit.WORKSPACE_BYTES)
+            if prepared.launch.workspace:
+                self._memory.zero(prepared.launch.workspace, jit.WORKSPACE_BYTES)
         return prepared.kernel.run(prepared.launch, self._worker) == jit.STATUS_DONE
 
     def _run_spread(self, prepared: Prepared) -> bool:
@@ -331,6 +332,8 @@ class Launcher:
         cooperative = shape.cooperative and kernel.info.barriers
         if cooperative:
             self._admission.check_cooperative(function, shape)
+        # A block may wait for a higher-numbered one, too, where a GPU would have both.
+        cooperative = cooperative or (kernel.info.waits and self._admission.resident(shape))
         helpers = 0 if cooperative else self._helpers(kernel.info, blocks, shape)
         launch = jit.Launch(
             parameters=self._parameters_address,
@@ -350,7 +353,8 @@ class Launcher:
         )
         if not cooperative:
             return Prepared(function, shape, kernel, launch, helpers)
-        launch.workspace = self._runtime.workspace()
+        if shape.cooperative:
+            launch.workspace = self._runtime.workspace()
         together = jit.Together(kernel, launch, blocks)
         launch.together = together.address
         return Prepared(function, shape, kernel, launch, 0, together)

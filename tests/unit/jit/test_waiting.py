@@ -108,3 +108,41 @@ def test_which_loops_wait() -> None:
         loops("L: ld.volatile.global.u32 %r1, [%a]; and.b32 %r2, %r1, 3; setp.ne.u32 %p, %r2, 0; @!%p bra E; bra L; E:")
         == 1
     )
+
+
+STALLS = """
+    mov.u32 %r0, 0; L: mul.wide.u32 %b, %r0, 4; add.s64 %b, %a, %b; {ask} %r1, [%b]{more}; setp.eq.u32 %p, %r1, 0; @%p bra N;
+    add.u32 %r0, %r0, 1; N: {always} setp.lt.u32 %q, %r0, 9; @%q bra L;
+"""
+
+
+@pytest.mark.parametrize(
+    ("ask", "more", "always", "waits"),
+    [
+        ("ld.volatile.global.u32", "", "", True),  # the next item only once this one is ready
+        ("atom.global.exch.b32", ", 1", "", True),
+        ("ld.global.u32", "", "", False),
+        ("ld.volatile.global.u32", "", "add.u32 %r0, %r0, 1;", False),  # on to the next item in any case
+    ],
+)
+def test_loops_whose_progress_waits(ask: str, more: str, always: str, waits: bool) -> None:
+    code = STALLS.format(ask=ask, more=more, always=always)
+    text = f"{HEADER}.visible .entry k(.param .u64 x) {{ .reg .pred %p, %q; .reg .b32 %r<8>; .reg .b64 %a, %b; ld.param.u64 %a, [x]; {code} ret; }}"
+    module = jit.parse_module(text)
+    graph = cfg.build(body_of(module, module.functions["k"]))
+    ssa.build(graph)
+    assert bool(spins.waiting_loops(graph)) == waits
+
+
+def test_progress_that_another_warp_makes(device: TinyDevice) -> None:
+    """Thread t may count up once thread t + 1 has: a loop over three rounds, on which a lane goes ahead when it may."""
+    text = f"""{HEADER}
+    .visible .entry k(.param .u64 flags) {{
+    .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %a<4>;
+    mov.u32 %r0, %tid.x; ld.param.u64 %a0, [flags]; mul.wide.u32 %a1, %r0, 4; add.s64 %a0, %a0, %a1; mov.u32 %r1, 0;
+    L: ld.volatile.global.u32 %r2, [%a0+4]; setp.le.u32 %p0, %r2, %r1; @%p0 bra N;
+    add.u32 %r1, %r1, 1; st.volatile.global.u32 [%a0], %r1;
+    N: setp.lt.u32 %p1, %r1, 3; @%p1 bra L; ret; }}"""
+    flags = device.upload(np.array([0] * 96 + [9], "u4"))
+    assert device.launch(device.load(text), "k", 1, 96, [flags]) == 0
+    assert list(device.download(flags, "u4", 97)) == [3] * 96 + [9]

@@ -96,6 +96,13 @@ def test_a_block_may_wait_for_a_later_one(program: Program) -> None:
     assert program.read(at, 200) == pack("I", 1) * 50
 
 
+@pytest.mark.parametrize("blocks", [2, 60])
+def test_blocks_of_a_small_grid_wait_for_later_ones_without_a_cooperative_launch(program: Program, blocks: int) -> None:
+    at = program.allocate(4 * blocks)
+    program.launch("backwards", pack("Q", at), grid=blocks, block=64)
+    assert program.read(at, 4 * blocks) == pack("I", 1) * blocks
+
+
 def test_a_kernel_that_waits_for_nobody_runs_as_usual(program: Program) -> None:
     at = program.allocate(4 * 5000)
     launch(program, "plain", at, (5000, 1, 1), 32)
