@@ -310,12 +310,12 @@ pub fn admit(function: Function) -> CudaResult {
     Ok(())
 }
 
-/// The device was reset, or a stream with a capture is destroyed.
+/// The device was reset, or a stream is destroyed: captures that began in it end. One that only joined stays a member: it must be joined at the end.
 pub fn abandon(stream: Option<u32>) {
     let mut captures = captures();
     let gone: Vec<u32> = captures
         .iter()
-        .filter(|(_, capture)| stream.is_none_or(|stream| capture.members.contains_key(&stream)))
+        .filter(|(_, capture)| stream.is_none_or(|stream| capture.origin == stream))
         .map(|(id, _)| *id)
         .collect();
     for id in gone {
