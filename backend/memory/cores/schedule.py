@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
-from farlane.backend.memory.cores.ordering import ordered
+from farlane.backend.memory.cores.ordering import Window, measure
 from farlane.backend.memory.cores.touches import WARPS, Columns, Ints, Spool
 from farlane.backend.memory.slots.core import Demand
 from farlane.backend.memory.slots.dispatcher import Dispatcher, Kernel, Schedule
@@ -44,8 +44,7 @@ class Launch:
         """More touches."""
         if not len(self.issued):
             self.issued = np.zeros(self.blocks, np.int64)
-        columns = Columns.of(words)
-        np.maximum.at(self.issued, columns.block, columns.issued)
+        measure(words, self.issued)
         self.touches.add(words)
 
     def durations(self, issue_cycles: int) -> list[int]:
@@ -91,22 +90,16 @@ def requests(
     edges, spans = _windows(launches, places, pieces, issue_cycles, window)
     last = np.full(cores, -1, np.int64)  # the cycle of each core's latest request
     for begin, end in pairwise(edges):
-        found: list[tuple[Ints, Ints, Ints, Ints]] = []
-        for (number, piece), (low, high) in zip(pieces, spans, strict=True):
-            if low >= end or high < begin:
-                continue
-            columns = Columns.of(launches[number].touches.piece(piece))
-            cycles = _cycles(columns, places.start[number], issue_cycles)
-            core = places.core[number][columns.block]
-            if low >= begin and high < end:
-                found.append((core, cycles, columns.warp, columns.page))
-            else:
-                inside = (cycles >= begin) & (cycles < end)
-                found.append((core[inside], cycles[inside], columns.warp[inside], columns.page[inside]))
-        if found:
-            core, cycles, warp, page = (np.concatenate(parts) for parts in zip(*found, strict=True))
-            if len(core):
-                yield ordered(core, cycles, warp, page, begin, last, keep)
+        inside = [
+            (number, launches[number].touches.piece(piece))
+            for (number, piece), (low, high) in zip(pieces, spans, strict=True)
+            if low < end and high >= begin
+        ]
+        taken = Window(begin, end, issue_cycles, sum(len(words) for _, words in inside))
+        for number, words in inside:
+            taken.take(words, places.start[number], places.core[number])
+        if len(taken):
+            yield taken.ordered(last, keep)
 
 
 def _windows(

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from farlane.backend.memory import config
-from farlane.backend.memory.cores import ordering
+from farlane.backend.memory.cores import ordering, places
 from farlane.backend.memory.cores.schedule import in_order
 from farlane.backend.memory.tlb.stream import Stream
 from hypothesis import given, settings
@@ -62,6 +62,20 @@ def test_equals_the_plain_ones(seed: int, cores: int, keep: int) -> None:
     third = np.full(cores, -1, np.int64)
     assert same(less, ordering.ordered(core, cycles, warp, page, begin, third, keep))
     assert same(fast, ordering.ordered(core, cycles, warp, page, begin, np.full(cores, -1, np.int64)))
+
+
+@pytest.mark.parametrize("span", [1, 90, 1 << 19])
+def test_many_requests_of_a_core(span: int) -> None:
+    """More than are put in order by small digits."""
+    random = np.random.default_rng(span)
+    count, cores = 3 * places.FEW, 2
+    core, warp = random.integers(0, cores, count), random.integers(0, 32, count)
+    cycles, page = 7 + random.integers(0, span, count), random.integers(0, 1 << places.PAGE_BITS, count)
+    first, second = np.full(cores, 5, np.int64), np.full(cores, 5, np.int64)
+    assert same(
+        in_order(cores, core, cycles, warp, page, 7, first), ordering.ordered(core, cycles, warp, page, 7, second)
+    )
+    assert np.array_equal(first, second)
 
 
 def test_how_far_back() -> None:
