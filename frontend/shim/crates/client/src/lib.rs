@@ -24,6 +24,7 @@ mod reads;
 pub mod report;
 mod session;
 mod shared;
+mod spares;
 mod transport;
 mod waiter;
 

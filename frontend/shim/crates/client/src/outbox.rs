@@ -10,10 +10,9 @@ use crate::generated_farlane_v1::{guest_message::Kind, Goodbye, GuestMessage, Ta
 use crate::ledger::{Awaited, Entry, Ledger, Patience};
 use crate::loops::Loops;
 use crate::reads::Reads;
+use crate::spares::Spares;
 use crate::waiter::Waiter;
 use fold::{Origin, Read, Reason};
-use parking_lot::Mutex;
-use prost::bytes::Bytes;
 use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +22,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// Groups on their way that make an old tape wait for more records: the host is busy, nothing is won by sending less.
 const BUSY_GROUPS: usize = 2;
+
+/// How long a tape waits behind which nothing follows soon: a program that waits for it within that time, as most do, sends one group and
+/// not two. A group costs guest and host together more than this.
+const SOON: Duration = Duration::from_micros(20);
 
 /// What does not change over a session.
 #[derive(Debug)]
@@ -211,6 +214,18 @@ impl Outbox {
         }
     }
 
+    /// Has the timer send the tape in a moment. False: there is no timer.
+    pub(crate) fn send_soon(&mut self, timer: &AgeTimer) -> bool {
+        if self.limits.age.is_zero() {
+            return false;
+        }
+        if !self.writer.is_empty() {
+            self.timer = Some(self.next_group);
+            timer.arm(SOON.min(self.limits.age));
+        }
+        true
+    }
+
     /// The timer ran out. Sends the tape when it is as old as the timer and the host has nothing else to do.
     pub(crate) fn expire(&mut self, timer: &AgeTimer, ledger: &Ledger, counters: &Counters) -> Aged {
         let armed_for = self.timer.take();
@@ -348,51 +363,5 @@ pub(crate) fn post(sender: &UnboundedSender<GuestMessage>, kind: Kind, counters:
     let bytes = message.encoded_len() as u64;
     if sender.send(message).is_ok() {
         counters.bytes_up.add(bytes);
-    }
-}
-
-/// Buffers that were sent and can be written again.
-#[derive(Debug)]
-struct Spares {
-    capacity: usize,
-    buffers: Mutex<Vec<Vec<u8>>>,
-}
-
-const MAX_SPARES: usize = 4;
-/// A buffer that bulk data has made larger than this is given back to the system.
-const MAX_SPARE_BYTES: usize = 4 << 20;
-
-impl Spares {
-    fn new(capacity: usize) -> Self {
-        Self { capacity, buffers: Mutex::new(Vec::with_capacity(MAX_SPARES)) }
-    }
-
-    fn take(&self) -> Vec<u8> {
-        self.buffers.lock().pop().unwrap_or_else(|| Vec::with_capacity(self.capacity))
-    }
-
-    /// `records` as shared bytes; the buffer comes back when the last message that holds a part of it is gone.
-    fn lend(self: Arc<Self>, records: Vec<u8>) -> Bytes {
-        Bytes::from_owner(Lent { records, spares: self })
-    }
-}
-
-struct Lent {
-    records: Vec<u8>,
-    spares: Arc<Spares>,
-}
-
-impl AsRef<[u8]> for Lent {
-    fn as_ref(&self) -> &[u8] {
-        &self.records
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        let mut buffers = self.spares.buffers.lock();
-        if buffers.len() < MAX_SPARES && self.records.capacity() <= MAX_SPARE_BYTES {
-            buffers.push(std::mem::take(&mut self.records));
-        }
     }
 }

@@ -206,9 +206,13 @@ impl Shared {
         Ok(mark)
     }
 
+    /// Sends the tape: at once, or in a moment where the program may be about to wait, which sends it too.
     pub(crate) fn flush(&self) -> Result<(), Failure> {
         let mut outbox = self.lock_running()?;
         outbox.close_loops(Reason::Hint);
+        if outbox.send_soon(&self.timer) {
+            return Ok(());
+        }
         self.send(&mut outbox, None)
     }
 

@@ -52,6 +52,22 @@ fn an_explicit_flush_sends_once() {
 }
 
 #[test]
+fn a_flush_brings_the_timer_forward() {
+    let host = FakeHost::start(Behaviour::default());
+    let mut config = quiet(&host, Mode::Loops);
+    config.age = Duration::from_secs(3600);
+    let session = Session::open(&config, hello(Mode::Loops)).expect("opens");
+    for round in 1..=3 {
+        chunk(&session, 64);
+        session.flush();
+        session.flush();
+        eventually("the group arrives", || host.codes().len() == round);
+        assert_eq!(session.counters().groups.get(), round as u64);
+    }
+    assert_eq!(session.counters().round_trips.get(), 1);
+}
+
+#[test]
 fn an_old_tape_is_sent_by_the_timer() {
     let host = FakeHost::start(Behaviour::default());
     let mut config = quiet(&host, Mode::Calls);
