@@ -54,6 +54,7 @@ static void captured(Verdict &verdict) {
     cudaStreamCaptureStatus status;
     CHECK(cudaStreamIsCapturing(other, &status));
     verdict.expect(status == cudaStreamCaptureStatusActive, "the second stream takes part");
+    CHECK(cudaStreamDestroy(other));  // it has been joined
     CHECK(cudaMemcpyAsync(seen.data(), sum.get(), bytes, cudaMemcpyDeviceToHost, stream));
     CHECK(cudaMemcpyAsync(pinned, a.get(), bytes, cudaMemcpyDeviceToHost, stream));
     CHECK(cudaLaunchHostFunc(stream, count, &host_calls));
@@ -82,7 +83,6 @@ static void captured(Verdict &verdict) {
     std::printf("host function ran %d times\n", host_calls);
     CHECK(cudaGraphExecDestroy(exec));
     CHECK(cudaStreamDestroy(stream));
-    CHECK(cudaStreamDestroy(other));
     CHECK(cudaFreeHost(pinned));
 }
 
@@ -110,10 +110,28 @@ static void by_hand(Verdict &verdict) {
     value = 100;
     CHECK(cudaGraphAddKernelNode(&third, graph, &second, 1, &kernel));
     CHECK(cudaGraphAddEmptyNode(&empty, graph, &third, 1));
-    value = -1;  // captured when the node was made
     cudaKernelNodeParams told = {};
+    value = -1;  // captured when the node was made
     CHECK(cudaGraphKernelNodeGetParams(second, &told));
+    value = 100;
     verdict.expect(told.gridDim.x == 4 && *static_cast<int *>(told.kernelParams[1]) == 10, "parameters of a node");
+    cudaLaunchAttributeValue attribute = {};
+    attribute.priority = -1;
+    CHECK(cudaGraphKernelNodeSetAttribute(second, cudaLaunchAttributePriority, &attribute));
+    attribute.cooperative = 1;
+    CHECK(cudaGraphKernelNodeSetAttribute(second, cudaLaunchAttributeCooperative, &attribute));
+    CHECK(cudaGraphKernelNodeCopyAttributes(third, second));
+    attribute.priority = 5;
+    CHECK(cudaGraphKernelNodeSetAttribute(second, cudaLaunchAttributePriority, &attribute));
+    CHECK(cudaGraphKernelNodeSetParams(third, &kernel));  // attributes stay
+    CHECK(cudaGraphKernelNodeGetAttribute(third, cudaLaunchAttributePriority, &attribute));
+    verdict.expect(attribute.priority == -1, "an attribute of a node");
+    CHECK(cudaGraphKernelNodeGetAttribute(third, cudaLaunchAttributeCooperative, &attribute));
+    verdict.expect(attribute.cooperative == 1, "a cooperative node");
+    value = -1;
+    verdict.expect(cudaGraphKernelNodeGetAttribute(first, cudaLaunchAttributePriority, &attribute) == cudaErrorInvalidValue,
+                   "a set has no attributes");
+    cudaGetLastError();
     cudaGraphNodeType type;
     CHECK(cudaGraphNodeGetType(first, &type));
     verdict.expect(type == cudaGraphNodeTypeMemset, "a set is one");

@@ -41,11 +41,31 @@ static void prefetch(void *pointer, size_t bytes, bool to_device) {
 #endif
 }
 
+static void advice(Verdict &verdict, float *x, size_t bytes) {
+    int read_mostly = -7, place = -7, devices[2] = {-7, -7};
+    CHECK(cudaMemRangeGetAttribute(&read_mostly, sizeof(int), cudaMemRangeAttributeReadMostly, x, bytes));
+    CHECK(cudaMemRangeGetAttribute(&place, sizeof(int), cudaMemRangeAttributeLastPrefetchLocation, x, bytes));
+    verdict.expect(read_mostly == 0 && place == cudaInvalidDeviceId, "nothing was said of the memory");
+    prefetch(x, bytes, true);
+    void *data[] = {&read_mostly, &place, devices};
+    size_t sizes[] = {sizeof(int), sizeof(int), sizeof devices};
+    cudaMemRangeAttribute which[] = {cudaMemRangeAttributeReadMostly, cudaMemRangeAttributeLastPrefetchLocation,
+                                     cudaMemRangeAttributeAccessedBy};
+    CHECK(cudaMemRangeGetAttributes(data, sizes, which, 3, x, bytes));
+    verdict.expect(read_mostly == 1 && place == 0 && devices[0] == cudaInvalidDeviceId, "what was said of the memory");
+    prefetch(x, bytes / 2, false);
+    CHECK(cudaMemRangeGetAttribute(&place, sizeof(int), cudaMemRangeAttributeLastPrefetchLocation, x, bytes));
+    verdict.expect(place == cudaInvalidDeviceId, "halves in two places");
+    CHECK(cudaMemRangeGetAttribute(&place, sizeof(int), cudaMemRangeAttributeLastPrefetchLocation, x, bytes / 2));
+    verdict.expect(place == cudaCpuDeviceId, "one half");
+}
+
 static void arrays(Verdict &verdict) {
     const int n = 300000;
     float *x, *y;
     CHECK(cudaMallocManaged(&x, n * sizeof(float)));
     CHECK(cudaMallocManaged(&y, n * sizeof(float)));
+    advice(verdict, x, n * sizeof(float));
     for (int i = 0; i < n; ++i) {
         x[i] = static_cast<float>(i % 100);
         y[i] = 1.0f;

@@ -27,6 +27,14 @@ static void variables(Verdict &verdict) {
     CHECK(cudaMemcpy(&value, result, sizeof(int), cudaMemcpyDeviceToHost));
     verdict.expect(value > 7, "what lies beside managed variables is the device's");
     std::printf("variables %d\n", counter);
+    int by_symbol = 8;
+    float some[2] = {};
+    CHECK(cudaMemcpyToSymbol(counter, &by_symbol, sizeof by_symbol));
+    count_up<<<1, 1>>>(5);
+    CHECK_LAUNCH();
+    CHECK(cudaMemcpyFromSymbol(&by_symbol, counter, sizeof by_symbol));
+    CHECK(cudaMemcpyFromSymbol(some, table, sizeof some, sizeof(float)));
+    verdict.expect(by_symbol == 13 && counter == 13 && some[0] == 2.5f, "copies that name a managed variable");
     CHECK(cudaFree(result));
 }
 

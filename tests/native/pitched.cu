@@ -10,6 +10,44 @@ __global__ void add_position(int *data, size_t pitch, int width, int height) {
     }
 }
 
+// A list of copies: to the device, within it and back, in one call.
+static void batch(Verdict &verdict) {
+#if CUDART_VERSION >= 12080
+    std::vector<int> from(500), back(500, -1);
+    for (size_t i = 0; i < from.size(); ++i) {
+        from[i] = static_cast<int>(i * i);
+    }
+    DeviceArray<int> a(500), b(500);
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    size_t bytes = 500 * sizeof(int), sizes[] = {bytes / 2, bytes / 2, bytes, bytes}, first[] = {0, 2};
+    cudaMemcpyAttributes attributes[2] = {};
+    attributes[0].srcAccessOrder = cudaMemcpySrcAccessOrderDuringApiCall;
+    attributes[1].srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    void *to[] = {a.get(), a.get() + 250, b.get(), back.data()};
+    void *sources[] = {from.data(), from.data() + 250, a.get(), b.get()};
+#if CUDART_VERSION >= 13000
+    const void *const_sources[] = {sources[0], sources[1], sources[2], sources[3]};
+    // The order within a batch is open: one for each step.
+    CHECK(cudaMemcpyBatchAsync(to, const_sources, sizes, 2, attributes, first, 1, stream));
+    CHECK(cudaMemcpyBatchAsync(to + 2, const_sources + 2, sizes + 2, 1, attributes + 1, first, 1, stream));
+    CHECK(cudaMemcpyBatchAsync(to + 3, const_sources + 3, sizes + 3, 1, attributes + 1, first, 1, stream));
+    cudaError_t legacy = cudaMemcpyBatchAsync(to, const_sources, sizes, 2, attributes, first, 1, nullptr);
+#else
+    size_t failed;
+    CHECK(cudaMemcpyBatchAsync(to, sources, sizes, 2, attributes, first, 1, &failed, stream));
+    CHECK(cudaMemcpyBatchAsync(to + 2, sources + 2, sizes + 2, 1, attributes + 1, first, 1, &failed, stream));
+    CHECK(cudaMemcpyBatchAsync(to + 3, sources + 3, sizes + 3, 1, attributes + 1, first, 1, &failed, stream));
+    cudaError_t legacy = cudaMemcpyBatchAsync(to, sources, sizes, 2, attributes, first, 1, &failed, nullptr);
+#endif
+    CHECK(cudaStreamSynchronize(stream));
+    verdict.expect(back == from, "copies in batches");
+    verdict.expect(legacy == cudaErrorInvalidValue, "no batches in the legacy stream");
+    cudaGetLastError();
+    CHECK(cudaStreamDestroy(stream));
+#endif
+}
+
 int main() {
     const int width = 77, height = 41, stride = 80;
     const size_t row_bytes = width * sizeof(int);
@@ -68,5 +106,6 @@ int main() {
     cudaGetLastError();
     CHECK(cudaFree(data));
     CHECK(cudaFree(other));
+    batch(verdict);
     return verdict.finish();
 }

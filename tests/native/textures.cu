@@ -186,6 +186,10 @@ static void memory(Verdict &verdict) {
         at[i] = i * 17 - 20;
         expected[i] = at[i] < 0 || at[i] >= 1000 ? 0.0f : values[at[i]];
     }
+    size_t most = 0;
+    cudaChannelFormatDesc floats = cudaCreateChannelDesc<float>();
+    CHECK(cudaDeviceGetTexture1DLinearMaxWidth(&most, &floats, 0));
+    verdict.expect(most >= (1u << 27), "the width of linear textures");
     DeviceArray<int> places(at);
     cudaResourceDesc resource = {};
     resource.resType = cudaResourceTypeLinear;

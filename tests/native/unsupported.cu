@@ -11,6 +11,10 @@ int main() {
         cudaGraphicsResource_t resource = nullptr;
         verdict.expect(cudaIpcGetMemHandle(&handle, data.get()) == cudaErrorNotSupported, "cudaIpcGetMemHandle");
         verdict.expect(cudaGetLastError() == cudaErrorNotSupported, "last error");
+        void *function = &handle;
+        cudaDriverEntryPointQueryResult query;
+        CHECK(cudaGetDriverEntryPointByVersion("cuMemcpy", &function, 12050, cudaEnableDefault, &query));
+        verdict.expect(function == nullptr && query == cudaDriverEntryPointSymbolNotFound, "no driver API");
         verdict.expect(cudaGraphicsMapResources(1, &resource, nullptr) == cudaErrorNotSupported, "graphics");
         cudaGetLastError();
         fill<<<1, 32>>>(data.get());

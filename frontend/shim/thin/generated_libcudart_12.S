@@ -162,9 +162,9 @@ forward cudaDeviceGetP2PAttribute
 forward cudaDeviceGetPCIBusId
 forward cudaDeviceGetSharedMemConfig
 forward cudaDeviceGetStreamPriorityRange
-refuse cudaDeviceGetTexture1DLinearMaxWidth, 7
+forward cudaDeviceGetTexture1DLinearMaxWidth
 forward cudaDeviceGraphMemTrim
-refuse cudaDeviceRegisterAsyncNotification, 8
+refuse cudaDeviceRegisterAsyncNotification, 7
 forward cudaDeviceReset
 forward cudaDeviceSetCacheConfig
 forward cudaDeviceSetGraphMemAttribute
@@ -172,19 +172,19 @@ forward cudaDeviceSetLimit
 forward cudaDeviceSetMemPool
 forward cudaDeviceSetSharedMemConfig
 forward cudaDeviceSynchronize
-refuse cudaDeviceUnregisterAsyncNotification, 9
+refuse cudaDeviceUnregisterAsyncNotification, 8
 forward cudaDriverGetVersion
-refuse cudaEGLStreamConsumerAcquireFrame, 10
-refuse cudaEGLStreamConsumerConnect, 11
-refuse cudaEGLStreamConsumerConnectWithFlags, 12
-refuse cudaEGLStreamConsumerDisconnect, 13
-refuse cudaEGLStreamConsumerReleaseFrame, 14
-refuse cudaEGLStreamProducerConnect, 15
-refuse cudaEGLStreamProducerDisconnect, 16
-refuse cudaEGLStreamProducerPresentFrame, 17
-refuse cudaEGLStreamProducerReturnFrame, 18
+refuse cudaEGLStreamConsumerAcquireFrame, 9
+refuse cudaEGLStreamConsumerConnect, 10
+refuse cudaEGLStreamConsumerConnectWithFlags, 11
+refuse cudaEGLStreamConsumerDisconnect, 12
+refuse cudaEGLStreamConsumerReleaseFrame, 13
+refuse cudaEGLStreamProducerConnect, 14
+refuse cudaEGLStreamProducerDisconnect, 15
+refuse cudaEGLStreamProducerPresentFrame, 16
+refuse cudaEGLStreamProducerReturnFrame, 17
 forward cudaEventCreate
-refuse cudaEventCreateFromEGLSync, 19
+refuse cudaEventCreateFromEGLSync, 18
 forward cudaEventCreateWithFlags
 forward cudaEventDestroy
 forward cudaEventElapsedTime
@@ -195,51 +195,51 @@ forward cudaEventRecordWithFlags
 forward cudaEventRecordWithFlags_ptsz
 forward cudaEventRecord_ptsz
 forward cudaEventSynchronize
-refuse cudaExternalMemoryGetMappedBuffer, 20
-refuse cudaExternalMemoryGetMappedMipmappedArray, 21
+refuse cudaExternalMemoryGetMappedBuffer, 19
+refuse cudaExternalMemoryGetMappedMipmappedArray, 20
 forward cudaFree
 forward cudaFreeArray
 forward cudaFreeAsync
 forward cudaFreeAsync_ptsz
 forward cudaFreeHost
-refuse cudaFreeMipmappedArray, 22
+refuse cudaFreeMipmappedArray, 21
 forward cudaFuncGetAttributes
 forward cudaFuncGetName
 forward cudaFuncGetParamInfo
 forward cudaFuncSetAttribute
 forward cudaFuncSetCacheConfig
 forward cudaFuncSetSharedMemConfig
-refuse cudaGLGetDevices, 23
-refuse cudaGLMapBufferObject, 24
-refuse cudaGLMapBufferObjectAsync, 25
-refuse cudaGLRegisterBufferObject, 26
-refuse cudaGLSetBufferObjectMapFlags, 27
-refuse cudaGLSetGLDevice, 28
-refuse cudaGLUnmapBufferObject, 29
-refuse cudaGLUnmapBufferObjectAsync, 30
-refuse cudaGLUnregisterBufferObject, 31
+refuse cudaGLGetDevices, 22
+refuse cudaGLMapBufferObject, 23
+refuse cudaGLMapBufferObjectAsync, 24
+refuse cudaGLRegisterBufferObject, 25
+refuse cudaGLSetBufferObjectMapFlags, 26
+refuse cudaGLSetGLDevice, 27
+refuse cudaGLUnmapBufferObject, 28
+refuse cudaGLUnmapBufferObjectAsync, 29
+refuse cudaGLUnregisterBufferObject, 30
 forward cudaGetChannelDesc
 forward cudaGetDevice
 forward cudaGetDeviceCount
 forward cudaGetDeviceFlags
 forward_to cudaGetDeviceProperties, cudaGetDeviceProperties_v12
 forward cudaGetDeviceProperties_v2
-refuse cudaGetDriverEntryPoint, 32
-refuse cudaGetDriverEntryPointByVersion, 33
-refuse cudaGetDriverEntryPointByVersion_ptsz, 34
-refuse cudaGetDriverEntryPoint_ptsz, 35
+forward cudaGetDriverEntryPoint
+forward cudaGetDriverEntryPointByVersion
+forward cudaGetDriverEntryPointByVersion_ptsz
+forward cudaGetDriverEntryPoint_ptsz
 forward cudaGetErrorName
 forward cudaGetErrorString
-refuse cudaGetExportTable, 36
+refuse cudaGetExportTable, 31
 forward cudaGetFuncBySymbol
 forward cudaGetKernel
 forward cudaGetLastError
-refuse cudaGetMipmappedArrayLevel, 37
+refuse cudaGetMipmappedArrayLevel, 32
 forward cudaGetSurfaceObjectResourceDesc
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
 forward cudaGetTextureObjectResourceDesc
-refuse cudaGetTextureObjectResourceViewDesc, 38
+refuse cudaGetTextureObjectResourceViewDesc, 33
 forward cudaGetTextureObjectTextureDesc
 forward cudaGraphAddChildGraphNode
 forward_to cudaGraphAddDependencies, cudaGraphAddDependencies_v12
@@ -247,8 +247,8 @@ forward cudaGraphAddDependencies_v2
 forward cudaGraphAddEmptyNode
 forward cudaGraphAddEventRecordNode
 forward cudaGraphAddEventWaitNode
-refuse cudaGraphAddExternalSemaphoresSignalNode, 39
-refuse cudaGraphAddExternalSemaphoresWaitNode, 40
+refuse cudaGraphAddExternalSemaphoresSignalNode, 34
+refuse cudaGraphAddExternalSemaphoresWaitNode, 35
 forward cudaGraphAddHostNode
 forward cudaGraphAddKernelNode
 forward cudaGraphAddMemAllocNode
@@ -262,7 +262,7 @@ forward_to cudaGraphAddNode, cudaGraphAddNode_v12
 forward cudaGraphAddNode_v2
 forward cudaGraphChildGraphNodeGetGraph
 forward cudaGraphClone
-refuse cudaGraphConditionalHandleCreate, 41
+refuse cudaGraphConditionalHandleCreate, 36
 forward cudaGraphCreate
 forward cudaGraphDebugDotPrint
 forward cudaGraphDestroy
@@ -271,26 +271,26 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 42
+refuse cudaGraphExecChildGraphNodeSetParams, 37
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 43
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 44
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 38
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 39
 forward cudaGraphExecGetFlags
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 45
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 46
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 40
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 41
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 47
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 48
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 49
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 50
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 42
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 43
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 44
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 45
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v12
 forward cudaGraphGetEdges_v2
 forward cudaGraphGetNodes
@@ -301,10 +301,10 @@ forward cudaGraphInstantiate
 forward cudaGraphInstantiateWithFlags
 forward cudaGraphInstantiateWithParams
 forward cudaGraphInstantiateWithParams_ptsz
-refuse cudaGraphKernelNodeCopyAttributes, 51
-refuse cudaGraphKernelNodeGetAttribute, 52
+forward cudaGraphKernelNodeCopyAttributes
+forward cudaGraphKernelNodeGetAttribute
 forward cudaGraphKernelNodeGetParams
-refuse cudaGraphKernelNodeSetAttribute, 53
+forward cudaGraphKernelNodeSetAttribute
 forward cudaGraphKernelNodeSetParams
 forward cudaGraphLaunch
 forward cudaGraphLaunch_ptsz
@@ -313,8 +313,8 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 54
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 55
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 46
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 47
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
@@ -332,35 +332,35 @@ forward cudaGraphRemoveDependencies_v2
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 56
-refuse cudaGraphicsGLRegisterBuffer, 57
-refuse cudaGraphicsGLRegisterImage, 58
-refuse cudaGraphicsMapResources, 59
-refuse cudaGraphicsResourceGetMappedEglFrame, 60
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 61
-refuse cudaGraphicsResourceGetMappedPointer, 62
-refuse cudaGraphicsResourceSetMapFlags, 63
-refuse cudaGraphicsSubResourceGetMappedArray, 64
-refuse cudaGraphicsUnmapResources, 65
-refuse cudaGraphicsUnregisterResource, 66
-refuse cudaGraphicsVDPAURegisterOutputSurface, 67
-refuse cudaGraphicsVDPAURegisterVideoSurface, 68
+refuse cudaGraphicsEGLRegisterImage, 48
+refuse cudaGraphicsGLRegisterBuffer, 49
+refuse cudaGraphicsGLRegisterImage, 50
+refuse cudaGraphicsMapResources, 51
+refuse cudaGraphicsResourceGetMappedEglFrame, 52
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 53
+refuse cudaGraphicsResourceGetMappedPointer, 54
+refuse cudaGraphicsResourceSetMapFlags, 55
+refuse cudaGraphicsSubResourceGetMappedArray, 56
+refuse cudaGraphicsUnmapResources, 57
+refuse cudaGraphicsUnregisterResource, 58
+refuse cudaGraphicsVDPAURegisterOutputSurface, 59
+refuse cudaGraphicsVDPAURegisterVideoSurface, 60
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 69
-refuse cudaImportExternalSemaphore, 70
+refuse cudaImportExternalMemory, 61
+refuse cudaImportExternalSemaphore, 62
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 71
-refuse cudaIpcGetEventHandle, 72
-refuse cudaIpcGetMemHandle, 73
-refuse cudaIpcOpenEventHandle, 74
-refuse cudaIpcOpenMemHandle, 75
+refuse cudaIpcCloseMemHandle, 63
+refuse cudaIpcGetEventHandle, 64
+refuse cudaIpcGetMemHandle, 65
+refuse cudaIpcOpenEventHandle, 66
+refuse cudaIpcOpenMemHandle, 67
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
-refuse cudaLaunchCooperativeKernelMultiDevice, 76
+refuse cudaLaunchCooperativeKernelMultiDevice, 68
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
@@ -372,8 +372,8 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 77
-refuse cudaLibraryGetUnifiedFunction, 78
+refuse cudaLibraryGetManaged, 69
+refuse cudaLibraryGetUnifiedFunction, 70
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
@@ -387,19 +387,19 @@ forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
 forward cudaMallocManaged
-refuse cudaMallocMipmappedArray, 79
+refuse cudaMallocMipmappedArray, 71
 forward cudaMallocPitch
 forward_to cudaMemAdvise, cudaMemAdvise_v12
 forward cudaMemAdvise_v2
 forward cudaMemGetInfo
 forward cudaMemPoolCreate
 forward cudaMemPoolDestroy
-refuse cudaMemPoolExportPointer, 80
-refuse cudaMemPoolExportToShareableHandle, 81
+refuse cudaMemPoolExportPointer, 72
+refuse cudaMemPoolExportToShareableHandle, 73
 forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 82
-refuse cudaMemPoolImportPointer, 83
+refuse cudaMemPoolImportFromShareableHandle, 74
+refuse cudaMemPoolImportPointer, 75
 forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
@@ -407,8 +407,8 @@ forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v12
 forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v12_ptsz
 forward cudaMemPrefetchAsync_v2
 forward cudaMemPrefetchAsync_v2_ptsz
-refuse cudaMemRangeGetAttribute, 84
-refuse cudaMemRangeGetAttributes, 85
+forward cudaMemRangeGetAttribute
+forward cudaMemRangeGetAttributes
 forward cudaMemcpy
 forward cudaMemcpy2D
 forward cudaMemcpy2DArrayToArray
@@ -427,22 +427,22 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 86
-refuse cudaMemcpy3DBatchAsync_ptsz, 87
+refuse cudaMemcpy3DBatchAsync, 76
+refuse cudaMemcpy3DBatchAsync_ptsz, 77
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 88
-refuse cudaMemcpyArrayToArray_ptds, 89
+refuse cudaMemcpyArrayToArray, 78
+refuse cudaMemcpyArrayToArray_ptds, 79
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 90
-refuse cudaMemcpyBatchAsync_ptsz, 91
+forward_to cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_v12
+forward_to cudaMemcpyBatchAsync_ptsz, cudaMemcpyBatchAsync_v12_ptsz
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 92
-refuse cudaMemcpyFromArrayAsync_ptsz, 93
+refuse cudaMemcpyFromArrayAsync, 80
+refuse cudaMemcpyFromArrayAsync_ptsz, 81
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -451,8 +451,8 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 94
-refuse cudaMemcpyToArrayAsync_ptsz, 95
+refuse cudaMemcpyToArrayAsync, 82
+refuse cudaMemcpyToArrayAsync_ptsz, 83
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
@@ -471,13 +471,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 96
-refuse cudaMipmappedArrayGetSparseProperties, 97
+refuse cudaMipmappedArrayGetMemoryRequirements, 84
+refuse cudaMipmappedArrayGetSparseProperties, 85
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 98
-refuse cudaOccupancyMaxPotentialClusterSize, 99
+refuse cudaOccupancyMaxActiveClusters, 86
+refuse cudaOccupancyMaxPotentialClusterSize, 87
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -488,10 +488,10 @@ forward cudaSetDeviceFlags
 forward cudaSetDoubleForDevice
 forward cudaSetDoubleForHost
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 100
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 101
-refuse cudaSignalExternalSemaphoresAsync_v2, 102
-refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 103
+refuse cudaSignalExternalSemaphoresAsync, 88
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 89
+refuse cudaSignalExternalSemaphoresAsync_v2, 90
+refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 91
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -548,11 +548,11 @@ forward cudaThreadSynchronize
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 104
-refuse cudaVDPAUSetVDPAUDevice, 105
-refuse cudaWaitExternalSemaphoresAsync, 106
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 107
-refuse cudaWaitExternalSemaphoresAsync_v2, 108
-refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 109
+refuse cudaVDPAUGetDevice, 92
+refuse cudaVDPAUSetVDPAUDevice, 93
+refuse cudaWaitExternalSemaphoresAsync, 94
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 95
+refuse cudaWaitExternalSemaphoresAsync_v2, 96
+refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 97
 
     .section .note.GNU-stack, "", %progbits

@@ -170,9 +170,9 @@ forward cudaDeviceGetP2PAttribute
 forward cudaDeviceGetPCIBusId
 forward cudaDeviceGetSharedMemConfig
 forward cudaDeviceGetStreamPriorityRange
-refuse cudaDeviceGetTexture1DLinearMaxWidth, 13
+forward cudaDeviceGetTexture1DLinearMaxWidth
 forward cudaDeviceGraphMemTrim
-refuse cudaDeviceRegisterAsyncNotification, 14
+refuse cudaDeviceRegisterAsyncNotification, 13
 forward cudaDeviceReset
 forward cudaDeviceSetCacheConfig
 forward cudaDeviceSetGraphMemAttribute
@@ -180,19 +180,19 @@ forward cudaDeviceSetLimit
 forward cudaDeviceSetMemPool
 forward cudaDeviceSetSharedMemConfig
 forward cudaDeviceSynchronize
-refuse cudaDeviceUnregisterAsyncNotification, 15
+refuse cudaDeviceUnregisterAsyncNotification, 14
 forward cudaDriverGetVersion
-refuse cudaEGLStreamConsumerAcquireFrame, 16
-refuse cudaEGLStreamConsumerConnect, 17
-refuse cudaEGLStreamConsumerConnectWithFlags, 18
-refuse cudaEGLStreamConsumerDisconnect, 19
-refuse cudaEGLStreamConsumerReleaseFrame, 20
-refuse cudaEGLStreamProducerConnect, 21
-refuse cudaEGLStreamProducerDisconnect, 22
-refuse cudaEGLStreamProducerPresentFrame, 23
-refuse cudaEGLStreamProducerReturnFrame, 24
+refuse cudaEGLStreamConsumerAcquireFrame, 15
+refuse cudaEGLStreamConsumerConnect, 16
+refuse cudaEGLStreamConsumerConnectWithFlags, 17
+refuse cudaEGLStreamConsumerDisconnect, 18
+refuse cudaEGLStreamConsumerReleaseFrame, 19
+refuse cudaEGLStreamProducerConnect, 20
+refuse cudaEGLStreamProducerDisconnect, 21
+refuse cudaEGLStreamProducerPresentFrame, 22
+refuse cudaEGLStreamProducerReturnFrame, 23
 forward cudaEventCreate
-refuse cudaEventCreateFromEGLSync, 25
+refuse cudaEventCreateFromEGLSync, 24
 forward cudaEventCreateWithFlags
 forward cudaEventDestroy
 forward cudaEventElapsedTime
@@ -202,22 +202,22 @@ forward cudaEventRecordWithFlags
 forward cudaEventRecordWithFlags_ptsz
 forward cudaEventRecord_ptsz
 forward cudaEventSynchronize
-refuse cudaExecutionCtxDestroy, 26
-refuse cudaExecutionCtxGetDevResource, 27
-refuse cudaExecutionCtxGetDevice, 28
-refuse cudaExecutionCtxGetId, 29
-refuse cudaExecutionCtxRecordEvent, 30
-refuse cudaExecutionCtxStreamCreate, 31
-refuse cudaExecutionCtxSynchronize, 32
-refuse cudaExecutionCtxWaitEvent, 33
-refuse cudaExternalMemoryGetMappedBuffer, 34
-refuse cudaExternalMemoryGetMappedMipmappedArray, 35
+refuse cudaExecutionCtxDestroy, 25
+refuse cudaExecutionCtxGetDevResource, 26
+refuse cudaExecutionCtxGetDevice, 27
+refuse cudaExecutionCtxGetId, 28
+refuse cudaExecutionCtxRecordEvent, 29
+refuse cudaExecutionCtxStreamCreate, 30
+refuse cudaExecutionCtxSynchronize, 31
+refuse cudaExecutionCtxWaitEvent, 32
+refuse cudaExternalMemoryGetMappedBuffer, 33
+refuse cudaExternalMemoryGetMappedMipmappedArray, 34
 forward cudaFree
 forward cudaFreeArray
 forward cudaFreeAsync
 forward cudaFreeAsync_ptsz
 forward cudaFreeHost
-refuse cudaFreeMipmappedArray, 36
+refuse cudaFreeMipmappedArray, 35
 forward cudaFuncGetAttributes
 forward cudaFuncGetName
 forward cudaFuncGetParamCount
@@ -225,44 +225,44 @@ forward cudaFuncGetParamInfo
 forward cudaFuncSetAttribute
 forward cudaFuncSetCacheConfig
 forward cudaFuncSetSharedMemConfig
-refuse cudaGLGetDevices, 37
-refuse cudaGLMapBufferObject, 38
-refuse cudaGLMapBufferObjectAsync, 39
-refuse cudaGLRegisterBufferObject, 40
-refuse cudaGLSetBufferObjectMapFlags, 41
-refuse cudaGLSetGLDevice, 42
-refuse cudaGLUnmapBufferObject, 43
-refuse cudaGLUnmapBufferObjectAsync, 44
-refuse cudaGLUnregisterBufferObject, 45
+refuse cudaGLGetDevices, 36
+refuse cudaGLMapBufferObject, 37
+refuse cudaGLMapBufferObjectAsync, 38
+refuse cudaGLRegisterBufferObject, 39
+refuse cudaGLSetBufferObjectMapFlags, 40
+refuse cudaGLSetGLDevice, 41
+refuse cudaGLUnmapBufferObject, 42
+refuse cudaGLUnmapBufferObjectAsync, 43
+refuse cudaGLUnregisterBufferObject, 44
 forward cudaGetChannelDesc
 forward cudaGetDevice
 forward cudaGetDeviceCount
 forward cudaGetDeviceFlags
 forward_to cudaGetDeviceProperties, cudaGetDeviceProperties_v13
-refuse cudaGetDriverEntryPoint, 46
-refuse cudaGetDriverEntryPointByVersion, 47
-refuse cudaGetDriverEntryPointByVersion_ptsz, 48
-refuse cudaGetDriverEntryPoint_ptsz, 49
+forward cudaGetDriverEntryPoint
+forward cudaGetDriverEntryPointByVersion
+forward cudaGetDriverEntryPointByVersion_ptsz
+forward cudaGetDriverEntryPoint_ptsz
 forward cudaGetErrorName
 forward cudaGetErrorString
-refuse cudaGetExportTable, 50
+refuse cudaGetExportTable, 45
 forward cudaGetFuncBySymbol
 forward cudaGetKernel
 forward cudaGetLastError
-refuse cudaGetMipmappedArrayLevel, 51
+refuse cudaGetMipmappedArrayLevel, 46
 forward cudaGetSurfaceObjectResourceDesc
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
 forward cudaGetTextureObjectResourceDesc
-refuse cudaGetTextureObjectResourceViewDesc, 52
+refuse cudaGetTextureObjectResourceViewDesc, 47
 forward cudaGetTextureObjectTextureDesc
 forward cudaGraphAddChildGraphNode
 forward_to cudaGraphAddDependencies, cudaGraphAddDependencies_v13
 forward cudaGraphAddEmptyNode
 forward cudaGraphAddEventRecordNode
 forward cudaGraphAddEventWaitNode
-refuse cudaGraphAddExternalSemaphoresSignalNode, 53
-refuse cudaGraphAddExternalSemaphoresWaitNode, 54
+refuse cudaGraphAddExternalSemaphoresSignalNode, 48
+refuse cudaGraphAddExternalSemaphoresWaitNode, 49
 forward cudaGraphAddHostNode
 forward cudaGraphAddKernelNode
 forward cudaGraphAddMemAllocNode
@@ -275,8 +275,8 @@ forward cudaGraphAddMemsetNode
 forward_to cudaGraphAddNode, cudaGraphAddNode_v13
 forward cudaGraphChildGraphNodeGetGraph
 forward cudaGraphClone
-refuse cudaGraphConditionalHandleCreate, 55
-refuse cudaGraphConditionalHandleCreate_v2, 56
+refuse cudaGraphConditionalHandleCreate, 50
+refuse cudaGraphConditionalHandleCreate_v2, 51
 forward cudaGraphCreate
 forward cudaGraphDebugDotPrint
 forward cudaGraphDestroy
@@ -285,27 +285,27 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 57
+refuse cudaGraphExecChildGraphNodeSetParams, 52
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 58
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 59
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 53
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 54
 forward cudaGraphExecGetFlags
 forward cudaGraphExecGetId
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 60
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 61
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 55
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 56
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 62
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 63
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 64
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 65
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 57
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 58
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 59
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 60
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v13
 forward cudaGraphGetId
 forward cudaGraphGetNodes
@@ -316,10 +316,10 @@ forward cudaGraphInstantiate
 forward cudaGraphInstantiateWithFlags
 forward cudaGraphInstantiateWithParams
 forward cudaGraphInstantiateWithParams_ptsz
-refuse cudaGraphKernelNodeCopyAttributes, 66
-refuse cudaGraphKernelNodeGetAttribute, 67
+forward cudaGraphKernelNodeCopyAttributes
+forward cudaGraphKernelNodeGetAttribute
 forward cudaGraphKernelNodeGetParams
-refuse cudaGraphKernelNodeSetAttribute, 68
+forward cudaGraphKernelNodeSetAttribute
 forward cudaGraphKernelNodeSetParams
 forward cudaGraphLaunch
 forward cudaGraphLaunch_ptsz
@@ -328,18 +328,18 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 69
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 70
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 61
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 62
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
-refuse cudaGraphNodeGetContainingGraph, 71
+refuse cudaGraphNodeGetContainingGraph, 63
 forward_to cudaGraphNodeGetDependencies, cudaGraphNodeGetDependencies_v13
 forward_to cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependentNodes_v13
 forward cudaGraphNodeGetEnabled
-refuse cudaGraphNodeGetLocalId, 72
-refuse cudaGraphNodeGetParams, 73
-refuse cudaGraphNodeGetToolsId, 74
+refuse cudaGraphNodeGetLocalId, 64
+refuse cudaGraphNodeGetParams, 65
+refuse cudaGraphNodeGetToolsId, 66
 forward cudaGraphNodeGetType
 forward cudaGraphNodeSetEnabled
 forward cudaGraphNodeSetParams
@@ -348,40 +348,40 @@ forward_to cudaGraphRemoveDependencies, cudaGraphRemoveDependencies_v13
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 75
-refuse cudaGraphicsGLRegisterBuffer, 76
-refuse cudaGraphicsGLRegisterImage, 77
-refuse cudaGraphicsMapResources, 78
-refuse cudaGraphicsResourceGetMappedEglFrame, 79
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 80
-refuse cudaGraphicsResourceGetMappedPointer, 81
-refuse cudaGraphicsResourceSetMapFlags, 82
-refuse cudaGraphicsSubResourceGetMappedArray, 83
-refuse cudaGraphicsUnmapResources, 84
-refuse cudaGraphicsUnregisterResource, 85
-refuse cudaGraphicsVDPAURegisterOutputSurface, 86
-refuse cudaGraphicsVDPAURegisterVideoSurface, 87
-refuse cudaGreenCtxCreate, 88
+refuse cudaGraphicsEGLRegisterImage, 67
+refuse cudaGraphicsGLRegisterBuffer, 68
+refuse cudaGraphicsGLRegisterImage, 69
+refuse cudaGraphicsMapResources, 70
+refuse cudaGraphicsResourceGetMappedEglFrame, 71
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 72
+refuse cudaGraphicsResourceGetMappedPointer, 73
+refuse cudaGraphicsResourceSetMapFlags, 74
+refuse cudaGraphicsSubResourceGetMappedArray, 75
+refuse cudaGraphicsUnmapResources, 76
+refuse cudaGraphicsUnregisterResource, 77
+refuse cudaGraphicsVDPAURegisterOutputSurface, 78
+refuse cudaGraphicsVDPAURegisterVideoSurface, 79
+refuse cudaGreenCtxCreate, 80
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 89
-refuse cudaImportExternalSemaphore, 90
+refuse cudaImportExternalMemory, 81
+refuse cudaImportExternalSemaphore, 82
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 91
-refuse cudaIpcGetEventHandle, 92
-refuse cudaIpcGetMemHandle, 93
-refuse cudaIpcOpenEventHandle, 94
-refuse cudaIpcOpenMemHandle, 95
+refuse cudaIpcCloseMemHandle, 83
+refuse cudaIpcGetEventHandle, 84
+refuse cudaIpcGetMemHandle, 85
+refuse cudaIpcOpenEventHandle, 86
+refuse cudaIpcOpenMemHandle, 87
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
-refuse cudaLaunchHostFunc_v2, 96
-refuse cudaLaunchHostFunc_v2_ptsz, 97
+refuse cudaLaunchHostFunc_v2, 88
+refuse cudaLaunchHostFunc_v2_ptsz, 89
 forward cudaLaunchKernel
 forward cudaLaunchKernelExC
 forward cudaLaunchKernelExC_ptsz
@@ -390,16 +390,16 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 98
-refuse cudaLibraryGetUnifiedFunction, 99
+refuse cudaLibraryGetManaged, 90
+refuse cudaLibraryGetUnifiedFunction, 91
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
-refuse cudaLogsCurrent, 100
-refuse cudaLogsDumpToFile, 101
-refuse cudaLogsDumpToMemory, 102
-refuse cudaLogsRegisterCallback, 103
-refuse cudaLogsUnregisterCallback, 104
+refuse cudaLogsCurrent, 92
+refuse cudaLogsDumpToFile, 93
+refuse cudaLogsDumpToMemory, 94
+refuse cudaLogsRegisterCallback, 95
+refuse cudaLogsUnregisterCallback, 96
 forward cudaMalloc
 forward cudaMalloc3D
 forward cudaMalloc3DArray
@@ -410,34 +410,34 @@ forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
 forward cudaMallocManaged
-refuse cudaMallocMipmappedArray, 105
+refuse cudaMallocMipmappedArray, 97
 forward cudaMallocPitch
 forward_to cudaMemAdvise, cudaMemAdvise_v13
-refuse cudaMemDiscardAndPrefetchBatchAsync, 106
-refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 107
-refuse cudaMemDiscardBatchAsync, 108
-refuse cudaMemDiscardBatchAsync_ptsz, 109
+refuse cudaMemDiscardAndPrefetchBatchAsync, 98
+refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 99
+refuse cudaMemDiscardBatchAsync, 100
+refuse cudaMemDiscardBatchAsync_ptsz, 101
 forward cudaMemGetDefaultMemPool
 forward cudaMemGetInfo
-refuse cudaMemGetLocationInfo, 110
+refuse cudaMemGetLocationInfo, 102
 forward cudaMemGetMemPool
 forward cudaMemPoolCreate
 forward cudaMemPoolDestroy
-refuse cudaMemPoolExportPointer, 111
-refuse cudaMemPoolExportToShareableHandle, 112
+refuse cudaMemPoolExportPointer, 103
+refuse cudaMemPoolExportToShareableHandle, 104
 forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 113
-refuse cudaMemPoolImportPointer, 114
+refuse cudaMemPoolImportFromShareableHandle, 105
+refuse cudaMemPoolImportPointer, 106
 forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
 forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v13
 forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v13_ptsz
-refuse cudaMemPrefetchBatchAsync, 115
-refuse cudaMemPrefetchBatchAsync_ptsz, 116
-refuse cudaMemRangeGetAttribute, 117
-refuse cudaMemRangeGetAttributes, 118
+refuse cudaMemPrefetchBatchAsync, 107
+refuse cudaMemPrefetchBatchAsync_ptsz, 108
+forward cudaMemRangeGetAttribute
+forward cudaMemRangeGetAttributes
 forward cudaMemSetMemPool
 forward cudaMemcpy
 forward cudaMemcpy2D
@@ -457,24 +457,24 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 119
-refuse cudaMemcpy3DBatchAsync_ptsz, 120
+refuse cudaMemcpy3DBatchAsync, 109
+refuse cudaMemcpy3DBatchAsync_ptsz, 110
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
-refuse cudaMemcpy3DWithAttributesAsync, 121
-refuse cudaMemcpy3DWithAttributesAsync_ptsz, 122
+refuse cudaMemcpy3DWithAttributesAsync, 111
+refuse cudaMemcpy3DWithAttributesAsync_ptsz, 112
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 123
-refuse cudaMemcpyArrayToArray_ptds, 124
+refuse cudaMemcpyArrayToArray, 113
+refuse cudaMemcpyArrayToArray_ptds, 114
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
-refuse cudaMemcpyBatchAsync, 125
-refuse cudaMemcpyBatchAsync_ptsz, 126
+forward_to cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_v13
+forward_to cudaMemcpyBatchAsync_ptsz, cudaMemcpyBatchAsync_v13_ptsz
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 127
-refuse cudaMemcpyFromArrayAsync_ptsz, 128
+refuse cudaMemcpyFromArrayAsync, 115
+refuse cudaMemcpyFromArrayAsync_ptsz, 116
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -483,15 +483,15 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 129
-refuse cudaMemcpyToArrayAsync_ptsz, 130
+refuse cudaMemcpyToArrayAsync, 117
+refuse cudaMemcpyToArrayAsync_ptsz, 118
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
 forward cudaMemcpyToSymbol_ptds
-refuse cudaMemcpyWithAttributesAsync, 131
-refuse cudaMemcpyWithAttributesAsync_ptsz, 132
+refuse cudaMemcpyWithAttributesAsync, 119
+refuse cudaMemcpyWithAttributesAsync_ptsz, 120
 forward cudaMemcpy_ptds
 forward cudaMemset
 forward cudaMemset2D
@@ -505,13 +505,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 133
-refuse cudaMipmappedArrayGetSparseProperties, 134
+refuse cudaMipmappedArrayGetMemoryRequirements, 121
+refuse cudaMipmappedArrayGetSparseProperties, 122
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 135
-refuse cudaOccupancyMaxPotentialClusterSize, 136
+refuse cudaOccupancyMaxActiveClusters, 123
+refuse cudaOccupancyMaxPotentialClusterSize, 124
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -520,8 +520,8 @@ forward_to cudaRuntimeGetVersion, cudaRuntimeGetVersion_v13
 forward cudaSetDevice
 forward cudaSetDeviceFlags
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 137
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 138
+refuse cudaSignalExternalSemaphoresAsync, 125
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 126
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -530,8 +530,8 @@ forward cudaStreamBeginCapture
 forward cudaStreamBeginCaptureToGraph
 forward cudaStreamBeginCaptureToGraph_ptsz
 forward cudaStreamBeginCapture_ptsz
-refuse cudaStreamBeginRecaptureToGraph, 139
-refuse cudaStreamBeginRecaptureToGraph_ptsz, 140
+refuse cudaStreamBeginRecaptureToGraph, 127
+refuse cudaStreamBeginRecaptureToGraph_ptsz, 128
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
@@ -544,8 +544,8 @@ forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource, 141
-refuse cudaStreamGetDevResource_ptsz, 142
+refuse cudaStreamGetDevResource, 129
+refuse cudaStreamGetDevResource_ptsz, 130
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags
@@ -566,16 +566,16 @@ forward_to cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependenc
 forward_to cudaStreamUpdateCaptureDependencies_ptsz, cudaStreamUpdateCaptureDependencies_v13_ptsz
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
-refuse cudaSubgridCreate, 143
-refuse cudaSubgridWorkerGridCreate, 144
-refuse cudaSubgridWorksetCreate, 145
+refuse cudaSubgridCreate, 131
+refuse cudaSubgridWorkerGridCreate, 132
+refuse cudaSubgridWorksetCreate, 133
 forward cudaThreadExchangeStreamCaptureMode
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 146
-refuse cudaVDPAUSetVDPAUDevice, 147
-refuse cudaWaitExternalSemaphoresAsync, 148
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 149
+refuse cudaVDPAUGetDevice, 134
+refuse cudaVDPAUSetVDPAUDevice, 135
+refuse cudaWaitExternalSemaphoresAsync, 136
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 137
 
     .section .note.GNU-stack, "", %progbits

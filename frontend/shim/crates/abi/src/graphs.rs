@@ -45,6 +45,16 @@ c_struct! {
 }
 
 c_struct! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct cudaMemcpyAttributes {
+        pub srcAccessOrder: c_int,
+        pub srcLocHint: cudaMemLocation,
+        pub dstLocHint: cudaMemLocation,
+        pub flags: c_uint,
+    }
+}
+
+c_struct! {
     #[derive(Clone, Copy, Debug)]
     pub struct cudaMemPoolProps {
         pub allocType: c_int,

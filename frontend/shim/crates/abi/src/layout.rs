@@ -48,6 +48,7 @@ pub static LAYOUTS: &[Layout] = &[
     crate::cudaMemAllocNodeParams::LAYOUT,
     crate::cudaMemLocation::LAYOUT,
     crate::cudaMemPoolProps::LAYOUT,
+    crate::cudaMemcpyAttributes::LAYOUT,
     crate::cudaMemcpy3DParms::LAYOUT,
     crate::cudaMemcpy3DPeerParms::LAYOUT,
     crate::cudaMemsetParams::LAYOUT,

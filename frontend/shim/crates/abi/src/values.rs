@@ -33,6 +33,8 @@ c_struct! {
     }
 }
 
+pub type cudaDriverEntryPointQueryResult = c_int;
+
 pub type cudaLimit = c_int;
 pub const cudaLimitStackSize: cudaLimit = 0;
 pub const cudaLimitPrintfFifoSize: cudaLimit = 1;

@@ -15,12 +15,14 @@ use crate::runtime::{self, Device};
 use crate::{module, permission, work};
 
 mod attributes;
+mod driver;
 mod identity;
 mod peers;
 mod properties;
 mod settings;
 
 pub use attributes::attribute;
+pub use driver::*;
 pub use identity::*;
 pub use peers::*;
 pub use properties::*;

@@ -53,6 +53,8 @@ pub enum Function {
     cudaDeviceSetLimit,
     cudaDeviceSynchronize,
     cudaDeviceReset,
+    cudaGetDriverEntryPoint,
+    cudaGetDriverEntryPointByVersion,
     cudaGetLastError,
     cudaPeekAtLastError,
     cudaGetErrorName,
@@ -150,6 +152,9 @@ pub enum Function {
     cudaGraphMemAllocNodeGetParams,
     cudaGraphEventRecordNodeGetEvent,
     cudaGraphEventWaitNodeGetEvent,
+    cudaGraphKernelNodeGetAttribute,
+    cudaGraphKernelNodeSetAttribute,
+    cudaGraphKernelNodeCopyAttributes,
     __cudaPushCallConfiguration,
     __cudaPopCallConfiguration,
     __cudaGetKernel,
@@ -227,6 +232,10 @@ pub enum Function {
     cudaMemcpy2DArrayToArray,
     cudaMemcpy2DToArrayAsync,
     cudaMemcpy2DFromArrayAsync,
+    cudaMemRangeGetAttribute,
+    cudaMemRangeGetAttributes,
+    cudaMemcpyBatchAsync_v12,
+    cudaMemcpyBatchAsync_v13,
     cudaFuncGetAttributes,
     cudaFuncGetName,
     cudaFuncGetParamInfo,
@@ -293,6 +302,7 @@ pub enum Function {
     cudaGetTextureObjectResourceDesc,
     cudaGetTextureObjectTextureDesc,
     cudaGetSurfaceObjectResourceDesc,
+    cudaDeviceGetTexture1DLinearMaxWidth,
 }
 
 impl Function {
@@ -302,7 +312,7 @@ impl Function {
     pub const fn class(self) -> Class {
         match self {
             Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphAddMemAllocNode | Self::cudaGraphAddNode_v12 | Self::cudaGraphAddNode_v13 | Self::cudaGraphAddNode_v2 | Self::cudaGraphLaunch | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaMallocArray | Self::cudaMalloc3DArray | Self::cudaFreeArray | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture | Self::cudaCreateTextureObject | Self::cudaDestroyTextureObject | Self::cudaCreateSurfaceObject | Self::cudaDestroySurfaceObject => Class::Deferred,
-            Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaMemcpyToArray | Self::cudaMemcpyFromArray | Self::cudaMemcpy2DToArray | Self::cudaMemcpy2DFromArray | Self::cudaMemcpy2DArrayToArray | Self::cudaMemcpy2DToArrayAsync | Self::cudaMemcpy2DFromArrayAsync | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery => Class::Sync,
+            Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaMemcpyToArray | Self::cudaMemcpyFromArray | Self::cudaMemcpy2DToArray | Self::cudaMemcpy2DFromArray | Self::cudaMemcpy2DArrayToArray | Self::cudaMemcpy2DToArrayAsync | Self::cudaMemcpy2DFromArrayAsync | Self::cudaMemcpyBatchAsync_v12 | Self::cudaMemcpyBatchAsync_v13 | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery => Class::Sync,
             _ => Class::Local,
         }
     }
@@ -349,6 +359,8 @@ impl Function {
             Self::cudaDeviceSetLimit => "cudaDeviceSetLimit",
             Self::cudaDeviceSynchronize => "cudaDeviceSynchronize",
             Self::cudaDeviceReset => "cudaDeviceReset",
+            Self::cudaGetDriverEntryPoint => "cudaGetDriverEntryPoint",
+            Self::cudaGetDriverEntryPointByVersion => "cudaGetDriverEntryPointByVersion",
             Self::cudaGetLastError => "cudaGetLastError",
             Self::cudaPeekAtLastError => "cudaPeekAtLastError",
             Self::cudaGetErrorName => "cudaGetErrorName",
@@ -446,6 +458,9 @@ impl Function {
             Self::cudaGraphMemAllocNodeGetParams => "cudaGraphMemAllocNodeGetParams",
             Self::cudaGraphEventRecordNodeGetEvent => "cudaGraphEventRecordNodeGetEvent",
             Self::cudaGraphEventWaitNodeGetEvent => "cudaGraphEventWaitNodeGetEvent",
+            Self::cudaGraphKernelNodeGetAttribute => "cudaGraphKernelNodeGetAttribute",
+            Self::cudaGraphKernelNodeSetAttribute => "cudaGraphKernelNodeSetAttribute",
+            Self::cudaGraphKernelNodeCopyAttributes => "cudaGraphKernelNodeCopyAttributes",
             Self::__cudaPushCallConfiguration => "__cudaPushCallConfiguration",
             Self::__cudaPopCallConfiguration => "__cudaPopCallConfiguration",
             Self::__cudaGetKernel => "__cudaGetKernel",
@@ -523,6 +538,10 @@ impl Function {
             Self::cudaMemcpy2DArrayToArray => "cudaMemcpy2DArrayToArray",
             Self::cudaMemcpy2DToArrayAsync => "cudaMemcpy2DToArrayAsync",
             Self::cudaMemcpy2DFromArrayAsync => "cudaMemcpy2DFromArrayAsync",
+            Self::cudaMemRangeGetAttribute => "cudaMemRangeGetAttribute",
+            Self::cudaMemRangeGetAttributes => "cudaMemRangeGetAttributes",
+            Self::cudaMemcpyBatchAsync_v12 => "cudaMemcpyBatchAsync",
+            Self::cudaMemcpyBatchAsync_v13 => "cudaMemcpyBatchAsync",
             Self::cudaFuncGetAttributes => "cudaFuncGetAttributes",
             Self::cudaFuncGetName => "cudaFuncGetName",
             Self::cudaFuncGetParamInfo => "cudaFuncGetParamInfo",
@@ -589,6 +608,7 @@ impl Function {
             Self::cudaGetTextureObjectResourceDesc => "cudaGetTextureObjectResourceDesc",
             Self::cudaGetTextureObjectTextureDesc => "cudaGetTextureObjectTextureDesc",
             Self::cudaGetSurfaceObjectResourceDesc => "cudaGetSurfaceObjectResourceDesc",
+            Self::cudaDeviceGetTexture1DLinearMaxWidth => "cudaDeviceGetTexture1DLinearMaxWidth",
         }
     }
 }
@@ -811,6 +831,26 @@ pub unsafe extern "C" fn farlane_cudaDeviceReset() -> cudaError_t {
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cudaThreadExit() -> cudaError_t {
     call::enter(Function::cudaDeviceReset, || unsafe { device::cudaDeviceReset() })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGetDriverEntryPoint(symbol: *const c_char, funcPtr: *mut *mut c_void, flags: c_ulonglong, driverStatus: *mut cudaDriverEntryPointQueryResult) -> cudaError_t {
+    call::enter(Function::cudaGetDriverEntryPoint, || unsafe { device::cudaGetDriverEntryPoint(DefaultStream::Legacy, symbol, funcPtr, flags, driverStatus) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGetDriverEntryPoint_ptsz(symbol: *const c_char, funcPtr: *mut *mut c_void, flags: c_ulonglong, driverStatus: *mut cudaDriverEntryPointQueryResult) -> cudaError_t {
+    call::enter(Function::cudaGetDriverEntryPoint, || unsafe { device::cudaGetDriverEntryPoint(DefaultStream::PerThread, symbol, funcPtr, flags, driverStatus) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGetDriverEntryPointByVersion(symbol: *const c_char, funcPtr: *mut *mut c_void, cudaVersion: c_uint, flags: c_ulonglong, driverStatus: *mut cudaDriverEntryPointQueryResult) -> cudaError_t {
+    call::enter(Function::cudaGetDriverEntryPointByVersion, || unsafe { device::cudaGetDriverEntryPointByVersion(DefaultStream::Legacy, symbol, funcPtr, cudaVersion, flags, driverStatus) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGetDriverEntryPointByVersion_ptsz(symbol: *const c_char, funcPtr: *mut *mut c_void, cudaVersion: c_uint, flags: c_ulonglong, driverStatus: *mut cudaDriverEntryPointQueryResult) -> cudaError_t {
+    call::enter(Function::cudaGetDriverEntryPointByVersion, || unsafe { device::cudaGetDriverEntryPointByVersion(DefaultStream::PerThread, symbol, funcPtr, cudaVersion, flags, driverStatus) })
 }
 
 #[no_mangle]
@@ -1326,6 +1366,21 @@ pub unsafe extern "C" fn farlane_cudaGraphEventRecordNodeGetEvent(node: cudaGrap
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cudaGraphEventWaitNodeGetEvent(node: cudaGraphNode_t, event_out: *mut cudaEvent_t) -> cudaError_t {
     call::enter(Function::cudaGraphEventWaitNodeGetEvent, || unsafe { graph::cudaGraphEventWaitNodeGetEvent(node, event_out) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphKernelNodeGetAttribute(hNode: cudaGraphNode_t, attr: cudaLaunchAttributeID, value_out: *mut cudaLaunchAttributeValue) -> cudaError_t {
+    call::enter(Function::cudaGraphKernelNodeGetAttribute, || unsafe { graph::cudaGraphKernelNodeGetAttribute(hNode, attr, value_out) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphKernelNodeSetAttribute(hNode: cudaGraphNode_t, attr: cudaLaunchAttributeID, value: *const cudaLaunchAttributeValue) -> cudaError_t {
+    call::enter(Function::cudaGraphKernelNodeSetAttribute, || unsafe { graph::cudaGraphKernelNodeSetAttribute(hNode, attr, value) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphKernelNodeCopyAttributes(hDst: cudaGraphNode_t, hSrc: cudaGraphNode_t) -> cudaError_t {
+    call::enter(Function::cudaGraphKernelNodeCopyAttributes, || unsafe { graph::cudaGraphKernelNodeCopyAttributes(hDst, hSrc) })
 }
 
 #[no_mangle]
@@ -1899,6 +1954,36 @@ pub unsafe extern "C" fn farlane_cudaMemcpy2DFromArrayAsync_ptsz(dst: *mut c_voi
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemRangeGetAttribute(data: *mut c_void, dataSize: usize, attribute: cudaMemRangeAttribute, devPtr: *const c_void, count: usize) -> cudaError_t {
+    call::enter(Function::cudaMemRangeGetAttribute, || unsafe { memory::cudaMemRangeGetAttribute(data, dataSize, attribute, devPtr, count) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemRangeGetAttributes(data: *mut *mut c_void, dataSizes: *mut usize, attributes: *mut cudaMemRangeAttribute, numAttributes: usize, devPtr: *const c_void, count: usize) -> cudaError_t {
+    call::enter(Function::cudaMemRangeGetAttributes, || unsafe { memory::cudaMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyBatchAsync_v12(dsts: *mut *mut c_void, srcs: *mut *mut c_void, sizes: *mut usize, count: usize, attrs: *mut cudaMemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, failIdx: *mut usize, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpyBatchAsync_v12, || unsafe { memory::cudaMemcpyBatchAsync_v12(DefaultStream::Legacy, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyBatchAsync_v12_ptsz(dsts: *mut *mut c_void, srcs: *mut *mut c_void, sizes: *mut usize, count: usize, attrs: *mut cudaMemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, failIdx: *mut usize, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpyBatchAsync_v12, || unsafe { memory::cudaMemcpyBatchAsync_v12(DefaultStream::PerThread, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyBatchAsync_v13(dsts: *const *mut c_void, srcs: *const *const c_void, sizes: *const usize, count: usize, attrs: *mut cudaMemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpyBatchAsync_v13, || unsafe { memory::cudaMemcpyBatchAsync_v13(DefaultStream::Legacy, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyBatchAsync_v13_ptsz(dsts: *const *mut c_void, srcs: *const *const c_void, sizes: *const usize, count: usize, attrs: *mut cudaMemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpyBatchAsync_v13, || unsafe { memory::cudaMemcpyBatchAsync_v13(DefaultStream::PerThread, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, stream) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cudaFuncGetAttributes(attr: *mut cudaFuncAttributes, func: *const c_void) -> cudaError_t {
     call::enter(Function::cudaFuncGetAttributes, || unsafe { module::cudaFuncGetAttributes(attr, func) })
 }
@@ -2338,7 +2423,12 @@ pub unsafe extern "C" fn farlane_cudaGetSurfaceObjectResourceDesc(pResDesc: *mut
     call::enter(Function::cudaGetSurfaceObjectResourceDesc, || unsafe { texture::cudaGetSurfaceObjectResourceDesc(pResDesc, surfObject) })
 }
 
-static UNSUPPORTED_12: [&str; 110] = [
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaDeviceGetTexture1DLinearMaxWidth(maxWidthInElements: *mut usize, fmtDesc: *const cudaChannelFormatDesc, device: c_int) -> cudaError_t {
+    call::enter(Function::cudaDeviceGetTexture1DLinearMaxWidth, || unsafe { texture::cudaDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, fmtDesc, device) })
+}
+
+static UNSUPPORTED_12: [&str; 98] = [
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
     "cudaArrayGetPlane",
@@ -2346,7 +2436,6 @@ static UNSUPPORTED_12: [&str; 110] = [
     "cudaDestroyExternalMemory",
     "cudaDestroyExternalSemaphore",
     "cudaDeviceGetNvSciSyncAttributes",
-    "cudaDeviceGetTexture1DLinearMaxWidth",
     "cudaDeviceRegisterAsyncNotification",
     "cudaDeviceUnregisterAsyncNotification",
     "cudaEGLStreamConsumerAcquireFrame",
@@ -2371,10 +2460,6 @@ static UNSUPPORTED_12: [&str; 110] = [
     "cudaGLUnmapBufferObject",
     "cudaGLUnmapBufferObjectAsync",
     "cudaGLUnregisterBufferObject",
-    "cudaGetDriverEntryPoint",
-    "cudaGetDriverEntryPointByVersion",
-    "cudaGetDriverEntryPointByVersion",
-    "cudaGetDriverEntryPoint",
     "cudaGetExportTable",
     "cudaGetMipmappedArrayLevel",
     "cudaGetTextureObjectResourceViewDesc",
@@ -2390,9 +2475,6 @@ static UNSUPPORTED_12: [&str; 110] = [
     "cudaGraphExternalSemaphoresSignalNodeSetParams",
     "cudaGraphExternalSemaphoresWaitNodeGetParams",
     "cudaGraphExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphKernelNodeCopyAttributes",
-    "cudaGraphKernelNodeGetAttribute",
-    "cudaGraphKernelNodeSetAttribute",
     "cudaGraphMemcpyNodeSetParamsFromSymbol",
     "cudaGraphMemcpyNodeSetParamsToSymbol",
     "cudaGraphicsEGLRegisterImage",
@@ -2423,14 +2505,10 @@ static UNSUPPORTED_12: [&str; 110] = [
     "cudaMemPoolExportToShareableHandle",
     "cudaMemPoolImportFromShareableHandle",
     "cudaMemPoolImportPointer",
-    "cudaMemRangeGetAttribute",
-    "cudaMemRangeGetAttributes",
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpyArrayToArray",
     "cudaMemcpyArrayToArray",
-    "cudaMemcpyBatchAsync",
-    "cudaMemcpyBatchAsync",
     "cudaMemcpyFromArrayAsync",
     "cudaMemcpyFromArrayAsync",
     "cudaMemcpyToArrayAsync",
@@ -2457,7 +2535,7 @@ pub extern "C" fn farlane_unsupported_12(index: c_uint) -> cudaError_t {
     call::unsupported(UNSUPPORTED_12.get(index as usize).copied().unwrap_or("an unknown function"))
 }
 
-static UNSUPPORTED_13: [&str; 150] = [
+static UNSUPPORTED_13: [&str; 138] = [
     "__cudaGetProcAddress",
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
@@ -2471,7 +2549,6 @@ static UNSUPPORTED_13: [&str; 150] = [
     "cudaDeviceGetDevResource",
     "cudaDeviceGetExecutionCtx",
     "cudaDeviceGetNvSciSyncAttributes",
-    "cudaDeviceGetTexture1DLinearMaxWidth",
     "cudaDeviceRegisterAsyncNotification",
     "cudaDeviceUnregisterAsyncNotification",
     "cudaEGLStreamConsumerAcquireFrame",
@@ -2504,10 +2581,6 @@ static UNSUPPORTED_13: [&str; 150] = [
     "cudaGLUnmapBufferObject",
     "cudaGLUnmapBufferObjectAsync",
     "cudaGLUnregisterBufferObject",
-    "cudaGetDriverEntryPoint",
-    "cudaGetDriverEntryPointByVersion",
-    "cudaGetDriverEntryPointByVersion",
-    "cudaGetDriverEntryPoint",
     "cudaGetExportTable",
     "cudaGetMipmappedArrayLevel",
     "cudaGetTextureObjectResourceViewDesc",
@@ -2524,9 +2597,6 @@ static UNSUPPORTED_13: [&str; 150] = [
     "cudaGraphExternalSemaphoresSignalNodeSetParams",
     "cudaGraphExternalSemaphoresWaitNodeGetParams",
     "cudaGraphExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphKernelNodeCopyAttributes",
-    "cudaGraphKernelNodeGetAttribute",
-    "cudaGraphKernelNodeSetAttribute",
     "cudaGraphMemcpyNodeSetParamsFromSymbol",
     "cudaGraphMemcpyNodeSetParamsToSymbol",
     "cudaGraphNodeGetContainingGraph",
@@ -2575,16 +2645,12 @@ static UNSUPPORTED_13: [&str; 150] = [
     "cudaMemPoolImportPointer",
     "cudaMemPrefetchBatchAsync",
     "cudaMemPrefetchBatchAsync",
-    "cudaMemRangeGetAttribute",
-    "cudaMemRangeGetAttributes",
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpy3DWithAttributesAsync",
     "cudaMemcpy3DWithAttributesAsync",
     "cudaMemcpyArrayToArray",
     "cudaMemcpyArrayToArray",
-    "cudaMemcpyBatchAsync",
-    "cudaMemcpyBatchAsync",
     "cudaMemcpyFromArrayAsync",
     "cudaMemcpyFromArrayAsync",
     "cudaMemcpyToArrayAsync",

@@ -1,7 +1,7 @@
 //! The graph family: graphs made node by node or captured from streams, executable graphs, launches of them.
 //!
 //! One file per part: `state` (graphs and nodes), `node` (what one node does), `nodes` and `topology` (the API's functions about nodes
-//! and edges), `capture` (streams being captured), `exec` (executable graphs), `templates` (what of a launch is sent once). This file
+//! and edges), `attributes` (of kernel nodes), `capture` (streams being captured), `exec` (executable graphs), `templates` (what of a launch is sent once). This file
 //! has the functions about whole graphs.
 //!
 //! A graph lives in the guest: only launches reach the tape, as a template that is sent once and a REPEAT for each launch.
@@ -9,6 +9,7 @@
 //! Source: CUDA runtime API, "Graph Management"; CUDA programming guide, "CUDA Graphs".
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
+mod attributes;
 pub mod capture;
 mod exec;
 mod node;
@@ -18,6 +19,7 @@ mod state;
 mod templates;
 mod topology;
 
+pub use attributes::*;
 pub use node::Work;
 pub use nodes::*;
 pub use objects::*;

@@ -10,7 +10,9 @@
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 mod addresses;
+mod advice;
 mod arrays;
+mod batches;
 mod copies;
 mod copy;
 mod graphs;
@@ -22,7 +24,9 @@ mod sets;
 mod shape;
 
 pub use addresses::Addresses;
+pub use advice::*;
 pub use arrays::*;
+pub use batches::*;
 pub use copies::*;
 pub use copy::{copy, write_copy, End, Wait};
 pub use graphs::{free_of_graph, graph_memory_used, reset_graph_memory_high, GraphMemory};

@@ -306,6 +306,21 @@ pub unsafe fn cudaGetSurfaceObjectResourceDesc(
     unsafe { tell(pResDesc, find(surfObject, true)?.resource) }
 }
 
+pub unsafe fn cudaDeviceGetTexture1DLinearMaxWidth(
+    maxWidthInElements: *mut usize,
+    fmtDesc: *const cudaChannelFormatDesc,
+    device: c_int,
+) -> CudaResult {
+    let devices = runtime::devices()?.len();
+    if !usize::try_from(device).is_ok_and(|device| device < devices) {
+        return Err(CudaError::INVALID_DEVICE);
+    }
+    // SAFETY: the program says that it is such a struct, or null.
+    channels(unsafe { fmtDesc.as_ref() }.ok_or(CudaError::INVALID_VALUE)?)?;
+    // SAFETY: the program's promise.
+    unsafe { tell(maxWidthInElements, MOST_LINEAR) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -128,7 +128,7 @@ impl Exec {
         if item.work.kind() != work.kind() {
             return Err(CudaError::INVALID_VALUE);
         }
-        item.work = work;
+        item.work = work.instead_of(&item.work);
         self.plans.clear();
         Ok(())
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use tape::generated_operations as operation;
 use tape::Writer;
 
+use super::attributes::Attributes;
 use super::state::Id;
 
 /// What a node does.
@@ -59,6 +60,7 @@ pub struct KernelWork {
     parameters: Box<[u8]>,
     /// Into `parameters`: what the program is given when it asks.
     pointers: Box<[*mut c_void]>,
+    pub(super) attributes: Attributes,
 }
 
 /// A copy: its ends, and the parameters as the program gave them.
@@ -98,6 +100,14 @@ impl Work {
             Self::EventRecord(_) => "event record",
             Self::Allocate(_) => "allocate",
             Self::Free(_) => "free",
+        }
+    }
+
+    /// New parameters for the node that did `old`: a kernel's attributes stay.
+    pub(super) fn instead_of(self, old: &Self) -> Self {
+        match (self, old) {
+            (Self::Kernel(new), Self::Kernel(old)) => Self::Kernel(Arc::new(new.with(old.attributes.clone()))),
+            (new, _) => new,
         }
     }
 
@@ -141,6 +151,7 @@ impl Work {
             cooperative: launch.cooperative,
             pointers: pointers.collect(),
             parameters,
+            attributes: Attributes::of(launch.cooperative),
         })))
     }
 
@@ -204,6 +215,25 @@ impl Work {
 }
 
 impl KernelWork {
+    /// The same launch with these attributes.
+    pub(super) fn with(&self, attributes: Attributes) -> Self {
+        let mut parameters = self.parameters.clone();
+        let (old, new) = (self.parameters.as_ptr() as usize, parameters.as_mut_ptr());
+        // SAFETY: a parameter's offset lies in the buffer, which does not move.
+        let pointers = self.pointers.iter().map(|place| unsafe { new.add(*place as usize - old) }.cast());
+        Self {
+            function: self.function,
+            kernel: self.kernel,
+            grid: self.grid,
+            block: self.block,
+            shared_bytes: self.shared_bytes,
+            cooperative: attributes.cooperative(),
+            pointers: pointers.collect(),
+            parameters,
+            attributes,
+        }
+    }
+
     pub fn parameters(&self) -> cudaKernelNodeParams {
         let dim = |extents: [u32; 3]| abi::dim3 { x: extents[0], y: extents[1], z: extents[2] };
         cudaKernelNodeParams {

@@ -55,7 +55,7 @@ fn replace(node: cudaGraphNode_t, work: Work) -> CudaResult {
     if node.work.kind() != work.kind() {
         return Err(CudaError::INVALID_VALUE);
     }
-    node.work = work;
+    node.work = work.instead_of(&node.work);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! a prefetch to the CPU makes the next touch fetch all of the range.
 #![allow(non_snake_case)] // C's names
 
+use super::advice;
 use crate::call::{CudaResult, DefaultStream};
 use crate::managed::{self, Kind};
 use crate::{hostmem, runtime, stream};
@@ -24,6 +25,7 @@ pub unsafe fn cudaMallocManaged(devPtr: *mut *mut c_void, size: usize, flags: c_
         return Err(CudaError::INVALID_VALUE);
     }
     let memory = managed::allocate(size, Kind::Managed)?;
+    advice::fresh(memory as usize, size);
     // SAFETY: not null, and the program says that it is a pointer's place.
     unsafe { devPtr.write(memory.cast()) };
     Ok(())
@@ -49,9 +51,11 @@ fn prefetch(start: *const c_void, count: usize, device: Option<c_int>) -> CudaRe
         return Err(CudaError::INVALID_VALUE);
     }
     match device {
-        Some(device) => check_device(device),
-        None => managed::expect_reads(start as usize, count),
+        Some(device) => check_device(device)?,
+        None => managed::expect_reads(start as usize, count)?,
     }
+    advice::prefetched(start as usize, count, device);
+    Ok(())
 }
 
 pub unsafe fn cudaMemPrefetchAsync_v12(
@@ -97,10 +101,11 @@ fn advise(start: *const c_void, count: usize, advice: cudaMemoryAdvise, device: 
         return Err(CudaError::INVALID_VALUE);
     }
     // The device does not matter where something is unset, or to read-mostly memory.
-    match device {
-        Some(device) if matches!(advice, 3 | 5) => check_device(device),
-        _ => Ok(()),
+    if let Some(device) = device.filter(|_| matches!(advice, 3 | 5)) {
+        check_device(device)?;
     }
+    advice::advised(start as usize, count, advice, device);
+    Ok(())
 }
 
 pub unsafe fn cudaMemAdvise_v12(
@@ -118,7 +123,10 @@ pub unsafe fn cudaMemAdvise_v13(
     advice: cudaMemoryAdvise,
     location: cudaMemLocation,
 ) -> CudaResult {
-    let device = if matches!(advice, 3 | 5) { device_of(location)? } else { None };
+    let device = match advice {
+        3 | 5 => device_of(location)?,
+        _ => device_of(location).unwrap_or(None),
+    };
     advise(devPtr, count, advice, device)
 }
 

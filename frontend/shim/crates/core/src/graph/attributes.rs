@@ -1,0 +1,125 @@
+//! Attributes of kernel nodes: what cudaLaunchKernelExC takes with a launch.
+//!
+//! A node keeps what it was given. What changes a launch's meaning counts as there, and what is not supported there is refused here.
+#![allow(non_snake_case)] // C's names
+
+use super::node::Work;
+use super::state::{node_id, state};
+use crate::call::CudaResult;
+use crate::launch::attributes;
+use crate::log;
+use abi::{cudaGraphNode_t, cudaLaunchAttribute, cudaLaunchAttributeID, cudaLaunchAttributeValue, CudaError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// By number, as they were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attributes(BTreeMap<cudaLaunchAttributeID, [u8; 64]>);
+
+fn word(value: i32) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    bytes[..4].copy_from_slice(&value.to_le_bytes());
+    bytes
+}
+
+impl Attributes {
+    pub fn of(cooperative: bool) -> Self {
+        let given = cooperative.then(|| (abi::cudaLaunchAttributeCooperative, word(1)));
+        Self(given.into_iter().collect())
+    }
+
+    pub fn cooperative(&self) -> bool {
+        self.0.get(&abi::cudaLaunchAttributeCooperative).is_some_and(|value| value[..4] != [0; 4])
+    }
+
+    fn set(&mut self, id: cudaLaunchAttributeID, value: cudaLaunchAttributeValue) -> CudaResult {
+        let given = cudaLaunchAttribute { id, pad: [0; 4], val: value };
+        attributes::read(&[given]).map_err(|refused| {
+            log::error(format_args!("cudaGraphKernelNodeSetAttribute: {} is not supported yet", refused.0));
+            CudaError::NOT_SUPPORTED
+        })?;
+        // SAFETY: it covers the union, every byte of which the caller has given.
+        self.0.insert(id, unsafe { value.pad });
+        Ok(())
+    }
+
+    /// What was set, else zeros: an attribute that nobody has set is off.
+    fn get(&self, id: cudaLaunchAttributeID) -> [u8; 64] {
+        self.0.get(&id).copied().unwrap_or_else(|| match id {
+            // One block in each direction.
+            abi::cudaLaunchAttributeClusterDimension => {
+                let mut value = word(1);
+                value[4] = 1;
+                value[8] = 1;
+                value
+            }
+            _ => [0; 64],
+        })
+    }
+}
+
+fn of(node: cudaGraphNode_t) -> CudaResult<Attributes> {
+    match &state().node(node_id(node)?)?.work {
+        Work::Kernel(kernel) => Ok(kernel.attributes.clone()),
+        _ => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+fn give(node: cudaGraphNode_t, attributes: Attributes) -> CudaResult {
+    let mut state = state();
+    let node = state.node_mut(node_id(node)?)?;
+    let Work::Kernel(kernel) = &node.work else { return Err(CudaError::INVALID_VALUE) };
+    node.work = Work::Kernel(Arc::new(kernel.with(attributes)));
+    Ok(())
+}
+
+pub unsafe fn cudaGraphKernelNodeGetAttribute(
+    hNode: cudaGraphNode_t,
+    attr: cudaLaunchAttributeID,
+    value_out: *mut cudaLaunchAttributeValue,
+) -> CudaResult {
+    let found = of(hNode)?.get(attr);
+    // SAFETY: the program's promise.
+    unsafe { super::give(value_out, cudaLaunchAttributeValue { pad: found }) }
+}
+
+pub unsafe fn cudaGraphKernelNodeSetAttribute(
+    hNode: cudaGraphNode_t,
+    attr: cudaLaunchAttributeID,
+    value: *const cudaLaunchAttributeValue,
+) -> CudaResult {
+    // SAFETY: the program says that it is such a union, or null.
+    let value = *unsafe { value.as_ref() }.ok_or(CudaError::INVALID_VALUE)?;
+    let mut attributes = of(hNode)?;
+    attributes.set(attr, value)?;
+    give(hNode, attributes)
+}
+
+pub unsafe fn cudaGraphKernelNodeCopyAttributes(hDst: cudaGraphNode_t, hSrc: cudaGraphNode_t) -> CudaResult {
+    give(hDst, of(hSrc)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_kept_and_what_changes_a_launch_counts() {
+        let mut attributes = Attributes::default();
+        assert!(!attributes.cooperative());
+        let value = |bytes| cudaLaunchAttributeValue { pad: bytes };
+        attributes.set(abi::cudaLaunchAttributeCooperative, value(word(1))).unwrap();
+        attributes.set(abi::cudaLaunchAttributePriority, value(word(-3))).unwrap();
+        assert!(attributes.cooperative());
+        assert_eq!(attributes.get(abi::cudaLaunchAttributePriority), word(-3));
+        assert_eq!(attributes.get(abi::cudaLaunchAttributeMemSyncDomain), [0; 64]);
+        assert_eq!(
+            attributes.get(abi::cudaLaunchAttributeClusterDimension)[..12],
+            [1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]
+        );
+        attributes.set(abi::cudaLaunchAttributeCooperative, value(word(0))).unwrap();
+        assert_eq!(attributes.cooperative(), Attributes::of(false).cooperative());
+        let two = attributes.set(abi::cudaLaunchAttributeClusterDimension, value([2; 64]));
+        assert_eq!(two, Err(CudaError::NOT_SUPPORTED));
+    }
+}
