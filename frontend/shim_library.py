@@ -55,6 +55,7 @@ def guest_environment(
     report: str | None,
     manifests: str | None = None,
     timing: str | None = None,
+    guards: bool = False,
     checks: tuple[str, ...] = (),
 ) -> dict[str, str]:
     """The environment in which a program's CUDA calls go to `host`.
@@ -67,6 +68,7 @@ def guest_environment(
         report: file name to which the shim writes its counts at exit; %p stands for the process id.
         manifests: folder with manifests, or "off"; None leaves what the environment says.
         timing: one of TIMINGS; None leaves what the environment says.
+        guards: whether copies to the host are guarded; False leaves what the environment says.
         checks: of CHECKS; none leaves what the environment says.
     """
     environment = dict(base)
@@ -82,6 +84,8 @@ def guest_environment(
         environment["FARLANE_MANIFESTS"] = manifests
     if timing is not None:
         environment["FARLANE_TIMING"] = timing
+    if guards:
+        environment["FARLANE_GUARDS"] = "on"
     if checks:
         environment["FARLANE_CHECK"] = ",".join(checks)
     return environment

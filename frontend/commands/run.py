@@ -57,6 +57,11 @@ class RunCommand:
             help="whether the program's clocks wait for work whose synchronization was answered early (default: faithful)",
         )
         parser.add_argument(
+            "--guards",
+            action="store_true",
+            help="let copies to the host in loops wait until their destination is first touched, where the kernel can tell",
+        )
+        parser.add_argument(
             "--check",
             nargs="?",
             const="memory",
@@ -128,6 +133,7 @@ class RunCommand:
                 report=str(folder / "%p.json"),
                 manifests=manifest_folder,
                 timing=_timing(arguments),
+                guards=_guards(arguments),
                 checks=checks,
             )
             started = time.perf_counter()
@@ -198,6 +204,14 @@ def _timing(arguments: argparse.Namespace) -> str | None:
     if timing and timing not in shim_library.TIMINGS:
         raise UserError(f"FARLANE_TIMING={timing} is none of {', '.join(shim_library.TIMINGS)}", status=2)
     return timing
+
+
+def _guards(arguments: argparse.Namespace) -> bool:
+    """Whether FARLANE_GUARDS is to be on; False leaves it as it is."""
+    setting = os.environ.get("FARLANE_GUARDS")
+    if setting and setting not in ("on", "off"):
+        raise UserError(f"FARLANE_GUARDS={setting} is neither on nor off", status=2)
+    return bool(arguments.guards)
 
 
 def _report_writer(wish: str | None) -> Callable[[reports.Report], object] | None:

@@ -240,10 +240,12 @@ def test_the_guest_is_told() -> None:
         runtimes=("13",),
         report=None,
         timing="throughput",
+        guards=True,
     )
     assert (seen["FARLANE_MANIFESTS"], seen["FARLANE_TIMING"]) == ("/mine", "throughput")
+    assert seen["FARLANE_GUARDS"] == "on"
     seen = shim_library.guest_environment(
         {}, host="unix:///s", mode="loops", runtimes=("13",), report=None, manifests="/folder"
     )
     assert seen["FARLANE_MANIFESTS"] == "/folder"
-    assert "FARLANE_TIMING" not in seen
+    assert not {"FARLANE_TIMING", "FARLANE_GUARDS"} & set(seen)

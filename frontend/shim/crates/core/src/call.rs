@@ -17,7 +17,7 @@ use client::{CallSummary, Failure};
 
 use crate::frame::{self, Part};
 use crate::generated_exports::Function;
-use crate::{graph, lifecycle, output, permission, runtime, tally, trace};
+use crate::{graph, guards, lifecycle, output, permission, runtime, tally, trace};
 
 /// What a family's function returns.
 pub type CudaResult<T = ()> = Result<T, CudaError>;
@@ -152,7 +152,11 @@ pub fn summary() -> CallSummary {
             Ok(names) => names.iter().map(|name| (*name).to_owned()).collect(),
             Err(_) => Vec::new(),
         },
-        sections: [crate::memory::payloads::section()].into_iter().chain(permission::section()).collect(),
+        sections: [crate::memory::payloads::section()]
+            .into_iter()
+            .chain(permission::section())
+            .chain(guards::section())
+            .collect(),
     }
 }
 

@@ -221,7 +221,7 @@ thread_local! {
 
 /// The bounds of the calling thread's stack, as the thread was created. A program that runs on a stack of its own making (coroutines,
 /// signal stacks) stands outside.
-fn stack() -> Option<(u64, u64)> {
+pub fn stack() -> Option<(u64, u64)> {
     STACK
         .try_with(|known| match known.get() {
             Some(bounds) => bounds,

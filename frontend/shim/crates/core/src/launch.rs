@@ -20,9 +20,9 @@ use tape::generated_operations as operation;
 
 use crate::call::{CudaResult, DefaultStream};
 use crate::module::{kernel_of, Kernel, Signature};
-use crate::{frame, graph, hostmem, log, managed, module, occupancy, output, runtime, stream, trace, work};
+use crate::{frame, graph, guards, hostmem, log, managed, module, occupancy, output, runtime, stream, trace, work};
 
-pub mod attributes;
+mod attributes;
 mod checks;
 mod configuration;
 mod parameters;
@@ -254,8 +254,8 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
     }
     let function = kernel.function()?;
     let shared = launch.shared_bytes as u32;
-    if managed::any() {
-        // The program's values are read before its managed memory is out of reach.
+    if managed::any() || guards::active() {
+        // The program's values are read before its managed memory is out of reach, and with no lock: they may be guarded.
         let mut buffer = vec![0; signature.image.parameter_bytes as usize];
         arguments.fill(&mut buffer);
         let _held = managed::hand_over()?;

@@ -21,6 +21,7 @@ mod frame;
 #[rustfmt::skip]
 mod generated_exports;
 mod graph;
+mod guards;
 mod hostmem;
 mod launch;
 mod lifecycle;
@@ -38,5 +39,6 @@ mod runtime;
 mod stream;
 mod tally;
 mod texture;
+mod threads;
 mod trace;
 mod work;

@@ -24,7 +24,7 @@ use std::sync::Once;
 
 use abi::CudaError;
 
-use crate::{call, manifests, output, registration, runtime, trace};
+use crate::{call, guards, manifests, output, registration, runtime, trace};
 
 /// cudaErrorInitializationError: what CUDA returns in a child forked after initialization.
 pub const INITIALIZATION_ERROR: CudaError = CudaError::INITIALIZATION_ERROR;
@@ -96,10 +96,12 @@ pub fn watch_exit() {
 }
 
 extern "C" fn before_fork() {
+    guards::before_fork();
     let _ = HELD.try_with(|held| *held.borrow_mut() = Some(registration::hold()));
 }
 
 extern "C" fn after_fork_in_parent() {
+    guards::after_fork_in_parent();
     let _ = HELD.try_with(|held| held.borrow_mut().take());
 }
 
@@ -111,6 +113,7 @@ extern "C" fn after_fork_in_child() {
             session.abandon_after_fork();
         }
     }
+    guards::after_fork_in_child();
     let _ = HELD.try_with(|held| held.borrow_mut().take());
 }
 
@@ -127,6 +130,7 @@ extern "C" fn finish() {
         EXITING.store(true, Release);
         // A panic here has nobody left to see it.
         let _ = catch_unwind(AssertUnwindSafe(|| {
+            guards::end();
             let mut summary = call::summary();
             if session.checks() {
                 let errors = session.finish_checks().unwrap_or(1); // a host that is gone has told nothing

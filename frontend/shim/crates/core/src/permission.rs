@@ -27,7 +27,7 @@ use crate::frame::{self, Part, Registers};
 use crate::generated_exports::Function;
 use crate::manifests::{self, Site};
 use crate::objects::Object;
-use crate::{hostmem, output, work};
+use crate::{guards, hostmem, output, work};
 
 mod ranges;
 use ranges::Ranges;
@@ -116,10 +116,16 @@ impl Drop for Thread {
     }
 }
 
+/// Whether calls are looked at: guards owe synchronizations, too.
+#[inline]
+fn watching() -> bool {
+    manifests::active() || guards::active()
+}
+
 /// A call of the program begins; `frame::begin` was called.
 #[inline]
 pub fn arrive(function: Function) {
-    if manifests::active() {
+    if watching() {
         let _ = THREAD.try_with(|thread| thread.arrive(function));
     }
 }
@@ -127,7 +133,7 @@ pub fn arrive(function: Function) {
 /// The call is done.
 #[inline]
 pub fn leave(function: Function) {
-    if manifests::active() {
+    if watching() {
         let _ = THREAD.try_with(|thread| {
             thread.leave(Part::of(function));
             // Last: sending reads the clock, under a lock. The call that opened the session has not arrived.
@@ -140,7 +146,7 @@ pub fn leave(function: Function) {
 #[cold]
 pub fn failed() {
     // The copies of all threads are before the fence.
-    if manifests::active() && !FAILED.swap(true, Release) && OWING.load(Acquire) > 0 {
+    if watching() && !FAILED.swap(true, Release) && OWING.load(Acquire) > 0 {
         work::fence();
     }
 }
@@ -155,10 +161,35 @@ pub fn local_sync() -> bool {
         && !output::expected();
     if permitted {
         LOCAL_SYNCS.fetch_add(1, Relaxed);
-        let _ = THREAD.try_with(|thread| thread.unsynchronized.set(true));
-        UNSYNCHRONIZED.store(true, Release);
+        owe_synchronization();
     }
     permitted
+}
+
+/// The call under way waits for work as far as the program can tell, and has not waited.
+pub fn owe_synchronization() {
+    let _ = THREAD.try_with(|thread| thread.unsynchronized.set(true));
+    UNSYNCHRONIZED.store(true, Release);
+}
+
+/// Does something for the session outside of a call: the clock that it reads is not the program's.
+pub fn within(body: impl FnOnce()) {
+    let step = |by: i32| {
+        let _ = THREAD.try_with(|thread| thread.inside.set(thread.inside.get().saturating_add_signed(by)));
+    };
+    step(1);
+    body();
+    step(-1);
+}
+
+/// Whether a call has failed.
+pub fn any_failure() -> bool {
+    FAILED.load(Acquire)
+}
+
+/// Whether the call under way comes from a loop that a manifest describes.
+pub fn in_known_loop() -> bool {
+    manifests::active() && THREAD.try_with(|thread| thread.site.get().is_some()).unwrap_or(false)
 }
 
 /// For the recorder, once a call: the loop of which a record is the first of an iteration, 0 for none.
@@ -228,7 +259,7 @@ pub fn synchronization_owed() -> bool {
 #[cfg(not(test))]
 pub fn before_clock() {
     let _ = THREAD.try_with(|thread| {
-        if manifests::active() && thread.inside.get() == 0 && thread.unsynchronized.replace(false) {
+        if watching() && thread.inside.get() == 0 && thread.unsynchronized.replace(false) {
             UNSYNCHRONIZED.store(false, Relaxed); // everybody's work is waited for
             thread.inside.set(1);
             work::finish_work();
@@ -337,6 +368,9 @@ impl Thread {
 
     /// The site at an address, from the thread's recent ones if it is among them.
     fn find(&self, address: usize) -> Option<&'static Site> {
+        if !manifests::active() {
+            return None;
+        }
         let mut cache = self.cache.borrow_mut();
         // Calls are at least 5 bytes long.
         let entry = &mut cache[(address >> 2) % CACHE];

@@ -18,7 +18,7 @@ use abi::CudaError;
 use client::{Config, DeviceDescription, HelloInfo, Session};
 
 use crate::call::CudaResult;
-use crate::{lifecycle, log, manifests, output, registration};
+use crate::{guards, lifecycle, log, manifests, output, registration};
 
 /// What the handshake told about one device.
 #[derive(Debug)]
@@ -157,6 +157,7 @@ fn open() -> Result<Opened, CudaError> {
         CudaError::NO_DEVICE
     })?;
     clock_setting()?;
+    guards::configure(config.mode)?;
     let hello = HelloInfo {
         program: program_name(),
         pid: std::process::id(),

@@ -19,7 +19,7 @@ mod reads;
 use crate::call::{check, error_of, CudaResult};
 use crate::event::Events;
 use crate::memory::Addresses;
-use crate::{frame, output, permission, runtime};
+use crate::{frame, guards, output, permission, runtime};
 use abi::CudaError;
 use client::{Answer, Destination, Failure, Mode, Origin, Session};
 use order::{Order, Point, Stream};
@@ -71,9 +71,10 @@ fn value_of(session: &Session, answer: Answer) -> CudaResult<u64> {
 
 /// Appends a record that answers into the slot, and waits for the answer.
 fn ask(session: &Session, write: impl FnOnce(&mut Writer, u32)) -> Result<Answer, Failure> {
-    let launches = output::asked();
+    let (launches, guarded) = (output::asked(), guards::recorded());
     let answer = session.request(write)?;
     output::answered(launches);
+    guards::arrived(guarded);
     Ok(answer)
 }
 
@@ -120,10 +121,11 @@ pub fn request(write: impl FnOnce(&mut Writer, u32)) -> CudaResult<u64> {
 pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce(&mut Writer, u32)) -> CudaResult {
     let (session, tracking) = session_and_tracking()?;
     let start = tracking.order.begin();
-    let launches = output::asked();
+    let (launches, guarded) = (output::asked(), guards::recorded());
     // SAFETY: the caller's promise.
     unsafe { session.read(destination, write) }.map_err(error_of)?;
     output::answered(launches);
+    guards::arrived(guarded);
     permission::answered();
     tracking.order.work_done(stream, start);
     untold(session)
@@ -162,15 +164,38 @@ pub unsafe fn record_read(
     length: usize,
     write: impl FnOnce(&mut Writer, u32),
 ) -> CudaResult {
-    let (session, Tracking { order, .. }) = session_and_tracking()?;
     let address = destination.ptr as usize;
+    // SAFETY: the caller's promise.
+    unsafe { record(stream, destination, write) }?;
+    permission::deferred(address, length);
+    Ok(())
+}
+
+/// As `record_read`, into the store of a guard.
+///
+/// # Safety
+/// The destination lies in that store.
+pub unsafe fn record_guarded(
+    stream: &Stream,
+    destination: Destination,
+    held: &guards::Held,
+    write: impl FnOnce(&mut Writer, u32),
+) -> CudaResult {
+    // SAFETY: the store is writable until the guard ends, which waits for `held` and then for the host's answer.
+    unsafe { record(stream, destination, write) }?;
+    held.recorded();
+    Ok(())
+}
+
+/// # Safety
+/// Every row of the destination is writable until the copy has arrived.
+unsafe fn record(stream: &Stream, destination: Destination, write: impl FnOnce(&mut Writer, u32)) -> CudaResult {
+    let (session, Tracking { order, .. }) = session_and_tracking()?;
     let start = order.begin();
     // SAFETY: the caller's promise.
     let recorded = unsafe { session.record_read(destination, frame::site(), write) };
     order.commit(stream, start);
-    recorded.map_err(error_of)?;
-    permission::deferred(address, length);
-    Ok(())
+    recorded.map_err(error_of)
 }
 
 /// Whether a copy to pinned memory may not have arrived.
@@ -206,6 +231,7 @@ pub fn ship() {
 
 /// Waits until nothing that was recorded will write to `[start, start + length)` of the guest's memory.
 pub fn settle_memory(start: usize, length: usize) -> CudaResult {
+    guards::clear(start, length);
     let Some(Tracking { order, reads, .. }) = TRACKING.get() else {
         return Ok(());
     };

@@ -8,10 +8,9 @@
 
 use super::{near, resolve};
 use crate::call::CudaResult;
-use crate::{lifecycle, log};
+use crate::{lifecycle, log, threads};
 use abi::CudaError;
 use libc::{c_int, c_void, siginfo_t};
-use std::mem::MaybeUninit;
 use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
@@ -67,19 +66,9 @@ fn start() -> Option<()> {
         return None;
     }
     let [source, sink] = ends;
-    let serve = move || serve(source);
-    // Signals of the program are not for this thread.
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: places for the sets; the mask is restored below.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    if !threads::spawn("farlane-managed", move || serve(source)) {
+        return None;
     }
-    let thread = std::thread::Builder::new().name("farlane-managed".to_owned()).spawn(serve);
-    // SAFETY: as above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    thread.ok()?;
     PIPE.store(sink, Release);
     // Writes nothing: the function is looked up now, and not in the handler.
     // SAFETY: no bytes.

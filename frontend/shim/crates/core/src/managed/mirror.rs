@@ -82,7 +82,7 @@ fn is_alone(start: usize, size: usize, head: Option<usize>) -> bool {
 }
 
 /// Whether `[start, start + length)` is memory as programs allocate it, by the lines of /proc/self/maps.
-fn is_ordinary(maps: &str, start: usize, length: usize) -> bool {
+pub fn is_ordinary(maps: &str, start: usize, length: usize) -> bool {
     let (mut at, end) = (start, start + length);
     for line in maps.lines() {
         let mut fields = line.split_ascii_whitespace();

@@ -14,6 +14,7 @@ use super::payloads::{self, Target};
 use super::shape::{parts, pieces, Extent, Layout, Part};
 use crate::call::CudaResult;
 use crate::graph::{capture, Work};
+use crate::guards;
 use crate::hostmem;
 use crate::managed;
 use crate::module;
@@ -132,17 +133,7 @@ impl End {
 
     /// `count` bytes of a variable, from `offset` on.
     pub fn variable(symbol: *const c_void, offset: usize, count: usize) -> CudaResult<Self> {
-        let (variable, size) = match module::variable_of(symbol) {
-            // The program names a managed variable by the address that it shares with the device.
-            Err(CudaError::INVALID_SYMBOL) if managed::kind(symbol as usize) == Some(managed::Kind::Variable) => {
-                let start = (symbol as usize).checked_add(offset).ok_or(CudaError::INVALID_VALUE)?;
-                if !managed::holds(start, count) {
-                    return Err(CudaError::INVALID_VALUE);
-                }
-                return Ok(Self { start: Start::Device(start as u64), layout: Layout::plane(count as u64) });
-            }
-            found => found?,
-        };
+        let (variable, size) = module::variable_of(symbol)?;
         let offset = u32::try_from(offset).map_err(|_| CudaError::INVALID_VALUE)?;
         if (offset as usize).checked_add(count).is_none_or(|end| end > size) {
             return Err(CudaError::INVALID_VALUE);
@@ -173,6 +164,7 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
             _ => capture::add(stream, Work::captured_copy(to, from, extent)).map(drop),
         };
     }
+    let _inside = guards::enter();
     let kept = hostmem::keep();
     let (to, from) = if kept.is_some() { (to.now(&extent), from.now(&extent)) } else { (to, from) };
     let held = managed::hand_over_for(&[to.device(), from.device()])?;
@@ -231,12 +223,21 @@ unsafe fn download(
     };
     let length = pitch * (height - 1) + width;
     let copy = permission::copy_to_host();
+    let pinned = || wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length);
+    if guards::active() {
+        let may_wait = copy == permission::Copy::Plain && wait != Wait::Never && !pinned();
+        if let Some(held) = may_wait.then(|| guards::hold(destination.ptr as usize, length)).flatten() {
+            let stored = Destination { ptr: held.place as *mut u8, ..destination };
+            // SAFETY: as many bytes of the guard's store, whose pages are those of the caller's destination.
+            return unsafe { work::record_guarded(stream, stored, &held, write) };
+        }
+        guards::clear(destination.ptr as usize, length);
+    }
     if copy == permission::Copy::Later {
         // SAFETY: the caller's promise; the program leaves the memory alone until the copy is settled (protos/manifest.md).
         return unsafe { work::record_read(stream, destination, length, write) };
     }
     // What is not last arrives before the answer to what is.
-    let pinned = || wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length);
     if !last || copy == permission::Copy::Plain && (wait == Wait::Never || pinned()) {
         // SAFETY: the caller's promise; pinned memory is not released before the copy is done (`hostmem`).
         unsafe { work::read_deferred(stream, destination, write) }

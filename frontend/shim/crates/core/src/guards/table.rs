@@ -1,0 +1,216 @@
+//! Which blocks are guarded, and what is known of the places in the program that copies come from. Plain data, under one lock (`guards`).
+//!
+//! A guard goes Free -> Setting -> Standing -> Ending -> Free; only its thread of the moment takes a step. `users` are calls that are about to
+//! record a copy into its store: no guard ends before they have.
+
+use super::place::{Block, Candidates};
+
+/// Guards at the same time.
+pub const MOST: usize = 64;
+/// Places in the program that are remembered.
+const SITES: usize = 256;
+/// Fewer copies than this for a touch are a loss: what a touch costs is a round trip and more.
+const WORTH: u32 = 4;
+/// So many losses, or refusals, and the place is given up.
+const PATIENCE: u8 = 3;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Free,
+    Setting,
+    Standing,
+    Ending,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Guard {
+    pub state: State,
+    pub start: usize,
+    pub end: usize,
+    /// Where its pages are.
+    pub store: usize,
+    pub users: usize,
+    /// The last copy into it.
+    pub sequence: u64,
+    /// Where that came from.
+    pub site: usize,
+}
+
+/// One place in the program.
+#[derive(Debug, Clone, Copy)]
+struct Site {
+    at: usize,
+    /// Copies since it was first seen, and since a guard that has one of them was last touched.
+    seen: u32,
+    since: u32,
+    losses: u8,
+    refusals: u8,
+}
+
+/// What is to become of a copy, as far as its place in the program says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing is known yet.
+    First,
+    GivenUp,
+    Guard,
+}
+
+#[derive(Debug)]
+pub struct Table {
+    pub guards: [Guard; MOST],
+    sites: [Site; SITES],
+    pub candidates: Candidates,
+    /// Calls under way that read or write memory of the program.
+    pub inside: usize,
+}
+
+const NO_GUARD: Guard = Guard { state: State::Free, start: 0, end: 0, store: 0, users: 0, sequence: 0, site: 0 };
+const NO_SITE: Site = Site { at: 0, seen: 0, since: 0, losses: 0, refusals: 0 };
+
+impl Guard {
+    fn meets(&self, start: usize, end: usize) -> bool {
+        self.state != State::Free && self.start < end && start < self.end
+    }
+}
+
+impl Table {
+    pub const fn new() -> Self {
+        Self { guards: [NO_GUARD; MOST], sites: [NO_SITE; SITES], candidates: Candidates::new(), inside: 0 }
+    }
+
+    /// A guard that has a byte of `[start, end)`.
+    pub fn meeting(&self, start: usize, end: usize) -> Option<usize> {
+        self.guards.iter().position(|guard| guard.meets(start, end))
+    }
+
+    /// The guard that stands and has all of `[start, end)`.
+    pub fn standing(&self, start: usize, end: usize) -> Option<usize> {
+        let stands = |guard: &Guard| guard.state == State::Standing && guard.start <= start && end <= guard.end;
+        self.guards.iter().position(stands)
+    }
+
+    /// A place for a guard of the block; `None` when there is none, or another guard has a byte of it.
+    pub fn claim(&mut self, block: Block) -> Option<usize> {
+        if self.meeting(block.start, block.end).is_some() {
+            return None;
+        }
+        let index = self.guards.iter().position(|guard| guard.state == State::Free)?;
+        self.guards[index] = Guard { state: State::Setting, start: block.start, end: block.end, ..NO_GUARD };
+        Some(index)
+    }
+
+    pub fn free(&mut self, index: usize) {
+        self.guards[index] = NO_GUARD;
+    }
+
+    fn site(&mut self, at: usize) -> &mut Site {
+        // Calls are at least 5 bytes long.
+        let site = &mut self.sites[(at >> 2) % SITES];
+        if site.at != at {
+            *site = Site { at, ..NO_SITE };
+        }
+        site
+    }
+
+    /// A copy comes from there; `in_loop`: from a place that is known to be in a loop.
+    pub fn copy_from(&mut self, at: usize, in_loop: bool) -> Verdict {
+        let site = self.site(at);
+        site.seen = site.seen.saturating_add(1);
+        if site.losses >= PATIENCE || site.refusals >= PATIENCE {
+            Verdict::GivenUp
+        } else if site.seen == 1 && !in_loop {
+            Verdict::First
+        } else {
+            Verdict::Guard
+        }
+    }
+
+    /// The copy goes into the guard's store.
+    pub fn goes_to(&mut self, index: usize, at: usize) {
+        let site = self.site(at);
+        site.since = site.since.saturating_add(1);
+        let guard = &mut self.guards[index];
+        guard.users += 1;
+        guard.site = at;
+    }
+
+    pub fn refused(&mut self, at: usize) {
+        let site = self.site(at);
+        site.refusals = site.refusals.saturating_add(1);
+    }
+
+    /// The guard is touched. True when the place that its copies came from is given up for it.
+    pub fn touched(&mut self, index: usize) -> bool {
+        let at = self.guards[index].site;
+        let site = self.site(at);
+        site.losses = if site.since < WORTH { site.losses.saturating_add(1) } else { 0 };
+        site.since = 0;
+        site.losses == PATIENCE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: Block = Block { start: 0x1000, end: 0x4000 };
+
+    fn table() -> Box<Table> {
+        Box::new(Table::new())
+    }
+
+    #[test]
+    fn guards_do_not_overlap_and_only_one_that_stands_is_used() {
+        let mut table = table();
+        assert_eq!(table.claim(BLOCK), Some(0));
+        assert_eq!(table.claim(Block { start: 0x3000, end: 0x5000 }), None);
+        assert_eq!(table.claim(Block { start: 0x4000, end: 0x5000 }), Some(1));
+        assert_eq!((table.standing(0x1000, 0x1001), table.meeting(0x1000, 0x1001)), (None, Some(0)));
+        table.guards[0].state = State::Standing;
+        assert_eq!((table.standing(0x1000, 0x4000), table.standing(0x1000, 0x4001)), (Some(0), None));
+        assert_eq!((table.meeting(0, 0x1000), table.meeting(0x5000, usize::MAX)), (None, None));
+        table.free(0);
+        assert_eq!(table.meeting(0, 0x4000), None);
+    }
+
+    #[test]
+    fn there_are_only_so_many() {
+        let mut table = table();
+        for number in 0..MOST {
+            let block = Block { start: number * 0x1000, end: (number + 1) * 0x1000 };
+            assert_eq!(table.claim(block), Some(number));
+        }
+        assert_eq!(table.claim(Block { start: 0x100_0000, end: 0x100_1000 }), None);
+    }
+
+    #[test]
+    fn a_place_is_given_up_after_touches_that_follow_few_copies() {
+        let mut table = table();
+        let index = table.claim(BLOCK).expect("free");
+        assert_eq!(table.copy_from(500, false), Verdict::First);
+        assert_eq!(table.copy_from(900, true), Verdict::Guard);
+        let mut round = |copies: u32| {
+            for _ in 0..copies {
+                assert_eq!(table.copy_from(500, false), Verdict::Guard);
+                table.goes_to(index, 500);
+            }
+            table.touched(index)
+        };
+        assert!(!round(1) && !round(3));
+        assert!(!round(WORTH), "that was worth it");
+        assert!(!round(1) && !round(1) && round(1));
+        assert_eq!(table.copy_from(500, true), Verdict::GivenUp);
+        assert_eq!(table.copy_from(900, true), Verdict::Guard);
+    }
+
+    #[test]
+    fn a_place_whose_memory_is_refused_is_given_up() {
+        let mut table = table();
+        for _ in 0..PATIENCE {
+            assert_eq!(table.copy_from(500, true), Verdict::Guard);
+            table.refused(500);
+        }
+        assert_eq!(table.copy_from(500, true), Verdict::GivenUp);
+    }
+}
