@@ -22,7 +22,7 @@ use crate::call::{CudaResult, DefaultStream};
 use crate::module::{kernel_of, Kernel, Signature};
 use crate::{frame, graph, guards, hostmem, log, managed, module, occupancy, output, runtime, stream, trace, work};
 
-mod attributes;
+pub mod attributes;
 mod checks;
 mod configuration;
 mod parameters;

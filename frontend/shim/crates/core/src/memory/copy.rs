@@ -133,7 +133,17 @@ impl End {
 
     /// `count` bytes of a variable, from `offset` on.
     pub fn variable(symbol: *const c_void, offset: usize, count: usize) -> CudaResult<Self> {
-        let (variable, size) = module::variable_of(symbol)?;
+        let (variable, size) = match module::variable_of(symbol) {
+            // The program names a managed variable by the address that it shares with the device.
+            Err(CudaError::INVALID_SYMBOL) if managed::kind(symbol as usize) == Some(managed::Kind::Variable) => {
+                let start = (symbol as usize).checked_add(offset).ok_or(CudaError::INVALID_VALUE)?;
+                if !managed::holds(start, count) {
+                    return Err(CudaError::INVALID_VALUE);
+                }
+                return Ok(Self { start: Start::Device(start as u64), layout: Layout::plane(count as u64) });
+            }
+            found => found?,
+        };
         let offset = u32::try_from(offset).map_err(|_| CudaError::INVALID_VALUE)?;
         if (offset as usize).checked_add(count).is_none_or(|end| end > size) {
             return Err(CudaError::INVALID_VALUE);
