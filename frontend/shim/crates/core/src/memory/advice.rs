@@ -166,7 +166,7 @@ pub unsafe fn cudaMemRangeGetAttribute(
     count: usize,
 ) -> CudaResult {
     let start = devPtr as usize;
-    if data.is_null() || dataSize == 0 || dataSize % 4 != 0 || count == 0 || !managed::holds(start, count) {
+    if data.is_null() || dataSize == 0 || !dataSize.is_multiple_of(4) || count == 0 || !managed::holds(start, count) {
         return Err(CudaError::INVALID_VALUE);
     }
     let said = ranges().within(start, start + count);
