@@ -11,7 +11,6 @@ key. A part of the memory system adds its own table by adding a field to `Config
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib.resources
 import tomllib
 import typing
@@ -133,6 +132,8 @@ def _table(kind: Any, values: Any, prefix: str) -> Any:
     fields = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
     for key in values:
         if key not in fields:
+            import difflib  # for who misspells something
+
             close = difflib.get_close_matches(key, fields, n=1)
             hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(fields)}"
             raise ConfigError(f"{prefix}{key}: no such key{hint}")

@@ -16,19 +16,21 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from farlane.backend.device.base import LaunchShape, Rows
 from farlane.backend.device.sim.wishes import Settings
 from farlane.backend.jit import KernelInfo, Worker, touches
 from farlane.backend.memory.cores.model import MemoryModel
-from farlane.backend.memory.cores.objects import Accesses, pages_of
 from farlane.backend.memory.cores.touches import Words
-from farlane.backend.memory.cores.trace import TraceWriter
 from farlane.backend.memory.paging import PageTable
 from farlane.backend.memory.paging.spec import shift_of
 from farlane.backend.memory.slots.core import Demand
+
+if TYPE_CHECKING:
+    from farlane.backend.memory.cores.objects import Accesses
+    from farlane.backend.memory.cores.trace import TraceWriter
 
 _LEGACY = 0  # the number of the legacy default stream
 
@@ -50,11 +52,17 @@ class Watch:
         self._config = wanted.configuration()
         spec = self._config.tlb
         table = None if open_table is None else open_table(spec.page_bytes)
-        self._writer = None
+        self._writer: TraceWriter | None = None
         if wanted.trace:
+            from farlane.backend.memory.cores.trace import TraceWriter  # few sessions want it
+
             self._writer = TraceWriter(numbered(wanted.trace, session), spec.cores, spec.page_bytes)
         self._model = MemoryModel(self._config, tlb=wanted.tlb, fast=wanted.fast, trace=self._writer, table=table)
-        self._accesses = Accesses(spec.page_bytes) if wanted.accesses else None
+        self._accesses: Accesses | None = None
+        if wanted.accesses:
+            from farlane.backend.memory.cores.objects import Accesses  # likewise
+
+            self._accesses = Accesses(spec.page_bytes)
         self._touched: list[Any] = []
         self._buffer = touches.Buffer(self._take, shift_of(spec.page_bytes))
         self._streams: dict[int, tuple[int, Any]] = {}  # by identity; the stream is kept, so that none takes its place
@@ -107,6 +115,8 @@ class Watch:
     def _take(self, words: Words) -> None:
         self._model.touch(words)
         if self._accesses is not None:
+            from farlane.backend.memory.cores.objects import pages_of
+
             self._touched.append(pages_of(words))
 
     # Memory -----------------------------------------------------------------------------------------------------

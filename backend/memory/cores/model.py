@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from farlane.backend.memory.config import Config
@@ -22,7 +22,6 @@ from farlane.backend.memory.cores.ordering import recent
 from farlane.backend.memory.cores.pages import Pages
 from farlane.backend.memory.cores.schedule import Launch, place, requests
 from farlane.backend.memory.cores.touches import ROW_BYTES, Spool
-from farlane.backend.memory.cores.trace import TraceWriter
 from farlane.backend.memory.paging import OutOfFrames, PageTable
 from farlane.backend.memory.slots.allocator import SlotError
 from farlane.backend.memory.slots.core import Demand
@@ -31,6 +30,9 @@ from farlane.backend.memory.slots.fast import dispatcher
 from farlane.backend.memory.slots.policies import POLICIES
 from farlane.backend.memory.tlb.counts import Counts
 from farlane.backend.memory.tlb.stream import Stream
+
+if TYPE_CHECKING:
+    from farlane.backend.memory.cores.trace import TraceWriter
 
 MOST_ROWS = 2000  # of the report; later groups count in the totals only
 MOST_SAMPLES = 1024  # of the slots in use over time
