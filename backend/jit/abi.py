@@ -248,6 +248,8 @@ class KernelInfo:
     order_sensitive: bool
     # The value returned by an atomic is used: what a thread sees depends on the order of blocks (often harmless: slots in a queue).
     order_visible: bool
+    # What it asks the host for (printing, device memory, ...) is served in the order of its blocks, on one worker.
+    serial: bool = False
     waits: bool = False  # it has a loop that waits for other threads, which may be those of blocks to come
     launches: bool = (
         False  # it asks the device runtime for grids, streams or events: the device looks after them when it has ended

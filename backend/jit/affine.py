@@ -110,7 +110,7 @@ def affine_special(e: ValueScope, name: str) -> Affine | None:
         step = integer(e.team.steps[axis], "i32") if axis in e.team.steps else None
     else:
         return None
-    first = e.once(f"first.{axis}", lambda p: first_tid(p, e.kernel.block, axis))
+    first = e.once(f"first.{axis}", lambda p: first_tid(e, p, axis))
     return Affine(first, 1 if axis == "x" else 0, step)
 
 

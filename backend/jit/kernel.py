@@ -39,6 +39,7 @@ LARGE = 400  # instructions, callees included: from here on helpers are not inli
 DUAL_INSTRUCTIONS = 600
 FAST_INSTRUCTIONS = 1500  # from here on LLVM optimises less
 DUAL_BLOCKS, DUAL_BRANCHES = 100, 40
+MOST_INLINED_ATOMICS = 8
 
 
 class KernelContext:
@@ -57,9 +58,9 @@ class KernelContext:
         self.helpers: dict[str, str] = {}
         self.declarations: dict[str, None] = {}
         self.used_variables: set[int] = set()
-        self.sites = self.prefetches = 0
+        self.sites = self.prefetches = self.inlined_atomics = 0
         self.frames: dict[str, int] = {}
-        self.order_sensitive = self.order_visible = self.launches = False
+        self.order_sensitive = self.order_visible = self.serial = self.launches = False
         self.bodies: dict[str, Body] = {}
         self.calls: dict[str, list[str]] = {}
         self.indirect = False
@@ -215,6 +216,11 @@ class KernelContext:
         self.sites += 1
         return self.sites - 1
 
+    def inlines_atomic(self) -> bool:
+        """Whether the next atomic operation of a whole warp is written out where it is."""
+        self.inlined_atomics += 1
+        return not self.large and not self.options.light and self.inlined_atomics <= MOST_INLINED_ATOMICS
+
     # Text --------------------------------------------------------------------------------------------------------
     def declare(self, text: str) -> None:
         self.declarations[text] = None
@@ -338,6 +344,7 @@ class KernelContext:
             recursive=self.recursive,
             order_sensitive=self.order_sensitive,
             order_visible=self.order_visible,
+            serial=self.serial,
             waits=self.waits,
             launches=self.launches,
             granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,

@@ -334,7 +334,7 @@ below.64:
   %low.64 = phi i64 [ %page, %find ], [ %low.64.next, %below.load ]
   %below.has.64 = icmp uge i64 %low.64, 64
   %below.distance = sub i64 %page, %low.64
-  %below.near = icmp ult i64 %below.distance, 262144
+  %below.near = icmp ult i64 %below.distance, 261888
   %below.go = and i1 %below.has.64, %below.near
   br i1 %below.go, label %below.load, label %down
 below.load:
@@ -376,7 +376,7 @@ above.64:
   %high.64.next = add i64 %high.64, 64
   %above.has.64 = icmp ule i64 %high.64.next, %pages
   %above.distance = sub i64 %high.64, %page
-  %above.near = icmp ult i64 %above.distance, 262144
+  %above.near = icmp ult i64 %above.distance, 261888
   %above.go = and i1 %above.has.64, %above.near
   br i1 %above.go, label %above.load, label %up
 above.load:
@@ -417,7 +417,9 @@ set:
   %bound.end = extractvalue { i64, i64 } %bound, 1
   %low.address = call i64 @llvm.umax.i64(i64 %low.page.address, i64 %bound.low)
   %end.address = call i64 @llvm.umin.i64(i64 %end.page.address, i64 %bound.end)
-  %bytes = sub i64 %end.address, %low.address
+  %bytes.all = sub i64 %end.address, %low.address
+  ; Distances from its start have 31 bits in code (nearby.py).
+  %bytes = call i64 @llvm.umin.i64(i64 %bytes.all, i64 2147483647)
   %all.elements = lshr i64 %bytes, %log
   %span32 = lshr i32 %shape, 16
   %span = zext i32 %span32 to i64

@@ -57,7 +57,7 @@ def special(e: ValueScope, name: str) -> Val:
         raise e.fail(f"unknown special register %{name}")
     at = _AXIS.get(axis, 0)
     if base == "tid":
-        return e.once(f"tid.{axis}", lambda b: _tid(b, block, axis, e.entry))
+        return e.once(f"tid.{axis}", lambda b: _tid(e, b, axis))
     if base == "ntid":
         return integer(block[at], "i32")
     if base == "ctaid":
@@ -65,7 +65,7 @@ def special(e: ValueScope, name: str) -> Val:
     if base == "nctaid":
         return e.once(name, lambda b: b.load("i32", False, b.gep(_launch(e, b), 72 + 4 * at)))
     if name == FIRST:
-        return e.once("first.x", lambda b: first_tid(b, block, "x"))
+        return e.once("first.x", lambda b: first_tid(e, b, "x"))
     if base == "laneid":
         return LANE_INDEX["i32"]
     if base in _LANE_MASKS:
@@ -115,11 +115,18 @@ def _worker(e: ValueScope, b: Builder) -> str:
     return e.once("worker", lambda p: p.load("ptr", False, "%warp")).name
 
 
-def _tid(b: Builder, block: tuple[int, int, int], axis: str, entry: bool) -> Val:
+def _first_thread(e: ValueScope, b: Builder) -> Val:
+    """The number of the warp's first thread in its block."""
+    if e.team is not None and e.team.warps * LANES == e.kernel.threads:
+        return integer(0, "i32")
+    return b.bin("shl", b.load("i32", False, b.gep("%warp", 28), WARP_RANGE), integer(5, "i32"))
+
+
+def _tid(e: ValueScope, b: Builder, axis: str) -> Val:
     """%tid of the warp's lanes from the warp index; uniform where `varying_axes` says so (device functions: always a vector)."""
+    block = e.kernel.block
     x, y, z = block
-    index = b.load("i32", False, b.gep("%warp", 28), WARP_RANGE)
-    first = b.bin("shl", index, integer(5, "i32"))
+    first = _first_thread(e, b)
     linear = b.bin("add", first, LANE_INDEX["i32"])
     if axis not in varying_axes(block):
         extent = {"x": x, "y": y, "z": z}[axis]
@@ -127,7 +134,7 @@ def _tid(b: Builder, block: tuple[int, int, int], axis: str, entry: bool) -> Val
         value = integer(0, "i32") if extent == 1 else b.bin("udiv", first, integer(step, "i32"))
         if extent > 1 and axis != "z":
             value = b.bin("urem", value, integer(extent, "i32"))
-        return value if entry else b.splat(value)
+        return value if e.entry else b.splat(value)
     if axis == "x":
         if x >= LANES and x % LANES == 0:
             return b.bin("add", b.bin("urem", first, integer(x, "i32")), LANE_INDEX["i32"])
@@ -138,11 +145,10 @@ def _tid(b: Builder, block: tuple[int, int, int], axis: str, entry: bool) -> Val
     return b.bin("udiv", linear, integer(x * y, "i32"))
 
 
-def first_tid(b: Builder, block: tuple[int, int, int], axis: str) -> Val:
+def first_tid(e: ValueScope, b: Builder, axis: str) -> Val:
     """%tid of the warp's first lane. Not taken from the vector: LLVM follows ranges through a few instructions only."""
-    x, y, z = block
-    index = b.load("i32", False, b.gep("%warp", 28), WARP_RANGE)
-    first = b.bin("shl", index, integer(5, "i32"))
+    x, y, z = e.kernel.block
+    first = _first_thread(e, b)
     if axis == "x":
         return first if y == z == 1 else b.bin("urem", first, integer(x, "i32"))
     row = b.bin("udiv", first, integer(x if axis == "y" else x * y, "i32"))

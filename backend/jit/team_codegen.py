@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import affine, divergence, families, liveness, native, support, teams
+from farlane.backend.jit import affine, divergence, families, guarding, liveness, native, support, teams
 from farlane.backend.jit.cfg import Block, Graph
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.families import addresses, memory
@@ -99,6 +99,7 @@ class TeamEmitter(FunctionEmitter):
         self.stepping = stepping(graph, self.is_affine, {f"tid.{axis}" for axis in shape.steps})
         self.live_in, self.live_out = liveness.compute(graph, lambda value: value.definition is not None)
         self.entries: dict[int, list[Value]] = {}  # of the kernel's own code: what it goes on with
+        self.done: set[int] = set()  # blocks that are emitted with the one before them
         self.access = 0  # which of the function's loads and stores is being emitted
         self._sites: dict[int, int] = {}
 
@@ -121,6 +122,8 @@ class TeamEmitter(FunctionEmitter):
         families.layout_frame(self)
         self.counter_site = self.kernel.site()
         for index, block in enumerate(self.graph.blocks):
+            if index in self.done:
+                continue
             self.leaves_full = False
             self._block(index, block)
             self.leave_block(index)
@@ -146,6 +149,12 @@ class TeamEmitter(FunctionEmitter):
         if not any(self._differs(value) for value in registers_of(block.condition)):
             self._uniform_branch(self._condition(block), [(yes, self._full_jump), (no, self._full_jump)])
             return
+        inside = guarding.inner(self.graph, index) if self.kernel.fibers else None
+        if inside is not None and guarding.cheap(self.graph.blocks[inside]):
+            self._mixed(block, inside)
+            self.done.add(inside)
+            self._full_jump(no if inside == yes else yes)
+            return
         every, none = self._agreement(block)
         labels = [b.new_label(hint) for hint in ("all", "some", "none", "mixed")]
         b.branch_if(every, labels[0], labels[1])
@@ -158,8 +167,18 @@ class TeamEmitter(FunctionEmitter):
             self._full_jump(target)
         self._recall(known)
         b.block(labels[3])
+        if inside is not None:
+            self._mixed(block, inside)
+            self._full_jump(no if inside == yes else yes)
+            return
         wanted = set(self.live_out[index]) | set(registers_of(block.condition))
         self._leave_at(FIRST_ENTRY + 2 * index + 1, sorted(wanted, key=lambda value: value.number))
+
+    def _mixed(self, block: Block, inside: int) -> None:
+        b = self.body
+        for _ in self._warps():
+            bits = b.bits(self._condition(block))
+            guarding.emit(self, inside, bits if block.targets[0] == inside else b.invert(bits))
 
     def _agreement(self, block: Block) -> tuple[Val, Val]:
         """Whether a branch's condition holds for all lanes, and whether it does for none."""

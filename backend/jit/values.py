@@ -66,6 +66,7 @@ class ValueScope:
         self.team: Team | None = None  # set where what is emitted is a team's code
         self.instance = 0  # which of its warps
         self.placed: Place | None = None  # where the access being emitted goes, if that has been checked already
+        self.contiguous = False  # whether the masked access being emitted is of neighbouring elements (guarding.py)
         self.in_memory = divergence.conservative and len(graph.blocks) > MANY_BLOCKS
         self.touching = touches.Counting()
         self.leaves_full = False

@@ -43,6 +43,16 @@ SPACES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Far:
+    """What is left to do about a place, where lanes may lie outside of what the site knows (nearby.py)."""
+
+    label: str  # where these go on
+    bad: Val  # which they are
+    latch: str
+    shape: int
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """A checked host location."""
 
@@ -50,6 +60,7 @@ class Place:
     index: Val  # byte offset from base; a scalar (the first lane's) when `form` is set
     form: affine.Affine | None = None
     narrow: Val | None = None  # the index in 32 bits, where it fits and differs between lanes
+    far: Far | None = None  # then the index is the address, and `narrow` the distance from the base
 
 
 def space_of(i: Instruction) -> str:
@@ -183,8 +194,8 @@ def as_offsets(e: FunctionEmitter, place: Place) -> Place:
     return place if place.form is None else Place(place.base, affine.materialise(e, place.form))
 
 
-def _form(e: FunctionEmitter, operand: Any, space: str, size: int) -> affine.Affine | None:
-    """The address as an affine value of 64 bits, where it is one and every lane is as aligned as the first."""
+def affine_operand(e: FunctionEmitter, operand: Any, space: str, size: int) -> affine.Affine | None:
+    """The register of the address, where it is affine and every lane as aligned as the first."""
     if (
         not isinstance(operand, Address)
         or not isinstance(operand.base, Value)
@@ -192,7 +203,13 @@ def _form(e: FunctionEmitter, operand: Any, space: str, size: int) -> affine.Aff
     ):
         return None
     value = e.affine(operand.base)
-    if value is None or value.stride % size:
+    return None if value is None or value.stride % size else value
+
+
+def _form(e: FunctionEmitter, operand: Any, space: str, size: int) -> affine.Affine | None:
+    """The address as an affine value of 64 bits."""
+    value = affine_operand(e, operand, space, size)
+    if value is None:
         return None
     b = e.body
     if value.type == "i32":
@@ -270,9 +287,9 @@ def _far(e: FunctionEmitter, form: affine.Affine) -> Val:
 def _corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) -> Val:
     """Whether an offset is misaligned or not below `count` elements."""
     b = e.body
-    bad = b.icmp("uge", _rotate(e, offsets[0], shape), count)
+    bad = b.icmp("uge", rotate(e, offsets[0], shape), count)
     for offset in offsets[1:]:
-        bad = b.bin("or", bad, b.icmp("uge", _rotate(e, offset, shape), count))
+        bad = b.bin("or", bad, b.icmp("uge", rotate(e, offset, shape), count))
     return bad
 
 
@@ -300,12 +317,12 @@ def _lane_bases(e: FunctionEmitter) -> Val:
     return e.once("lane_bases", make)
 
 
-def _rotate(e: FunctionEmitter, offset: Val, shape: int) -> Val:
+def rotate(e: FunctionEmitter, offset: Val, shape: int) -> Val:
     log = shape & 255
     return e.body.call("fshr", offset.type, [offset, offset, integer(log, offset.type)]) if log else offset
 
 
-def _bad_lanes(e: FunctionEmitter, ok: Val) -> Val:
+def bad_lanes(e: FunctionEmitter, ok: Val) -> Val:
     """The active lanes for which a check failed, as bits (a scalar check fails for all)."""
     b = e.body
     bad = b.invert(ok)
@@ -321,9 +338,9 @@ def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
     b = e.body
     latch = support.latch(e, e.site())
     low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
-    ok = b.icmp("ult", _rotate(e, b.bin("sub", address, low), shape), count)
+    ok = b.icmp("ult", rotate(e, b.bin("sub", address, low), shape), count)
     miss, hit = b.new_label("miss"), b.new_label("hit")
-    bad = _bad_lanes(e, ok)
+    bad = bad_lanes(e, ok)
     b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
     b.block(miss)
     if address.vec or e.kernel.options.checks:  # the report names all lanes
@@ -343,7 +360,7 @@ def _check_bounds(e: FunctionEmitter, offset: Val, limit: Val, window: int, shap
     elements = _elements(e, limit, shape)
     if offset.type != "i64":
         elements = integer(int(elements.name), "i32") if elements.const else b.cast("trunc", elements, offset.type)
-    bad = _bad_lanes(e, b.icmp("ult", _rotate(e, offset, shape), elements))
+    bad = bad_lanes(e, b.icmp("ult", rotate(e, offset, shape), elements))
     miss, hit = b.new_label("outside"), b.new_label("inside")
     b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
     b.block(miss)

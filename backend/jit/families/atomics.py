@@ -105,8 +105,13 @@ def _by_lane(
     b = e.body
     index = b.splat(place.narrow or place.index)
     uniform = tuple(not value.vec for value in values)
-    helper = _helper(e, rmw, kind, carrier, order, place.base != "null", used, index.type, uniform)
+    shared = place.base != "null"
+    helper = _helper(e, rmw, kind, carrier, order, shared, used, index.type, uniform)
     operands = ", ".join(str(value) for value in values)
+    if shared and not used and e.mask is None and kind not in small_atomics.KINDS and e.kernel.inlines_atomic():
+        whole = _whole(e, f"{helper}_whole", carrier, _update(rmw, kind, carrier, order, shared), index.type, uniform)
+        b.line(f"call void @{whole}(ptr {place.base}, {index}, {operands})")
+        return integer(0, carrier)
     arguments = f"ptr {place.base}, {index}, {e.mask_bits}, {operands}"
     return b.op(f"call <{LANES} x {carrier}> @{helper}({arguments})", carrier, True)
 
@@ -185,15 +190,10 @@ def _helper(
     lines = [
         f"define internal {vec} @{name}(ptr %base, <{LANES} x {offset}> %index, i32 %bits, {operands}) noinline {{",
         "entry:",
-        f"  %indices = alloca [{LANES} x {offset}], align 64",
-        f"  store volatile <{LANES} x {offset}> %index, ptr %indices, align 64",
+        *_in_memory(carrier, offset, uniform),
     ]
     if used:
         lines += [f"  %out = alloca {vec}, align 64", f"  store {vec} zeroinitializer, ptr %out, align 64"]
-    for index, one in enumerate(uniform):
-        if not one:
-            lines.append(f"  %in{index} = alloca {vec}, align 64")
-            lines.append(f"  store volatile {vec} %v{index}, ptr %in{index}, align 64")
     if whole:
         lines += ["  %whole = icmp eq i32 %bits, -1", "  br i1 %whole, label %all, label %some", "all:"]
         for lane in range(LANES):
@@ -224,6 +224,39 @@ def _helper(
     ]
     e.kernel.helpers[name] = "\n".join(lines)
     return name
+
+
+def _whole(
+    e: FunctionEmitter, name: str, carrier: str, update: list[str], offset: str, uniform: tuple[bool, ...]
+) -> str:
+    """The same for all lanes of a warp, for their effect alone, where the call would cost a fifth of it."""
+    if name in e.kernel.helpers:
+        return name
+    vec = f"<{LANES} x {carrier}>"
+    operands = ", ".join(f"{carrier if one else vec} %v{index}" for index, one in enumerate(uniform))
+    lines = [
+        f"define internal void @{name}(ptr %base, <{LANES} x {offset}> %index, {operands}) alwaysinline {{",
+        *_in_memory(carrier, offset, uniform),
+    ]
+    for lane in range(LANES):
+        text = "\n".join(_of_lane(str(lane), uniform, carrier, update, False, offset))
+        lines.append(_LOCAL.sub(rf"%\1.{lane}", text))
+    e.kernel.helpers[name] = "\n".join([*lines, "  ret void", "}"])
+    return name
+
+
+def _in_memory(carrier: str, offset: str, uniform: tuple[bool, ...]) -> list[str]:
+    """Text that writes what differs between lanes to where _of_lane reads it."""
+    vec = f"<{LANES} x {carrier}>"
+    lines = [
+        f"  %indices = alloca [{LANES} x {offset}], align 64",
+        f"  store volatile <{LANES} x {offset}> %index, ptr %indices, align 64",
+    ]
+    for index, one in enumerate(uniform):
+        if not one:
+            lines.append(f"  %in{index} = alloca {vec}, align 64")
+            lines.append(f"  store volatile {vec} %v{index}, ptr %in{index}, align 64")
+    return lines
 
 
 # What a lane's text names anew: all but the function's own names.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit import affine, checks, support
 from farlane.backend.jit.checks import Access
-from farlane.backend.jit.families import addresses, lanewise, rows
+from farlane.backend.jit.families import addresses, lanewise, nearby, rows
 from farlane.backend.jit.families.addresses import Place
 from farlane.backend.jit.families.base import check, handles, type_of
 from farlane.backend.jit.ir import BITS, LANES, Val, integer
@@ -30,7 +30,7 @@ _CACHE = {
 _ORDER = {"weak", "volatile", "relaxed", "acquire", "release", "cta", "gpu", "sys", "cluster", "mmio"}
 _TYPES = {"b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "b64", "u64", "s64", "f32", "f64", "f16", "b128"}
 _ALLOWED = addresses.SPACES | _CACHE | _ORDER | _TYPES | {"v2", "v4", "v8"}
-AHEAD = 2  # log2 of how many iterations of a loop; measured: 8 is no better than 4
+AHEAD = 2  # log2 of how many accesses; measured: 8 is no better than 4, and as far in an unrolled loop is worse than nothing
 MOST_AHEAD = 256  # bytes
 MOST_ROWS_AHEAD = 16  # of a team
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "mmio"}
@@ -60,10 +60,13 @@ def load(e: FunctionEmitter, i: Instruction) -> None:
     results = parameter_load(e, i, element, count) if space == "param" else None
     if results is None:
         ordered = bool(_ORDERED & set(i.modifiers))
-        place = addresses.place(e, i.sources[0], space, count * BITS[element] // 8, False, Access(strong=ordered))
+        size = count * BITS[element] // 8
         if ordered:
+            place = addresses.place(e, i.sources[0], space, size, False, Access(strong=True))
             _compiler_fence(e)
-        elif space == "global" and e.placed is None:
+        else:
+            place = nearby.place(e, i.sources[0], space, size, False)
+        if not ordered and space == "global" and e.placed is None:
             _ahead(e, place, element, count)
         results = read_memory(e, place, element, count, ordered)
         if "acquire" in i.modifiers:
@@ -93,11 +96,19 @@ def placed(e: FunctionEmitter, i: Instruction) -> Place:
 def _ahead(e: FunctionEmitter, place: Place, element: str, count: int) -> None:
     """Asks for what the loop will read some iterations on, should it go on in steps as wide as the last one.
 
-    Threads that stride over an array by the size of the grid leave a warp with steps that no processor's own prefetching follows.
+    Threads that stride over an array by the size of the grid leave a warp with steps that no processor's own prefetching follows. Steps of a large
+    power of two meet in the same few lines of a cache: what is asked for too early has gone again when it is read.
     """
-    if e.mask is not None or not any(e.block in body for body in e.graph.loops.values()):
+    loops = [body for body in e.graph.loops.values() if e.block in body]
+    if e.mask is not None or not loops:
         return
     b = e.body
+    reads = sum(
+        item.base == "ld" and "global" in item.modifiers
+        for index in min(loops, key=len)
+        for item in e.graph.blocks[index].instructions
+    )
+    iterations = max(0, AHEAD + 1 - max(reads, 1).bit_length())
     if place.form is not None and place.form.stride:
         here = place.form.base
     elif place.form is None and place.index.vec:
@@ -107,7 +118,7 @@ def _ahead(e: FunctionEmitter, place: Place, element: str, count: int) -> None:
     before = e.slot(f"%before{e.kernel.prefetch()}", "i64", False)
     step = b.bin("sub", here, b.load("i64", False, before))
     b.store(here, before)
-    there = b.bin("add", here, b.bin("shl", step, integer(AHEAD, "i64")))
+    there = b.bin("add", here, b.bin("shl", step, integer(iterations, "i64")))
     e.kernel.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
     lanes, starts = LANES, [there]
     if e.team is not None and place.form is not None:
@@ -143,8 +154,12 @@ def store(e: FunctionEmitter, i: Instruction) -> None:
     ordered = bool(_ORDERED & set(i.modifiers))
     if "release" in i.modifiers:
         checks.fence(e)
-    access = Access(strong=ordered, values=tuple(values))
-    place = addresses.place(e, sources[0], space, count * BITS[element] // 8, True, access)
+    size = count * BITS[element] // 8
+    if ordered or element == "i128" or e.kernel.options.checks:
+        access = Access(strong=ordered, values=tuple(values))
+        place = addresses.place(e, sources[0], space, size, True, access)
+    else:
+        place = nearby.place(e, sources[0], space, size, True)
     if "release" in i.modifiers:
         e.body.line("fence release")
     elif ordered:
@@ -216,6 +231,8 @@ def read_memory(e: FunctionEmitter, place: Place, element: str, count: int, orde
     size = BITS[element] // 8
     if place.form is not None and not ordered:
         return rows.read(e, place, place.form, element, count)
+    if place.far is not None:
+        return nearby.read(e, place, element, count)
     place = addresses.as_offsets(e, place)
     if not place.index.vec:
         pointer = _pointer(e, place)
@@ -230,6 +247,8 @@ def read_memory(e: FunctionEmitter, place: Place, element: str, count: int, orde
             for index in range(count)
         ]
     where = place.narrow or place.index
+    if e.contiguous:
+        return [rows.masked_read(e, place.base, where, element)]
     helper = lanewise.reader(e, element, count, ordered, where.type)
     mask = e.mask or Val("splat (i1 true)", "i1", True, True)
     shown = f"{{ {', '.join([f'<{LANES} x {element}>'] * count)} }}"
@@ -242,6 +261,9 @@ def write_memory(e: FunctionEmitter, place: Place, element: str, values: list[Va
     size = BITS[element] // 8
     if place.form is not None and not ordered:
         rows.write(e, place, place.form, element, values)
+        return
+    if place.far is not None:
+        nearby.write(e, place, element, values)
         return
     place = addresses.as_offsets(e, place)
     if not place.index.vec:
@@ -259,6 +281,9 @@ def write_memory(e: FunctionEmitter, place: Place, element: str, values: list[Va
             b.line(f"store {'volatile ' if ordered else ''}{value}, ptr {b.gep(pointer, size * index)}, align {size}")
         return
     where = place.narrow or place.index
+    if e.contiguous:
+        rows.masked_write(e, place.base, where, values[0])
+        return
     helper = lanewise.writer(e, element, len(values), ordered, where.type)
     mask = e.mask or Val("splat (i1 true)", "i1", True, True)
     shown = ", ".join(str(b.splat(value)) for value in values)

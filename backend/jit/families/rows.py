@@ -102,3 +102,28 @@ def write(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, v
     index = affine.materialise(e, form)
     helper = writer(e, element, count, False)
     b.line(f"call void @{helper}(ptr {place.base}, {index}, <{LANES} x i1> splat (i1 true), {shown})")
+
+
+def _first(e: FunctionEmitter, base: str, index: Val) -> Val:
+    """Where the first lane's element lies, or would lie if it took part."""
+    b = e.body
+    return b.op(f"getelementptr i8, ptr {base}, {b.lane(index, 0)}", "ptr", False)
+
+
+def masked_read(e: FunctionEmitter, base: str, index: Val, element: str) -> Val:
+    """The active lanes' elements, which are neighbours."""
+    assert e.mask is not None
+    shown = f"<{LANES} x {element}>"
+    name = f"@llvm.masked.load.v{LANES}{element}.p0"
+    e.kernel.declare(f"declare {shown} {name}(ptr, i32 immarg, <{LANES} x i1>, {shown})")
+    tail = f"i32 {BITS[element] // 8}, {e.mask}, {shown} zeroinitializer"
+    return e.body.op(f"call {shown} {name}({_first(e, base, index)}, {tail})", element, True)
+
+
+def masked_write(e: FunctionEmitter, base: str, index: Val, value: Val) -> None:
+    assert e.mask is not None
+    value = e.body.splat(value)
+    shown = f"<{LANES} x {value.type}>"
+    name = f"@llvm.masked.store.v{LANES}{value.type}.p0"
+    e.kernel.declare(f"declare void {name}({shown}, ptr, i32 immarg, <{LANES} x i1>)")
+    e.body.line(f"call void {name}({value}, {_first(e, base, index)}, i32 {BITS[value.type] // 8}, {e.mask})")

@@ -98,7 +98,7 @@ def emit(e: FunctionEmitter, name: str, arguments: Vector, returns: Vector) -> b
         raise e.fail(f"call of '{name}' with the wrong number of arguments")
     b = e.body
     if function.ordered:
-        e.kernel.order_sensitive = True
+        e.kernel.order_sensitive = e.kernel.serial = True
     e.kernel.launches |= function.launches
     request = _request(e)
     for offset, value in ((0, int(function.kind)), (8, e.line)):

@@ -326,3 +326,39 @@ def test_abort_stops_an_endless_loop(device: TinyDevice) -> None:
     thread.join(60)
     assert status == [jit.STATUS_ABORTED]
     assert fault.claimed == 0
+
+
+def test_lanes_in_two_allocations(device: TinyDevice) -> None:
+    """Addresses known per lane: in one run of pages, in two of them, and one lane between them."""
+    text = kernel(
+        ".param .u64 from, .param .u64 to, .param .u64 offsets, .param .u32 count",
+        """
+    ld.param.u64 %rd0, [from]; ld.param.u64 %rd1, [to]; ld.param.u64 %rd2, [offsets]; ld.param.u32 %r4, [count];
+    setp.ge.u32 %p0, %r3, %r4; @%p0 bra END;
+    mul.wide.u32 %rd3, %r3, 8; add.s64 %rd3, %rd2, %rd3; ld.global.u64 %rd4, [%rd3];
+    add.s64 %rd5, %rd0, %rd4; ld.global.u32 %r5, [%rd5]; add.u32 %r5, %r5, 1;
+    add.s64 %rd6, %rd1, %rd4; st.global.u32 [%rd6], %r5;
+END:""",
+    )
+    module = device.load(text)
+    random = np.random.default_rng(7)
+    parts = [random.integers(0, 1 << 30, 2048).astype(np.uint32) for _ in range(2)]
+    sources = [device.upload(part) for part in parts]
+    targets = [device.allocate(8192) for _ in range(2)]
+    apart = sources[1] - sources[0]
+    assert targets[1] - targets[0] == apart == 8192 + 4096
+    words = random.permutation(4096)[:1000]
+    words[:64] = np.sort(words[:64])  # the first warps stay within one
+    offsets = (words % 2048 * 4 + words // 2048 * apart).astype(np.uint64)
+    places = device.upload(offsets)
+    assert device.launch(module, "k", 8, 128, [sources[0], targets[0], places, 1000]) == jit.STATUS_DONE
+    found = np.concatenate([device.download(target, np.uint32, 2048) for target in targets])
+    expected = np.zeros(4096, np.uint32)
+    expected[words] = np.concatenate(parts)[words] + 1
+    assert (found == expected).all()
+    offsets[333] = 8192 + 8
+    places = device.upload(offsets)
+    assert device.launch(module, "k", 8, 128, [sources[0], targets[0], places, 1000]) == jit.STATUS_FAULT
+    assert device.fault.kind == jit.FaultKind.ILLEGAL_ADDRESS
+    assert device.fault.address == sources[0] + 8200
+    assert (list(device.fault.block), list(device.fault.thread)) == ([2, 0, 0], [77, 0, 0])

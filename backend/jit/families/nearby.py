@@ -1,0 +1,151 @@
+"""Accesses of global memory at addresses that are only known per lane, where all lie in the run of pages that the site found last.
+
+Such lanes are told apart by 32 bits, their distance from the run's start (runs are shorter than 2 GiB, runtime.ll): half the vectors, and hosts gather
+and scatter twice as many at once. Where a lane's address lies elsewhere, a function out of the way checks the pages, which points the latch at the new run, and
+makes the access with whole addresses.
+
+`place` leaves the branch to that function open; `read` and `write` close it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from farlane.backend.jit import support
+from farlane.backend.jit.families import addresses, lanewise, rows
+from farlane.backend.jit.families.addresses import Far, Place
+from farlane.backend.jit.ir import BITS, LANES, Val, integer
+
+if TYPE_CHECKING:
+    from farlane.backend.jit.codegen import FunctionEmitter
+
+_ADDRESSES = f"<{LANES} x i64> %index"
+_LANES = f"<{LANES} x i1> %mask"
+_CHECK = f"  call void @farlane_miss(ptr %warp, {_ADDRESSES}, i32 %bad, ptr %latch, i32 %shape, i32 %line)"
+
+
+def place(e: FunctionEmitter, operand: object, space: str, size: int, write: bool) -> Place:
+    """Where a plain access goes, as addresses.place has it, or a place that has yet to be closed."""
+    options = e.kernel.options
+    if (
+        e.placed is not None
+        or space not in ("global", "const")
+        or options.light
+        or options.checks
+        or options.touches
+        or options.untranslated
+        or addresses.affine_operand(e, operand, space, size) is not None
+    ):
+        return addresses.place(e, operand, space, size, write)
+    named, address = addresses.effective(e, operand, space)
+    if not address.vec or named not in ("global", "const"):
+        return addresses.place_at(e, named, address, size, write)
+    b = e.body
+    shape = size.bit_length() - 1 | (256 if write else 0)
+    latch = support.latch(e, e.site())
+    low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
+    offset = b.bin("sub", address, low)
+    bad = addresses.bad_lanes(e, b.icmp("ult", addresses.rotate(e, offset, shape), count))
+    miss, hit = b.new_label("miss"), b.new_label("hit")
+    b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
+    b.block(hit)
+    base = b.cast("inttoptr", low, "ptr").name
+    return Place(base, address, narrow=b.cast("trunc", offset, "i32"), far=Far(miss, bad, latch, shape))
+
+
+def read(e: FunctionEmitter, place: Place, element: str, count: int) -> list[Val]:
+    b = e.body
+    assert place.narrow is not None
+    mask = _mask(e)
+    shown = f"{{ {', '.join([f'<{LANES} x {element}>'] * count)} }}"
+    if e.contiguous:
+        nears = [rows.masked_read(e, place.base, place.narrow, element)]
+    else:
+        helper = lanewise.reader(e, element, count, False, "i32")
+        near = b.op(f"call {shown} @{helper}(ptr {place.base}, {place.narrow}, {mask})", element, True)
+        nears = [b.op(f"extractvalue {shown} {near.name}, {index}", element, True) for index in range(count)]
+    near_end, done = _elsewhere(e, place)
+    with e.reporting():
+        far = b.op(f"call {shown} @{_far_reader(e, element, count)}({_arguments(e, place)}, {mask})", element, True)
+    fars = [b.op(f"extractvalue {shown} {far.name}, {index}", element, True) for index in range(count)]
+    far_end = b.label
+    b.branch(done)
+    b.block(done)
+    kind = f"<{LANES} x {element}>"
+    return [
+        b.op(f"phi {kind} [ {one.name}, %{near_end} ], [ {other.name}, %{far_end} ]", element, True)
+        for one, other in zip(nears, fars, strict=True)
+    ]
+
+
+def write(e: FunctionEmitter, place: Place, element: str, values: list[Val]) -> None:
+    b = e.body
+    mask = _mask(e)
+    assert place.narrow is not None
+    if e.contiguous:
+        rows.masked_write(e, place.base, place.narrow, values[0])
+    else:
+        helper = lanewise.writer(e, element, len(values), False, "i32")
+        b.line(f"call void @{helper}(ptr {place.base}, {place.narrow}, {mask}, {_spread(e, values)})")
+    _, done = _elsewhere(e, place)
+    with e.reporting():
+        writer = _far_writer(e, element, len(values))
+        b.line(f"call void @{writer}({_arguments(e, place)}, {mask}, {_spread(e, values)})")
+    b.branch(done)
+    b.block(done)
+
+
+def _spread(e: FunctionEmitter, values: list[Val]) -> str:
+    return ", ".join([str(e.body.splat(value)) for value in values])
+
+
+def _mask(e: FunctionEmitter) -> Val:
+    return e.mask or Val("splat (i1 true)", "i1", True, True)
+
+
+def _elsewhere(e: FunctionEmitter, place: Place) -> tuple[str, str]:
+    """From the end of what is done nearby to the start of the other way: the block left, and where both meet."""
+    b = e.body
+    assert place.far is not None
+    end, done = b.label, b.new_label("placed")
+    b.branch(done)
+    b.block(place.far.label)
+    return end, done
+
+
+def _arguments(e: FunctionEmitter, place: Place) -> str:
+    far = place.far
+    assert far is not None
+    return f"ptr %warp, {place.index}, {far.bad}, ptr {far.latch}, i32 {far.shape}, i32 {e.line}"
+
+
+def _head(result: str, name: str, more: str = "") -> str:
+    parameters = f"ptr %warp, {_ADDRESSES}, i32 %bad, ptr %latch, i32 %shape, i32 %line, {_LANES}{more}"
+    return f"define internal {result} @{name}({parameters}) cold noinline {{"
+
+
+def _far_reader(e: FunctionEmitter, element: str, count: int) -> str:
+    name = f"farlane_far_read_{element}_{count}"
+    if name in e.kernel.helpers:
+        return name
+    vec = f"<{LANES} x {element}>"
+    shown = f"{{ {', '.join([vec] * count)} }}"
+    lines, result = [_head(shown, name), _CHECK], "poison"
+    for index in range(count):
+        offset = BITS[element] // 8 * index
+        lines += lanewise.gather_at(e, element, "null", "%index, i64", offset, "%mask", f"g{index}")
+        lines.append(f"  %r{index} = insertvalue {shown} {result}, {vec} %g{index}, {index}")
+        result = f"%r{index}"
+    e.kernel.helpers[name] = "\n".join([*lines, f"  ret {shown} {result}", "}"])
+    return name
+
+
+def _far_writer(e: FunctionEmitter, element: str, count: int) -> str:
+    name = f"farlane_far_write_{element}_{count}"
+    if name in e.kernel.helpers:
+        return name
+    values = "".join(f", <{LANES} x {element}> %v{index}" for index in range(count))
+    body = lanewise.scatter(e, element, [f"%v{index}" for index in range(count)], "i64")
+    lines = [_head("void", name, values), _CHECK, "  %base = getelementptr i8, ptr null, i64 0", *body, "  ret void"]
+    e.kernel.helpers[name] = "\n".join([*lines, "}"])
+    return name
