@@ -90,7 +90,13 @@ pub(crate) fn read(bytes: &[u8], at: usize, width: usize) -> u64 {
 
 #[inline]
 pub(crate) fn write(bytes: &mut [u8], at: usize, width: usize, value: u64) {
-    bytes[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
+    let value = value.to_le_bytes();
+    match width {
+        // Nearly all holes: one store, no call.
+        8 => bytes[at..at + 8].copy_from_slice(&value),
+        4 => bytes[at..at + 4].copy_from_slice(&value[..4]),
+        _ => bytes[at..at + width].copy_from_slice(&value[..width]),
+    }
 }
 
 /// All ones in the low `width` bytes.
