@@ -24,10 +24,12 @@ GUARDED = {"FARLANE_GUARDS": "on", "FARLANE_MANIFESTS": "off", "FARLANE_AHEAD": 
 
 def userfaultfd_allowed() -> bool:
     """Whether this process may have touches in system calls seen; as the shim finds it out."""
-    descriptor = ctypes.CDLL(None).syscall(USERFAULTFD, os.O_CLOEXEC)
-    if descriptor >= 0:
-        os.close(descriptor)
-    return descriptor >= 0 or os.access("/dev/userfaultfd", os.R_OK | os.W_OK)
+    descriptor: int = ctypes.CDLL(None).syscall(USERFAULTFD, os.O_CLOEXEC)
+    try:
+        os.close(descriptor if descriptor >= 0 else os.open("/dev/userfaultfd", os.O_RDWR))
+    except OSError:
+        return False
+    return True
 
 
 pytestmark = [

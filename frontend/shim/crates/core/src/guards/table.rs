@@ -104,18 +104,20 @@ impl Table {
         self.guards[index] = NO_GUARD;
     }
 
-    fn site(&mut self, at: usize) -> &mut Site {
+    /// `None`: there are too many.
+    fn site(&mut self, at: usize) -> Option<&mut Site> {
         // Calls are at least 5 bytes long.
-        let site = &mut self.sites[(at >> 2) % SITES];
-        if site.at != at {
-            *site = Site { at, ..NO_SITE };
-        }
-        site
+        let first = (at >> 2) % SITES;
+        let fits = |index: &usize| [0, at].contains(&self.sites[*index].at);
+        let index = (0..SITES).map(|step| (first + step) % SITES).find(fits)?;
+        let site = &mut self.sites[index];
+        site.at = at;
+        Some(site)
     }
 
     /// A copy comes from there; `in_loop`: from a place that is known to be in a loop.
     pub fn copy_from(&mut self, at: usize, in_loop: bool) -> Verdict {
-        let site = self.site(at);
+        let Some(site) = self.site(at) else { return Verdict::GivenUp };
         site.seen = site.seen.saturating_add(1);
         if site.losses >= PATIENCE || site.refusals >= PATIENCE {
             Verdict::GivenUp
@@ -128,22 +130,24 @@ impl Table {
 
     /// The copy goes into the guard's store.
     pub fn goes_to(&mut self, index: usize, at: usize) {
-        let site = self.site(at);
-        site.since = site.since.saturating_add(1);
+        if let Some(site) = self.site(at) {
+            site.since = site.since.saturating_add(1);
+        }
         let guard = &mut self.guards[index];
         guard.users += 1;
         guard.site = at;
     }
 
     pub fn refused(&mut self, at: usize) {
-        let site = self.site(at);
-        site.refusals = site.refusals.saturating_add(1);
+        if let Some(site) = self.site(at) {
+            site.refusals = site.refusals.saturating_add(1);
+        }
     }
 
     /// The guard is touched. True when the place that its copies came from is given up for it.
     pub fn touched(&mut self, index: usize) -> bool {
         let at = self.guards[index].site;
-        let site = self.site(at);
+        let Some(site) = self.site(at) else { return false };
         site.losses = if site.since < WORTH { site.losses.saturating_add(1) } else { 0 };
         site.since = 0;
         site.losses == PATIENCE
@@ -202,6 +206,18 @@ mod tests {
         assert!(!round(1) && !round(1) && round(1));
         assert_eq!(table.copy_from(500, true), Verdict::GivenUp);
         assert_eq!(table.copy_from(900, true), Verdict::Guard);
+    }
+
+    #[test]
+    fn places_do_not_take_each_others_and_what_is_too_much_is_given_up() {
+        let mut table = table();
+        for number in 1..=SITES {
+            assert_eq!(table.copy_from(number * 4 * SITES, false), Verdict::First);
+        }
+        for number in 1..=SITES {
+            assert_eq!(table.copy_from(number * 4 * SITES, false), Verdict::Guard);
+        }
+        assert_eq!(table.copy_from(3, true), Verdict::GivenUp);
     }
 
     #[test]

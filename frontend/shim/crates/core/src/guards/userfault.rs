@@ -133,10 +133,14 @@ impl Userfault {
     }
 }
 
-/// Whether the guarded range is still one mapping, readable and writable, that ends where it does: the neighbours are not guarded.
+/// Whether the guarded range is still in one mapping, readable and writable. Guards side by side are one mapping to the kernel.
 fn is_as_it_was(start: usize, length: usize) -> bool {
-    let line = format!("{start:x}-{:x} rw-p ", start + length);
-    std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.lines().any(|each| each.starts_with(&line)))
+    let end = start + length;
+    std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| {
+        maps.lines()
+            .filter(|line| super::place::bounds(line).is_some_and(|(low, high)| low <= start && end <= high))
+            .any(|line| line.split_ascii_whitespace().nth(1) == Some("rw-p"))
+    })
 }
 
 /// Free addresses, which lie to their tables of pages as the range does.
