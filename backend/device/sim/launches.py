@@ -363,7 +363,8 @@ class Launcher:
         """How many threads beside this one a launch is worth."""
         threads = blocks * shape.block[0] * shape.block[1] * shape.block[2]
         watched = self._watch is not None or self._checker is not None
-        if blocks == 1 or threads < _INLINE_THREADS or info.order_sensitive or watched:
+        ordered = info.serial or (info.order_sensitive and not self._pool.any_order)
+        if blocks == 1 or threads < _INLINE_THREADS or ordered or watched:
             return 0
         return min(blocks, self._pool.threads) - 1
 

@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from farlane.backend.jit import Worker
 
 THREADS_VARIABLE = "FARLANE_SIM_THREADS"
+ORDER_VARIABLE = "FARLANE_SIM_ORDER"
 
 #: What a thread does for a launch, with the worker that is its own.
 Share = Callable[[Worker], None]
@@ -35,6 +36,18 @@ def thread_count() -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 1024:
         raise ValueError(f"{THREADS_VARIABLE} is {text!r}; it must be a number from 1 to 1024")
     return int(text)
+
+
+def any_order() -> bool:
+    """Whether floating-point atomics may come in any order, and so on several threads: FARLANE_SIM_ORDER=fast.
+
+    Raises:
+        ValueError: the variable is set to something else than `fast` or `same`, the default.
+    """
+    text = os.environ.get(ORDER_VARIABLE, "same")
+    if text not in ("same", "fast"):
+        raise ValueError(f"{ORDER_VARIABLE} is {text!r}; it must be same or fast")
+    return text == "fast"
 
 
 class _Job:
@@ -79,6 +92,7 @@ class Pool:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
+        self.any_order = any_order()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._helpers: list[threading.Thread] = []
         self._starting = threading.Lock()
