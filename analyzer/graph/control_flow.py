@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -63,8 +64,13 @@ class ControlFlow:
 
     def holding(self, address: int) -> Block | None:
         """The block with the instruction at an address."""
-        found = (block for block in self.blocks.values() if any(i.address == address for i in block.instructions))
-        return next(found, None)
+        start = self._starts.get(address)
+        return None if start is None else self.blocks[start]
+
+    @cached_property
+    def _starts(self) -> dict[int, int]:
+        """Address of an instruction -> its block."""
+        return {i.address: start for start, block in reversed(self.blocks.items()) for i in block.instructions}
 
 
 def build(program: Program, start: int) -> ControlFlow:

@@ -29,6 +29,11 @@ class Deciding:
         for block, targets in self._following.items():
             for target in targets:
                 self._before.setdefault(target, []).append(block)
+        self._branching = [
+            (block, targets)
+            for block, targets in self._following.items()
+            if len(targets) + (block in self._latches) > 1
+        ]
         self._known: dict[int, bool] = {}
 
     def known(self, block: int) -> bool:
@@ -40,12 +45,9 @@ class Deciding:
     def deciders(self, block: int) -> Iterable[int]:
         """The branches from which one way leads to the block, and one past it to the end of the iteration."""
         towards = reached([block], self._before)
-        past = reached(self._latches - {block}, self._before, block)
-        for each, targets in self._following.items():
-            branches = len(targets) + (each in self._latches) > 1
-            passes = each in self._latches or not past.isdisjoint(targets)
-            if branches and passes and not towards.isdisjoint(targets):
-                yield each
+        leading = [(each, targets) for each, targets in self._branching if not towards.isdisjoint(targets)]
+        past = reached(self._latches - {block}, self._before, block) if leading else set()
+        return [each for each, targets in leading if each in self._latches or not past.isdisjoint(targets)]
 
     def _computable(self, block: int) -> bool:
         flags = self._tests.get(block)

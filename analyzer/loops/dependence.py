@@ -15,9 +15,10 @@ from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.loops.model import Kind
 from farlane.analyzer.loops.ranges import Ranges
 from farlane.analyzer.loops.reasons import Reason
-from farlane.analyzer.loops.variables import induction_variables
+from farlane.analyzer.loops.variables import InductionVariable, induction_variables
 
 MAXIMUM_QUESTIONS = 300_000  # about values of one loop
+_NOTHING = 1 << 30
 
 
 class Dependence(NamedTuple):
@@ -63,27 +64,41 @@ class LoopValues:
         blocks = structure.flow.blocks
         self._addresses = {i.address for block in loop.blocks for i in blocks[block].instructions}
         self._memo: dict[tuple[Value, int], Dependence] = {}
-        self._active: set[Value] = set()
+        # The same of values met on the way, where no phi that was being judged had a part in it; until another handle is known.
+        self._met: dict[tuple[Value, int], Dependence] = {}
+        self._active: dict[Value, int] = {}  # phis being judged -> how many were before them
+        self._hit = _NOTHING  # the first of those that had a part in what is being judged
         self._ways: dict[tuple[int, tuple[int, ...]], tuple[list[tuple[int, Value | None]], bool]] = {}
         self._asked = 0
         self._ranges = Ranges(structure, result, values, loop)
         self._handles: set[Value] = set()
+        self._inner: dict[int, dict[Value, InductionVariable]] = {}
         self.inductions = induction_variables(result, values, loop)
 
     def handle(self, value: Value) -> None:
         """A value is a handle or a device's address: where it was loaded from there are only whole ones, none of the own frame."""
-        if value.kind == LOAD and value.arguments[1] == 8:
+        if value.kind == LOAD and value.arguments[1] == 8 and value not in self._handles:
             self._handles.add(value)
+            self._met.clear()
 
     def of(self, value: Value, block: int) -> Dependence:
         """The dependence of a value that is used in a block of the loop."""
-        known = self._memo.get((value, block))
-        if known is None:
-            known = INVARIANT
-            for atom, _ in value.terms:
-                known = known.joined(self._atom(atom, block))
-            if not self._active:
-                self._memo[value, block] = known
+        key = (value, block)
+        known = self._memo.get(key)
+        depth = len(self._active)
+        if known is None and depth:
+            known = self._met.get(key)
+        if known is not None:
+            return known
+        before, self._hit = self._hit if depth else _NOTHING, _NOTHING
+        known = INVARIANT
+        for atom, _ in value.terms:
+            known = known.joined(self._atom(atom, block))
+        if not depth:
+            self._memo[key] = known
+        elif self._hit >= depth:
+            self._met[key] = known
+        self._hit = min(self._hit, before)
         return known
 
     def step(self, value: Value) -> int | None:
@@ -194,16 +209,18 @@ class LoopValues:
             return INVARIANT
         if phi in self.inductions:
             return Dependence(frozenset({Kind.AFFINE}))
-        if phi in self._active:
+        place = self._active.get(phi)
+        if place is not None:
+            self._hit = min(self._hit, place)
             return Dependence(frozenset({Kind.INDUCTION}))
         inputs = self._result.phis.get(phi, {})
-        self._active.add(phi)
+        self._active[phi] = len(self._active)
         try:
             if where == self._loop.header and not self._loop.irreducible:
                 return self._recurrence(inputs, block)
             inner = self._structure.loops.get(where)
             if inner is not None and block in inner.blocks and not inner.irreducible:
-                variable = induction_variables(self._result, self._values, inner).get(phi)
+                variable = self._variables(inner).get(phi)
                 if variable is not None:
                     return self.of(variable.initial, block).joined(Dependence(frozenset({Kind.AFFINE})))
                 return self._all(inputs.values(), block).joined(Dependence(frozenset({Kind.INDUCTION})))
@@ -211,7 +228,14 @@ class LoopValues:
                 return self._left(inner, inputs)
             return self._chosen(where, inputs, block)
         finally:
-            self._active.discard(phi)
+            del self._active[phi]
+
+    def _variables(self, inner: Loop) -> dict[Value, InductionVariable]:
+        """The induction variables of a loop inside this one."""
+        known = self._inner.get(inner.header)
+        if known is None:
+            known = self._inner[inner.header] = induction_variables(self._result, self._values, inner)
+        return known
 
     def _left(self, inner: Loop, inputs: dict[int, Value]) -> Dependence:
         """What a loop inside this one leaves in its variable: known when all that it branches on is."""
