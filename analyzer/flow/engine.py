@@ -39,6 +39,7 @@ from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.machine.instruction import RDI, RSP, Instruction
 
 VISITS = 400  # of one block
+ROUNDS = 4  # in which phis are taken to point into allocations, before they are taken to point anywhere
 TOTAL = 60, 2000  # of all blocks of a function: for each of them, and in addition
 END = -1  # the pseudo block in which all returns meet
 
@@ -121,6 +122,16 @@ class Engine:
         self._wanted: Set[int] = self._flow.blocks.keys() if wanted is None else wanted
         self._entry = State.at_entry(memory, codes)
         self._position = {block: index for index, block in enumerate(structure.order)}
+        self._begin()
+        self._nests = {loop.parent for loop in structure.loops.values()}
+        # For a loop's header: whether a value arises in the loop; the addresses of the loop's instructions.
+        self._tangled = any(loop.irreducible for loop in structure.loops.values())
+        self._varying: dict[int, dict[Value, bool]] = {}
+        self._sites: dict[int, set[int]] = {}
+        self._pointing: dict[Value, None] = {}  # phis that point into allocations
+
+    def _begin(self) -> None:
+        """Forgets what was found, but for what is known of the phis."""
         self._incoming: dict[int, dict[int, State]] = {block: {} for block in self._flow.blocks}
         self._before: dict[int, State] = {}
         # Where phis stand: (block, place); the same by block, for registers and for bases of cells.
@@ -132,11 +143,8 @@ class Engine:
         # Block -> when it was merged last, what was looked at and its phis' inputs.
         self._met: dict[int, tuple[Looked, PhiInputs]] = {}
         self._epoch = 0  # changes with what is known of a phi that exists already
-        self._nests = {loop.parent for loop in structure.loops.values()}
-        # For a loop's header: whether a value arises in the loop; the addresses of the loop's instructions.
-        self._tangled = any(loop.irreducible for loop in structure.loops.values())
-        self._varying: dict[int, dict[Value, bool]] = {}
-        self._sites: dict[int, set[int]] = {}
+        # Whether a phi was found to point elsewhere than where blocks were executed with.
+        self._doubted = False
         self._result = Result()
 
     def run(self) -> Result:
@@ -146,6 +154,15 @@ class Engine:
         try:
             self._settle()
             self._collect()
+            rounds = 1
+            while self._doubted:
+                self._begin()
+                if rounds >= ROUNDS:
+                    for phi in self._pointing:
+                        self._memory.forget_allocations(phi)
+                self._settle()
+                self._collect()
+                rounds += 1
         finally:
             self._memory.log, self._memory.in_stub, self._memory.frame_log = log, outer, frames
             self._memory.asked, self._memory.cut = asked, cut
@@ -443,6 +460,10 @@ class Engine:
                 self._cells_met.setdefault(block, set()).add(key[0])
         if self._mark_address(phi, others) and not new:
             self._epoch += 1
+        if self._memory.mark_allocations(phi, others, new):
+            self._doubted = True
+        if phi.allocations:
+            self._pointing[phi] = None
         if record is not None:
             record[phi] = values
         return phi

@@ -42,6 +42,7 @@ class Value:
         stack: whether this may be an address in the own frame or above it.
         low: for such an address, the lowest offset of the frame that it may mean; None when that is not known.
         lost: whether this is what a register holds that a call left undefined.
+        allocations: of a phi, the allocations that it points into unless it is null; (): it may be any value; None: not yet known.
         is_constant: whether there are no terms.
         signed: the constant part, read as a signed number.
         family: constant part -> the value with it and these terms. Keeps sums from being looked up by their terms, which is slow.
@@ -49,6 +50,7 @@ class Value:
     """
 
     __slots__ = (
+        "allocations",
         "arguments",
         "constant",
         "family",
@@ -69,6 +71,7 @@ class Value:
         self.terms: tuple[tuple[Value, int], ...] = ()
         self.is_constant = self.stack = self.lost = False
         self.low: int | None = None
+        self.allocations: tuple[Value, ...] | None = None
         self.family: dict[int, Value] = {}
         self.parts: tuple[Value, int] | None = None
 

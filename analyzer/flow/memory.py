@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import interface, library
-from farlane.analyzer.flow.expression import CALL, INSIDE, OPAQUE, OUT, Value, Values
+from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPAQUE, OUT, PHI, Value, Values
 from farlane.analyzer.flow.success import decided
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.machine.instruction import XMM0
 
+MAXIMUM_ALLOCATIONS = 4  # that a phi is followed into
 UNDEFINED = -2  # in place of the instruction that made a value
 
 
@@ -71,7 +73,8 @@ class Memory:
         self.storing = OTHER
         self.cut = False
         self._decided: dict[tuple[str, Value], bool | None] = {}
-        self._objects: dict[Value, Value | None] = {}
+        self._objects: dict[Value, tuple[Value, ...]] = {}
+        self._given: dict[Value, bool] = {}
         self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(XMM0 + 32)]
         for value in self.lost:
             value.lost = True
@@ -100,19 +103,79 @@ class Memory:
             self._decided[key] = decided(self.values, mnemonic, flags)
         return self._decided[key]
 
-    def object_of(self, base: Value) -> Value | None:
-        """The allocation that an address without its constant part points into; None when that is not known."""
-        if base not in self._objects:
-            found = [atom for atom, coefficient in base.terms if coefficient == 1 and self._allocated(atom)]
-            self._objects[base] = found[0] if len(found) == 1 else None
-        return self._objects[base]
+    def objects_of(self, base: Value) -> tuple[Value, ...]:
+        """The allocations into one of which an address without its constant part points; () when that is not known."""
+        known = self._objects.get(base)
+        if known is None:
+            found = [own for own in (self._allocations(atom) for atom, factor in base.terms if factor == 1) if own]
+            known = self._objects[base] = found[0] if len(found) == 1 else ()
+        return known
 
-    def _allocated(self, atom: Value) -> bool:
-        while atom.kind == INSIDE:
-            atom = atom.arguments[1]
-        if atom.kind == OUT:
-            return atom.arguments[2] == 0 and interface.plain(atom.arguments[1]) in interface.HOST_ALLOCATORS
-        if atom.kind != CALL:
+    def given(self, base: Value) -> bool:
+        """Whether an address without its constant part is made of what the function found at its entry: what it allocates
+        since then lies elsewhere."""
+        known = self._given.get(base)
+        if known is None:
+            known = self._given[base] = all(map(self._atom_given, (atom for atom, _ in base.terms)))
+        return known
+
+    def _atom_given(self, atom: Value) -> bool:
+        if atom.kind == LOAD:
+            address, _, versions = atom.arguments
+            return self.given(address) and all(version.kind == INITIAL for version in versions)
+        return atom.kind == INITIAL
+
+    def mark_allocations(self, phi: Value, inputs: Iterable[Value], new: bool) -> bool:
+        """A phi points into allocations when all of its inputs do, but for those that are null: nothing is stored at these.
+
+        Returns whether less was known of it, so that what was found so far may not hold.
+        """
+        known = phi.allocations
+        if known == ():
             return False
-        known = library.effect(atom.arguments[1])
-        return known is not None and known.allocates
+        found = dict.fromkeys(known or ())
+        for value in inputs:
+            if value is not self.values.zero:
+                own = () if value.is_constant else self.objects_of(self.values.base(value)[0])
+                if not own:
+                    found.clear()
+                    break
+                found.update(dict.fromkeys(own))
+        else:
+            if len(found) == len(known or ()):
+                return False
+        phi.allocations = tuple(sorted(found, key=_by_serial)) if len(found) <= MAXIMUM_ALLOCATIONS else ()
+        if not new:
+            self._objects.clear()
+        return known is not None
+
+    def forget_allocations(self, phi: Value) -> None:
+        """A phi may point anywhere, after all."""
+        phi.allocations = ()
+        self._objects.clear()
+
+    def _allocations(self, atom: Value) -> tuple[Value, ...]:
+        """The allocations that an atom is an address in."""
+        calls, inner = [], atom
+        while inner.kind == INSIDE:
+            calls.append(inner.arguments[0])
+            inner = inner.arguments[1]
+        if inner.kind != PHI:
+            return (atom,) if _allocates(inner) else ()
+        own: tuple[Value, ...] = inner.allocations or ()
+        for call in reversed(calls):
+            own = tuple([self.values.atom(INSIDE, call, each) for each in own])
+        return own
+
+
+def _by_serial(value: Value) -> int:
+    return value.serial
+
+
+def _allocates(atom: Value) -> bool:
+    if atom.kind == OUT:
+        return atom.arguments[2] == 0 and interface.plain(atom.arguments[1]) in interface.HOST_ALLOCATORS
+    if atom.kind != CALL:
+        return False
+    known = library.effect(atom.arguments[1])
+    return known is not None and known.allocates

@@ -206,9 +206,9 @@ class State:
             return (version, registers[STACK_RANGES])
         if address.stack:
             return (version, registers[STACK_STORES], registers[STACK_RANGES], registers[OTHER_STORES])
-        own = memory.object_of(base)
-        if own is not None:
-            return (version, self.objects.get(own, memory.values.zero))
+        own = memory.objects_of(base)
+        if own:
+            return (version, *[self.objects.get(each, memory.values.zero) for each in own])
         return self.kept.get(base) or (version, registers[OTHER_STORES])
 
     def versions_at(self, base: Value) -> tuple[Value, Value]:
@@ -248,8 +248,8 @@ class State:
                 self._forget(lambda other: other is not values.stack_pointer)
                 registers[MEMORY] = registers[OTHER_STORES] = version
         else:
-            own = self.memory.object_of(base)
-            if own is not None:
+            own = self.memory.objects_of(base)
+            if own:
                 self._object_changed(own, base, version)
                 self._overwrite(base, offset, size, MEMORY, version)
             else:
@@ -299,11 +299,11 @@ class State:
             self._forget(lambda other: not other.stack and self._anything(other))
             registers[GLOBAL_RANGES] = registers[OTHER_STORES] = version
         else:
-            own = self.memory.object_of(base)
-            if own is None and length in (1, 2, 4, 8):
+            own = self.memory.objects_of(base)
+            if not own and length in (1, 2, 4, 8):
                 self._clobber_beside(base, offset, length, at)
                 self._changing(base)[offset, length] = values.atom(LOAD, address, length, (version, version))
-            elif own is None:
+            elif not own:
                 self.clobber(at)
             else:
                 self._object_changed(own, None, version)
@@ -346,12 +346,12 @@ class State:
 
     def fresh(self, allocated: Value) -> None:
         """An allocator returned this address: what is known of memory there, from an earlier time, is not of this one."""
-        self._forget(lambda other: self.memory.object_of(other) is allocated)
+        self._forget(lambda other: allocated in self.memory.objects_of(other))
         self.objects.pop(allocated, None)
 
     def _anything(self, base: Value) -> bool:
         """Whether an address with this base, outside the frame, may point anywhere."""
-        return bool(base.terms) and self.memory.object_of(base) is None
+        return bool(base.terms) and not self.memory.objects_of(base)
 
     def _names_kernel(self, value: Value) -> bool:
         """Whether a launch stub notes, in a variable of its own, the host function that stands for its kernel."""
@@ -360,15 +360,19 @@ class State:
         function = self.memory.image.function_at(value.constant)
         return function is not None and function.start == value.constant
 
-    def _object_changed(self, own: Value, kept: Value | None, version: Value) -> None:
+    def _object_changed(self, own: tuple[Value, ...], kept: Value | None, version: Value) -> None:
+        """Something was stored in one of some allocations."""
+
         def may_be_there(other: Value) -> bool:
             if other is kept or other.stack or not other.terms:
                 return False
-            its = self.memory.object_of(other)
-            return its is None or its is own
+            its = self.memory.objects_of(other)
+            return any(each in own for each in its) if its else not self.memory.given(other)
 
         self._forget(may_be_there)
-        self.objects[own] = self.registers[OTHER_STORES] = version
+        self.registers[OTHER_STORES] = version
+        for each in own:
+            self.objects[each] = version
 
     def _note(self, address: Value, size: int | None, value: Value | None, length: Value | None = None) -> None:
         if self.memory.log is None:

@@ -3,18 +3,39 @@
 Two forms: position-independent (`movsxd r, [base + index*4]; add r, base; jmp r`, entries relative to the table) and absolute
 (`jmp [table + index*8]`). The table's base may be loaded far away (hoisted out of a loop), so every `lea base, [table]`
 of the function is a candidate, the nearest before the jump first. The number of entries comes from the comparison that
-guards the jump. A table is believed only if all its entries are instructions of the function.
+guards the jump, or from a mask that the index was given just before (`switch (x & 7)` needs no comparison). A table is believed
+only if all its entries are instructions of the function.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from farlane.analyzer.loader.image import Image
-from farlane.analyzer.machine.instruction import NONE, Immediate, Instruction, Memory, Register
+from farlane.analyzer.machine.instruction import NONE, XMM0, Immediate, Instruction, Memory, Register
 
 MAXIMUM_ENTRIES = 4096
 _WINDOW = 40
+# What changes its first operand alone, and what changes none.
+_CHANGES = (
+    "mov",
+    "movzx",
+    "movsx",
+    "movsxd",
+    "lea",
+    "add",
+    "sub",
+    "and",
+    "or",
+    "xor",
+    "shl",
+    "shr",
+    "sar",
+    "neg",
+    "not",
+)
+_READS = ("cmp", "test", "push", "nop")
 _GUARDS = ("ja", "jbe", "jae", "jb")
 
 
@@ -39,7 +60,9 @@ class Finder:
         if isinstance(operand, Memory):
             if operand.base != NONE or operand.scale != 8 or operand.indexed == NONE:
                 return None
-            return self._absolute(operand.displacement, self._count(before))
+            masked, mask = self._masked(operand.indexed, before, [jump])
+            found = self._absolute(operand.displacement, masked or self._count(before))
+            return None if masked and _any_past(mask, found, jump) else found
         if not isinstance(operand, Register):
             return None
         for step, instruction in enumerate(before):
@@ -47,11 +70,13 @@ class Finder:
             if not isinstance(source, Memory) or not isinstance(instruction.operands[0], Register):
                 continue
             if instruction.mnemonic == "movsxd" and source.size == 4 and source.scale == 4 and source.base != NONE:
-                return self._relative(source.base, before[step:], position)
+                masked, mask = self._masked(source.indexed, before[step + 1 :], [jump, *before[: step + 1]])
+                found = self._relative(source.base, masked or self._count(before[step:]), position)
+                return None if masked and _any_past(mask, found, jump) else found
             if instruction.mnemonic == "mov" and source.size == 4 and source.scale == 1 and source.indexed != NONE:
                 # Unoptimized: the index is scaled by itself, the table is either of the two registers.
-                found = self._relative(source.indexed, before[step:], position)
-                return found or self._relative(source.base, before[step:], position)
+                count = self._count(before[step:])
+                return self._relative(source.indexed, count, position) or self._relative(source.base, count, position)
             if instruction.mnemonic == "mov" and source.scale == 8 and source.base == NONE and source.indexed != NONE:
                 return self._absolute(source.displacement, self._count(before[step:]))
         return None
@@ -71,8 +96,36 @@ class Finder:
                 return 0
         return 0
 
-    def _relative(self, base: int, before: Sequence[Instruction], position: int) -> list[int] | None:
-        count = self._count(before)
+    def _masked(self, index: int, before: Sequence[Instruction], behind: Sequence[Instruction]) -> tuple[int, int]:
+        """Entries, from the mask that a table's index was given in the straight line of instructions that leads to the jump, and
+        where it was; 0: none.
+
+        Args:
+            before: the instructions before the table is read, the nearest first.
+            behind: that one and those up to the jump, which no other jump may lead to.
+        """
+        if any(each.address in self._entered for each in behind):
+            return 0, 0
+        for instruction in before:
+            first = instruction.operands[0] if instruction.operands else None
+            changes = isinstance(first, Register) and first.number == index and instruction.mnemonic not in _READS
+            if changes and instruction.mnemonic == "and" and isinstance(first, Register) and first.size == 4:
+                mask = instruction.operands[1]
+                last = mask.value if isinstance(mask, Immediate) else 0
+                return (last + 1 if 0 < last < MAXIMUM_ENTRIES and not last & (last + 1) else 0), instruction.address
+            plain = instruction.mnemonic in _READS or instruction.mnemonic in _CHANGES
+            vector = isinstance(first, Register) and first.number >= XMM0 and not instruction.writes
+            if changes or not (plain or vector) or instruction.address in self._entered:
+                break
+        return 0, 0
+
+    @functools.cached_property
+    def _entered(self) -> set[int]:
+        """Where direct jumps of the function lead to."""
+        jumps = (each for each in self._order if each.mnemonic[0] == "j" and isinstance(each.operands[0], Immediate))
+        return {each.operands[0].value for each in jumps if isinstance(each.operands[0], Immediate)}
+
+    def _relative(self, base: int, count: int, position: int) -> list[int] | None:
         if not count:
             return None
         tables: list[tuple[int, int]] = []
@@ -107,3 +160,8 @@ class Finder:
                 return None
             targets.add(target)
         return sorted(targets) or None
+
+
+def _any_past(mask: int, targets: Sequence[int] | None, jump: Instruction) -> bool:
+    """Whether a table leads to behind the mask that its index was given, on the way to the jump."""
+    return any(mask < target <= jump.address for target in targets or ())

@@ -6,7 +6,7 @@ Predictions only: what a loop's calls will be, as far as the code tells. Nothing
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from farlane.analyzer.budget import Budget
@@ -117,18 +117,25 @@ def _function(
     prune(analysis, functions.values)
     settle(analysis, functions.values)
     analysis.forget()
+    hidden = functions.calling(structure.flow) & result.unknown_calls.keys() if structure.loops else set()
     for header in sorted(structure.loops):
         loop = structure.loops[header]
         runs = any((latch, header) in result.executed for latch in loop.latches)
-        if runs and any(block in result.calls for block in loop.blocks):
-            yield _Describer(functions, prover, analysis, loop).report(source.at(header), in_callees)
+        if runs and any(block in result.calls or block in hidden for block in loop.blocks):
+            yield _Describer(functions, prover, analysis, loop, hidden).report(source.at(header), in_callees)
 
 
 class _Describer:
-    """Describes one loop."""
+    """Describes one loop.
 
-    def __init__(self, functions: Functions, prover: Prover, analysis: Analysis, loop: Loop) -> None:
-        self._functions, self._prover, self._loop = functions, prover, loop
+    Args:
+        hidden: the blocks that call functions which are not known, and may call CUDA.
+    """
+
+    def __init__(
+        self, functions: Functions, prover: Prover, analysis: Analysis, loop: Loop, hidden: Collection[int] = ()
+    ) -> None:
+        self._functions, self._prover, self._loop, self._hidden = functions, prover, loop, hidden
         self._analysis, self._structure, self._result = analysis, analysis.structure, analysis.result
         self._flow = analysis.structure.flow
         managed = functions.program.image.imports("__cudaRegisterManagedVar")
@@ -163,7 +170,10 @@ class _Describer:
                     continuations.append(continuation)
         if any(block in self._result.unknown_calls for block in self._loop.blocks):
             self._reasons.add(Reason.UNKNOWN_FUNCTION)
-        counting = Counting(self._functions, self._analysis, self._loop, self._values, self._body, self._places)
+        if not calls:
+            kinds.add(Kind.UNKNOWN)  # what is called is not known
+        places = self._places or [block for block in self._hidden if block in self._loop.blocks]
+        counting = Counting(self._functions, self._analysis, self._loop, self._values, self._body, places)
         trips = counting.count()
         self._reasons |= counting.reasons
         return LoopReport(

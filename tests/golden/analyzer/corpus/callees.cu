@@ -287,6 +287,23 @@ PROGRAM told(float *data, int rounds) {
     }
 }
 
+// Where this goes on is read from a table whose length is nowhere: nothing is known of it, but that it calls CUDA.
+static APART void by_labels(float *data, int amount) {
+    static void *const labels[] = {&&one, &&two, &&three};
+    goto *labels[amount % 3];
+one:
+    touch<<<1, 256>>>(data, amount, COUNT);
+    return;
+two:
+    cudaMemset(data, amount, 64);
+three:
+    shift<<<2, 256>>>(data + COUNT, data, COUNT);
+}
+
+PROGRAM hidden_in_callee(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) by_labels(data, i);
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -306,5 +323,6 @@ int main(int argc, char **argv) {
     cudaMalloc(&counter, 64), cudaMemset(counter, 0, 64);
     behind_loop_of_callee(data, rounds), loop_of_callee_on_data(data, counter, rounds), chosen_in_callee(data, rounds);
     chosen_in_callee_by_memory(data, amounts, rounds), timed_by_object(data, rounds), told(data, rounds);
+    hidden_in_callee(data, rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
 }

@@ -221,6 +221,24 @@ PROGRAM by_turns_on_data(float *data, int rounds, int step) {
     }
 }
 
+// A mask leaves nothing to compare with.
+static APART void by_mask(float *data, unsigned kind, int amount) {
+    switch (kind & 7) {
+        case 0: touch<<<1, 256>>>(data, amount, COUNT); break;
+        case 1: shift<<<1, 256>>>(data + COUNT, data, COUNT); break;
+        case 2: scale<<<2, 256>>>(data, 2, COUNT); break;
+        case 3: touch<<<3, 256>>>(data, amount + 1, COUNT); break;
+        case 4: cudaMemset(data, 0, 64); break;
+        case 5: shift<<<2, 256>>>(data, data + COUNT, COUNT); break;
+        case 6: scale<<<1, 256>>>(data, 3, COUNT); break;
+        case 7: touch<<<1, 64>>>(data, amount + 2, COUNT); break;
+    }
+}
+
+PROGRAM masked_switch(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) by_mask(data, i, i);
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -237,5 +255,6 @@ int main(int argc, char **argv) {
     until_time_is_up(data), copied_until_time_is_up(data), copied_until_told(data, "5 4 3 0"), spinning(data, streams[0], rounds);
     synchronized_streams(data, streams[0], streams[1], events[0], rounds);
     by_turns(data, rounds, 2), merged_passes(data, 128), by_turns_on_data(data, rounds, 2);
+    masked_switch(data, rounds + 3);
     return cudaDeviceSynchronize() != cudaSuccess;
 }

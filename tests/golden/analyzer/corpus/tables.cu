@@ -226,6 +226,58 @@ PROGRAM table_copied_over(int *amounts, int *host, float *data, int count) {
     }
 }
 
+// One of two allocations: a store in a third one changes neither.
+PROGRAM table_of_either(float *data, int count) {
+    int *amounts = count > 4 ? static_cast<int *>(malloc(count * sizeof(int))) : static_cast<int *>(calloc(8, sizeof(int)));
+    int *log = static_cast<int *>(malloc((count + 1) * sizeof(int)));
+    for (int i = 0; i < count; ++i) amounts[i] = i * i;
+    for (int i = 0; i < count; ++i) {
+        log[i] = i + 1;
+        touch<<<4, 256>>>(data, amounts[i], COUNT);
+    }
+    sink = log[0];
+    free(amounts), free(log);
+}
+
+// What is stored in may be the table.
+PROGRAM either_written(float *data, int count) {
+    int *amounts = static_cast<int *>(calloc(count + 1, sizeof(int)));
+    int *log = static_cast<int *>(calloc(count + 1, sizeof(int)));
+    int *written = count & 1 ? log : amounts;
+    for (int i = 0; i < count; ++i) {
+        written[i + 1] = i;
+        touch<<<4, 256>>>(data, amounts[i], COUNT);
+    }
+    sink = log[0];
+    free(amounts), free(log);
+}
+
+// The pointer moves through one allocation first, and then into the table.
+PROGRAM moved_into_table(float *data, int count) {
+    int *amounts = static_cast<int *>(calloc(count + 1, sizeof(int)));
+    int *log = static_cast<int *>(calloc(count + 1, sizeof(int)));
+    int *written = log;
+    for (int i = 0; i < count; ++i) {
+        touch<<<4, 256>>>(data, amounts[i], COUNT);
+        *written = i;
+        written = i == 2 ? amounts + 4 : written + 1;
+    }
+    sink = log[0];
+    free(amounts), free(log);
+}
+
+// Vectors have memory of their own, or none.
+PROGRAM vectors_of_tiles(int tiles, int rows) {
+    std::vector<float *> parts(tiles, nullptr);
+    std::vector<size_t> sizes(tiles, 0);
+    for (int i = 0; i < tiles; ++i) {
+        sizes[i] = (rows + i) * sizeof(float);
+        cudaMalloc(reinterpret_cast<void **>(&parts[i]), sizes[i]);
+    }
+    for (int i = 0; i < tiles; ++i) cudaMemset(parts[i], 0, sizes[i]);
+    for (int i = 0; i < tiles; ++i) cudaFree(parts[i]);
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -244,5 +296,6 @@ int main(int argc, char **argv) {
     rotated(arena.a, arena.b, arena.c, rounds), toggled(both, rounds), toggled_in_memory(rounds);
     by_parity(arena.a, arena.b, rounds), chosen_by_parity(arena.a, arena.b, rounds);
     own_streams(arena.a, rounds), table_beside_pinned(arena.a, rounds), table_copied_over(amounts, amounts + 1, arena.b, rounds);
+    table_of_either(arena.a, rounds), either_written(arena.a, rounds), moved_into_table(arena.a, rounds), vectors_of_tiles(rounds, 16);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
