@@ -66,7 +66,8 @@ def emit(e: TeamEmitter, inside: int, bits: Val) -> None:
                 e.value(value)  # as a vector, while it still has a form
     e.mask, e.mask_bits = b.mask(bits), bits
     for instruction in instructions:
-        e.line, e.access, e.contiguous = instruction.line, id(instruction), _contiguous(e, instruction, inside)
+        # A latch of its own: what the way for all lanes checks is whole rows, from which a latch's count has something taken off.
+        e.line, e.access, e.contiguous = instruction.line, ~id(instruction), _contiguous(e, instruction, inside)
         families.emit(e, instruction)
     e.mask, e.mask_bits, e.contiguous = None, ALL, False
     e.local.clear()  # what was computed here is not known behind it

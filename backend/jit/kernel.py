@@ -354,7 +354,7 @@ class KernelContext:
     def _sites(self) -> int:
         """Light code has no teams: it tells how many latches full code may need in its place."""
         accesses = sum(item.base in ("ld", "st") for item in self.bodies[self.name].instructions)
-        return max(self.sites + (0 if self.team_warps else accesses + 1), 1)
+        return max(self.sites + (0 if self.team_warps else 2 * accesses + 1), 1)
 
     def _local_bytes(self) -> int:
         if self.recursive:

@@ -151,6 +151,20 @@ def test_faults_of_some_lanes(device: TinyDevice, access: str, kind: str, thread
     assert faults[0][4] == [thread, 0, 0]
 
 
+def test_some_lanes_and_then_all(device: TinyDevice) -> None:
+    """What a part of the first block's lanes found of the pages says nothing about whole rows: thread 250 of the second block is past the end."""
+    body = """sub.u32 %r5, 1, %r1; mul.lo.u32 %r5, %r5, %r0; bar.sync 0; setp.ge.u32 %p0, %r5, %r4; @%p0 bra END;
+    mul.wide.s32 %rd2, %r0, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r3;\nEND:\nbar.sync 0;\n"""
+    module = device.load(kernel(body))
+    assert warps_of_team(module, (256, 1, 1)) == 8
+    page = device.allocate(4096)
+    arguments = [0, page + 4096 - 4 * 250, 100]
+    assert device.launch(module, "k", 1, 256, arguments, options=OPTIONS) == jit.STATUS_DONE
+    assert device.launch(module, "k", 2, 256, arguments, options=OPTIONS) == jit.STATUS_FAULT
+    assert (list(device.fault.block), list(device.fault.thread)) == ([1, 0, 0], [250, 0, 0])
+    assert device.fault.address == page + 4096
+
+
 def test_narrow_vectors(device: TinyDevice) -> None:
     """Without the registers of AVX-512, teams are as large as what lives in their loops allows."""
     narrow = jit.Options(cache=False, optimization=0, cpu="haswell", features="")
