@@ -63,11 +63,14 @@ END:
 add.s64 %rd4, %rd1, %rd2; st.global.u32 [%rd4], %r10;
 """
 
-# The sum of a block's values by a tree of branches round accesses of shared memory, which the first n threads write to q.
-TREE = """
+# Each value into shared memory.
+PUT = """
 mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd0, %rd2; ld.global.u32 %r5, [%rd3]; add.s64 %rd4, %rd1, %rd2;
 mov.u32 %r6, s; shl.b32 %r7, %r0, 2; add.s32 %r8, %r6, %r7; st.shared.u32 [%r8], %r5;
-""" + "".join(
+"""
+
+# The sum of a block's values by a tree of branches round accesses of shared memory, which the first n threads write to q.
+TREE = PUT + "".join(
     f"""bar.sync 0; setp.ge.s32 %p0, %r0, {span}; @%p0 bra L{span};
 ld.shared.u32 %r9, [%r8]; ld.shared.u32 %r10, [%r8+{4 * span}]; add.s32 %r9, %r9, %r10; st.shared.u32 [%r8], %r9;
 L{span}:
@@ -114,17 +117,17 @@ def test_barriers(device: TinyDevice, limit: int) -> None:
     assert (device.download(result, np.uint32, 512).reshape(2, 256) == expected).all()
 
 
-@pytest.mark.parametrize("count", [256, 0, 64, 77, 1])
-def test_branches_round_a_few_instructions(device: TinyDevice, count: int) -> None:
+def test_branches_round_a_few_instructions(device: TinyDevice) -> None:
     """Warps and lanes disagree, and the team goes on."""
     module = device.load(kernel(TREE + WRITE))
     assert warps_of_team(module, (256, 1, 1)) == 8
     values = np.random.default_rng(5).integers(0, 1 << 20, 512).astype(np.uint32)
-    source, result = device.upload(values), device.allocate(4 * 512)
-    assert device.launch(module, "k", 2, 256, [source, result, count], options=OPTIONS) == jit.STATUS_DONE
     sums = values.reshape(2, 256).sum(1, dtype=np.uint32)
-    expected = (sums[:, None] + np.arange(256, dtype=np.uint32)) * (np.arange(256) < count)
-    assert (device.download(result, np.uint32, 512).reshape(2, 256) == expected).all()
+    for count in (256, 0, 64, 77, 1):
+        source, result = device.upload(values), device.allocate(4 * 512)
+        assert device.launch(module, "k", 2, 256, [source, result, count], options=OPTIONS) == jit.STATUS_DONE
+        expected = (sums[:, None] + np.arange(256, dtype=np.uint32)) * (np.arange(256) < count)
+        assert (device.download(result, np.uint32, 512).reshape(2, 256) == expected).all()
 
 
 @pytest.mark.parametrize(
@@ -137,7 +140,7 @@ def test_branches_round_a_few_instructions(device: TinyDevice, count: int) -> No
 )
 def test_faults_of_some_lanes(device: TinyDevice, access: str, kind: str, thread: int) -> None:
     """Threads below 200 access what is there for the first 149 only; those above would fault elsewhere."""
-    body = TREE + f"bar.sync 0; setp.gt.s32 %p0, %r0, 199; @%p0 bra END; {access}\nEND:\nbar.sync 0;\n"
+    body = PUT + f"bar.sync 0; setp.gt.s32 %p0, %r0, 199; @%p0 bra END; {access}\nEND:\nbar.sync 0;\n"
     module = device.load(kernel(body))
     assert warps_of_team(module, (256, 1, 1)) == 8
     source, result = device.allocate(1024), device.allocate(4096)
