@@ -7,6 +7,7 @@ host of `farlane run` needs no installed script.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import logging
 import os
 import re
@@ -30,6 +31,7 @@ log = logging.getLogger("farlane.server")
 
 DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
 GRACE_SECONDS = 5.0  # for open sessions, after the first signal
+END_SECONDS = 30.0  # for everything, after it: nothing that hangs may outlive the process that nobody looks at any more
 SWITCH_SECONDS = 0.0005  # Python's default of 5 ms would let one session's long group hold up every other's round trip
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -235,6 +237,7 @@ class ServeCommand:
                 _announce(arguments.ready_fd, _what(arguments, host), [str(endpoint) for endpoint in bound])
                 stop.wait()
                 log.info("stopping: %d sessions open", host.sessions)
+                _end_in_time()
             finally:
                 edge.stop(GRACE_SECONDS)
         finally:
@@ -250,6 +253,22 @@ class ServeCommand:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, on_signal)
+
+
+def _end_in_time() -> None:
+    """Whatever still runs in END_SECONDS ends then, and is named."""
+
+    def give_up() -> None:
+        print(
+            f"farlane: the host did not end within {END_SECONDS:.0f} s and is ended; what it was doing:",
+            file=sys.stderr,
+        )
+        faulthandler.dump_traceback(all_threads=True)
+        os._exit(1)
+
+    timer = threading.Timer(END_SECONDS, give_up)
+    timer.daemon = True
+    timer.start()
 
 
 def _announce(ready_fd: int | None, device: str, endpoints: list[str]) -> None:

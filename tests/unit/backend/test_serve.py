@@ -122,6 +122,25 @@ def test_dies_with_its_parent(tmp_path: Path) -> None:
         time.sleep(0.02)
 
 
+def test_what_hangs_does_not_keep_the_host(tmp_path: Path) -> None:
+    code = (
+        "import sys, threading\n"
+        "from farlane.backend.commands import serve\n"
+        "serve.END_SECONDS = 0.2\n"
+        "serve.Edge.stop = lambda self, grace: threading.Event().wait()\n"
+        "sys.exit(serve.main(sys.argv[1:]))\n"
+    )
+    command = [sys.executable, "-c", code, "--device", "null", "--listen", f"unix://{tmp_path / 's'}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        process.stdout.readline()
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "did not end" in errors
+    assert "in stop" in errors or "<lambda>" in errors, "where it hangs is told"
+
+
 def _alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
