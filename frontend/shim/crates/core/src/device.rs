@@ -11,7 +11,7 @@ use std::ffi::{c_double, c_int, c_uint};
 use abi::{cudaDeviceAttr, CudaError};
 
 use crate::call::CudaResult;
-use crate::runtime::{self, Device};
+use crate::runtime::{self, device_of};
 use crate::{module, permission, work};
 
 mod attributes;
@@ -41,12 +41,6 @@ unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
     // SAFETY: not null, and the program says that it is such a place.
     unsafe { place.write(value) };
     Ok(())
-}
-
-/// The device of that number.
-fn device_of(number: c_int) -> CudaResult<&'static Device> {
-    let devices = runtime::devices()?;
-    usize::try_from(number).ok().and_then(|number| devices.get(number)).ok_or(CudaError::INVALID_DEVICE)
 }
 
 pub unsafe fn cudaGetDeviceCount(count: *mut c_int) -> CudaResult {

@@ -226,14 +226,9 @@ pub unsafe fn cudaGraphDebugDotPrint(graph: cudaGraph_t, path: *const c_char, _f
     std::fs::write(path, text).map_err(|_| CudaError::OPERATING_SYSTEM)
 }
 
-fn check_device(device: c_int) -> CudaResult {
-    let devices = runtime::devices()?.len();
-    usize::try_from(device).ok().filter(|device| *device < devices).map(drop).ok_or(CudaError::INVALID_DEVICE)
-}
-
 /// Memory of graphs belongs to their allocation nodes: nothing is kept besides, and nothing can be trimmed.
 pub unsafe fn cudaDeviceGraphMemTrim(device: c_int) -> CudaResult {
-    check_device(device)
+    runtime::check_device(device)
 }
 
 pub unsafe fn cudaDeviceGetGraphMemAttribute(
@@ -241,7 +236,7 @@ pub unsafe fn cudaDeviceGetGraphMemAttribute(
     attr: cudaGraphMemAttributeType,
     value: *mut c_void,
 ) -> CudaResult {
-    check_device(device)?;
+    runtime::check_device(device)?;
     let (now, most) = crate::memory::graph_memory_used();
     let found = match attr {
         0 | 2 => now,
@@ -257,7 +252,7 @@ pub unsafe fn cudaDeviceSetGraphMemAttribute(
     attr: cudaGraphMemAttributeType,
     value: *mut c_void,
 ) -> CudaResult {
-    check_device(device)?;
+    runtime::check_device(device)?;
     // SAFETY: the program says that it is a cuuint64_t, or null.
     let value = unsafe { value.cast::<u64>().as_ref() }.copied().ok_or(CudaError::INVALID_VALUE)?;
     if !matches!(attr, 1 | 3) || value != 0 {

@@ -159,9 +159,7 @@ pub unsafe fn cudaKernelSetAttributeForDevice(
     value: c_int,
     device: c_int,
 ) -> CudaResult {
-    if device < 0 || device as usize >= runtime::devices()?.len() {
-        return Err(CudaError::INVALID_DEVICE);
-    }
+    runtime::check_device(device)?;
     set_attribute(kernel_of(kernel.cast_const().cast())?, attr, value)
 }
 

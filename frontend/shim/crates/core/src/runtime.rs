@@ -89,6 +89,23 @@ pub fn device() -> CudaResult<&'static Device> {
         .ok_or(CudaError::INVALID_DEVICE)
 }
 
+/// The device of that number.
+///
+/// # Errors
+/// cudaErrorInvalidDevice when the session has no such device.
+pub fn device_of(number: i32) -> CudaResult<&'static Device> {
+    let devices = devices()?;
+    usize::try_from(number).ok().and_then(|number| devices.get(number)).ok_or(CudaError::INVALID_DEVICE)
+}
+
+/// Whether the session has a device of that number.
+///
+/// # Errors
+/// As `device_of`.
+pub fn check_device(number: i32) -> CudaResult {
+    device_of(number).map(drop)
+}
+
 /// The number of the calling thread's current device.
 #[inline]
 pub fn current_device() -> i32 {
@@ -100,10 +117,7 @@ pub fn current_device() -> i32 {
 /// # Errors
 /// cudaErrorInvalidDevice when the session has no such device.
 pub fn set_current_device(number: i32) -> CudaResult {
-    let count = devices()?.len();
-    if usize::try_from(number).map_or(true, |number| number >= count) {
-        return Err(CudaError::INVALID_DEVICE);
-    }
+    check_device(number)?;
     let _ = CURRENT_DEVICE.try_with(|slot| slot.set(number));
     Ok(())
 }

@@ -311,10 +311,7 @@ pub unsafe fn cudaDeviceGetTexture1DLinearMaxWidth(
     fmtDesc: *const cudaChannelFormatDesc,
     device: c_int,
 ) -> CudaResult {
-    let devices = runtime::devices()?.len();
-    if !usize::try_from(device).is_ok_and(|device| device < devices) {
-        return Err(CudaError::INVALID_DEVICE);
-    }
+    runtime::check_device(device)?;
     // SAFETY: the program says that it is such a struct, or null.
     channels(unsafe { fmtDesc.as_ref() }.ok_or(CudaError::INVALID_VALUE)?)?;
     // SAFETY: the program's promise.

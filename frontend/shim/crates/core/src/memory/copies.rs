@@ -185,13 +185,9 @@ unsafe fn parameters(how: How, p: *const cudaMemcpy3DParms) -> CudaResult {
 
 /// The ends of a copy between devices: both must be the session's.
 fn peers(dst: c_int, src: c_int) -> CudaResult<(Place, Place)> {
-    let devices = runtime::devices()?.len();
-    let known = |device: c_int| usize::try_from(device).is_ok_and(|device| device < devices);
-    if known(dst) && known(src) {
-        Ok((Place::Device, Place::Device))
-    } else {
-        Err(CudaError::INVALID_DEVICE)
-    }
+    runtime::check_device(dst)?;
+    runtime::check_device(src)?;
+    Ok((Place::Device, Place::Device))
 }
 
 /// A copy of a box as `cudaMemcpy3DPeer` takes it.

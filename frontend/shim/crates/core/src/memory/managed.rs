@@ -41,17 +41,12 @@ fn device_of(location: cudaMemLocation) -> CudaResult<Option<c_int>> {
     }
 }
 
-fn check_device(device: c_int) -> CudaResult {
-    let devices = runtime::devices()?.len();
-    usize::try_from(device).ok().filter(|device| *device < devices).map(drop).ok_or(CudaError::INVALID_DEVICE)
-}
-
 fn prefetch(start: *const c_void, count: usize, device: Option<c_int>) -> CudaResult {
     if count == 0 || !managed::holds(start as usize, count) {
         return Err(CudaError::INVALID_VALUE);
     }
     match device {
-        Some(device) => check_device(device)?,
+        Some(device) => runtime::check_device(device)?,
         None => managed::expect_reads(start as usize, count)?,
     }
     advice::prefetched(start as usize, count, device);
@@ -102,7 +97,7 @@ fn advise(start: *const c_void, count: usize, advice: cudaMemoryAdvise, device: 
     }
     // The device does not matter where something is unset, or to read-mostly memory.
     if let Some(device) = device.filter(|_| matches!(advice, 3 | 5)) {
-        check_device(device)?;
+        runtime::check_device(device)?;
     }
     advice::advised(start as usize, count, advice, device);
     Ok(())

@@ -12,11 +12,6 @@ use abi::{
 };
 use std::ffi::{c_int, c_void};
 
-fn check_device(device: c_int) -> CudaResult {
-    let devices = runtime::devices()?.len();
-    usize::try_from(device).ok().filter(|device| *device < devices).map(drop).ok_or(CudaError::INVALID_DEVICE)
-}
-
 /// Only memory of a device has pools here.
 ///
 /// # Safety
@@ -27,7 +22,7 @@ unsafe fn check_location(location: *const cudaMemLocation, kind: cudaMemAllocati
     if location.type_ != cudaMemLocationTypeDevice || kind != cudaMemAllocationTypePinned {
         return Err(CudaError::NOT_SUPPORTED);
     }
-    check_device(location.id)
+    runtime::check_device(location.id)
 }
 
 /// # Safety
@@ -39,20 +34,20 @@ unsafe fn answer(place: *mut cudaMemPool_t, number: u32) -> CudaResult {
 }
 
 pub unsafe fn cudaDeviceGetDefaultMemPool(memPool: *mut cudaMemPool_t, device: c_int) -> CudaResult {
-    check_device(device)?;
+    runtime::check_device(device)?;
     // SAFETY: the program's promise.
     unsafe { answer(memPool, DEFAULT) }
 }
 
 pub unsafe fn cudaDeviceGetMemPool(memPool: *mut cudaMemPool_t, device: c_int) -> CudaResult {
-    check_device(device)?;
+    runtime::check_device(device)?;
     let current = tracking()?.addresses.lock().pools.current;
     // SAFETY: the program's promise.
     unsafe { answer(memPool, current) }
 }
 
 pub unsafe fn cudaDeviceSetMemPool(device: c_int, memPool: cudaMemPool_t) -> CudaResult {
-    check_device(device)?;
+    runtime::check_device(device)?;
     let number = number(memPool)?;
     tracking()?.addresses.lock().pools.current = number;
     Ok(())
@@ -146,7 +141,7 @@ pub unsafe fn cudaMemPoolGetAccess(
     // SAFETY: the program says that they are such places, or null.
     let (flags, location) = unsafe { flags.as_mut().zip(location.as_ref()) }.ok_or(CudaError::INVALID_VALUE)?;
     *flags = if location.type_ == cudaMemLocationTypeDevice {
-        check_device(location.id)?;
+        runtime::check_device(location.id)?;
         cudaMemAccessFlagsProtReadWrite
     } else {
         cudaMemAccessFlagsProtNone
