@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from farlane.frontend.devtools.programs import Build
 from farlane.frontend.devtools.toolchain import Toolchain
 from farlane.frontend.embedded import EmbeddedHost
 from farlane.v1 import admin_pb2
+from waiting import eventually
 
 pytestmark = pytest.mark.native
 
@@ -128,10 +128,7 @@ def test_the_guest_dies(patient: str, own_host: EmbeddedHost, guest: Guest, numb
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode == -number
-    deadline = time.monotonic() + 60
-    while sessions(own_host.url) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert sessions(own_host.url) == 0
+    eventually(lambda: sessions(own_host.url) == 0)
     assert own_host.alive()
 
 
@@ -143,9 +140,7 @@ def test_memory_of_dead_guests_is_free_again(patient: str, guest: Guest) -> None
             process = started(patient, host.url, guest.environment, 300 << 20)
             process.kill()
             process.communicate(timeout=60)
-        deadline = time.monotonic() + 60
-        while sessions(host.url) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        eventually(lambda: sessions(host.url) == 0)
         status = Path(f"/proc/{host._process.pid}/status").read_text()
     resident = int(re.search(r"VmRSS:\s+(\d+) kB", status)[1])  # type: ignore[index]
     assert resident < 500_000, "the host still holds the memory of dead guests"

@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from farlane.analyzer.manifest.writer import write
 from farlane.frontend.devtools.guest import Guest, Outcome
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
+from waiting import eventually
 
 pytestmark = pytest.mark.native
 
@@ -406,9 +406,7 @@ def analyzing(tmp_path: Path) -> Iterator[Guest]:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     with subprocess.Popen([*command, "--log-level", "error"], env=environment) as host:
         try:
-            deadline = time.monotonic() + 60
-            while not socket.exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
+            eventually(socket.exists)
             yield Guest(f"unix://{socket}")
         finally:
             host.terminate()
@@ -418,13 +416,14 @@ def test_the_host_analyzes_the_program_for_later_sessions(program: str, analyzin
     """The first run sends the program; a later one is given its manifest."""
     first = analyzing.run([program, "launches", "50"], "loops")
     assert counts(first)["objects"] == 0
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
+
+    def given() -> bool:
         later = analyzing.run([program, "launches", "50"], "loops")
         assert (later.status, later.stdout, later.stderr) == (0, first.stdout, "")
-        if counts(later)["objects"]:
-            assert counts(later)["sites"] > 5
-            assert counts(later)["mispredicted"] == 0
-            return
-        time.sleep(0.5)
-    pytest.fail("no manifest from the host")
+        if not counts(later)["objects"]:
+            return False
+        assert counts(later)["sites"] > 5
+        assert counts(later)["mispredicted"] == 0
+        return True
+
+    eventually(given, 90)

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.programs import Build
 from farlane.frontend.devtools.toolchain import Toolchain
+from waiting import eventually
 
 pytestmark = pytest.mark.native
 
@@ -132,10 +132,7 @@ def test_signals_end_the_program_and_the_embedded_host(
         os.killpg(process.pid, number)
     process.communicate(timeout=60)
     assert process.returncode == (status or 130)
-    deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert [pid for pid in children if Path(f"/proc/{pid}").exists()] == []
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
 
 
 def descendants(pid: int) -> list[int]:
