@@ -145,7 +145,7 @@ def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool, 
     """Checks the access of `size` bytes (a power of two) for the active lanes and says where it is."""
     if e.placed is not None:
         return e.placed
-    shape = size.bit_length() - 1 | (256 if write else 0)
+    shape = shape_of(size, write)
     form = _form(e, operand, space, size)
     if form is not None:
         if space == "shared" and e.kernel.options.checks:
@@ -166,7 +166,7 @@ def place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: boo
 
 
 def _place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bool) -> Place:
-    shape = size.bit_length() - 1 | (256 if write else 0)
+    shape = shape_of(size, write)
     b = e.body
     if space in ("global", "const"):
         _check_pages(e, address, shape)
@@ -322,6 +322,11 @@ def rotate(e: FunctionEmitter, offset: Val, shape: int) -> Val:
     return e.body.call("fshr", offset.type, [offset, offset, integer(log, offset.type)]) if log else offset
 
 
+def shape_of(size: int, write: bool) -> int:
+    """What runtime.ll is told of an access: log2 of its size, and whether it writes."""
+    return size.bit_length() - 1 | (256 if write else 0)
+
+
 def bad_lanes(e: FunctionEmitter, ok: Val) -> Val:
     """The active lanes for which a check failed, as bits (a scalar check fails for all)."""
     b = e.body
@@ -332,17 +337,38 @@ def bad_lanes(e: FunctionEmitter, ok: Val) -> Val:
     return bits if e.mask is None else b.bin("and", bits, e.mask_bits)
 
 
+@dataclass(frozen=True, slots=True)
+class Latched:
+    """An access compared with the run of pages that its site found last. Neither way on is written yet."""
+
+    latch: str
+    low: Val  # where the run starts
+    offset: Val  # the access's distance from it
+    bad: Val  # the active lanes that lie elsewhere, as bits
+    miss: str  # where they go on
+    hit: str
+
+
+def compare_latch(e: FunctionEmitter, address: Val, shape: int) -> Latched:
+    """Compares, and leaves the block for `miss` or `hit`."""
+    b = e.body
+    latch = support.latch(e, e.site())
+    low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
+    offset = b.bin("sub", address, low)
+    ok = b.icmp("ult", rotate(e, offset, shape), count)
+    miss, hit = b.new_label("miss"), b.new_label("hit")
+    bad = bad_lanes(e, ok)
+    b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
+    return Latched(latch, low, offset, bad, miss, hit)
+
+
 def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
     if e.kernel.options.untranslated:
         return
     b = e.body
-    latch = support.latch(e, e.site())
-    low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
-    ok = b.icmp("ult", rotate(e, b.bin("sub", address, low), shape), count)
-    miss, hit = b.new_label("miss"), b.new_label("hit")
-    bad = bad_lanes(e, ok)
-    b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
-    b.block(miss)
+    found = compare_latch(e, address, shape)
+    bad, latch = found.bad, found.latch
+    b.block(found.miss)
     if address.vec or e.kernel.options.checks:  # the report names all lanes
         every = b.splat(address)
         with e.reporting():
@@ -351,8 +377,8 @@ def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
         lane = support.first_lane(e)
         with e.reporting():
             b.line(f"call void @farlane_check(ptr %warp, {address}, {lane}, ptr {latch}, i32 {shape}, i32 {e.line})")
-    b.branch(hit)
-    b.block(hit)
+    b.branch(found.hit)
+    b.block(found.hit)
 
 
 def _check_bounds(e: FunctionEmitter, offset: Val, limit: Val, window: int, shape: int) -> None:

@@ -106,12 +106,13 @@ def _by_lane(
     index = b.splat(place.narrow or place.index)
     uniform = tuple(not value.vec for value in values)
     shared = place.base != "null"
-    helper = _helper(e, rmw, kind, carrier, order, shared, used, index.type, uniform)
+    name = _name(rmw, kind, order, shared, used, index.type, uniform)
     operands = ", ".join(str(value) for value in values)
     if shared and not used and e.mask is None and kind not in small_atomics.KINDS and e.kernel.inlines_atomic():
-        whole = _whole(e, f"{helper}_whole", carrier, _update(rmw, kind, carrier, order, shared), index.type, uniform)
+        whole = _whole(e, f"{name}_whole", carrier, _update(rmw, kind, carrier, order, shared), index.type, uniform)
         b.line(f"call void @{whole}(ptr {place.base}, {index}, {operands})")
         return integer(0, carrier)
+    helper = _helper(e, name, rmw, kind, carrier, order, shared, used, index.type, uniform)
     arguments = f"ptr {place.base}, {index}, {e.mask_bits}, {operands}"
     return b.op(f"call <{LANES} x {carrier}> @{helper}({arguments})", carrier, True)
 
@@ -162,8 +163,15 @@ def _spelled(rmw: str) -> str:
     return {"smin": "min", "smax": "max"}.get(rmw, rmw)
 
 
+def _name(rmw: str, kind: str, order: str, shared: bool, used: bool, offset: str, uniform: tuple[bool, ...]) -> str:
+    safe = kind.strip("<>").replace(" ", "")
+    name = f"farlane_atomic_{rmw}_{safe}_{order}{'_shared' if shared else ''}{'' if used else '_quiet'}_{offset}"
+    return name + ("".join("_one" if one else "_each" for one in uniform) if any(uniform) else "")
+
+
 def _helper(
     e: FunctionEmitter,
+    name: str,
     rmw: str,
     kind: str,
     carrier: str,
@@ -177,18 +185,14 @@ def _helper(
 
     Lanes read their parts of vectors from memory (volatile, or LLVM takes vectors apart in registers, at more than twice the cost).
     """
-    safe = kind.strip("<>").replace(" ", "")
-    name = f"farlane_atomic_{rmw}_{safe}_{order}{'_shared' if shared else ''}{'' if used else '_quiet'}_{offset}"
-    name += "".join("_one" if one else "_each" for one in uniform) if any(uniform) else ""
     if name in e.kernel.helpers:
         return name
     vec = f"<{LANES} x {carrier}>"
-    operands = ", ".join(f"{carrier if one else vec} %v{index}" for index, one in enumerate(uniform))
     update = _update(rmw, kind, carrier, order, shared)
     # Without locks the loop costs more than what it does.
     whole = shared and kind not in small_atomics.KINDS
     lines = [
-        f"define internal {vec} @{name}(ptr %base, <{LANES} x {offset}> %index, i32 %bits, {operands}) noinline {{",
+        f"define internal {vec} @{name}(ptr %base, <{LANES} x {offset}> %index, i32 %bits, {_parameters(carrier, uniform)}) noinline {{",
         "entry:",
         *_in_memory(carrier, offset, uniform),
     ]
@@ -196,9 +200,7 @@ def _helper(
         lines += [f"  %out = alloca {vec}, align 64", f"  store {vec} zeroinitializer, ptr %out, align 64"]
     if whole:
         lines += ["  %whole = icmp eq i32 %bits, -1", "  br i1 %whole, label %all, label %some", "all:"]
-        for lane in range(LANES):
-            text = "\n".join(_of_lane(str(lane), uniform, carrier, update, used, offset))
-            lines.append(_LOCAL.sub(rf"%\1.{lane}", text))
+        lines += _of_all_lanes(uniform, carrier, update, used, offset)
         lines += ["  br label %done", "some:"]
     before = "some" if whole else "entry"
     lines += [
@@ -232,17 +234,20 @@ def _whole(
     """The same for all lanes of a warp, for their effect alone, where the call would cost a fifth of it."""
     if name in e.kernel.helpers:
         return name
-    vec = f"<{LANES} x {carrier}>"
-    operands = ", ".join(f"{carrier if one else vec} %v{index}" for index, one in enumerate(uniform))
+    parameters = f"ptr %base, <{LANES} x {offset}> %index, {_parameters(carrier, uniform)}"
     lines = [
-        f"define internal void @{name}(ptr %base, <{LANES} x {offset}> %index, {operands}) alwaysinline {{",
+        f"define internal void @{name}({parameters}) alwaysinline {{",
         *_in_memory(carrier, offset, uniform),
+        *_of_all_lanes(uniform, carrier, update, False, offset),
     ]
-    for lane in range(LANES):
-        text = "\n".join(_of_lane(str(lane), uniform, carrier, update, False, offset))
-        lines.append(_LOCAL.sub(rf"%\1.{lane}", text))
     e.kernel.helpers[name] = "\n".join([*lines, "  ret void", "}"])
     return name
+
+
+def _parameters(carrier: str, uniform: tuple[bool, ...]) -> str:
+    """Text of the operands as a helper takes them."""
+    vec = f"<{LANES} x {carrier}>"
+    return ", ".join(f"{carrier if one else vec} %v{index}" for index, one in enumerate(uniform))
 
 
 def _in_memory(carrier: str, offset: str, uniform: tuple[bool, ...]) -> list[str]:
@@ -284,6 +289,12 @@ def _of_lane(
     if used:
         lines += [f"  %to = getelementptr {carrier}, ptr %out, i32 {lane}", f"  store {carrier} %old, ptr %to"]
     return lines
+
+
+def _of_all_lanes(uniform: tuple[bool, ...], carrier: str, update: list[str], used: bool, offset: str) -> list[str]:
+    """Text of one update after another, each with names of its own."""
+    texts = ["\n".join(_of_lane(str(lane), uniform, carrier, update, used, offset)) for lane in range(LANES)]
+    return [_LOCAL.sub(rf"%\1.{lane}", text) for lane, text in enumerate(texts)]
 
 
 def _update(rmw: str, kind: str, carrier: str, order: str, shared: bool) -> list[str]:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import support
 from farlane.backend.jit.families import addresses, lanewise, rows
 from farlane.backend.jit.families.addresses import Far, Place
-from farlane.backend.jit.ir import BITS, LANES, Val, integer
+from farlane.backend.jit.ir import BITS, LANES, Val
 
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
@@ -41,16 +40,12 @@ def place(e: FunctionEmitter, operand: object, space: str, size: int, write: boo
     if not address.vec or named not in ("global", "const"):
         return addresses.place_at(e, named, address, size, write)
     b = e.body
-    shape = size.bit_length() - 1 | (256 if write else 0)
-    latch = support.latch(e, e.site())
-    low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
-    offset = b.bin("sub", address, low)
-    bad = addresses.bad_lanes(e, b.icmp("ult", addresses.rotate(e, offset, shape), count))
-    miss, hit = b.new_label("miss"), b.new_label("hit")
-    b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
-    b.block(hit)
-    base = b.cast("inttoptr", low, "ptr").name
-    return Place(base, address, narrow=b.cast("trunc", offset, "i32"), far=Far(miss, bad, latch, shape))
+    shape = addresses.shape_of(size, write)
+    found = addresses.compare_latch(e, address, shape)
+    b.block(found.hit)
+    base = b.cast("inttoptr", found.low, "ptr").name
+    far = Far(found.miss, found.bad, found.latch, shape)
+    return Place(base, address, narrow=b.cast("trunc", found.offset, "i32"), far=far)
 
 
 def read(e: FunctionEmitter, place: Place, element: str, count: int) -> list[Val]:
