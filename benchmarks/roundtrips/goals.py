@@ -21,6 +21,7 @@ class Verdict:
     wanted: float
     reached: float
     met: bool
+    bounds: tuple[float, ...] = ()  # of what was reached, where they are known (ratios.py)
 
 
 def faster(row: Row, distance: float, mode: str = "loops") -> float:
@@ -41,7 +42,9 @@ def verdicts(record: Record) -> list[Verdict]:
             )
     for row in record.rows:
         for distance in record.distances:
-            slower = row.point(distance, "loops").against_calls
+            point = row.point(distance, "loops")
+            slower = point.against_calls
             goal = f"wall time over mode calls' at {distance:g} us"
-            found.append(Verdict(row.name, goal, NOT_SLOWER, slower, slower <= NOT_SLOWER))
+            bounds = tuple(point.against_calls_bounds)
+            found.append(Verdict(row.name, goal, NOT_SLOWER, slower, slower <= NOT_SLOWER, bounds))
     return found

@@ -3,8 +3,8 @@
 Owns the record of a measurement (`Record`, which goes through JSON) and the order of runs: the modes alternate, so that what
 else the machine does hits all of them; a ratio between modes is the median of the ratios of one turn's runs. Wall time is
 a process's, from its start to its end, as whoever starts the program sees it. Each mode of a program runs until its
-turns or its seconds are used up, at least once; the two modes that defer go on for more turns where a program is short, for their ratio is
-measured to a few per cent. The first, unmeasured, run fills the host's cache of compiled kernels. The host compiles kernels in full at once
+turns or its seconds are used up, at least once; the two modes that defer go on in pairs until their ratio is known to about a per cent (ratios.py) or
+more seconds are used up. The first, unmeasured, run fills the host's cache of compiled kernels. The host compiles kernels in full at once
 (FARLANE_JIT_TIERS=off): else a mode whose runs come later would have faster kernels.
 Mode loops has the analyzer's manifest, made beforehand, as `farlane run` makes it on first use.
 """
@@ -30,11 +30,13 @@ from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.shim_library import MODES
 from farlane.roundtrips import distance
+from farlane.roundtrips import ratios as ratio
 from farlane.roundtrips.programs import PROGRAMS, Program, command
 
 DISTANCES = (0.0, 50.0, 500.0, 5000.0)
 SECONDS = 6.0
-SHORT_TURNS, SHORT_SECONDS = 3, 1.5  # times as many turns for a program that has not used so much in them
+PAIRS_SECONDS = 6.0  # of further pairs of the modes that defer
+RATIO_WIDTH = 0.015  # how far apart the bounds of their ratio may lie
 ANALYZE_SECONDS = 120.0
 HOST_ENVIRONMENT = {"FARLANE_JIT_TIERS": "off"}
 
@@ -54,6 +56,7 @@ class Point:
     against_calls: float = 1.0  # wall time over mode calls' of the same turn, median
     guest_processor: float = 0.0  # processor time of the program's process, seconds, mean
     host_processor: float = 0.0  # the same of the host's
+    against_calls_bounds: list[float] = field(default_factory=list)  # as ratios.py has them; empty for too few runs
 
 
 @dataclass
@@ -140,19 +143,30 @@ def _points(
     walls: dict[str, list[float]] = {mode: [] for mode in MODES}
     processor = {mode: [0.0, 0.0] for mode in MODES}
     last: dict[str, reports.Report] = {}
-    for turn in range(SHORT_TURNS * turns):
+
+    def once(mode: str) -> None:
+        before = _guest_seconds(), _host_seconds(host)
+        wall, output, last[mode] = _run(guest, words, mode, known)
+        walls[mode].append(wall)
+        processor[mode][0] += _guest_seconds() - before[0]
+        processor[mode][1] += _host_seconds(host) - before[1]
+        if output != expected:
+            raise OutputDiffers(f"{' '.join(words)}: mode {mode} prints something else:\n{expected}---\n{output}")
+
+    def ratios(mode: str) -> list[float]:
+        return [own / calls for own, calls in zip(walls[mode], walls["calls"], strict=False)]
+
+    for turn in range(turns):
         # Each turn starts with another mode: none always runs behind the same one.
         for mode in (*MODES[turn % len(MODES) :], *MODES[: turn % len(MODES)]):
-            spent = sum(walls[mode])
-            if (turn and spent > SECONDS) or (turn >= turns and (mode == "none" or spent > SHORT_SECONDS)):
-                continue
-            before = _guest_seconds(), _host_seconds(host)
-            wall, output, last[mode] = _run(guest, words, mode, known)
-            walls[mode].append(wall)
-            processor[mode][0] += _guest_seconds() - before[0]
-            processor[mode][1] += _host_seconds(host) - before[1]
-            if output != expected:
-                raise OutputDiffers(f"{' '.join(words)}: mode {mode} prints something else:\n{expected}---\n{output}")
+            if not turn or sum(walls[mode]) <= SECONDS:
+                once(mode)
+    pair = [mode for mode in MODES if mode != "none"]
+    end = time.perf_counter() + PAIRS_SECONDS
+    while turns >= ratio.FEWEST and not ratio.known(ratios("loops"), RATIO_WIDTH) and time.perf_counter() < end:
+        for mode in pair:
+            once(mode)
+        pair.reverse()
     return [
         Point(
             distance=away,
@@ -163,9 +177,8 @@ def _points(
             round_trips=last[mode].round_trips,
             bytes_up=last[mode].bytes_up,
             bytes_down=last[mode].bytes_down,
-            against_calls=statistics.median(
-                own / calls for own, calls in zip(walls[mode], walls["calls"], strict=False)
-            ),
+            against_calls=statistics.median(ratios(mode)),
+            against_calls_bounds=list(ratio.bounds(ratios(mode))) if len(walls[mode]) >= ratio.FEWEST else [],
             guest_processor=processor[mode][0] / len(walls[mode]),
             host_processor=processor[mode][1] / len(walls[mode]),
         )

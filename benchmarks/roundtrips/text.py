@@ -128,7 +128,7 @@ def _goals(record: Record) -> Table:
     table = Table(
         f"Goals at {distance_name(AT)}",
         ["program", "goal", "wanted", "reached", "verdict"],
-        f"{met} of {len(found)} met.",
+        f"{met} of {len(found)} met. In brackets: between which the median lies with 90 %, by the order of the runs' ratios.",
     )
     for verdict in found:
         short = verdict.reached / verdict.wanted
@@ -140,6 +140,8 @@ def _goals(record: Record) -> Table:
             judged = f"missed: {short:.2f} of it"
         wanted = f"{verdict.wanted:g}" if verdict.wanted >= 10 else f"{verdict.wanted:.2f}"
         reached = f"{verdict.reached:.1f}" if verdict.reached >= 10 else f"{verdict.reached:.2f}"
+        if verdict.bounds:
+            reached += f" ({verdict.bounds[0]:.2f} to {verdict.bounds[1]:.2f})"
         table.rows.append([verdict.program, verdict.goal, wanted, reached, judged])
     return table
 
@@ -187,7 +189,7 @@ MARKDOWN_HEAD = """# Round trips
 What deferral saves at a distance. Written by `farlane bench roundtrips --output docs` (also part of `make bench`); the same figures are in
 [roundtrips.html](roundtrips.html) and [roundtrips.json](roundtrips.json).
 
-    farlane bench roundtrips                       # everything, about a quarter of an hour
+    farlane bench roundtrips                       # everything, about twenty minutes
     farlane bench roundtrips --only repeated,cg-host --distances 500
     farlane bench roundtrips --output FOLDER       # roundtrips.json, .md, .html, .png
 

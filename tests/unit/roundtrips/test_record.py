@@ -14,7 +14,7 @@ from farlane.roundtrips.programs import CG_LIKE, CLASS_1_2
 def row(name: str, family: str, none: float, calls: float, loops: float) -> Row:
     walls = {"none": none, "calls": calls, "loops": loops}
     points = [
-        Point(500.0, mode, wall, wall, 3, 10, 1000, 100, wall / calls, wall / 8, wall / 4)
+        Point(500.0, mode, wall, wall, 3, 10, 1000, 100, wall / calls, wall / 8, wall / 4, [0.015, wall / calls + 1])
         for mode, wall in walls.items()
     ]
     return Row(name, f"what {name} <is>", family, 12, points)
@@ -50,6 +50,7 @@ def test_text_and_page_show_every_program(record: Record) -> None:
         assert "slow" in shown
         assert "missed by 22.5 %" in shown
         assert "7.2, 2.0. A load above 1" in shown
+        assert "1.25 (0.01 to 2.25)" in shown
         assert "31.2" in shown  # the guest's milliseconds in "slow", mode loops
     assert "<is>" not in page.page(record)
     assert page.page(record).count("<svg") == 2
