@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import families, strides, touches
+from farlane.backend.jit import families, patterns, strides, touches
 from farlane.backend.jit.abi import UnsupportedError
 from farlane.backend.jit.affine import Affine, materialise, rows
 from farlane.backend.jit.ir import LANES, Builder, Val, floating, integer
@@ -73,6 +73,7 @@ class ValueScope:
         self.stepping: set[Value] = set()  # the affine values that have a step from row to row
         self.live_in: list[list[Value]] = []
         self.live_out: list[list[Value]] = []
+        self._patterns: dict[Value, patterns.Pattern] | None = None
 
     @property
     def warps(self) -> int:
@@ -165,6 +166,15 @@ class ValueScope:
         assert value.stride is not None
         first = self.body.load(kind, False, base)
         return Affine(first, value.stride, self.body.load(kind, False, step) if step else None)
+
+    def pattern(self, value: Value) -> patterns.Pattern | None:
+        """How the value differs between the lanes of a warp, where all are active and it is known now."""
+        options = self.kernel.options
+        if self.mask is not None or not self.dual or options.light or options.checks or options.touches:
+            return None
+        if self._patterns is None:
+            self._patterns = patterns.analyse(self.graph, self.kernel.block)
+        return self._patterns.get(value)
 
     def define_affine(self, value: Value, form: Affine) -> None:
         assert form.step is None or value in self.stepping

@@ -30,8 +30,10 @@ from farlane.backend.jit.families.addresses import symbol_address
 from farlane.backend.jit.families.base import HANDLERS
 from farlane.backend.jit.families.calls import enter, layout_frame, leave_kernel, signature
 from farlane.backend.jit.families.control import resume
+from farlane.backend.jit.ir import lanes
 from farlane.backend.jit.model import Instruction
 from farlane.backend.jit.support import fault, fault_if, poll, warp_field
+from farlane.backend.jit.types import REGISTER_LLVM
 
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
@@ -62,6 +64,9 @@ def emit(e: FunctionEmitter, instruction: Instruction) -> None:
         value = instruction.destinations[0]
         if value is not None and e.is_affine(value):
             e.define_affine(value, affine.compute(e, instruction))
+            return
+        if value is not None and value.varying and (pattern := e.pattern(value)) is not None and pattern.known:
+            e.define(value, lanes(list(pattern.offsets), REGISTER_LLVM[value.type]))
             return
     handler = HANDLERS.get(instruction.base)
     if handler is None:

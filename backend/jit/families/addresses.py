@@ -61,6 +61,7 @@ class Place:
     form: affine.Affine | None = None
     narrow: Val | None = None  # the index in 32 bits, where it fits and differs between lanes
     far: Far | None = None  # then the index is the address, and `narrow` the distance from the base
+    apart: tuple[int, ...] = ()  # each lane's distance from a scalar index, where these are known now (patterned.py)
 
 
 def space_of(i: Instruction) -> str:
@@ -237,12 +238,12 @@ def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: in
         return Place("null", form.base, form)
     latch, limit = "", support.shared_size(e)
     if space == "shared":
-        bad = _corners_bad(e, lowest, _less(e, _elements(e, limit, shape), span), shape)
+        bad = corners_bad(e, lowest, less(e, elements_below(e, limit, shape), span), shape)
     else:
         latch = support.latch(e, e.site())
         low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
         # The runtime has taken the span off the count.
-        bad = _corners_bad(e, [b.bin("sub", corner, low) for corner in lowest], count, shape)
+        bad = corners_bad(e, [b.bin("sub", corner, low) for corner in lowest], count, shape)
     if len(firsts) > 1 and e.team is not None:
         bad = b.bin("or", bad, _far(e, form))
     miss, hit = b.new_label("miss"), b.new_label("hit")
@@ -284,7 +285,7 @@ def _far(e: FunctionEmitter, form: affine.Affine) -> Val:
     return b.icmp("ugt", b.bin("add", form.step, integer(1 << 40, "i64")), integer(1 << 41, "i64"))
 
 
-def _corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) -> Val:
+def corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) -> Val:
     """Whether an offset is misaligned or not below `count` elements."""
     b = e.body
     bad = b.icmp("uge", rotate(e, offsets[0], shape), count)
@@ -293,13 +294,13 @@ def _corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int)
     return bad
 
 
-def _elements(e: FunctionEmitter, limit: Val, shape: int) -> Val:
+def elements_below(e: FunctionEmitter, limit: Val, shape: int) -> Val:
     """How many aligned accesses lie below a limit in bytes."""
     log = shape & 255
     return integer(int(limit.name) >> log, "i64") if limit.const else e.body.bin("lshr", limit, integer(log, "i64"))
 
 
-def _less(e: FunctionEmitter, count: Val, span: int) -> Val:
+def less(e: FunctionEmitter, count: Val, span: int) -> Val:
     if not span:
         return count
     if count.const:
@@ -383,7 +384,7 @@ def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
 
 def _check_bounds(e: FunctionEmitter, offset: Val, limit: Val, window: int, shape: int) -> None:
     b = e.body
-    elements = _elements(e, limit, shape)
+    elements = elements_below(e, limit, shape)
     if offset.type != "i64":
         elements = integer(int(elements.name), "i32") if elements.const else b.cast("trunc", elements, offset.type)
     bad = bad_lanes(e, b.icmp("ult", rotate(e, offset, shape), elements))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit import affine, checks, support
 from farlane.backend.jit.checks import Access
-from farlane.backend.jit.families import addresses, lanewise, nearby, rows
+from farlane.backend.jit.families import addresses, lanewise, nearby, patterned, rows
 from farlane.backend.jit.families.addresses import Place
 from farlane.backend.jit.families.base import check, handles, type_of
 from farlane.backend.jit.ir import BITS, LANES, Val, integer
@@ -65,7 +65,7 @@ def load(e: FunctionEmitter, i: Instruction) -> None:
             place = addresses.place(e, i.sources[0], space, size, False, Access(strong=True))
             _compiler_fence(e)
         else:
-            place = nearby.place(e, i.sources[0], space, size, False)
+            place = nearby.place(e, i.sources[0], space, element, count, False)
         if not ordered and space == "global" and e.placed is None:
             _ahead(e, place, element, count)
         results = read_memory(e, place, element, count, ordered)
@@ -111,7 +111,7 @@ def _ahead(e: FunctionEmitter, place: Place, element: str, count: int) -> None:
     iterations = max(0, AHEAD + 1 - max(reads, 1).bit_length())
     if place.form is not None and place.form.stride:
         here = place.form.base
-    elif place.form is None and place.index.vec:
+    elif place.form is None and (place.index.vec or place.apart):
         here = b.lane(place.index, 0)
     else:
         return
@@ -159,7 +159,7 @@ def store(e: FunctionEmitter, i: Instruction) -> None:
         access = Access(strong=ordered, values=tuple(values))
         place = addresses.place(e, sources[0], space, size, True, access)
     else:
-        place = nearby.place(e, sources[0], space, size, True)
+        place = nearby.place(e, sources[0], space, element, len(values), True)
     if "release" in i.modifiers:
         e.body.line("fence release")
     elif ordered:
@@ -233,6 +233,8 @@ def read_memory(e: FunctionEmitter, place: Place, element: str, count: int, orde
         return rows.read(e, place, place.form, element, count)
     if place.far is not None:
         return nearby.read(e, place, element, count)
+    if place.apart:
+        return patterned.read(e, _pointer(e, place), place.apart, element, count)
     place = addresses.as_offsets(e, place)
     if not place.index.vec:
         pointer = _pointer(e, place)
@@ -264,6 +266,9 @@ def write_memory(e: FunctionEmitter, place: Place, element: str, values: list[Va
         return
     if place.far is not None:
         nearby.write(e, place, element, values)
+        return
+    if place.apart:
+        patterned.write(e, _pointer(e, place), place.apart, element, values)
         return
     place = addresses.as_offsets(e, place)
     if not place.index.vec:

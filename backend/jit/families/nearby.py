@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.families import addresses, lanewise, rows
+from farlane.backend.jit.families import addresses, lanewise, patterned, rows
 from farlane.backend.jit.families.addresses import Far, Place
 from farlane.backend.jit.ir import BITS, LANES, Val
 
@@ -23,18 +23,23 @@ _LANES = f"<{LANES} x i1> %mask"
 _CHECK = f"  call void @farlane_miss(ptr %warp, {_ADDRESSES}, i32 %bad, ptr %latch, i32 %shape, i32 %line)"
 
 
-def place(e: FunctionEmitter, operand: object, space: str, size: int, write: bool) -> Place:
+def place(e: FunctionEmitter, operand: object, space: str, element: str, count: int, write: bool) -> Place:
     """Where a plain access goes, as addresses.place has it, or a place that has yet to be closed."""
     options = e.kernel.options
+    size = count * BITS[element] // 8
     if (
         e.placed is not None
-        or space not in ("global", "const")
+        or space not in ("global", "const", "shared")
         or options.light
         or options.checks
         or options.touches
         or options.untranslated
         or addresses.affine_operand(e, operand, space, size) is not None
     ):
+        return addresses.place(e, operand, space, size, write)
+    if (patterned_place := patterned.place(e, operand, space, element, count, write)) is not None:
+        return patterned_place
+    if space == "shared":
         return addresses.place(e, operand, space, size, write)
     named, address = addresses.effective(e, operand, space)
     if not address.vec or named not in ("global", "const"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit import affine
+from farlane.backend.jit.families import patterned
 from farlane.backend.jit.families.addresses import Place
 from farlane.backend.jit.families.lanewise import gather, interleave, join, vector, writer
 from farlane.backend.jit.ir import BITS, LANES, Val
@@ -31,6 +32,8 @@ def read(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, co
     if form.stride == 0:
         return [_broadcast(e, _starts(e, place, form), element, size * index) for index in range(count)]
     if form.stride != size * count:
+        if (known := _known(e, place, form, element)) is not None:
+            return patterned.read(e, *known, element, count)
         return [_gather(e, place, form, element, size * index) for index in range(count)]
     wide = row * count
     loads = [
@@ -52,6 +55,16 @@ def read(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, co
         b.lines += lines
         results.append(Val(name, element, True))
     return results
+
+
+def _known(e: FunctionEmitter, place: Place, form: affine.Affine, element: str) -> tuple[str, tuple[int, ...]] | None:
+    """A pointer to the lowest element and all lanes' distances from it, where these are known now: in a single row, or when all are the same."""
+    row = row_length(e.kernel.block)
+    if element not in patterned.ELEMENTS or (form.step is not None and row < LANES):
+        return None
+    lowest = min(0, form.stride * (row - 1))
+    start = e.body.gep(_starts(e, place, form)[0], lowest)
+    return start, tuple(lane % row * form.stride - lowest for lane in range(LANES))
 
 
 def _broadcast(e: FunctionEmitter, starts: list[str], element: str, offset: int) -> Val:
@@ -97,6 +110,9 @@ def write(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, v
             name = interleave(lines, number, row, count, element, names, prefix)
             b.lines += lines
             b.line(f"store <{row * count} x {element}> {name}, ptr {start}, align {size}")
+        return
+    if (known := _known(e, place, form, element)) is not None:
+        patterned.write(e, *known, element, values)
         return
     shown = ", ".join(str(value) for value in values)
     index = affine.materialise(e, form)
