@@ -228,37 +228,61 @@ ask:
   ret i32 %answer
 }
 
-; Called when a lane's address is outside its site's latch: checks every lane exactly (a bad one faults), then points the latch at
-; the whole run of accessible pages round the last lane. %shape: bits 0-7 log2 of the size, bit 8 write, bits 16-30 how many elements a row
-; of lanes reaches beyond its lowest address, which is all that is compared with the latch. Where pages have gone for a lane's,
-; they may be an earlier lane's: all are checked again.
+; Called when a lane's address is outside its site's latch: checks every such lane exactly (a bad one faults), and points the latch at
+; the whole run of accessible pages round it, in which all others may be. %shape: bits 0-7 log2 of the size, bit 8 write, bits 16-30 how many elements a
+; row of lanes reaches beyond its lowest address, which is all that is compared with the latch. Where pages have gone for a lane's,
+; they may be an earlier lane's: all are looked at again.
 define internal void @farlane_miss(ptr %warp, <32 x i64> %addresses, i32 %lanes, ptr %latch, i32 %shape, i32 %line) cold noinline {
 entry:
   %array = alloca [32 x i64], align 64
   store <32 x i64> %addresses, ptr %array, align 64
   call void @farlane_witness(ptr %warp, <32 x i64> %addresses, i32 %lanes)
-  br label %loop
-loop:
+  br label %look
+look:
   %left = phi i32 [ %lanes, %entry ], [ %left.next, %checked ], [ %lanes, %again ]
   %gone = phi i1 [ false, %entry ], [ %gone.next, %checked ], [ false, %again ]
-  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
+  %elsewhere = call i32 @farlane_outside(<32 x i64> %addresses, ptr %latch, i32 %shape)
+  %bad = and i32 %left, %elsewhere
+  %any = icmp ne i32 %bad, 0
+  br i1 %any, label %check, label %passed
+check:
+  %lane = call i32 @llvm.cttz.i32(i32 %bad, i1 true)
   %lane.address.p = getelementptr [32 x i64], ptr %array, i32 0, i32 %lane
   %address = load i64, ptr %lane.address.p
   %moved = call i1 @farlane_check_lane(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line)
-  %gone.next = or i1 %gone, %moved
   br label %checked
 checked:
-  %minus = sub i32 %left, 1
-  %left.next = and i32 %left, %minus
-  %more = icmp ne i32 %left.next, 0
-  br i1 %more, label %loop, label %passed
+  %gone.next = or i1 %gone, %moved
+  %minus = sub i32 %bad, 1
+  %left.next = and i32 %bad, %minus
+  br label %look
 passed:
-  br i1 %gone.next, label %again, label %done
+  br i1 %gone, label %again, label %done
 again:
-  br label %loop
+  br label %look
 done:
   call void @farlane_witness(ptr %warp, <32 x i64> zeroinitializer, i32 0)
   ret void
+}
+
+; The lanes whose addresses are misaligned, or not in the latch's run.
+define internal i32 @farlane_outside(<32 x i64> %addresses, ptr %latch, i32 %shape) {
+  %low = load i64, ptr %latch
+  %count.p = getelementptr %Latch, ptr %latch, i32 0, i32 1
+  %count = load i64, ptr %count.p
+  %low.1 = insertelement <32 x i64> poison, i64 %low, i32 0
+  %low.all = shufflevector <32 x i64> %low.1, <32 x i64> poison, <32 x i32> zeroinitializer
+  %count.1 = insertelement <32 x i64> poison, i64 %count, i32 0
+  %count.all = shufflevector <32 x i64> %count.1, <32 x i64> poison, <32 x i32> zeroinitializer
+  %log32 = and i32 %shape, 255
+  %log = zext i32 %log32 to i64
+  %log.1 = insertelement <32 x i64> poison, i64 %log, i32 0
+  %log.all = shufflevector <32 x i64> %log.1, <32 x i64> poison, <32 x i32> zeroinitializer
+  %offsets = sub <32 x i64> %addresses, %low.all
+  %turned = call <32 x i64> @llvm.fshr.v32i64(<32 x i64> %offsets, <32 x i64> %offsets, <32 x i64> %log.all)
+  %outside = icmp uge <32 x i64> %turned, %count.all
+  %bits = bitcast <32 x i1> %outside to i32
+  ret i32 %bits
 }
 
 ; The same for one address.

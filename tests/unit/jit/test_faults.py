@@ -91,6 +91,32 @@ def test_runs_of_pages_are_found(device: TinyDevice) -> None:
     assert device.download(other, "u4", 1)[0] == 0
 
 
+@pytest.mark.parametrize("bad", [None, (0, "hole"), (13, "hole"), (31, "hole"), (6, "askew"), (7, "askew")])
+def test_lanes_in_several_runs(device: TinyDevice, bad: tuple[int, str] | None) -> None:
+    """A lane that is checked stands for those in the same run of pages, and for no other: the one that is wrong is found among them."""
+    module = load(
+        device,
+        "add.s64 %rd2, %rd2, %rd1; ld.global.u64 %rd3, [%rd2]; ld.global.u32 %r1, [%rd3]; st.global.u32 [%rd2+256], %r1;",
+    )
+    values = np.arange(3 * 1024, dtype="u4").reshape(3, 1024) * 7
+    runs = [device.upload(row) for row in values]  # with gaps between them
+    order = [(lane * 5 % 3, lane * 37 % 1024) for lane in range(32)]
+    addresses = [runs[run] + 4 * at for run, at in order]
+    if bad is not None:
+        lane, how = bad
+        addresses[lane] = runs[order[lane][0]] + 4096 if how == "hole" else addresses[lane] + 2
+    table = device.upload(np.array(addresses, dtype="u8"))
+    status = device.launch(module, "k", 1, 32, [table])
+    if bad is None:
+        assert status == jit.STATUS_DONE
+        found = device.download(table + 256, "u4", 64)[::2]
+        assert found.tolist() == [values[run, at] for run, at in order]
+        return
+    kind = jit.FaultKind.ILLEGAL_ADDRESS if bad[1] == "hole" else jit.FaultKind.MISALIGNED_ADDRESS
+    assert status == jit.STATUS_FAULT
+    assert (device.fault.kind, device.fault.address, device.fault.thread[0]) == (kind, addresses[bad[0]], bad[0])
+
+
 @pytest.mark.parametrize("access", ["ld.global.u32 %r1, [%rd2+2];", "ld.u32 %r1, [%rd2+1];", "ld.shared.u32 %r1, [s+2];", "ld.local.u32 %r1, [l+1];",
                                     "ld.global.v2.u32 {%r1, %r2}, [%rd0+4];"])  # fmt: skip
 def test_misaligned(device: TinyDevice, access: str) -> None:
