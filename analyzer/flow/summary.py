@@ -20,11 +20,10 @@ from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERAT
 from farlane.analyzer.flow.memory import Memory
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.flow.success import is_code
-from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import LEAVING, ControlFlow
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
-from farlane.analyzer.graph.structure import Structure
+from farlane.analyzer.graph.structure import Structure, build
 from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RDI, RDX, RSI, RSP, XMM0
 
 MAXIMUM_DEPTH = 12
@@ -131,9 +130,9 @@ class Functions:
         self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}
         self._computed = Computed(program, self.values)
         self._active: list[int] = []
-        self._structures: dict[int, Structure] = {}
         self._quiet: dict[Callee, bool] = {}
         self._initial = State.at_entry(self.memory).registers
+        self._holding: dict[int, int | None] = {}
 
     def analysis(self, start: int, codes: frozenset[int] = frozenset()) -> Analysis | None:
         """The analysis of a function; None when there is none, and `failed` says why.
@@ -156,12 +155,16 @@ class Functions:
             self._active.pop()
         return self._known[key]
 
+    def holding(self, site: int) -> int | None:
+        """The function with an instruction."""
+        if site not in self._holding:
+            around = self.program.image.function_at(site)
+            self._holding[site] = None if around is None else self.program.owner.get(around.start, around.start)
+        return self._holding[site]
+
     def structure(self, start: int) -> Structure:
         """A function's graph; raises AnalysisError where there is none."""
-        structure = self._structures.get(start)
-        if structure is None:
-            structure = self._structures[start] = Structure(control_flow.build(self.program, start))
-        return structure
+        return build(self.program, start)
 
     def calling(self, flow: ControlFlow) -> set[int]:
         """The blocks from which CUDA may be called: the engine finds calls in no others."""

@@ -36,6 +36,7 @@ class Program:
         owner: start of a part (".cold") -> start of the function it belongs to.
         never_returns: starts of functions of this file that never return.
         graphs: start of a function -> its control-flow graph, once `control_flow.build` has made it.
+        structures: the same for its structure and `structure.build`.
         callees: start of a function -> what it calls, its parts' calls included.
     """
 
@@ -43,6 +44,7 @@ class Program:
         self.image = image
         self.decoder = decoder
         self.graphs: dict[int, object] = {}
+        self.structures: dict[int, object] = {}
         self.ranges: dict[int, Function] = {function.start: function for function in image.functions}
         self._flows: dict[int, list[Flow]] = {}
         for function in image.functions:

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import EXCEPTION, LEAVING, ControlFlow
+from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.reach import reached
 
 
@@ -223,6 +225,19 @@ class Structure:
     def _behind(self, start: int) -> set[int]:
         """The blocks that are reached from a block."""
         return reached([start], self._successors)
+
+
+def build(program: Program, start: int) -> Structure:
+    """A function's graph with its structure; each is made once.
+
+    Raises:
+        AnalysisError: as `control_flow.build` does.
+    """
+    known = program.structures.get(start)
+    if known is None:
+        known = program.structures[start] = Structure(control_flow.build(program, start))
+    assert isinstance(known, Structure)
+    return known
 
 
 def bottom_up(callees: dict[int, set[int]]) -> list[list[int]]:

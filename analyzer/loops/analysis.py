@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Iterable
+from functools import cache
 from pathlib import Path
 
 from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import interface
 from farlane.analyzer.flow.effects import CudaCall
-from farlane.analyzer.flow.expression import Value
+from farlane.analyzer.flow.expression import LOAD, Value
 from farlane.analyzer.flow.summary import Analysis, Functions
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loader import elf, lines
 from farlane.analyzer.loader.lines import Lines
 from farlane.analyzer.loops.body import Body
-from farlane.analyzer.loops.called import Called
+from farlane.analyzer.loops.called import Called, Wholes
 from farlane.analyzer.loops.continuation import Continuations
 from farlane.analyzer.loops.counting import Counting
 from farlane.analyzer.loops.deciding import Deciding
-from farlane.analyzer.loops.dependence import Dependence, LoopValues
+from farlane.analyzer.loops.dependence import Dependence, LoopValues, Scope
 from farlane.analyzer.loops.inner import settle
 from farlane.analyzer.loops.model import (
     Argument,
@@ -71,6 +72,7 @@ def _analyze(path: Path, seconds: float, in_callees: bool) -> ProgramReport:
     program = Program(image, Decoder())
     functions = Functions(program, budget)
     prover = Prover(program, budget)
+    wholes = Wholes(program)
     loops: list[LoopReport] = []
     skipped: list[tuple[str, str]] = []
     for start in sorted(functions.cuda):
@@ -85,7 +87,7 @@ def _analyze(path: Path, seconds: float, in_callees: bool) -> ProgramReport:
             skipped.append((name, functions.failed.get(start, "it calls itself")))
             continue
         try:
-            loops += _function(functions, prover, analysis, source, in_callees)
+            loops += _function(functions, prover, wholes, analysis, source, in_callees)
         except AnalysisError as error:
             skipped.append((name, str(error)))
     return ProgramReport(
@@ -111,18 +113,19 @@ def may_hold(functions: Functions, start: int) -> bool:
 
 
 def _function(
-    functions: Functions, prover: Prover, analysis: Analysis, source: Lines, in_callees: bool
+    functions: Functions, prover: Prover, wholes: Wholes, analysis: Analysis, source: Lines, in_callees: bool
 ) -> Iterable[LoopReport]:
     structure, result = analysis.structure, analysis.result
     prune(analysis, functions.values)
     settle(analysis, functions.values)
     analysis.forget()
+    wholes.forget(analysis)
     hidden = functions.calling(structure.flow) & result.unknown_calls.keys() if structure.loops else set()
     for header in sorted(structure.loops):
         loop = structure.loops[header]
         runs = any((latch, header) in result.executed for latch in loop.latches)
         if runs and any(block in result.calls or block in hidden for block in loop.blocks):
-            yield _Describer(functions, prover, analysis, loop, hidden).report(source.at(header), in_callees)
+            yield _Describer(functions, prover, wholes, analysis, loop, hidden).report(source.at(header), in_callees)
 
 
 class _Describer:
@@ -133,20 +136,26 @@ class _Describer:
     """
 
     def __init__(
-        self, functions: Functions, prover: Prover, analysis: Analysis, loop: Loop, hidden: Collection[int] = ()
+        self,
+        functions: Functions,
+        prover: Prover,
+        wholes: Wholes,
+        analysis: Analysis,
+        loop: Loop,
+        hidden: Collection[int] = (),
     ) -> None:
         self._functions, self._prover, self._loop, self._hidden = functions, prover, loop, hidden
         self._analysis, self._structure, self._result = analysis, analysis.structure, analysis.result
         self._flow = analysis.structure.flow
-        managed = functions.program.image.imports("__cudaRegisterManagedVar")
-        self._values = LoopValues(self._structure, self._result, functions.values, loop, managed)
+        self._values = LoopValues(Scope(self._structure, self._result, functions.values, loop, wholes.managed))
         self._names = {phi: f"i{index}" if index else "i" for index, phi in enumerate(self._values.inductions)}
         self._body = Body(analysis, loop)
         self._deciding = Deciding(self._result, loop, self._body, self._values)
-        self._called = Called(functions, analysis, self._values, managed)
+        self._called = Called(functions, wholes, analysis, self._values)
         self._continuations = Continuations(functions, analysis, loop, self._values, self._body)
         self._reasons: set[Reason] = set()
         self._own: dict[int, dict[str, Value]] = {}
+        self._arguments: dict[tuple[str, Value, Dependence, bool, int | None], Argument] = {}
         self._places = [
             block for block in self._structure.order if block in loop.blocks and block in self._result.calls
         ]
@@ -161,7 +170,7 @@ class _Describer:
         for block in self._places:
             for call in self._result.calls[block]:
                 described, found = self._call(call, block)
-                if self._wants_answer(call):
+                if _wants_answer(call.name, call.kind):
                     reading.add(len(calls))
                 calls.append(described)
                 kinds |= found
@@ -198,9 +207,9 @@ class _Describer:
         kinds: set[Kind] = set()
         fixed = self._fixed(call) if call.chain else {}
         inside: dict[str, Dependence] | None = None
-        sizes = {f"parameter {index}": size for index, size in enumerate(call.sizes)}
+        sizes = {f"parameter {index}": size for index, size in enumerate(call.sizes)} if call.sizes else {}
         for name, value in call.arguments:
-            if _is_handle(call.name, name):
+            if value.kind == LOAD and _is_handle(call.name, name):
                 self._values.handle(value)
             dependence = self._values.of(value, block)
             if call.chain and Kind.UNKNOWN in dependence.kinds:
@@ -209,15 +218,10 @@ class _Describer:
                 judged = inside.get(name)
                 if judged is not None and Kind.UNKNOWN not in judged.kinds:
                     dependence = judged
-            kinds |= dependence.kinds
-            self._reasons |= dependence.reasons
-            reasons = tuple(reason for reason in Reason if reason in dependence.reasons)
-            number = self._values.step(value) if dependence.kind == Kind.AFFINE else value.signed
-            known = value.is_constant or dependence.kind == Kind.AFFINE
-            if call.chain:
-                known = value.is_constant and fixed.get(name) is value
-            text = show(value, self._names)
-            arguments.append(Argument(name, dependence.kind, text, reasons, number if known else None, sizes.get(name)))
+            if dependence.kinds:
+                kinds |= dependence.kinds
+            known = not call.chain or (value.is_constant and fixed.get(name) is value)
+            arguments.append(self._argument(name, value, dependence, known, sizes.get(name)))
         conditional = not self._body.always(block)
         if conditional and not self._deciding.known(block):
             nested = self._structure.innermost(block)
@@ -227,7 +231,9 @@ class _Describer:
             self._reasons |= {Reason.CONDITIONAL} if call.optional else set()
             self._reasons |= {Reason.CALLEE_LOOP} if call.repeated else set()
         conditional = conditional or call.optional or call.repeated
-        self._obstacles(call)
+        obstacle = _obstacle(call.name, call.kind)
+        if obstacle is not None:
+            self._reasons.add(obstacle)
         kernel = None
         if call.name == interface.LAUNCH:
             kernel = self._kernel(call.kernel)
@@ -237,6 +243,19 @@ class _Describer:
         permission = None if call.name == interface.LAUNCH else self._permission(call)
         return Call(call.site, call.chain, call.name, kernel, tuple(arguments), conditional, permission), kinds
 
+    def _argument(self, name: str, value: Value, dependence: Dependence, known: bool, size: int | None) -> Argument:
+        """An argument of a call; each is made once, as many calls have the same. `known`: its number may be told."""
+        key = (name, value, dependence, known, size)
+        made = self._arguments.get(key)
+        if made is None:
+            kind = dependence.kind
+            self._reasons |= dependence.reasons
+            reasons = tuple([reason for reason in Reason if reason in dependence.reasons])
+            number = self._values.step(value) if kind == Kind.AFFINE else value.signed if value.is_constant else None
+            text = show(value, self._names)
+            made = self._arguments[key] = Argument(name, kind, text, reasons, number if known else None, size)
+        return made
+
     def _fixed(self, call: CudaCall) -> dict[str, Value]:
         """What a call's arguments are in its own function, whoever calls that."""
         known = self._own.get(call.site)
@@ -245,18 +264,15 @@ class _Describer:
         return known
 
     def _found_fixed(self, call: CudaCall) -> dict[str, Value]:
-        program = self._functions.program
-        around = program.image.function_at(call.site)
-        own = self._functions.analysis(program.owner.get(around.start, around.start)) if around else None
+        function = self._functions.holding(call.site)
+        own = None if function is None else self._functions.analysis(function)
         return own.arguments(call.site) if own else {}
 
     def _permission(self, call: CudaCall) -> Permission | None:
-        program = self._functions.program
-        around = program.image.function_at(call.site)
-        if around is None:
+        function = self._functions.holding(call.site)
+        if function is None:
             return None
-        function = program.owner.get(around.start, around.start)
-        if call.chain and self._wants_answer(call):
+        if call.chain and _wants_answer(call.name, call.kind):
             return self._prover.reached(self._flow.entry, call.chain, function, call.site)
         return self._prover.permission(function, call.site)
 
@@ -265,29 +281,6 @@ class _Describer:
             return None
         function = self._functions.program.ranges.get(host_function)
         return function.name if function else f"{host_function:#x}"
-
-    def _wants_answer(self, call: CudaCall) -> bool:
-        """Whether the host gets something that only the device knows: unless it is proven unread, a point of waiting."""
-        if call.name in interface.COPIES or call.name in interface.COPIES_2D:
-            return call.kind not in (interface.HOST_TO_HOST, interface.HOST_TO_DEVICE, interface.DEVICE_TO_DEVICE)
-        known = interface.roles(call.name) is not None or call.name == interface.LAUNCH
-        return call.name in interface.FROM_SYMBOL or call.name in interface.QUERIES or not known
-
-    def _obstacles(self, call: CudaCall) -> None:
-        name = call.name
-        if name in interface.COPIES or name in interface.COPIES_2D:
-            if call.kind == interface.DEVICE_TO_HOST:
-                self._reasons.add(Reason.COPIES_TO_HOST)
-            elif call.kind not in (0, 1, 3):
-                self._reasons.add(Reason.UNKNOWN_COPY)
-        elif name in interface.FROM_SYMBOL:
-            self._reasons.add(Reason.COPIES_TO_HOST)
-        elif name in interface.SYNCHRONIZES:
-            self._reasons.add(Reason.SYNCHRONIZES)
-        elif name in interface.QUERIES:
-            self._reasons.add(Reason.QUERIES)
-        elif interface.roles(name) is None and name != interface.LAUNCH:
-            self._reasons.add(Reason.UNKNOWN_API)
 
     def _inductions(self) -> tuple[Induction, ...]:
         found = []
@@ -298,6 +291,32 @@ class _Describer:
         return tuple(found)
 
 
+@cache
+def _wants_answer(name: str, kind: int | None) -> bool:
+    """Whether the host gets something that only the device knows: unless it is proven unread, a point of waiting."""
+    if name in interface.COPIES or name in interface.COPIES_2D:
+        return kind not in (interface.HOST_TO_HOST, interface.HOST_TO_DEVICE, interface.DEVICE_TO_DEVICE)
+    known = interface.roles(name) is not None or name == interface.LAUNCH
+    return name in interface.FROM_SYMBOL or name in interface.QUERIES or not known
+
+
+@cache
+def _obstacle(name: str, kind: int | None) -> Reason | None:
+    """What a call means for deferring its loop."""
+    if name in interface.COPIES or name in interface.COPIES_2D:
+        if kind == interface.DEVICE_TO_HOST:
+            return Reason.COPIES_TO_HOST
+        return None if kind in (0, 1, 3) else Reason.UNKNOWN_COPY
+    if name in interface.FROM_SYMBOL:
+        return Reason.COPIES_TO_HOST
+    if name in interface.SYNCHRONIZES:
+        return Reason.SYNCHRONIZES
+    if name in interface.QUERIES:
+        return Reason.QUERIES
+    return Reason.UNKNOWN_API if interface.roles(name) is None and name != interface.LAUNCH else None
+
+
+@cache
 def _is_handle(call: str, argument: str) -> bool:
     """Whether an argument is a handle or a device's address, and no number or a kernel's parameter."""
     if call == interface.LAUNCH:

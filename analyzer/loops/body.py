@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 from farlane.analyzer.flow.condition import NEGATED, Condition
 from farlane.analyzer.flow.summary import Analysis
 from farlane.analyzer.graph.control_flow import TAKEN
 from farlane.analyzer.graph.structure import Loop
+from farlane.analyzer.loops.paths import Paths
 
 
 class ExitTest(NamedTuple):
@@ -68,11 +70,28 @@ class Body:
                     work.append(target)
         return False
 
+    def reached(self, start: int, without: frozenset[int]) -> set[int]:
+        """What is reached from a block in one iteration, not through certain blocks."""
+        if start in without:
+            return set()
+        found, work = {start}, [start]
+        while work:
+            for target in self.following[work.pop()]:
+                if target not in found and target not in without:
+                    found.add(target)
+                    work.append(target)
+        return found
+
     def always(self, block: int) -> bool:
         """Whether a block runs exactly once in every iteration that reaches a back edge."""
         if block not in self._always:
-            self._always[block] = self.own(block) and not self._avoidable(frozenset({block}))
+            self._always[block] = self.own(block) and not self.paths.avoidable(self._loop.header, block)
         return self._always[block]
+
+    @cached_property
+    def paths(self) -> Paths:
+        """The paths through one iteration, along `following`, to the latches."""
+        return Paths(self._loop.header, self.following, self.latches)
 
     def _avoidable(self, blocks: frozenset[int]) -> bool:
         return self.reaches(self._loop.header, self.latches, blocks)

@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from farlane.analyzer.flow.effects import CudaCall
-from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import INITIAL, LOAD, OPERATION, Value, Values
 from farlane.analyzer.flow.state import GLOBAL_RANGES, MEMORY, OTHER_STORES, STACK_RANGES, STACK_STORES, State
 from farlane.analyzer.flow.summary import Analysis, Functions
 from farlane.analyzer.graph.control_flow import LEAVING
+from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.loops.body import Body
 from farlane.analyzer.loops.deciding import Deciding
-from farlane.analyzer.loops.dependence import INVARIANT, Dependence, LoopValues
+from farlane.analyzer.loops.dependence import INVARIANT, Dependence, LoopValues, Scope
 from farlane.analyzer.machine.instruction import RSP
 
 MAXIMUM_DEPTH = 6  # calls within calls
@@ -54,11 +54,9 @@ class _Whole(Structure):
 class _Given(LoopValues):
     """Judges values of a called function. What it was given is judged by its caller's judge, where it was called."""
 
-    def __init__(
-        self, whole: _Whole, result: Result, values: Values, managed: bool, before: State, outer: LoopValues, at: int
-    ) -> None:
-        super().__init__(whole, result, values, whole.loop, managed)
-        self._before, self._outer, self._at, self._numbers = before, outer, at, values
+    def __init__(self, scope: Scope, before: State, outer: LoopValues, at: int) -> None:
+        super().__init__(scope)
+        self._before, self._outer, self._at, self._numbers = before, outer, at, scope.values
         self._translated: dict[Value, Value] = {}
 
     def _atom(self, atom: Value, block: int) -> Dependence:
@@ -116,11 +114,38 @@ class Level(NamedTuple):
     deciding: Deciding
 
 
+class Wholes:
+    """What is known of called functions by themselves, whichever way they are called."""
+
+    def __init__(self, program: Program) -> None:
+        self._known: dict[Analysis, tuple[Scope, Body] | None] = {}
+        self.managed = program.image.imports("__cudaRegisterManagedVar")
+
+    def forget(self, analysis: Analysis) -> None:
+        """Its result was changed."""
+        self._known.pop(analysis, None)
+
+    def of(self, analysis: Analysis, values: Values) -> tuple[Scope, Body] | None:
+        """The function as a loop; None where it cannot be looked at as one."""
+        if analysis not in self._known:
+            self._known[analysis] = self._made(analysis, values)
+        return self._known[analysis]
+
+    def _made(self, analysis: Analysis, values: Values) -> tuple[Scope, Body] | None:
+        structure = analysis.structure
+        if any(loop.irreducible or loop.header == structure.flow.entry for loop in structure.loops.values()):
+            return None
+        whole = _Whole(structure)
+        body = Body(analysis, whole.loop)
+        body.latches = set(whole.loop.latches)
+        return Scope(whole, analysis.result, values, whole.loop, self.managed), body
+
+
 class Called:
     """Answers for one loop."""
 
-    def __init__(self, functions: Functions, analysis: Analysis, judge: LoopValues, managed: bool) -> None:
-        self._functions, self._managed = functions, managed
+    def __init__(self, functions: Functions, wholes: Wholes, analysis: Analysis, judge: LoopValues) -> None:
+        self._functions, self._wholes = functions, wholes
         self._own = analysis, judge
         self._levels: dict[tuple[int, tuple[int, ...]], Level | None] = {}
 
@@ -174,13 +199,9 @@ class Called:
         before = caller.result.sites.get(site)
         if analysis is None or before is None or at is None:
             return None
-        if any(
-            loop.irreducible or loop.header == analysis.structure.flow.entry
-            for loop in analysis.structure.loops.values()
-        ):
+        whole = self._wholes.of(analysis, self._functions.values)
+        if whole is None:
             return None
-        whole = _Whole(analysis.structure)
-        given = _Given(whole, analysis.result, self._functions.values, self._managed, before, judge, at)
-        body = Body(analysis, whole.loop)
-        body.latches = set(whole.loop.latches)
-        return Level(analysis, given, Deciding(analysis.result, whole.loop, body, given))
+        scope, body = whole
+        given = _Given(scope, before, judge, at)
+        return Level(analysis, given, Deciding(analysis.result, scope.loop, body, given))

@@ -84,7 +84,8 @@ class Counting:
     def _extra(self, sources: frozenset[int]) -> int:
         """1 when the calls run before the test in an iteration, and so once more than it lets the loop go on."""
         header = self._loop.header
-        before = [each for each in self._calls if each in sources or self._body.reaches(header, {each}, sources)]
+        first = self._body.reached(header, sources)
+        before = [each for each in self._calls if each in sources or each in first]
         return 1 if before and len(before) == len(self._calls) else 0
 
     def _one(self, test: ExitTest) -> TripCount | None:
@@ -137,7 +138,7 @@ class Counting:
         for source in sources:
             if not self._deciding.known(source):
                 return None
-            asked.update(dict.fromkeys(self._deciding.deciders(source)))
+            asked.update(dict.fromkeys(self._body.paths.deciders(source)))
         if not all(source in flags for source in asked):
             return None
         values = {flags[source]: source for source in asked}

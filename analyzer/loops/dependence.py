@@ -48,32 +48,55 @@ def _unknown(reason: Reason) -> Dependence:
     return Dependence(frozenset({Kind.UNKNOWN}), frozenset({reason}))
 
 
-class LoopValues:
-    """Judges values from inside one loop.
+Ways = dict[tuple[int, tuple[int, ...]], tuple[list[tuple[int, Value | None]], bool]]
+
+
+class Scope:
+    """What is known of a loop, whoever judges values there.
 
     Attributes:
         inductions: the loop's induction variables by their phis.
+        addresses: of its instructions.
+        inner: header of a loop inside it -> that one's induction variables, as far as they were asked for.
+        ways: what `LoopValues` found of branches.
 
     Args:
         managed: whether the program has managed variables: any global variable may be one, which the device writes.
     """
 
     def __init__(self, structure: Structure, result: Result, values: Values, loop: Loop, managed: bool = False) -> None:
-        self._structure, self._result, self._values, self._loop = structure, result, values, loop
-        self._managed = managed
+        self.structure, self.result, self.values, self.loop, self.managed = structure, result, values, loop, managed
         blocks = structure.flow.blocks
-        self._addresses = {i.address for block in loop.blocks for i in blocks[block].instructions}
+        self.addresses = {i.address for block in loop.blocks for i in blocks[block].instructions}
+        self.inductions = induction_variables(result, values, loop)
+        self.ranges = Ranges(structure, result, values, loop, self.inductions)
+        self.inner: dict[int, dict[Value, InductionVariable]] = {}
+        self.ways: Ways = {}
+
+
+class LoopValues:
+    """Judges values from inside one loop.
+
+    Attributes:
+        inductions: the loop's induction variables by their phis.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self._structure, self._result, self._values, self._loop = (
+            scope.structure,
+            scope.result,
+            scope.values,
+            scope.loop,
+        )
+        self._managed, self._addresses, self._ranges = scope.managed, scope.addresses, scope.ranges
+        self._inner, self._ways, self.inductions = scope.inner, scope.ways, scope.inductions
         self._memo: dict[tuple[Value, int], Dependence] = {}
         # The same of values met on the way, where no phi that was being judged had a part in it; until another handle is known.
         self._met: dict[tuple[Value, int], Dependence] = {}
         self._active: dict[Value, int] = {}  # phis being judged -> how many were before them
         self._hit = _NOTHING  # the first of those that had a part in what is being judged
-        self._ways: dict[tuple[int, tuple[int, ...]], tuple[list[tuple[int, Value | None]], bool]] = {}
         self._asked = 0
-        self._ranges = Ranges(structure, result, values, loop)
         self._handles: set[Value] = set()
-        self._inner: dict[int, dict[Value, InductionVariable]] = {}
-        self.inductions = induction_variables(result, values, loop)
 
     def handle(self, value: Value) -> None:
         """A value is a handle or a device's address: where it was loaded from there are only whole ones, none of the own frame."""
@@ -83,6 +106,8 @@ class LoopValues:
 
     def of(self, value: Value, block: int) -> Dependence:
         """The dependence of a value that is used in a block of the loop."""
+        if value.is_constant:
+            return INVARIANT
         key = (value, block)
         known = self._memo.get(key)
         depth = len(self._active)

@@ -24,9 +24,16 @@ _BITS = 31  # of an index
 class Ranges:
     """Answers for one loop."""
 
-    def __init__(self, structure: Structure, result: Result, values: Values, loop: Loop) -> None:
+    def __init__(
+        self,
+        structure: Structure,
+        result: Result,
+        values: Values,
+        loop: Loop,
+        inductions: dict[Value, InductionVariable],
+    ) -> None:
         self._structure, self._result, self._values, self._loop = structure, result, values, loop
-        self._inductions = induction_variables(result, values, loop)
+        self._inductions = inductions
 
     def extent(self, address: Value, size: int, block: int) -> tuple[int | None, int | None]:
         """The offsets of the frame that an access in a block of the loop may touch, from the first to behind the last."""

@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from farlane.analyzer.budget import Budget
+from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import interface
+from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import RETURN, TAIL
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import Callee, Program
@@ -40,6 +42,7 @@ from farlane.analyzer.permissions.walk import Regions, Walker
 
 MAXIMUM_CHAINS = 500  # of calls that are followed to copies in callees, in one program
 MAXIMUM_LINKS = 6  # of one chain
+_PERMITTED = library.COPIES_TO_HOST | library.SYNCHRONIZES  # what anything may be permitted at
 
 
 class Target:
@@ -199,12 +202,12 @@ class Prover:
 
     def _permission(self, function: int, site: int) -> Permission | None:
         try:
+            callee = control_flow.build(self._program, function).calls.get(site, Callee("", None))
+            name = interface.plain(callee.name)
+            if callee.address is not None or not is_cuda(name) or name not in _PERMITTED:
+                return None
             structure = self._walker.structure(function)
-        except Refused:
-            return None
-        callee = structure.flow.calls.get(site, Callee("", None))
-        name = interface.plain(callee.name)
-        if callee.address is not None or not is_cuda(name) or name not in library.COPIES_TO_HOST | library.SYNCHRONIZES:
+        except (AnalysisError, Refused):
             return None
         block = structure.flow.holding(site)
         if block is None:

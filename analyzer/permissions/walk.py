@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import interface
 from farlane.analyzer.flow.condition import compare
-from farlane.analyzer.graph import control_flow
+from farlane.analyzer.graph import control_flow, structure
 from farlane.analyzer.graph.control_flow import (
     EXCEPTION,
     FALL,
@@ -126,11 +126,12 @@ class Walker:
         return regions
 
     def structure(self, start: int) -> Structure:
+        """A function's graph; raises Refused."""
         known = self._structures.get(start)
         if known is None:
             try:
                 flow = control_flow.build(self.program, start)
-                known = f"a computed jump in {flow.name}" if flow.unresolved else Structure(flow)
+                known = f"a computed jump in {flow.name}" if flow.unresolved else structure.build(self.program, start)
             except AnalysisError as error:
                 known = str(error)
             self._structures[start] = known
