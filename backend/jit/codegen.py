@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import families, liveness, resuming, spins, touches
+from farlane.backend.jit import families, liveness, neighbours, resuming, spins, touches
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.divergence import Divergence
 from farlane.backend.jit.edges import Edges
@@ -307,6 +307,7 @@ class FunctionEmitter(Edges):
 
     def _code(self, block: Block) -> None:
         self.local, self.forms = {}, {}
+        self.neighbours, self.words = self._neighbours(block), {}
         for phi in block.phis:
             if phi.value.exported:
                 self.export(phi.value, self.value(phi.value))
@@ -319,6 +320,13 @@ class FunctionEmitter(Edges):
                 self._guarded(instruction)
         if block.leaves != "trap":
             touches.settle(self)
+
+    def _neighbours(self, block: Block) -> dict[int, list[Instruction]]:
+        options = self.kernel.options
+        # Without teams, looking at one page may take another away.
+        if options.light or options.checks or options.touches or options.untranslated or not options.team:
+            return {}
+        return neighbours.found(block)
 
     def _guarded(self, instruction: Instruction) -> None:
         """A memory access for the lanes for which its guard holds (predication.py). Without any of them it does not happen."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from farlane.backend.jit.divergence import Divergence
     from farlane.backend.jit.families.addresses import Place
     from farlane.backend.jit.kernel import KernelContext
+    from farlane.backend.jit.model import Instruction
     from farlane.backend.jit.teams import Team
 
 ALL = integer(-1, "i32")
@@ -67,6 +68,8 @@ class ValueScope:
         self.instance = 0  # which of its warps
         self.placed: Place | None = None  # where the access being emitted goes, if that has been checked already
         self.contiguous = False  # whether the masked access being emitted is of neighbouring elements (guarding.py)
+        self.neighbours: dict[int, list[Instruction]] = {}  # of the block: loads that are made together (neighbours.py)
+        self.words: dict[int, Val] = {}  # what has been read so
         self.in_memory = divergence.conservative and len(graph.blocks) > MANY_BLOCKS
         self.touching = touches.Counting()
         self.leaves_full = False

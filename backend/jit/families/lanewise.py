@@ -78,6 +78,10 @@ def reader(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: st
         *_alone_read(element, count, shown),
         "many:",
     ]
+    if (element, count, kind) == ("i32", 4, "i32"):
+        lines += _rows_of_four(shown)
+        e.kernel.helpers[name] = "\n".join([*lines, "}"])
+        return name
     result = "poison"
     for index in range(count):
         lines += gather_at(e, element, "%base", f"%index, {kind}", size * index, "%mask", f"g{index}")
@@ -115,6 +119,57 @@ def _alone_read(element: str, count: int, shown: str) -> list[str]:
             f"  %a.r{index} = insertvalue {shown} {result}, {vec} %a.s{index}, {index}",
         ]
         result = f"%a.r{index}"
+    return [*lines, f"  ret {shown} {result}"]
+
+
+def _rows_of_four(shown: str) -> list[str]:
+    """Four words of each lane by one load, and turned. Where lanes are not active the row at the base is read: an active lane's access has as many bytes there.
+
+    Indices go through memory, so that they get into registers by one instruction each.
+    """
+    vec, quarter = f"<{LANES} x i32>", "<4 x i32>"
+    lines = [
+        f"  %taking = select <{LANES} x i1> %mask, {vec} %index, {vec} zeroinitializer",
+        f"  %places = alloca {vec}, align 64",
+        f"  store volatile {vec} %taking, ptr %places, align 64",
+    ]
+    for lane in range(LANES):
+        lines += [
+            f"  %q.a{lane} = getelementptr i32, ptr %places, i64 {lane}",
+            f"  %q.i{lane} = load volatile i32, ptr %q.a{lane}, align 4",
+            f"  %q.p{lane} = getelementptr i8, ptr %base, i32 %q.i{lane}",
+            f"  %q.{lane} = load {quarter}, ptr %q.p{lane}, align 4",
+        ]
+    # Of 16 lanes: those whose number is the same modulo four lie in one vector, so that what is turned stays within its 16 bytes.
+    halves: list[list[str]] = [[] for _ in range(4)]
+    for first in (0, 16):
+        columns = [
+            join(lines, [f"%q.{first + lane + 4 * block}" for block in range(4)], 4, "i32", f"q.c{first + lane}")
+            for lane in range(4)
+        ]
+        wide = "<16 x i32>"
+        pairs = []
+        for low, high in ((0, 1), (2, 3)):
+            for part in (0, 2):
+                order = [block * 4 + part + item // 2 + item % 2 * 16 for block in range(4) for item in range(4)]
+                name = f"%q.t{first}.{low}.{part}"
+                lines.append(
+                    f"  {name} = shufflevector {wide} {columns[low]}, {wide} {columns[high]}, {vector(order, 'i32')}"
+                )
+                pairs.append(name)
+        for index in range(4):
+            start, left = index % 2 * 2, index // 2
+            order = [block * 4 + start + item % 2 + item // 2 * 16 for block in range(4) for item in range(4)]
+            name = f"%q.w{first}.{index}"
+            lines.append(
+                f"  {name} = shufflevector {wide} {pairs[left]}, {wide} {pairs[left + 2]}, {vector(order, 'i32')}"
+            )
+            halves[index].append(name)
+    result = "poison"
+    for index in range(4):
+        whole = join(lines, halves[index], 16, "i32", f"q.h{index}")
+        lines.append(f"  %q.r{index} = insertvalue {shown} {result}, {vec} {whole}, {index}")
+        result = f"%q.r{index}"
     return [*lines, f"  ret {shown} {result}"]
 
 

@@ -57,7 +57,7 @@ def load(e: FunctionEmitter, i: Instruction) -> None:
     if count != len(i.destinations):
         raise e.fail(f"malformed {i.text}")
     space = addresses.space_of(i)
-    results = parameter_load(e, i, element, count) if space == "param" else None
+    results = parameter_load(e, i, element, count) if space == "param" else _neighbour(e, i)
     if results is None:
         ordered = bool(_ORDERED & set(i.modifiers))
         size = count * BITS[element] // 8
@@ -76,6 +76,21 @@ def load(e: FunctionEmitter, i: Instruction) -> None:
     for destination, result in zip(i.destinations, results, strict=True):
         if destination is not None:
             e.define(destination, widen(e.body, result, destination.type, name in SIGNED))
+
+
+def _neighbour(e: FunctionEmitter, i: Instruction) -> list[Val] | None:
+    """What a load reads that is made together with others, at the first of which all are."""
+    if id(i) not in e.words:
+        group = e.neighbours.get(id(i))
+        if group is None or e.pattern(i.sources[0].base) is not None:
+            return None
+        place = nearby.place_row(e, group)
+        if place is None:
+            return None
+        _ahead(e, place, "i32", len(group))
+        words = nearby.read(e, place, "i32", len(group), [item.line for item in group])
+        e.words.update((id(item), word) for item, word in zip(group, words, strict=True))
+    return [e.words[id(i)]]
 
 
 def access_bytes(e: FunctionEmitter, i: Instruction) -> int:

@@ -17,6 +17,7 @@ from farlane.backend.jit.ir import BITS, LANES, Val
 
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
+    from farlane.backend.jit.model import Instruction
 
 _ADDRESSES = f"<{LANES} x i64> %index"
 _LANES = f"<{LANES} x i1> %mask"
@@ -44,8 +45,17 @@ def place(e: FunctionEmitter, operand: object, space: str, element: str, count: 
     named, address = addresses.effective(e, operand, space)
     if not address.vec or named not in ("global", "const"):
         return addresses.place_at(e, named, address, size, write)
+    return _compared(e, address, addresses.shape_of(size, write))
+
+
+def place_row(e: FunctionEmitter, group: list[Instruction]) -> Place | None:
+    """Where loads go that read words beside each other (neighbours.py). A run of pages has to hold all of a lane's."""
+    _, address = addresses.effective(e, group[0].sources[0], "global")
+    return _compared(e, address, addresses.shape_of(4, False) | len(group) - 1 << 16) if address.vec else None
+
+
+def _compared(e: FunctionEmitter, address: Val, shape: int) -> Place:
     b = e.body
-    shape = addresses.shape_of(size, write)
     found = addresses.compare_latch(e, address, shape)
     b.block(found.hit)
     base = b.cast("inttoptr", found.low, "ptr").name
@@ -53,7 +63,8 @@ def place(e: FunctionEmitter, operand: object, space: str, element: str, count: 
     return Place(base, address, narrow=b.cast("trunc", found.offset, "i32"), far=far)
 
 
-def read(e: FunctionEmitter, place: Place, element: str, count: int) -> list[Val]:
+def read(e: FunctionEmitter, place: Place, element: str, count: int, lines: list[int] | None = None) -> list[Val]:
+    """`lines`: of the loads that each read one of the elements, where it is several."""
     b = e.body
     assert place.narrow is not None
     mask = _mask(e)
@@ -65,8 +76,11 @@ def read(e: FunctionEmitter, place: Place, element: str, count: int) -> list[Val
         near = b.op(f"call {shown} @{helper}(ptr {place.base}, {place.narrow}, {mask})", element, True)
         nears = [b.op(f"extractvalue {shown} {near.name}, {index}", element, True) for index in range(count)]
     near_end, done = _elsewhere(e, place)
+    numbers = "".join([f", i32 {line}" for line in lines or ()])
     with e.reporting():
-        far = b.op(f"call {shown} @{_far_reader(e, element, count)}({_arguments(e, place)}, {mask})", element, True)
+        order = tuple(sorted(range(count), key=lines.__getitem__)) if lines else ()
+        reader = _far_reader(e, element, count, order)
+        far = b.op(f"call {shown} @{reader}({_arguments(e, place)}, {mask}{numbers})", element, True)
     fars = [b.op(f"extractvalue {shown} {far.name}, {index}", element, True) for index in range(count)]
     far_end = b.label
     b.branch(done)
@@ -124,13 +138,15 @@ def _head(result: str, name: str, more: str = "") -> str:
     return f"define internal {result} @{name}({parameters}) cold noinline {{"
 
 
-def _far_reader(e: FunctionEmitter, element: str, count: int) -> str:
-    name = f"farlane_far_read_{element}_{count}"
+def _far_reader(e: FunctionEmitter, element: str, count: int, order: tuple[int, ...]) -> str:
+    """`order`: of elements that are one load's each, with a line of its own, as the program makes them."""
+    name = "_".join(["farlane_far_read", element, str(count), *map(str, order)])
     if name in e.kernel.helpers:
         return name
     vec = f"<{LANES} x {element}>"
     shown = f"{{ {', '.join([vec] * count)} }}"
-    lines, result = [_head(shown, name), _CHECK], "poison"
+    more = "".join([f", i32 %line{index}" for index in range(count)]) if order else ""
+    lines, result = [_head(shown, name, more), *_row_checks(element, order), _CHECK], "poison"
     for index in range(count):
         offset = BITS[element] // 8 * index
         lines += lanewise.gather_at(e, element, "null", "%index, i64", offset, "%mask", f"g{index}")
@@ -138,6 +154,17 @@ def _far_reader(e: FunctionEmitter, element: str, count: int) -> str:
         result = f"%r{index}"
     e.kernel.helpers[name] = "\n".join([*lines, f"  ret {shown} {result}", "}"])
     return name
+
+
+def _row_checks(element: str, order: tuple[int, ...]) -> list[str]:
+    """Of all elements by themselves. The check of the first one that follows leaves the latch with what holds for whole rows."""
+    lines = ["  %one = and i32 %shape, 65535"] if order else []
+    for index in order:
+        offset = BITS[element] // 8 * index
+        lines.append(f"  %at{index} = add <{LANES} x i64> %index, splat (i64 {offset})")
+        arguments = f"<{LANES} x i64> %at{index}, i32 %bad, ptr %latch, i32 %one, i32 %line{index}"
+        lines.append(f"  call void @farlane_miss(ptr %warp, {arguments})")
+    return lines
 
 
 def _far_writer(e: FunctionEmitter, element: str, count: int) -> str:
