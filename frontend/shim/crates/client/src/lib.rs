@@ -40,4 +40,5 @@ pub use generated_farlane_v1::{DeviceDescription, Welcome};
 pub use output::Output;
 pub use report::{CallSummary, Section};
 pub use session::{HelloInfo, Session};
+pub use shared::Append;
 pub use waiter::{Answer, Destination};

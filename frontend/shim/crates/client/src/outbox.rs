@@ -112,7 +112,7 @@ impl Outbox {
     }
 
     /// The records behind `mark` were appended.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn appended(&mut self, mark: usize, timer: &AgeTimer, origin: fn() -> Origin) {
         match &mut self.loops {
             Some(loops) => loops.folder.appended(&mut self.writer, mark, origin()),
@@ -208,7 +208,14 @@ impl Outbox {
     /// After an append to a tape that was empty: the tape has begun to age.
     #[inline]
     pub(crate) fn begin_aging(&mut self, timer: &AgeTimer) {
-        if self.timer.is_none() && !self.limits.age.is_zero() {
+        if self.timer.is_none() {
+            self.arm(timer);
+        }
+    }
+
+    #[inline(never)]
+    fn arm(&mut self, timer: &AgeTimer) {
+        if !self.limits.age.is_zero() {
             self.timer = Some(self.next_group);
             timer.arm(self.limits.age);
         }

@@ -10,7 +10,7 @@ use crate::ledger::Awaited;
 use crate::objects::Upload;
 use crate::output::Output;
 use crate::report::{self, CallSummary};
-use crate::shared::Shared;
+use crate::shared::{Append, Shared};
 use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, transport, Config, Failure, Mode, OpenError, Welcome};
 use fold::Origin;
@@ -89,6 +89,13 @@ impl Session {
         self.mode
     }
 
+    /// Whether appends wait for nothing (mode none: they do).
+    #[must_use]
+    #[inline]
+    pub fn defers(&self) -> bool {
+        self.mode != Mode::None
+    }
+
     /// Whether the host is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
@@ -133,6 +140,16 @@ impl Session {
         self.shared.append(write)
     }
 
+    /// Begins what `defer_part` does as a whole: for calls that are many.
+    ///
+    /// # Errors
+    /// As `defer_part`.
+    #[inline(always)]
+    pub fn begin(&self) -> Result<Append<'_>, Failure> {
+        self.shared.begin()
+    }
+
+    #[inline(never)]
     fn defer_fenced(&self, write: impl FnOnce(&mut Writer)) -> Result<(), Failure> {
         let answer = self.request(|writer, slot| {
             write(writer);

@@ -72,6 +72,11 @@ impl Status {
         PHASES[usize::from(self.0.load(Ordering::Acquire)) % PHASES.len()]
     }
 
+    #[inline]
+    pub(crate) fn is_running(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Phase::Running as u8
+    }
+
     /// True for the one caller that makes this step.
     pub(crate) fn step(&self, from: Phase, to: Phase) -> bool {
         self.0.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -120,11 +125,12 @@ impl Errors {
 }
 
 impl Shared {
-    #[inline]
+    #[inline(always)]
     fn lock_running(&self) -> Result<MutexGuard<'_, Outbox>, Failure> {
-        match self.status.get() {
-            Phase::Running => Ok(self.outbox.lock()),
-            _ => Err(self.over()),
+        if self.status.is_running() {
+            Ok(self.outbox.lock())
+        } else {
+            Err(self.over())
         }
     }
 
@@ -137,15 +143,20 @@ impl Shared {
         }
     }
 
+    /// Begins to append records.
+    #[inline(always)]
+    pub(crate) fn begin(&self) -> Result<Append<'_>, Failure> {
+        let outbox = self.lock_running()?;
+        let mark = outbox.writer.len();
+        Ok(Append { shared: self, outbox, mark })
+    }
+
     /// Appends records, and sends the tape when it is full.
     #[inline]
     pub(crate) fn append(&self, write: impl FnOnce(&mut Writer)) -> Result<(), Failure> {
-        let mut outbox = self.lock_running()?;
-        self.write(&mut outbox, write)?;
-        if outbox.is_full() {
-            self.send(&mut outbox, None)?;
-        }
-        Ok(())
+        let mut append = self.begin()?;
+        write(append.writer());
+        append.finish()
     }
 
     /// Appends records, of which the last reads into the destination; nothing is sent unless the tape is full. `None`: no memory is
@@ -198,12 +209,10 @@ impl Shared {
             let guard = Whole { writer: &mut outbox.writer, mark };
             write(guard.writer);
         }
-        if let Some(oversized) = outbox.writer.take_oversized() {
-            outbox.writer.truncate(mark);
-            log::error(format_args!("{oversized}"));
-            return Err(UNKNOWN);
+        match outbox.writer.take_oversized() {
+            None => Ok(mark),
+            Some(oversized) => Err(refuse(&mut outbox.writer, mark, oversized)),
         }
-        Ok(mark)
     }
 
     /// Sends the tape: at once, or in a moment where the program may be about to wait, which sends it too.
@@ -216,6 +225,7 @@ impl Shared {
         self.send(&mut outbox, None)
     }
 
+    #[inline(never)]
     fn send(&self, outbox: &mut Outbox, awaited: Option<Awaited>) -> Result<(), Failure> {
         match outbox.send(awaited, Patience::Unlimited, &self.ledger, &self.counters) {
             Sent::Yes => Ok(()),
@@ -408,6 +418,57 @@ impl Shared {
 /// Who appends, where nobody has said how to tell.
 fn anywhere() -> Origin {
     Origin::default()
+}
+
+/// Takes back what was written behind the mark: a mistake of ours.
+#[cold]
+fn refuse(writer: &mut Writer, mark: usize, oversized: tape::Oversized) -> Failure {
+    writer.truncate(mark);
+    log::error(format_args!("{oversized}"));
+    UNKNOWN
+}
+
+/// Records that are being appended: the tape is locked until this goes. What a panic left unfinished is taken back.
+#[derive(Debug)]
+pub struct Append<'a> {
+    shared: &'a Shared,
+    outbox: MutexGuard<'a, Outbox>,
+    mark: usize,
+}
+
+impl Append<'_> {
+    #[inline(always)]
+    pub fn writer(&mut self) -> &mut Writer {
+        &mut self.outbox.writer
+    }
+
+    /// What was written is whole records or, when something is wrong with one of them, nothing. Sends the tape when it is full.
+    ///
+    /// # Errors
+    /// As `Session::defer_part`.
+    #[inline(always)]
+    pub fn finish(mut self) -> Result<(), Failure> {
+        let (shared, mark) = (self.shared, self.mark);
+        if let Some(oversized) = self.outbox.writer.take_oversized() {
+            return Err(refuse(&mut self.outbox.writer, mark, oversized));
+        }
+        if self.outbox.writer.len() > mark {
+            self.outbox.appended(mark, &shared.timer, shared.origin());
+        }
+        if self.outbox.is_full() {
+            return shared.send(&mut self.outbox, None);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Append<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.outbox.writer.is_between_records() {
+            self.outbox.writer.truncate(self.mark);
+        }
+    }
 }
 
 /// Takes back what a panic (or an encoder that forgot its `end`) left unfinished.

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use crate::generated_exports::Function;
-use crate::tally::Tally;
+use crate::own::Own;
 
 /// What the thin libraries write, and behind it what belongs to the core.
 #[repr(C)]
@@ -23,8 +23,8 @@ struct Block {
     site: Cell<usize>,
     /// Site of the push whose configuration was popped by the stub that is about to launch.
     popped: Cell<usize>,
-    /// Where the thread counts its calls; null until it has made one.
-    tally: Cell<*const Tally>,
+    /// What the thread has for itself; null until it has made a call.
+    own: Cell<*const Own>,
 }
 
 const _: () = assert!(size_of::<Block>() == 128, "as much as the thin libraries reserve");
@@ -177,18 +177,18 @@ pub fn begin(part: Part) {
     popped.set(0);
 }
 
-/// Where this thread counts its calls; null: not known.
+/// What this thread has for itself; null: not known.
 #[inline]
-pub fn tally() -> *const Tally {
+pub fn own() -> *const Own {
     // SAFETY: as in `begin`.
-    block().map_or(std::ptr::null(), |block| unsafe { (*block).tally.get() })
+    block().map_or(std::ptr::null(), |block| unsafe { (*block).own.get() })
 }
 
-/// From now on this thread counts its calls there.
-pub fn set_tally(tally: *const Tally) {
+/// From now on this is what the thread has for itself.
+pub fn set_own(own: *const Own) {
     if let Some(block) = block() {
         // SAFETY: as in `begin`.
-        unsafe { (*block).tally.set(tally) };
+        unsafe { (*block).own.set(own) };
     }
 }
 
@@ -206,6 +206,18 @@ pub fn popped(site: usize) {
 pub fn site() -> usize {
     // SAFETY: as in `begin`.
     block().map_or(0, |block| unsafe { (*block).site.get() })
+}
+
+/// What tells the calling thread from others that live now, and `site`.
+#[inline]
+pub fn thread_and_site() -> (usize, usize) {
+    match block() {
+        // The block is the thread's own: its place tells threads apart.
+        // SAFETY: as in `begin`.
+        Some(block) => (block as usize, unsafe { (*block).site.get() }),
+        // SAFETY: it has no preconditions.
+        None => (unsafe { libc::pthread_self() } as usize, 0),
+    }
 }
 
 /// The registers of the current call: for a launch those of the launching call, not of the push.

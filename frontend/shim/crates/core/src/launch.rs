@@ -17,14 +17,16 @@ use abi::{
     cudaLaunchConfig_t, cudaStream_t, dim3, CudaError,
 };
 use tape::generated_operations as operation;
+use tape::Writer;
 
-use crate::call::{CudaResult, DefaultStream};
+use crate::call::{error_of, CudaResult, DefaultStream};
 use crate::module::{kernel_of, Kernel, Signature};
+use crate::work::order::Stream;
 use crate::{frame, graph, guards, hostmem, log, managed, module, occupancy, output, runtime, stream, trace, work};
 
 pub mod attributes;
 mod checks;
-mod configuration;
+pub mod configuration;
 mod parameters;
 
 use checks::{Bounds, Limits};
@@ -52,6 +54,7 @@ pub struct Prepared<'a> {
     pub arguments: Arguments<'a>,
 }
 
+#[inline]
 pub unsafe fn __cudaPushCallConfiguration(
     gridDim: dim3,
     blockDim: dim3,
@@ -63,6 +66,7 @@ pub unsafe fn __cudaPushCallConfiguration(
     c_uint::from(!pushed)
 }
 
+#[inline]
 pub unsafe fn __cudaPopCallConfiguration(
     gridDim: *mut dim3,
     blockDim: *mut dim3,
@@ -72,16 +76,17 @@ pub unsafe fn __cudaPopCallConfiguration(
     if gridDim.is_null() || blockDim.is_null() || sharedMem.is_null() || stream.is_null() {
         return Err(CudaError::INVALID_VALUE);
     }
-    let configuration = configuration::pop().ok_or(CudaError::MISSING_CONFIGURATION)?;
-    frame::popped(configuration.site);
-    // SAFETY: not null; the stub passes places of these types.
-    unsafe {
-        gridDim.write(configuration.grid);
-        blockDim.write(configuration.block);
-        sharedMem.write(configuration.shared_bytes);
-        stream.cast::<cudaStream_t>().write(configuration.stream);
-    }
-    Ok(())
+    let popped = configuration::pop(move |configuration| {
+        frame::popped(configuration.site);
+        // SAFETY: not null; the stub passes places of these types.
+        unsafe {
+            gridDim.write(configuration.grid);
+            blockDim.write(configuration.block);
+            sharedMem.write(configuration.shared_bytes);
+            stream.cast::<cudaStream_t>().write(configuration.stream);
+        }
+    });
+    popped.ok_or(CudaError::MISSING_CONFIGURATION)
 }
 
 pub unsafe fn __cudaGetKernel(kernelPtr: *mut cudaKernel_t, entryFuncAddr: *const c_void) -> CudaResult {
@@ -190,7 +195,7 @@ pub unsafe fn cudaLaunchHostFunc(
 ///
 /// # Safety
 /// `args` is as the kernel's signature says.
-#[inline]
+#[inline(always)]
 pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut c_void) -> CudaResult<Prepared<'a>> {
     let kernel = kernel_of(func)?;
     let signature = kernel.signature()?;
@@ -253,37 +258,38 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
         return graph::capture::add(&stream, unsafe { graph::Work::launch(func, &launch, args) }?).map(drop);
     }
     let function = kernel.function()?;
-    let shared = launch.shared_bytes as u32;
-    if managed::any() || guards::active() {
-        // The program's values are read before its managed memory is out of reach, and with no lock: they may be guarded.
-        let mut buffer = vec![0; signature.image.parameter_bytes as usize];
-        arguments.fill(&mut buffer);
-        let _held = managed::hand_over()?;
-        work::defer(&stream, |w| {
-            operation::launch(w, function, stream.number, grid, block, shared, launch.cooperative, &buffer);
-        })?;
+    let stream: &Stream = &stream;
+    let (number, shared, cooperative) = (stream.number, launch.shared_bytes as u32, launch.cooperative);
+    let bytes = signature.image.parameter_bytes as usize;
+    if managed::any() || guards::active() || !runtime::session()?.defers() {
+        let record = |w: &mut Writer, values: &[u8]| {
+            operation::launch(w, function, number, grid, block, shared, cooperative, values);
+        };
+        submit_values(stream, &arguments, bytes, record)?;
     } else {
-        work::defer(&stream, |w| {
-            let bytes = signature.image.parameter_bytes as usize;
-            operation::launch_with(
-                w,
-                function,
-                stream.number,
-                grid,
-                block,
-                shared,
-                launch.cooperative,
-                bytes,
-                |buffer| {
-                    arguments.fill(buffer);
-                },
-            );
-        })?;
+        let mut append = work::begin(stream)?;
+        let (w, fill) = (append.writer(), |buffer: &mut [u8]| arguments.fill(buffer));
+        operation::launch_with(w, function, number, grid, block, shared, cooperative, bytes, fill);
+        append.finish().map_err(error_of)?;
     }
     if output::may_print(signature.image.prints) {
         output::launched();
     }
     Ok(())
+}
+
+/// The program's values are read before its managed memory is out of reach, and with no lock: they may be guarded.
+#[inline(never)]
+fn submit_values(
+    stream: &Stream,
+    arguments: &Arguments<'_>,
+    bytes: usize,
+    record: impl FnOnce(&mut Writer, &[u8]),
+) -> CudaResult {
+    let mut values = vec![0; bytes];
+    arguments.fill(&mut values);
+    let _held = managed::hand_over()?;
+    work::defer(stream, |w| record(w, &values))
 }
 
 /// # Safety
@@ -305,8 +311,10 @@ unsafe fn write_trace(name: &str, kernel: &image::Kernel, launch: &Launch, args:
 #[inline]
 fn limits() -> CudaResult<&'static Limits> {
     static LIMITS: OnceLock<Limits> = OnceLock::new();
-    let device = runtime::device()?;
-    Ok(LIMITS.get_or_init(|| Limits::of(device)))
+    match LIMITS.get() {
+        Some(limits) => Ok(limits),
+        None => runtime::device().map(|device| LIMITS.get_or_init(|| Limits::of(device))),
+    }
 }
 
 /// All blocks of a cooperative launch run at once, or none does.

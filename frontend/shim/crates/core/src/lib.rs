@@ -33,6 +33,7 @@ mod module;
 mod objects;
 mod occupancy;
 mod output;
+mod own;
 mod permission;
 mod registration;
 mod runtime;

@@ -37,7 +37,7 @@ pub use resources::resources;
 pub use variable::Variable;
 
 /// The kernel that the program means: a host stub's address, a `cudaKernel_t` or a `cudaFunction_t`.
-#[inline]
+#[inline(always)]
 pub fn kernel_of(function: *const c_void) -> CudaResult<&'static Kernel> {
     registration::find_kernel(function as usize).ok_or(CudaError::INVALID_DEVICE_FUNCTION)
 }

@@ -195,9 +195,15 @@ pub fn in_known_loop() -> bool {
 /// For the recorder, once a call: the loop of which a record is the first of an iteration, 0 for none.
 #[inline]
 pub fn take_hint() -> u32 {
-    if !manifests::active() {
-        return 0;
+    if manifests::active() {
+        hint()
+    } else {
+        0
     }
+}
+
+#[inline(never)]
+fn hint() -> u32 {
     THREAD.try_with(|thread| thread.hint.take()).unwrap_or(0)
 }
 

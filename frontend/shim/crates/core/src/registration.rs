@@ -23,7 +23,7 @@ use crate::module::{Kernel, Module, Variable};
 pub mod mapped;
 mod table;
 
-pub use table::{find_kernel, hold, with, Held};
+pub use table::{find_kernel, hold, with, Held, Recent};
 
 type Digests = Mutex<Option<HashSet<[u8; 32]>>>;
 

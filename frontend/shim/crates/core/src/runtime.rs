@@ -54,7 +54,7 @@ thread_local! {
 ///
 /// # Errors cudaErrorInitializationError in a forked child, cudaErrorCudartUnloading at the end of the process, or why
 /// there is no session.
-#[inline]
+#[inline(always)]
 pub fn session() -> CudaResult<&'static Session> {
     Ok(&opened()?.session)
 }
@@ -156,7 +156,7 @@ fn next(counter: &AtomicU32) -> CudaResult<u32> {
         .map_err(|_| CudaError::MEMORY_ALLOCATION)
 }
 
-#[inline]
+#[inline(always)]
 fn opened() -> CudaResult<&'static Opened> {
     lifecycle::check_alive()?;
     OPENED.get_or_init(open).as_ref().map_err(|error| *error)

@@ -73,7 +73,7 @@ impl std::ops::Deref for Resolved {
 }
 
 /// As `resolve`, without counting a reference to a default stream: launches are many.
-#[inline]
+#[inline(always)]
 pub fn resolve_briefly(default: DefaultStream, stream: cudaStream_t) -> CudaResult<Resolved> {
     if (stream as usize, default) == (0, DefaultStream::Legacy) && !capturing::any() {
         return Ok(Resolved::Default(&tracking()?.order.legacy));

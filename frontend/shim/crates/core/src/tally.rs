@@ -1,16 +1,17 @@
 //! Counts of the program's calls by class, for the report: exact, and no two threads share a cache line or a locked instruction.
 //!
-//! Each thread counts in a [`Tally`] of its own, which only it writes; the thread's block (`frame`) points to it. When the thread ends its
-//! counts join the sum. Calls that find no block (other architectures than x86-64, threads that are ending) are added to the sum itself.
+//! Each thread counts in a [`Tally`] of its own (`own`), which only it writes. When the thread ends its counts join the sum. The calls of a
+//! thread that is ending are added to the sum itself.
 //!
 //! Locking: `TALLIES`, at a thread's first call, at its end, and for the report. Nothing else is done under it. The child of a fork, where a
-//! thread that is gone may hold it, counts in the sum.
+//! thread that is gone may hold it, writes no report and does not take it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::call::Class;
-use crate::{frame, lifecycle};
+use crate::lifecycle;
+use crate::own::own;
 
 const CLASSES: usize = 3;
 
@@ -22,50 +23,37 @@ pub struct Tally([AtomicU64; CLASSES]);
 static SUM: Tally = Tally([const { AtomicU64::new(0) }; CLASSES]);
 static TALLIES: Mutex<Vec<Arc<Tally>>> = Mutex::new(Vec::new());
 
-/// Ends the thread's counting when the thread ends.
-struct Owner(Arc<Tally>);
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        frame::set_tally(std::ptr::null());
-        if lifecycle::is_forked_child() {
-            return;
-        }
-        let mut tallies = TALLIES.lock().unwrap_or_else(PoisonError::into_inner);
-        tallies.retain(|tally| !Arc::ptr_eq(tally, &self.0));
-        for (sum, own) in SUM.0.iter().zip(&self.0 .0) {
-            sum.fetch_add(own.load(Relaxed), Relaxed);
-        }
+/// For a thread that begins to count.
+pub fn begin() -> Arc<Tally> {
+    let tally = Arc::new(Tally::default());
+    if !lifecycle::is_forked_child() {
+        TALLIES.lock().unwrap_or_else(PoisonError::into_inner).push(tally.clone());
     }
+    tally
 }
 
-thread_local! {
-    static OWNER: Owner = {
-        let tally = Arc::new(Tally::default());
-        TALLIES.lock().unwrap_or_else(PoisonError::into_inner).push(tally.clone());
-        Owner(tally)
-    };
+/// The thread ends.
+pub fn end(own: &Arc<Tally>) {
+    if lifecycle::is_forked_child() {
+        return;
+    }
+    let mut tallies = TALLIES.lock().unwrap_or_else(PoisonError::into_inner);
+    tallies.retain(|tally| !Arc::ptr_eq(tally, own));
+    for (sum, own) in SUM.0.iter().zip(&own.0) {
+        sum.fetch_add(own.load(Relaxed), Relaxed);
+    }
 }
 
 /// One more call.
 #[inline]
 pub fn count(class: Class) {
-    let own = frame::tally();
-    if own.is_null() {
-        return count_first(class);
+    let counted = own(|own| {
+        let place = &own.tally.0[class as usize];
+        place.store(place.load(Relaxed) + 1, Relaxed);
+    });
+    if counted.is_none() {
+        SUM.0[class as usize].fetch_add(1, Relaxed);
     }
-    // SAFETY: the pointer is this thread's, and null before its tally goes.
-    let place = unsafe { &(*own).0[class as usize] };
-    place.store(place.load(Relaxed) + 1, Relaxed);
-}
-
-#[cold]
-fn count_first(class: Class) {
-    SUM.0[class as usize].fetch_add(1, Relaxed);
-    if lifecycle::is_forked_child() {
-        return;
-    }
-    let _ = OWNER.try_with(|owner| frame::set_tally(Arc::as_ptr(&owner.0)));
 }
 
 /// The calls of all threads so far.
@@ -82,14 +70,18 @@ mod tests {
     #[test]
     fn calls_of_threads_that_have_ended_and_of_those_that_have_not() {
         let before = counted(Class::Sync);
-        let own = Arc::new(Tally::default());
-        TALLIES.lock().unwrap().push(own.clone());
-        own.0[Class::Sync as usize].store(5, Relaxed);
-        count(Class::Sync); // no block in this test: added to the sum
-        assert_eq!(counted(Class::Sync), before + 6);
-        drop(Owner(own));
-        assert_eq!(counted(Class::Sync), before + 6, "of a thread that has ended");
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                (0..5).for_each(|_| count(Class::Sync));
+                assert_eq!(counted(Class::Sync), before + 5, "of a thread that goes on");
+            });
+            thread.join().unwrap();
+        });
         count(Class::Sync);
-        assert_eq!(counted(Class::Sync), before + 7);
+        let own = begin();
+        own.0[Class::Sync as usize].store(7, Relaxed);
+        assert_eq!(counted(Class::Sync), before + 13);
+        end(&own);
+        assert_eq!(counted(Class::Sync), before + 13, "once, when it has ended");
     }
 }

@@ -21,8 +21,8 @@ use crate::event::Events;
 use crate::memory::Addresses;
 use crate::{frame, guards, output, permission, runtime};
 use abi::CudaError;
-use client::{Answer, Destination, Failure, Mode, Origin, Session};
-use order::{Order, Point, Stream};
+use client::{Answer, Append, Destination, Failure, Mode, Origin, Session};
+use order::{Mark, Order, Point, Stream};
 use reads::Reads;
 use std::sync::{Arc, OnceLock};
 use tape::generated_operations as operation;
@@ -39,25 +39,34 @@ pub struct Tracking {
 
 static TRACKING: OnceLock<Tracking> = OnceLock::new();
 
+#[inline(always)]
 fn session_and_tracking() -> CudaResult<(&'static Session, &'static Tracking)> {
     let session = runtime::session()?;
-    let tracking = TRACKING.get_or_init(|| Tracking {
+    let tracking = match TRACKING.get() {
+        Some(tracking) => tracking,
+        None => begin_tracking(session),
+    };
+    Ok((session, tracking))
+}
+
+#[cold]
+fn begin_tracking(session: &Session) -> &'static Tracking {
+    TRACKING.get_or_init(|| Tracking {
         order: Order::default(),
         events: Events::default(),
         addresses: Addresses::new(session.welcome()),
         reads: Reads::default(),
-    });
-    Ok((session, tracking))
+    })
 }
 
 /// Where in the program the call under way comes from: the folding of loops tells call sites and threads apart by it.
 pub fn origin() -> Origin {
-    // SAFETY: it has no preconditions.
-    let thread = unsafe { libc::pthread_self() };
-    Origin { thread, site: frame::site() as u64, hint: permission::take_hint() }
+    let (thread, site) = frame::thread_and_site();
+    Origin { thread: thread as u64, site: site as u64, hint: permission::take_hint() }
 }
 
 /// What is tracked for the session; opens the session if that has not happened.
+#[inline]
 pub fn tracking() -> CudaResult<&'static Tracking> {
     Ok(session_and_tracking()?.1)
 }
@@ -89,23 +98,51 @@ pub fn defer(stream: &Stream, write: impl FnOnce(&mut Writer)) -> CudaResult {
     defer_piece(stream, true, write)
 }
 
+/// Begins what `defer` does as a whole, where the session defers (`Session::defers`): launches are many. It is finished by `Append::finish`.
+#[inline(always)]
+pub fn begin(stream: &Stream) -> CudaResult<Append<'static>> {
+    let (session, Tracking { order, .. }) = session_and_tracking()?;
+    match session.begin() {
+        Ok(mut append) => {
+            order.mark(append.writer(), stream);
+            Ok(append)
+        }
+        Err(failure) => Err(failed(order, stream, None, failure)),
+    }
+}
+
 /// As `defer`, for a call that makes several records: `last` says that no more follow.
 #[inline]
 pub fn defer_piece(stream: &Stream, last: bool, write: impl FnOnce(&mut Writer)) -> CudaResult {
     let (session, tracking) = session_and_tracking()?;
-    let start = tracking.order.begin();
+    let mut mark = None;
+    let write = |w: &mut Writer| {
+        mark = Some(tracking.order.mark(w, stream));
+        write(w);
+    };
     let appended = if last { session.defer(write) } else { session.defer_part(write) };
-    tracking.order.commit(stream, start);
-    appended.map_err(error_of)
+    appended.map_err(|failure| failed(&tracking.order, stream, mark, failure))
 }
 
 /// As `defer`, for work whose completion will be asked about.
 pub fn defer_point(stream: &Arc<Stream>, write: impl FnOnce(&mut Writer)) -> CudaResult<Point> {
-    let (session, tracking) = session_and_tracking()?;
-    let start = tracking.order.begin();
-    let appended = session.defer(write);
-    let point = tracking.order.commit_point(stream, start);
-    appended.map_err(error_of).map(|()| point)
+    let (session, Tracking { order, .. }) = session_and_tracking()?;
+    let mut mark = None;
+    let appended = session.defer(|w| {
+        mark = Some(order.mark(w, stream));
+        write(w);
+    });
+    appended.map_err(|failure| failed(order, stream, mark, failure))?;
+    mark.map(|mark| Point::new(stream, mark)).ok_or(CudaError::UNKNOWN)
+}
+
+/// Work of the stream was not recorded, or (mode none) has failed. A session that is over gives it no mark: who waits for it is to hear that.
+#[cold]
+fn failed(order: &Order, stream: &Stream, mark: Option<Mark>, failure: Failure) -> CudaError {
+    if mark.is_none() && failure == Failure::Dead {
+        order.lose(stream);
+    }
+    error_of(failure)
 }
 
 /// Appends a record that answers into the slot, and waits for the value: one round trip.
@@ -146,12 +183,18 @@ pub unsafe fn read_deferred(
         return unsafe { self::read(stream, destination, write) };
     }
     let Destination { ptr, pitch, width, height } = destination;
-    let start = order.begin();
+    let mut mark = None;
+    let write = |w: &mut Writer, slot| {
+        mark = Some(order.mark(w, stream));
+        write(w, slot);
+    };
     // SAFETY: the caller's promise.
     let sent = unsafe { session.read_deferred(destination, write) };
-    let point = order.commit_point(stream, start);
-    reads.add(order, ptr as usize, pitch * height.saturating_sub(1) + width, point);
-    sent.map_err(error_of)
+    if let Some(mark) = mark {
+        let length = pitch * height.saturating_sub(1) + width;
+        reads.add(order, ptr as usize, length, Point::new(stream, mark));
+    }
+    sent.map_err(|failure| failed(order, stream, mark, failure))
 }
 
 /// As `read_deferred`, for a copy that a manifest lets wait (`permission`): it is recorded like any deferred work, and arrives with others.
@@ -191,11 +234,14 @@ pub unsafe fn record_guarded(
 /// Every row of the destination is writable until the copy has arrived.
 unsafe fn record(stream: &Stream, destination: Destination, write: impl FnOnce(&mut Writer, u32)) -> CudaResult {
     let (session, Tracking { order, .. }) = session_and_tracking()?;
-    let start = order.begin();
+    let mut mark = None;
+    let write = |w: &mut Writer, slot| {
+        mark = Some(order.mark(w, stream));
+        write(w, slot);
+    };
     // SAFETY: the caller's promise.
     let recorded = unsafe { session.record_read(destination, frame::site(), write) };
-    order.commit(stream, start);
-    recorded.map_err(error_of)
+    recorded.map_err(|failure| failed(order, stream, mark, failure))
 }
 
 /// Whether a copy to pinned memory may not have arrived.

@@ -138,7 +138,7 @@ impl Folder {
 
     /// The records behind `mark` were appended to the tape. Those that a run holds are taken off it, and so are those that the host
     /// has done ahead.
-    #[inline]
+    #[inline(always)]
     pub fn appended(&mut self, tape: &mut Writer, mut mark: usize, origin: Origin) {
         if self.ahead.awake && self.ahead.appended(tape, &mut mark, origin, false, token_of) != Found::New {
             return;
@@ -213,7 +213,7 @@ impl Folder {
         self.ahead.counts
     }
 
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, tape: &mut Writer, mark: usize, origin: Origin) {
         if let Some(run) = self.stack.last_mut() {
             let record = tape.as_slice().get(mark..).unwrap_or_default();
@@ -227,6 +227,7 @@ impl Folder {
         self.examine(tape, mark, origin);
     }
 
+    #[inline(never)]
     fn examine(&mut self, tape: &mut Writer, mark: usize, origin: Origin) {
         let mut at = mark;
         if origin.thread != self.thread || self.recorders.is_empty() {

@@ -7,7 +7,7 @@
 
 use crate::body::{Body, Hole};
 use crate::column::{self, Column, Form, REFORM_LIMIT};
-use crate::layout;
+use crate::layout::{self, mask};
 use std::sync::Arc;
 use tape::operations::code;
 
@@ -24,14 +24,25 @@ struct Step {
     lazy: bool,
 }
 
+/// A hole whose value changes from one iteration to the next.
 #[derive(Debug)]
-struct Move {
-    at: u32,
-    width: u8,
-    /// Where its values come from, when they are periodic.
-    column: u32,
-    periodic: bool,
-    step: u64,
+enum Move {
+    /// By a constant, in an aligned word of the body: the value's bits, and the step where they are.
+    Word { at: u32, bits: u64, step: u64 },
+    /// By a constant, elsewhere.
+    Bytes { at: u32, width: u8, step: u64 },
+    /// Its values are those of a column with a period.
+    Periodic { at: u32, width: u8, column: u32 },
+}
+
+impl Move {
+    fn by(at: u32, width: u8, step: u64) -> Self {
+        let (word, shift) = (at / 8 * 8, at % 8 * 8);
+        if shift + u32::from(width) * 8 > 64 {
+            return Self::Bytes { at, width, step };
+        }
+        Self::Word { at: word, bits: mask(width.into()) << shift, step: step << shift }
+    }
 }
 
 #[derive(Debug)]
@@ -89,7 +100,7 @@ impl Run {
     }
 
     /// Takes a record that is exactly what was predicted.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_predicted(&mut self, record: &[u8]) -> bool {
         if !self.warm {
             return false;
@@ -99,14 +110,25 @@ impl Run {
             return false;
         }
         for hole in &self.moves[step.moves.0 as usize..step.moves.1 as usize] {
-            let (at, width) = (hole.at as usize, usize::from(hole.width));
-            let next = if hole.periodic {
-                let values = &self.columns[hole.column as usize].values;
-                values[((self.k + 1) % values.len() as u64) as usize]
-            } else {
-                layout::read(&self.expected, at, width).wrapping_add(hole.step)
-            };
-            layout::write(&mut self.expected, at, width, next);
+            match *hole {
+                Move::Word { at, bits, step } => {
+                    let Some(bytes) = self.expected.get_mut(at as usize..).and_then(<[u8]>::first_chunk_mut) else {
+                        continue; // bodies are whole words
+                    };
+                    let word = u64::from_le_bytes(*bytes);
+                    *bytes = (word & !bits | (word & bits).wrapping_add(step) & bits).to_le_bytes();
+                }
+                Move::Bytes { at, width, step } => {
+                    let (at, width) = (at as usize, usize::from(width));
+                    let next = layout::read(&self.expected, at, width).wrapping_add(step);
+                    layout::write(&mut self.expected, at, width, next);
+                }
+                Move::Periodic { at, width, column } => {
+                    let values = &self.columns[column as usize].values;
+                    let next = values[((self.k + 1) % values.len() as u64) as usize];
+                    layout::write(&mut self.expected, at as usize, width.into(), next);
+                }
+            }
         }
         self.advance();
         true
@@ -186,10 +208,11 @@ impl Run {
             for index in item.holes() {
                 let (hole, column) = (self.body.holes[index], &self.columns[index]);
                 lazy |= column.is_lazy();
-                let periodic = column.form == Form::Periodic;
-                if !column.is_lazy() && (periodic || column.step != 0) {
-                    let (at, width) = (hole.offset, hole.width);
-                    self.moves.push(Move { at, width, column: index as u32, periodic, step: column.step });
+                let (at, width) = (hole.offset, hole.width);
+                match column.form {
+                    Form::Periodic => self.moves.push(Move::Periodic { at, width, column: index as u32 }),
+                    Form::Affine if column.step != 0 => self.moves.push(Move::by(at, width, column.step)),
+                    Form::Affine | Form::Values | Form::Same { .. } => {}
                 }
             }
             let moves = (first as u32, self.moves.len() as u32);

@@ -1,9 +1,9 @@
 //! Appends records to a reusable buffer.
 //!
-//! A record is `begin`, its fields in the table's order, at most one tail (in one or more pieces), `end`. Generated
-//! encoders call these; hand-written code uses them where a tail is gathered from several places. A record that turns out
-//! too long is taken back whole by `end` and remembered until `take_oversized`, so that encoders need no error path and
-//! nothing that a host would refuse is ever sent.
+//! A record is written by `record`, whose tail the caller fills, or it is `begin`, its fields in the table's order, at most one tail
+//! (in one or more pieces), `end`. Generated encoders call these; hand-written code uses the latter where a tail is gathered from
+//! several places. A record that turns out too long is not there afterwards, and remembered until `take_oversized`, so that
+//! encoders need no error path and nothing that a host would refuse is ever sent.
 
 use crate::{ALIGNMENT, HEADER_BYTES, MAX_RECORD_BYTES};
 use std::fmt;
@@ -23,6 +23,9 @@ impl fmt::Display for Oversized {
 }
 
 impl std::error::Error for Oversized {}
+
+/// Bytes behind a record's fields that are zeroed whatever it has.
+const SHORT: usize = 64;
 
 /// Whole records, one behind the other, and perhaps one that is being written.
 #[derive(Debug, Default)]
@@ -92,6 +95,45 @@ impl Writer {
     #[inline]
     pub fn take_oversized(&mut self) -> Option<Oversized> {
         self.oversized.take()
+    }
+
+    /// Writes a record whole but for its tail: `tail` bytes, zero until the caller fills them. `None`: it would be too long.
+    #[inline]
+    pub fn record<const N: usize>(
+        &mut self,
+        operation: u16,
+        flags: u16,
+        fields: &[u8; N],
+        tail: usize,
+    ) -> Option<&mut [u8]> {
+        if tail > MAX_RECORD_BYTES - HEADER_BYTES - N {
+            self.refuse_long(operation, tail.saturating_add(HEADER_BYTES + N + ALIGNMENT - 1));
+            return None;
+        }
+        let length = (HEADER_BYTES + N + tail).next_multiple_of(ALIGNMENT);
+        let header = length as u64 | u64::from(operation) << 32 | u64::from(flags) << 48;
+        let start = self.buffer.len();
+        let behind = length - HEADER_BYTES - N;
+        self.buffer.reserve(length + SHORT);
+        // SAFETY: there is room for `length` bytes and `SHORT` more behind what is there; the `length` bytes are written before they count.
+        unsafe {
+            let at = self.buffer.as_mut_ptr().add(start);
+            at.cast::<[u8; HEADER_BYTES]>().write(header.to_le_bytes());
+            at.add(HEADER_BYTES).cast::<[u8; N]>().write(*fields);
+            // A fixed number of stores, without a call, for nearly all.
+            at.add(HEADER_BYTES + N).write_bytes(0, SHORT);
+            if behind > SHORT {
+                at.add(HEADER_BYTES + N + SHORT).write_bytes(0, behind - SHORT);
+            }
+            self.buffer.set_len(start + length);
+        }
+        self.start = start + length;
+        self.buffer.get_mut(start + HEADER_BYTES + N..start + HEADER_BYTES + N + tail)
+    }
+
+    #[cold]
+    fn refuse_long(&mut self, operation: u16, length: usize) {
+        self.oversized.get_or_insert(Oversized { operation, length: length / ALIGNMENT * ALIGNMENT });
     }
 
     /// Starts a record. `flags` is 0 unless the operation defines some.
@@ -220,6 +262,41 @@ mod tests {
         writer.end();
         let expected = [24, 0, 0, 0, 0x42, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, b'a', b'b', b'c', 0, 0, 0, 0, 0];
         assert_eq!(writer.as_slice(), expected);
+    }
+
+    #[test]
+    fn a_record_at_once_has_the_bytes_of_one_in_pieces() {
+        let (mut whole, mut pieces) = (Writer::new(), Writer::new());
+        // What was there before is not what a tail holds.
+        whole.bytes(&[0xff; 4096]);
+        whole.truncate(0);
+        for tail in [0, 1, 7, 8, 40, 55, 56, 57, 64, 65, 200, 1000] {
+            let filled: Vec<u8> = (0..tail).map(|index| index as u8 | 1).collect();
+            for gap in [0, tail / 2] {
+                let room = whole.record(0x0050, 2, &[9; 12], tail).expect("not too long");
+                assert!(room.len() == tail && room.iter().all(|byte| *byte == 0), "{tail}");
+                room[gap..].copy_from_slice(&filled[gap..]);
+                pieces.begin(0x0050, 2);
+                pieces.bytes(&[9; 12]);
+                pieces.space(tail)[gap..].copy_from_slice(&filled[gap..]);
+                pieces.end();
+                assert!(whole.is_between_records());
+                assert_eq!(whole.as_slice(), pieces.as_slice(), "{tail} {gap}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_that_would_be_too_long_is_not_written() {
+        let mut writer = Writer::new();
+        assert!(writer.record(3, 0, &[0; 16], MAX_RECORD_BYTES - HEADER_BYTES - 16).is_some());
+        assert_eq!((writer.len(), writer.take_oversized()), (MAX_RECORD_BYTES, None), "exactly the limit is allowed");
+        for tail in [MAX_RECORD_BYTES - HEADER_BYTES - 15, usize::MAX - 100] {
+            assert!(writer.record(3, 0, &[0; 16], tail).is_none());
+            let refused = writer.take_oversized().expect("refused");
+            assert!(refused.operation == 3 && refused.length > MAX_RECORD_BYTES);
+            assert!(writer.len() == MAX_RECORD_BYTES && writer.is_between_records());
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::module::{Kernel, Module, Variable};
+use crate::own::own;
 
 #[derive(Default)]
 pub struct Table {
@@ -102,40 +103,49 @@ impl Table {
 
 const SLOTS: usize = 64;
 
-struct Recent {
+/// The kernels that a thread has found.
+pub struct Recent {
     removals: Cell<u64>,
     slots: [Cell<(usize, Option<&'static Kernel>)>; SLOTS],
 }
 
-thread_local! {
-    static RECENT: Recent = const {
-        Recent { removals: Cell::new(0), slots: [const { Cell::new((0, None)) }; SLOTS] }
-    };
+impl Default for Recent {
+    fn default() -> Self {
+        Self { removals: Cell::new(0), slots: [const { Cell::new((0, None)) }; SLOTS] }
+    }
 }
 
 /// The kernel that the program means with a host stub's address or a handle.
-#[inline]
+#[inline(always)]
 pub fn find_kernel(key: usize) -> Option<&'static Kernel> {
-    RECENT.try_with(|recent| recent.find(key)).unwrap_or_else(|_| with(|table| table.kernel(key)))
+    own(|own| own.kernels.find(key)).unwrap_or_else(|| with(|table| table.kernel(key)))
+}
+
+#[cold]
+fn look_up(key: usize, slot: &Cell<(usize, Option<&'static Kernel>)>) -> Option<&'static Kernel> {
+    let kernel = with(|table| table.kernel(key))?;
+    slot.set((key, Some(kernel)));
+    Some(kernel)
 }
 
 impl Recent {
+    #[cold]
+    fn forget(&self, removals: u64) {
+        self.slots.iter().for_each(|slot| slot.set((0, None)));
+        self.removals.set(removals);
+    }
+
     #[inline]
     fn find(&self, key: usize) -> Option<&'static Kernel> {
         let removals = REMOVALS.load(Acquire);
         if self.removals.get() != removals {
-            self.slots.iter().for_each(|slot| slot.set((0, None)));
-            self.removals.set(removals);
+            self.forget(removals);
         }
         // Stubs and handles are at least 8 bytes apart.
         let slot = &self.slots[(key >> 4 ^ key >> 10) % SLOTS];
         match slot.get() {
             (found, Some(kernel)) if found == key => Some(kernel),
-            _ => {
-                let kernel = with(|table| table.kernel(key))?;
-                slot.set((key, Some(kernel)));
-                Some(kernel)
-            }
+            _ => look_up(key, slot),
         }
     }
 }

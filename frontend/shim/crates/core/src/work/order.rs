@@ -3,7 +3,7 @@
 //! Owns the streams of the session and, for each, positions of the tape; owns neither the tape nor CUDA's handles. With it a
 //! synchronization that has nothing to wait for is answered without a round trip, and never one that has.
 //!
-//! Positions are ticks of one clock. Work is appended first and marked afterwards (`begin`, append, `commit`); a
+//! Positions are ticks of one clock. Work is marked while its record is appended, under the tape's lock (`mark`); a
 //! synchronization reads the clock first and is appended afterwards. So every mark at or below the position of an answered
 //! synchronization belongs to a record that precedes it on the tape, whatever the threads do: errors are to the side of a
 //! round trip too many.
@@ -13,11 +13,16 @@
 //! documentation leaves open whether synchronizing the legacy stream waits for the blocking streams (or the reverse,
 //! without work in between), the guest asks the host once and draws no conclusion about the other stream.
 //!
-//! Locking: `streams` is read-locked briefly, never while anything waits; the marks are atomics.
+//! Locking: `streams` is read-locked briefly, never while anything waits; the marks are atomics. The clock and the marks of work are
+//! written under the tape's lock only, so that no locked instruction is needed for them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tape::Writer;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -54,13 +59,20 @@ impl Stream {
     }
 }
 
-/// Taken before work is appended, given back when it is.
+/// What holds when work is appended.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
     /// The clock.
     position: u64,
     /// What will be known complete of the legacy stream once this work is: its latest work before.
     legacy: u64,
+}
+
+/// Work of a stream, as it was marked.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    start: Start,
+    at: u64,
 }
 
 /// A point of one stream that can be completed: a copy that was waited for, an event's record.
@@ -73,6 +85,10 @@ pub struct Point {
 }
 
 impl Point {
+    pub fn new(stream: &Arc<Stream>, Mark { start, at }: Mark) -> Self {
+        Self { stream: stream.clone(), start, at }
+    }
+
     /// Tells points of one stream apart.
     pub fn at(&self) -> u64 {
         self.at
@@ -145,24 +161,29 @@ impl Order {
         self.clock.load(Acquire)
     }
 
-    /// Work of a stream is about to be appended.
+    /// What holds before a copy that will be waited for is appended.
     pub fn begin(&self) -> Start {
         Start { legacy: self.legacy.last.load(Acquire), position: self.position() }
     }
 
-    /// The work was appended.
-    pub fn commit(&self, stream: &Stream, start: Start) -> u64 {
-        let at = self.clock.fetch_add(1, AcqRel) + 1;
-        raise(&stream.last, at);
+    /// Work of the stream is on this tape, or will be before its lock is released.
+    #[inline]
+    pub fn mark(&self, _tape: &mut Writer, stream: &Stream) -> Mark {
+        let position = self.clock.load(Relaxed);
+        let start = Start { legacy: self.legacy.last.load(Relaxed), position };
+        let at = position + 1;
+        self.clock.store(at, Release);
+        stream.last.store(at, Release);
         if stream.kind == Kind::Blocking {
-            raise(&stream.behind_legacy, start.legacy);
+            stream.behind_legacy.store(start.legacy, Release);
         }
-        at
+        Mark { start, at }
     }
 
-    /// As `commit`, for work whose completion will be asked about.
-    pub fn commit_point(&self, stream: &Arc<Stream>, start: Start) -> Point {
-        Point { stream: stream.clone(), start, at: self.commit(stream, start) }
+    /// Work of the stream did not get to the tape, because the session is over: whoever waits for it is to hear that.
+    #[cold]
+    pub fn lose(&self, stream: &Stream) {
+        raise(&stream.last, u64::MAX);
     }
 
     fn completed(&self, stream: &Stream) -> u64 {

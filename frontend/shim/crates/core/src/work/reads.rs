@@ -57,8 +57,8 @@ mod tests {
         let (order, reads) = (Order::default(), Reads::default());
         let legacy = order.legacy.clone();
         let copy = |start, length| {
-            let begun = order.begin();
-            reads.add(&order, start, length, order.commit_point(&legacy, begun));
+            let mark = order.mark(&mut tape::Writer::new(), &legacy);
+            reads.add(&order, start, length, Point::new(&legacy, mark));
         };
         assert!(!reads.touch(&order, 0, usize::MAX));
         copy(100, 10);

@@ -8,8 +8,7 @@ fn stream(order: &Order, number: u32, kind: Kind) -> Arc<Stream> {
 }
 
 fn work(order: &Order, stream: &Arc<Stream>) -> Point {
-    let start = order.begin();
-    order.commit_point(stream, start)
+    Point::new(stream, order.mark(&mut Writer::new(), stream))
 }
 
 fn synchronize(order: &Order, stream: &Stream) {
@@ -240,6 +239,15 @@ fn random_histories_never_claim_completion_too_early() {
     assert!(local > 100 && exact > 100, "the test must meet both cases: {local} {exact}");
 }
 
+#[test]
+fn what_was_lost_stays_pending() {
+    let order = Order::default();
+    let other = stream(&order, 16, Kind::NonBlocking);
+    order.lose(&other);
+    order.device_synchronized(order.position());
+    assert!(order.pending(&other) && order.any_pending() && !order.pending(&order.legacy));
+}
+
 /// Threads append and synchronize at once; the tape is a list. What is called complete must precede an answered
 /// synchronization on that tape, whatever the interleaving.
 #[test]
@@ -248,29 +256,29 @@ fn concurrent_threads_never_claim_completion_too_early() {
     for round in 0..30 {
         let order = Order::default();
         let streams: Vec<_> = (16..20).map(|number| stream(&order, number, Kind::NonBlocking)).collect();
-        let tape: Mutex<Vec<u32>> = Mutex::default();
+        let tape: Mutex<(Vec<u32>, Writer)> = Mutex::default();
         let answered = AtomicU64::new(0); // records before the latest answered synchronization
         std::thread::scope(|scope| {
             for own in &streams {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let start = order.begin();
-                        tape.lock().unwrap().push(own.number);
-                        order.commit(own, start);
+                        let (records, writer) = &mut *tape.lock().unwrap();
+                        order.mark(writer, own);
+                        records.push(own.number);
                     }
                 });
             }
             scope.spawn(|| {
                 for _ in 0..50 {
                     let position = order.position();
-                    let before = tape.lock().unwrap().len() as u64;
+                    let before = tape.lock().unwrap().0.len() as u64;
                     order.device_synchronized(position);
                     raise(&answered, before);
                     std::thread::yield_now();
                 }
             });
         });
-        let (tape, answered) = (tape.into_inner().unwrap(), answered.load(Acquire) as usize);
+        let (tape, answered) = (tape.into_inner().unwrap().0, answered.load(Acquire) as usize);
         for own in &streams {
             let unanswered = tape[answered..].contains(&own.number);
             assert!(order.pending(own) || !unanswered, "round {round}: stream {}", own.number);
