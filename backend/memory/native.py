@@ -18,7 +18,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +70,19 @@ def _digest(files: list[Path]) -> str:
     llvm.initialize_native_asmprinter()
     digest = hashlib.sha256()
     features = llvm.get_host_cpu_features().flatten()
-    versions = (llvmlite.__version__, metadata.version("numba"), llvm.get_default_triple(), llvm.get_host_cpu_name())
+    versions = (llvmlite.__version__, llvm.get_default_triple(), llvm.get_host_cpu_name())
     digest.update(repr((*versions, features)).encode())
-    for file in files:
+    for file in [_numba_version(), *files]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:32]
+
+
+def _numba_version() -> Path:
+    """The file that says which Numba is installed. Asking importlib.metadata takes longer than loading an object."""
+    found = util.find_spec("numba")
+    if found is None or found.origin is None:
+        raise ImportError("Numba is not installed")
+    return Path(found.origin).with_name("_version.py")
 
 
 def _places(folder: Path) -> list[Path]:

@@ -39,8 +39,10 @@ class Frames:
         self._free: dict[int, set[int]] = {page: set() for page in PAGE_BYTES}
         self._heaps: dict[int, list[tuple[int, int]]] = {page: [] for page in PAGE_BYTES}
         self._used: dict[int, int] = {}  # address: size
-        for address in range(base, base + size, PAGE_2M):
-            self._put(PAGE_2M, address)
+        whole = range(base, base + size, PAGE_2M)
+        self._free[PAGE_2M].update(whole)
+        self._heaps[PAGE_2M] = [(self._key(address), address) for address in whole]
+        heapq.heapify(self._heaps[PAGE_2M])
 
     def allocate(self, page_bytes: int, count: int = 1) -> list[int]:
         """Physical addresses of `count` frames; all of them or none."""

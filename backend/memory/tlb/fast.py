@@ -88,7 +88,7 @@ class FastTlb:
             offsets=left.offsets,
             pages=left.page,
             gaps=left.gap,
-            left_out=left.left_out,
+            left_out=left.left_out if left.left_out.any() else left.left_out[:0],
         )
         table = np.ones((len(arrays), layout.COLUMNS), np.int64)
         for row, array in zip(table, arrays, strict=True):

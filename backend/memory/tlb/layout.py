@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from farlane.backend.memory.paging.spec import LEVELS
 from farlane.backend.memory.tlb import mesh
 from farlane.backend.memory.tlb.counts import NAMES
 from farlane.backend.memory.tlb.spec import Spec
@@ -23,21 +24,23 @@ HINTS = 64  # of each core: where a page was found last, by the low bits of its 
 # Entries of all directories [field, slot], by set, core and way; PAGE and STAMP as above
 D_SHARED, D_REPLIES = range(2, 4)
 DIRECTORY_FIELDS = 4
-# MSHR entries [core, field, slot]. M_BOUND: no reply before this cycle
-M_COUNT, M_WANTED, M_AWAITED, M_LAST, M_PEER, M_FRAME, M_BOUND = range(1, 8)
+# MSHR entries [core, slot, field]: a line of the cache each. Their pages and bounds lie apart, for searches
+M_COUNT, M_WANTED, M_AWAITED, M_LAST, M_PEER, M_FRAME = range(6)
 MSHR_FIELDS = 8
 NEVER_COMES = 1 << 62
-# Cores [core, field]
-C_WAITING, C_STALLED, C_PORT, C_LAST, C_WANTED, C_NEXT, C_MISSES = range(7)
-CORE_FIELDS = 7
-# Walks under way [field, slot]. W_END: when it ends, 0 before it has begun
-W_PAGE, W_FRAME, W_END = range(3)
-WALK_FIELDS = 3
-GUESSES = 64  # where in the walk cache a key was found last; not to be trusted
+# Cores [core, field]. C_ABSENT: the page that the core is stalled with, if it is neither in the TLB nor on its way; -1 otherwise
+C_WAITING, C_STALLED, C_PORT, C_LAST, C_WANTED, C_NEXT, C_MISSES, C_ABSENT = range(8)
+CORE_FIELDS = 8
+# Walks under way [slot, field]. W_END: when it ends, 0 before it has begun. W_TABLES: tables behind the root on the way. W_NEXT: of those with the same CHAINS bits of
+# their page, or of the free ones
+W_PAGE, W_FRAME, W_END, W_TABLES, W_NEXT = range(5)
+WALK_FIELDS = 5
+CHAINS = 256
+GUESSES = 64  # of each level: where in the walk cache a key was found last; not to be trusted
 # Events
 WHEEL = 1024  # cycles; a multiple of 64
 E_KEY, E_ARG, E_NEXT = range(3)
-# Scalars. V_EVENTS: on the wheel. V_LATER: in the heap. V_FREE: the first free node of the wheel
+# Scalars. V_EVENTS: on the wheel. V_LATER: in the heap. V_FREE: the first free node of the wheel. V_BLOCKED: the first at the shared TLB's port waits for the page-walk buffer
 (
     V_EVENTS,
     V_LATER,
@@ -54,8 +57,10 @@ E_KEY, E_ARG, E_NEXT = range(3)
     V_QUEUE,
     V_QUEUE_HEAD,
     V_CLOCK,
-) = range(15)
-SCALARS = 15
+    V_BLOCKED,
+    V_FREE_WALK,
+) = range(17)
+SCALARS = 17
 # Parameters
 (
     P_CORES,
@@ -145,8 +150,11 @@ class State(NamedTuple):
     directory: Array
     holders: Array  # [word, slot of a directory]: the L1 bitmaps
     mshr: Array
+    missed: Array  # [core, slot]: the page of an MSHR entry, -1 where it is free
+    bounds: Array  # [core, slot]: no reply to an MSHR entry before this cycle
     shared: Array
     walks: Array
+    chains: Array  # the first walk of each
     waiters: Array  # [walk, word]: a bit per core that waits for it
     places: Array  # [walk, core]: its MSHR entry
     walk_cache: Array  # [key or stamp, slot]
@@ -171,6 +179,7 @@ DIMENSIONS = {"private": 3, "mshr": 3} | dict.fromkeys(
         "gaps",
         "left_out",
         "guesses",
+        "chains",
         "links",
         "occupied",
         "scalars",
@@ -250,13 +259,16 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
         hints=zero(cores, HINTS),
         directory=free(DIRECTORY_FIELDS, cores * entries),
         holders=zero(words, cores * entries if uses_directory else 1),
-        mshr=free(cores, MSHR_FIELDS, p.mshr),
+        mshr=zero(cores, p.mshr, MSHR_FIELDS),
+        missed=free(cores, p.mshr),
+        bounds=zero(cores, p.mshr),
         shared=free(TLB_FIELDS, spec.shared.entries),
-        walks=free(WALK_FIELDS, w.queue + w.walkers),
+        walks=free(w.queue + w.walkers, WALK_FIELDS),
+        chains=free(CHAINS),
         waiters=zero(w.queue + w.walkers, words),
         places=zero(w.queue + w.walkers, cores),
         walk_cache=free(2, w.cache_entries),
-        guesses=zero(GUESSES),
+        guesses=zero((LEVELS - 1) * GUESSES),
         inbox=zero(requests, 4),
         queue=zero(w.queue + 1, 3),
         links=zero(4 * cores),
@@ -272,9 +284,9 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
 def begin(state: State, spec: Spec) -> None:
     """Time and counts begin anew; contents stay."""
     state.cores[:] = 0
-    state.cores[:, C_WANTED] = -1
-    state.mshr[:, PAGE] = -1
-    state.mshr[:, M_BOUND] = NEVER_COMES
+    state.cores[:, C_WANTED] = state.cores[:, C_ABSENT] = -1
+    state.missed[:] = -1
+    state.bounds[:] = NEVER_COMES
     state.links[:] = 0
     state.counts[:] = 0
     clock = state.scalars[V_CLOCK]
@@ -282,7 +294,15 @@ def begin(state: State, spec: Spec) -> None:
     state.scalars[V_CLOCK] = clock
     state.scalars[V_DRAIN] = state.scalars[V_PORT_CYCLE] = -1
     state.scalars[V_IDLE] = spec.walk.walkers
+    state.chains[:] = -1
+    state.walks[:, W_NEXT] = _list(len(state.walks))
     state.wheel[:] = -1
     state.occupied[:] = 0
-    state.nodes[:, E_NEXT] = np.arange(1, len(state.nodes) + 1)
-    state.nodes[-1, E_NEXT] = -1
+    state.nodes[:, E_NEXT] = _list(len(state.nodes))
+
+
+def _list(count: int) -> Array:
+    """Each points to the next, the last one to none."""
+    found = np.arange(1, count + 1, dtype=np.int64)
+    found[-1] = -1
+    return found

@@ -7,6 +7,7 @@ from typing import Any
 from farlane.backend.memory.tlb import layout
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
@@ -31,6 +32,46 @@ def ones(context: Any, bits: Any) -> Any:
         return builder.ctpop(arguments[0])
 
     return types.int64(types.int64), code
+
+
+LANES = 8
+
+
+def _word(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """The address of a word of an array whose words lie side by side."""
+    array = arrayobj.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.gep(array.data, [arguments[1]])
+
+
+@_intrinsic
+def equal(context: Any, words: Any, place: Any, value: Any) -> Any:
+    """Which of the LANES words from a place on are the value, a bit for each."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word, vector = ir.IntType(64), ir.VectorType(ir.IntType(64), LANES)
+        first = builder.bitcast(_word(context, builder, signature, arguments), ir.PointerType(vector))
+        one = builder.insert_element(ir.Constant(vector, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        values = builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), everywhere)
+        found = builder.icmp_signed("==", builder.load(first, align=8), values)
+        return builder.zext(builder.bitcast(found, ir.IntType(LANES)), word)
+
+    return types.int64(words, types.int64, types.int64), code
+
+
+@_intrinsic
+def ahead(context: Any, words: Any, place: Any) -> Any:
+    """Asks for a word that will be read soon. It need not be within the array."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number, byte = ir.IntType(32), ir.PointerType(ir.IntType(8))
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        where = builder.bitcast(_word(context, builder, signature, arguments), byte)
+        builder.call(fetch, [where, *(ir.Constant(number, value) for value in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64), code
 
 
 @_intrinsic

@@ -119,12 +119,15 @@ def fill(address: int, time: int, core: int, page: int, slot: int) -> None:
     s = state(address)
     p = s.parameters
     n, c, m = s.counts, s.cores[core], s.mshr[core]
-    waiters, frame, from_peer = m[at.M_COUNT, slot], m[at.M_FRAME, slot], m[at.M_PEER, slot] != 0
-    n[at.N_LATENCY] += waiters * time - m[at.M_WANTED, slot]
+    missed, bounds = s.missed[core], s.bounds[core]
+    waiters, frame, from_peer = m[slot, at.M_COUNT], m[slot, at.M_FRAME], m[slot, at.M_PEER] != 0
+    n[at.N_LATENCY] += waiters * time - m[slot, at.M_WANTED]
     n[at.N_CYCLES] = max(n[at.N_CYCLES], time)
     c[at.C_WAITING] -= waiters
     c[at.C_MISSES] -= 1
-    m[at.PAGE, slot], m[at.M_BOUND, slot] = -1, at.NEVER_COMES
+    if c[at.C_ABSENT] == page:
+        c[at.C_ABSENT] = -1
+    missed[slot], bounds[slot] = -1, at.NEVER_COMES
     if frame >= 0:
         directory, replies = p[at.P_SHARING] == at.DIRECTORY, 1
         if directory and from_peer:

@@ -1,7 +1,7 @@
 """A core's requests: private hits, requests that join a miss, misses and whom they ask.
 
 A core goes ahead of its turn while its own replies cannot come in between: a hit, and a request that joins a miss, depend on nothing but what the core's TLB and its MSHRs
-hold, which replies alone change (`M_BOUND`: no reply to this miss comes before). Without peers a miss depends on nothing else either: what it sends is put in order by the
+hold, which replies alone change (`bounds`: no reply to this miss comes before). Without peers a miss depends on nothing else either: what it sends is put in order by the
 events. With them it reads a directory, or other TLBs, and waits for its turn.
 """
 
@@ -12,15 +12,16 @@ from typing import Any
 from farlane.backend.memory.compiling import inner, leaf
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.events import CORE, FILL, ISSUE, KIND, REMOTE, SHARED, first, push
-from farlane.backend.memory.tlb.compiled.intrinsics import lowest, state
+from farlane.backend.memory.tlb.compiled.intrinsics import ahead, lowest, state
 from farlane.backend.memory.tlb.compiled.search import find, free, in_directory, in_private, in_shared
+
+_AHEAD = 8  # requests: the cores' lie too far apart for the processor to foresee
 
 
 @leaf
 def bound(s: Any, core: int) -> int:
     """No reply reaches the core before."""
-    bounds = s.mshr[core, at.M_BOUND]
-    least = at.NEVER_COMES
+    bounds, least = s.bounds[core], at.NEVER_COMES
     for slot in range(len(bounds)):
         least = min(least, bounds[slot])
     return least
@@ -70,8 +71,8 @@ def _shared_is_nearer(p: Any, s: Any, core: int, target: int) -> bool:
 def _ask(address: int, core: int, target: int, slot: int, page: int, time: int) -> None:
     s = state(address)
     s.counts[at.N_PEER_REQUESTS] += 1
-    s.mshr[core, at.M_AWAITED, slot] += 1
-    s.mshr[core, at.M_BOUND, slot] = time
+    s.mshr[core, slot, at.M_AWAITED] += 1
+    s.bounds[core, slot] = time
     push(address, send(address, core, target, time), REMOTE, core, target, page, slot)
 
 
@@ -136,12 +137,12 @@ def _miss(address: int, time: int, core: int, slot: int, page: int) -> None:
                 s.counts[at.N_PEER_HITS] += 1
                 s.counts[at.N_MESSAGES] += 2
                 s.counts[at.N_HOPS] += 2 * hops
-                s.mshr[core, at.M_PEER, slot], s.mshr[core, at.M_FRAME, slot] = 1, frame
+                s.mshr[core, slot, at.M_PEER], s.mshr[core, slot, at.M_FRAME] = 1, frame
                 arrival = sent + 2 * hops * p[at.P_HOP] + p[at.P_PRIVATE_LATENCY]
-                s.mshr[core, at.M_BOUND, slot] = arrival
+                s.bounds[core, slot] = arrival
                 push(address, arrival, FILL, core, 0, page, slot)
                 return
-    s.mshr[core, at.M_BOUND, slot] = sent + 1  # it may join a walk that is about to end
+    s.bounds[core, slot] = sent + 1  # it may join a walk that is about to end
     push(address, sent, SHARED, core, 0, page, slot)
 
 
@@ -151,12 +152,16 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
     s = state(address)
     p = s.parameters
     offsets, pages, gaps, left_out = s.offsets, s.pages, s.gaps, s.left_out
+    some_left_out = len(left_out) > 0
     c, n, v = s.cores[core], s.counts, s.scalars
     latency, perfect, alone = p[at.P_PRIVATE_LATENCY], p[at.P_SHARING] == at.PERFECT, p[at.P_SHARING] == at.NONE
-    tags, stamps, m = s.private[core, at.PAGE], s.private[core, at.STAMP], s.mshr[core]
+    tags, stamps = s.private[core, at.PAGE], s.private[core, at.STAMP]
+    m, missed, bounds = s.mshr[core], s.missed[core], s.bounds[core]
     hints, mask = s.hints[core], at.HINTS - 1
     position, end = offsets[core] + c[at.C_NEXT], offsets[core + 1]
-    last, asked = c[at.C_LAST], c[at.C_WANTED]
+    ahead(pages, position + _AHEAD)
+    ahead(gaps, position + _AHEAD)
+    last, asked, absent = c[at.C_LAST], c[at.C_WANTED], c[at.C_ABSENT]
     until = bound(s, core) if c[at.C_MISSES] else at.NEVER_COMES
     clock, hits, requests, waits, stalls = v[at.V_CLOCK], 0, 0, 0, 0
     outcome = 0  # 1 it is not the core's turn, 2 it is stalled, 3 it has no more requests
@@ -168,14 +173,16 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
         if asked < 0:
             time = max(time, last + gaps[position])
         slot, joined, place = 0, -1, -1
-        if not perfect:
+        if page == absent:
+            slot, absent = -1, -1  # what it stalled with; nothing of that page has come since
+        elif not perfect:
             slot = hints[page & mask]
             if tags[slot] != page:
                 slot = in_private(p, s.private, core, page)
                 if slot >= 0:
                     hints[page & mask] = slot
                 else:
-                    joined = find(m[at.PAGE], page)
+                    joined = find(missed, page)
         if (time >= until or (slot < 0 and joined < 0 and not alone)) and not first(
             address, time, ISSUE << KIND | core << CORE
         ):
@@ -189,27 +196,28 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
             stamps[slot] = clock
             n[at.N_CYCLES] = max(n[at.N_CYCLES], time + latency)
         else:
-            place = joined if joined >= 0 else free(m[at.PAGE])
+            place = joined if joined >= 0 else free(missed)
             if place < 0 or c[at.C_WAITING] == p[at.P_WAITING]:
                 asked = wanted
+                absent = page if joined < 0 else -1
                 outcome = 2
                 break
             c[at.C_WAITING] += 1
             if joined >= 0:
                 n[at.N_MERGED] += 1
-                m[at.M_COUNT, place] += 1
-                m[at.M_WANTED, place] += wanted
+                m[place, at.M_COUNT] += 1
+                m[place, at.M_WANTED] += wanted
             else:
                 n[at.N_MISSES] += 1
                 c[at.C_MISSES] += 1
-                m[at.PAGE, place], m[at.M_COUNT, place], m[at.M_WANTED, place] = page, 1, wanted
-                m[at.M_AWAITED, place] = m[at.M_LAST, place] = m[at.M_PEER, place] = m[at.M_FRAME, place] = 0
+                missed[place], m[place, at.M_COUNT], m[place, at.M_WANTED] = page, 1, wanted
+                m[place, at.M_AWAITED] = m[place, at.M_LAST] = m[place, at.M_PEER] = m[place, at.M_FRAME] = 0
                 v[at.V_CLOCK] = clock
                 _miss(address, time, core, place, page)
                 clock = v[at.V_CLOCK]
-                until = min(until, m[at.M_BOUND, place])
+                until = min(until, bounds[place])
         stalls += time - wanted
-        more = left_out[position]
+        more = left_out[position] if some_left_out else 0
         requests += 1 + more
         hits += more
         waits += more * latency
@@ -221,7 +229,7 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
     n[at.N_LATENCY] += waits
     n[at.N_STALL_CYCLES] += stalls
     n[at.N_REQUESTS] += requests
-    c[at.C_NEXT], c[at.C_LAST], c[at.C_WANTED] = position - offsets[core], last, asked
+    c[at.C_NEXT], c[at.C_LAST], c[at.C_WANTED], c[at.C_ABSENT] = position - offsets[core], last, asked, absent
     if outcome == 2:
         c[at.C_STALLED] = 1
     elif outcome == 1 or not final:
@@ -238,22 +246,22 @@ def remote(address: int, time: int, core: int, peer: int, page: int, slot: int) 
     s.counts[at.N_NETWORK_WAIT] += start - time
     s.cores[peer, at.C_PORT] = start + 1
     reply = send(address, peer, core, start + p[at.P_PRIVATE_LATENCY])
-    m = s.mshr[core]
-    m[at.M_AWAITED, slot] -= 1
+    m, bounds = s.mshr[core], s.bounds[core]
+    m[slot, at.M_AWAITED] -= 1
     entry = in_private(p, s.private, peer, page)
     if entry < 0:
         s.counts[at.N_PEER_MISSES] += 1
-        m[at.M_LAST, slot] = max(m[at.M_LAST, slot], reply)
-    elif not m[at.M_PEER, slot]:
+        m[slot, at.M_LAST] = max(m[slot, at.M_LAST], reply)
+    elif not m[slot, at.M_PEER]:
         s.counts[at.N_PEER_HITS] += 1
-        m[at.M_PEER, slot], m[at.M_FRAME, slot] = reply, s.private[peer, at.FRAME, entry]
+        m[slot, at.M_PEER], m[slot, at.M_FRAME] = reply, s.private[peer, at.FRAME, entry]
     else:
-        m[at.M_PEER, slot] = min(m[at.M_PEER, slot], reply)
-    if m[at.M_AWAITED, slot]:
+        m[slot, at.M_PEER] = min(m[slot, at.M_PEER], reply)
+    if m[slot, at.M_AWAITED]:
         return
-    if m[at.M_PEER, slot]:
-        m[at.M_BOUND, slot] = max(time, m[at.M_PEER, slot])
-        push(address, m[at.M_BOUND, slot], FILL, core, 0, page, slot)
+    if m[slot, at.M_PEER]:
+        bounds[slot] = max(time, m[slot, at.M_PEER])
+        push(address, bounds[slot], FILL, core, 0, page, slot)
     else:
-        m[at.M_BOUND, slot] = m[at.M_LAST, slot] + 1
-        push(address, m[at.M_LAST, slot], SHARED, core, 0, page, slot)
+        bounds[slot] = m[slot, at.M_LAST] + 1
+        push(address, m[slot, at.M_LAST], SHARED, core, 0, page, slot)

@@ -28,7 +28,8 @@ from farlane.backend.memory.tlb.compiled.events import (
 from farlane.backend.memory.tlb.compiled.intrinsics import state
 from farlane.backend.memory.tlb.compiled.private import fill, update
 from farlane.backend.memory.tlb.compiled.requests import issue, remote
-from farlane.backend.memory.tlb.compiled.shared import drain, start_walks, walk_done
+from farlane.backend.memory.tlb.compiled.shared import drain
+from farlane.backend.memory.tlb.compiled.walks import start_walks, walk_done
 from numba import int64, njit
 
 

@@ -1,4 +1,4 @@
-"""Looking through the entries of a set. Loops without an early exit, so that they become a few vector instructions.
+"""Looking through the entries of a set, a vector at a time.
 
 -1 is a page number that no request has: an entry that is free.
 """
@@ -9,27 +9,31 @@ from typing import Any
 
 from farlane.backend.memory.compiling import leaf
 from farlane.backend.memory.tlb import layout as at
+from farlane.backend.memory.tlb.compiled.intrinsics import LANES, equal, lowest
 
 _WAYS = 17  # bits of a place in a set
 
 
 @leaf
 def find(pages: Any, page: int) -> int:
-    """The place of a page, which is there once at most, or -1."""
-    found = 0
-    for slot in range(len(pages)):
-        found += slot + 1 if pages[slot] == page else 0
-    return found - 1
+    """The first place of a page, or -1."""
+    count, slot = len(pages), 0
+    while slot + LANES <= count:
+        found = equal(pages, slot, page)
+        if found:
+            return slot + lowest(found)
+        slot += LANES
+    while slot < count:
+        if pages[slot] == page:
+            return slot
+        slot += 1
+    return -1
 
 
 @leaf
 def free(pages: Any) -> int:
     """The first free place, or -1."""
-    count = len(pages)
-    best = count
-    for slot in range(count):
-        best = min(best, slot if pages[slot] < 0 else count)
-    return best if best < count else -1
+    return find(pages, -1)
 
 
 @leaf
@@ -80,10 +84,11 @@ def in_directory(p: Any, directory: Any, core: int, page: int) -> int:
 @leaf
 def in_walk_cache(s: Any, key: int) -> int:
     """A place of the walk cache, or -1. Neighbours ask for the same tables, so it is tried first where a key was found last."""
-    guess = s.guesses[key & (at.GUESSES - 1)]
+    number = (key >> 48) * at.GUESSES + (key & (at.GUESSES - 1))
+    guess = s.guesses[number]
     if guess < s.walk_cache.shape[1] and s.walk_cache[0, guess] == key:
         return guess
     slot = find(s.walk_cache[0], key)
     if slot >= 0:
-        s.guesses[key & (at.GUESSES - 1)] = slot
+        s.guesses[number] = slot
     return slot

@@ -1,4 +1,4 @@
-"""The shared TLB and the walkers."""
+"""The shared TLB, its port, and what directories are told. The walks behind it: walks.py."""
 
 from __future__ import annotations
 
@@ -12,16 +12,10 @@ from farlane.backend.memory.tlb.compiled.events import (
     FILL,
     SHARED_CLEAR,
     SHARED_SET,
-    WALK_DONE,
     push,
 )
-from farlane.backend.memory.tlb.compiled.intrinsics import lowest, state
-from farlane.backend.memory.tlb.compiled.search import find, free, in_shared, in_walk_cache, oldest, set_of
-
-# Page table: see paging/spec.py
-_VALID, _LEAF, _BIG = 1, 4, 8
-_ADDRESS = ((1 << 52) - 1) & ~0xFFF
-_LEVELS = 4
+from farlane.backend.memory.tlb.compiled.intrinsics import state
+from farlane.backend.memory.tlb.compiled.search import in_shared
 
 
 @leaf
@@ -54,6 +48,8 @@ def drain(address: int, time: int) -> None:
                 v[at.V_DRAIN] = time + 1
                 push(address, time + 1, DRAIN, 0, 0, 0, 0)
             return
+        if v[at.V_BLOCKED]:
+            return
         head = v[at.V_INBOX_HEAD]
         core, page, arrival, slot = inbox[head, 0], inbox[head, 1], inbox[head, 2], inbox[head, 3]
         entry = in_shared(p, s.shared, page)
@@ -61,29 +57,34 @@ def drain(address: int, time: int) -> None:
         if entry >= 0:
             n[at.N_SHARED_HITS] += 1
             s.shared[at.STAMP, entry] = tick(v)
-            s.mshr[core, at.M_FRAME, slot] = s.shared[at.FRAME, entry]
+            s.mshr[core, slot, at.M_FRAME] = s.shared[at.FRAME, entry]
             push(address, reply, FILL, core, 0, page, slot)
         else:
-            walk = find(s.walks[at.W_PAGE], page)
+            chain = page & (at.CHAINS - 1)
+            walk = s.chains[chain]
+            while walk >= 0 and s.walks[walk, at.W_PAGE] != page:
+                walk = s.walks[walk, at.W_NEXT]
             if walk >= 0:
                 n[at.N_SHARED_MERGED] += 1
             elif v[at.V_BUFFERED] == p[at.P_QUEUE]:
+                v[at.V_BLOCKED] = 1  # until a walk begins or ends
                 return
             else:
                 v[at.V_BUFFERED] += 1
-                walk = free(s.walks[at.W_PAGE])
-                s.walks[at.W_PAGE, walk] = page
-                s.walks[at.W_END, walk] = 0
+                walk = v[at.V_FREE_WALK]
+                v[at.V_FREE_WALK] = s.walks[walk, at.W_NEXT]
+                s.walks[walk, at.W_PAGE], s.walks[walk, at.W_END] = page, 0
+                s.walks[walk, at.W_NEXT], s.chains[chain] = s.chains[chain], walk
                 for word in range(s.waiters.shape[1]):
                     s.waiters[walk, word] = 0
                 push(address, reply, ENQUEUE, 0, 0, page, walk)
             s.waiters[walk, core >> 6] |= 1 << (core & 63)
             s.places[walk, core] = slot
             # When it ends is known once it has begun. Walks read an entry at least.
-            reply = s.walks[at.W_END, walk]
+            reply = s.walks[walk, at.W_END]
             if not reply:
                 reply = time + max(1, p[at.P_FIXED] + p[at.P_LEVEL])
-        s.mshr[core, at.M_BOUND, slot] = reply
+        s.bounds[core, slot] = reply
         if v[at.V_PORT_CYCLE] != time:
             v[at.V_PORT_CYCLE], v[at.V_PORT_USED] = time, 0
         v[at.V_PORT_USED] += 1
@@ -91,118 +92,3 @@ def drain(address: int, time: int) -> None:
         head += 1
         v[at.V_INBOX_HEAD] = 0 if head == len(inbox) else head
         v[at.V_INBOX] -= 1
-
-
-@leaf
-def _shift(level: int) -> int:
-    return 39 - 9 * level
-
-
-@inner
-def _walk(address: int, page: int, walk: int) -> int:
-    """Reads the page table; the frame goes into the walk. Answers how many entries it read."""
-    s = state(address)
-    p, words = s.parameters, s.words
-    place = page << p[at.P_SHIFT]
-    begin = 0
-    for level in range(_LEVELS - 2, -1, -1):
-        entry = in_walk_cache(s, level << 48 | place >> _shift(level))
-        if entry >= 0:
-            s.walk_cache[1, entry] = tick(s.scalars)
-            s.counts[at.N_WALK_CACHE_HITS] += 1
-            begin = level + 1
-            break
-    table, big, reads = p[at.P_ROOT], 0, 0
-    s.walks[at.W_FRAME, walk] = -1
-    for level in range(_LEVELS):
-        shift = 16 if big else _shift(level)
-        word = words[(table - p[at.P_TABLES]) // 8 + ((place >> shift) & (31 if big else 511))]
-        reads += level >= begin
-        if word & _VALID and word & _LEAF and shift >= p[at.P_SHIFT]:
-            s.walks[at.W_FRAME, walk] = (word & _ADDRESS) + (place & ((1 << shift) - 1))
-        if not word & _VALID or word & _LEAF:
-            break
-        table, big = word & _ADDRESS, word & _BIG
-    return reads
-
-
-@inner
-def _learn(address: int, page: int) -> None:
-    """Puts the tables on the way to a page into the walk cache."""
-    s = state(address)
-    p, words = s.parameters, s.words
-    if not s.walk_cache.shape[1]:
-        return
-    place, table = page << p[at.P_SHIFT], p[at.P_ROOT]
-    for level in range(_LEVELS - 1):
-        word = words[(table - p[at.P_TABLES]) // 8 + ((place >> _shift(level)) & 511)]
-        if not word & _VALID or word & _LEAF:
-            return
-        key = level << 48 | place >> _shift(level)
-        entry = in_walk_cache(s, key)
-        if entry < 0:
-            entry = oldest(s.walk_cache[0], s.walk_cache[1])
-            s.walk_cache[0, entry] = key
-        s.walk_cache[1, entry] = tick(s.scalars)
-        table = word & _ADDRESS
-
-
-@inner
-def start_walks(address: int, time: int) -> None:
-    s = state(address)
-    p = s.parameters
-    v, n, started = s.scalars, s.counts, False
-    while v[at.V_IDLE] and v[at.V_QUEUE]:
-        head = v[at.V_QUEUE_HEAD]
-        page, since, walk = s.queue[head, 0], s.queue[head, 1], s.queue[head, 2]
-        head += 1
-        v[at.V_QUEUE_HEAD] = 0 if head == len(s.queue) else head
-        v[at.V_QUEUE] -= 1
-        v[at.V_IDLE] -= 1
-        v[at.V_BUFFERED] -= 1
-        started = True
-        reads = _walk(address, page, walk)
-        cycles = max(1, p[at.P_FIXED] + reads * p[at.P_LEVEL])
-        n[at.N_WALKS] += 1
-        n[at.N_WALK_READS] += reads
-        n[at.N_WALK_WAIT] += time - since
-        n[at.N_WALK_CYCLES] += cycles
-        n[at.N_FAULTS] += s.walks[at.W_FRAME, walk] < 0
-        s.walks[at.W_END, walk] = time + cycles
-        for word in range(s.waiters.shape[1]):
-            bits = s.waiters[walk, word]
-            while bits != 0:
-                core = word << 6 | lowest(bits)
-                bits &= bits - 1
-                s.mshr[core, at.M_BOUND, s.places[walk, core]] = time + cycles
-        push(address, time + cycles, WALK_DONE, 0, 0, page, walk)
-    if started:
-        drain(address, time)
-
-
-@inner
-def walk_done(address: int, time: int, page: int, walk: int) -> None:
-    s = state(address)
-    p = s.parameters
-    frame = s.walks[at.W_FRAME, walk]
-    s.walks[at.W_PAGE, walk] = -1
-    s.scalars[at.V_IDLE] += 1
-    _learn(address, page)
-    if frame >= 0:
-        ways = p[at.P_SHARED_WAYS]
-        begin = set_of(page, p[at.P_SHARED_SETS]) * ways
-        entry = begin + oldest(s.shared[at.PAGE, begin : begin + ways], s.shared[at.STAMP, begin : begin + ways])
-        if s.shared[at.PAGE, entry] >= 0:
-            tell(address, time, SHARED_CLEAR, 0, s.shared[at.PAGE, entry])
-        s.shared[at.PAGE, entry], s.shared[at.FRAME, entry] = page, frame
-        s.shared[at.STAMP, entry] = tick(s.scalars)
-        tell(address, time, SHARED_SET, 0, page)
-    for word in range(s.waiters.shape[1]):
-        bits = s.waiters[walk, word]
-        while bits != 0:
-            core = word << 6 | lowest(bits)
-            bits &= bits - 1
-            slot = s.places[walk, core]
-            s.mshr[core, at.M_FRAME, slot] = frame
-            push(address, time, FILL, core, 0, page, slot)
-    start_walks(address, time)
