@@ -1,8 +1,9 @@
 """Loops that wait for another thread: found on the graph in SSA form.
 
 A loop waits when it is left depending on what an instruction read from memory that others write (an atomic, a volatile or ordered load, a test
-of an mbarrier), and that instruction asks for the same thing again in each iteration: no operand of it is computed in the loop. So the
-retry of a compare-and-swap with a new expected value is not one, and a lock is. In a loop with a fence or a sleep plain loads count too.
+of an mbarrier), and that instruction asks for the same thing again in each iteration: its operands are the same in all of them, or begin anew
+(`do { again = false; for (v = first; v < n; v += step) again |= !ready(v); } while (again)`). So the retry of a compare-and-swap with a new
+expected value is not one, and a lock is. In a loop with a fence or a sleep plain loads count too.
 A loop also waits when such an instruction decides whether an iteration gets anywhere: where there is a way round the loop on which nothing
 changes that its end and the instruction depend on (`while (i < n) if (ready(i)) i += step;`).
 
@@ -65,7 +66,9 @@ def waiting_loops(graph: Graph) -> set[int]:
             block = graph.blocks[index]
             leaves = any(target not in inside for target in block.targets)
             test = block.condition if leaves else None
-            if test is not None and (_depends(test, inside, paused) or _stalls(graph, header, inside, test, paused)):
+            if test is not None and (
+                _depends(graph, test, header, inside, paused) or _stalls(graph, header, inside, test, paused)
+            ):
                 found.add(header)
                 break
     return found
@@ -139,8 +142,8 @@ def _keeps(carried: Value, header: int, inside: set[int]) -> bool:
     return False
 
 
-def _depends(condition: Any, inside: set[int], paused: bool) -> bool:
-    """Whether a value depends, through values of the loop, on an instruction that asks for the same again."""
+def _depends(graph: Graph, condition: Any, header: int, inside: set[int], paused: bool) -> bool:
+    """Whether a value depends, through values and branches of the loop, on an instruction that asks for the same again."""
     stack: list[Value] = list(registers_of(condition))
     seen: set[int] = set()
     while stack:
@@ -151,9 +154,42 @@ def _depends(condition: Any, inside: set[int], paused: bool) -> bool:
         definition = value.definition
         if isinstance(definition, Phi):
             stack.extend(definition.operands.values())
+            if value.block != header:
+                stack.extend(_choosing(graph, definition, value.block, inside))
         elif definition is not None:
             operands = [item for source in definition.sources for item in registers_of(source)]
-            if _asks(definition, paused) and all(item.block not in inside for item in operands):
+            if _asks(definition, paused) and _asks_again(definition, operands, header, inside):
                 return True
             stack.extend(operands)
     return False
+
+
+def _choosing(graph: Graph, phi: Phi, block: int, inside: set[int]) -> list[Value]:
+    """What the branches ask for that decide which operand a phi takes: those between it and its dominator that have not met again before it."""
+    found: list[Value] = []
+    for source in phi.operands:
+        at = source
+        while at in inside:
+            meeting = graph.ipdom[at]
+            if graph.blocks[at].condition is not None and not (meeting >= 0 and graph.dominates(meeting, source)):
+                found += registers_of(graph.blocks[at].condition)
+            if at == graph.idom[block] or at == graph.idom[at]:
+                break
+            at = graph.idom[at]
+    return found
+
+
+def _asks_again(ask: Instruction, operands: list[Value], header: int, inside: set[int]) -> bool:
+    """Whether each iteration of the loop asks for what the one before it has asked for."""
+    if all(item.block not in inside for item in operands):
+        return True
+    if _iteration(operands, header, inside)[1]:
+        return False
+    if "cas" in ask.modifiers:  # expecting what was just read, it is a retry
+        expected = _iteration(list(registers_of(ask.sources[1])), header, inside)[0]
+        return not {"ld", "atom"} & _made_by(expected)
+    return True
+
+
+def _made_by(values: set[Value]) -> set[str]:
+    return {value.definition.base for value in values if isinstance(value.definition, Instruction)}

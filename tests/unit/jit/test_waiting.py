@@ -110,6 +110,58 @@ def test_which_loops_wait() -> None:
     )
 
 
+AGAIN = """
+    mov.u32 %r6, 0; A: mov.u32 %r1, 0; mov.u32 %r0, %tid.x; N: mul.wide.u32 %b, %r0, 4; add.s64 %b, %a, %b; {ask} add.s32 %r1, %r1, %r2;
+    add.u32 %r0, %r0, 64; setp.lt.u32 %p, %r0, 999; @%p bra N; setp.ne.u32 %q, %r1, 0; @%q bra A;
+"""
+
+
+@pytest.mark.parametrize(
+    ("ask", "waits"),
+    [
+        ("ld.volatile.global.u32 %r2, [%b];", True),
+        ("ld.global.u32 %r4, [%b]; mul.wide.u32 %b, %r4, 4; ld.volatile.global.u32 %r2, [%b];", True),
+        (
+            "ld.volatile.global.u32 %r4, [%b]; mov.u32 %r2, 0; setp.ne.u32 %p, %r4, 0; @%p bra M; mov.u32 %r2, 1; M:",
+            True,
+        ),
+        (
+            "ld.volatile.global.u32 %r4, [%b]; mov.u32 %r2, 0; setp.ne.u32 %p, %r4, 0; @%p bra M; st.global.u32 [%a], 1; M:",
+            False,
+        ),
+        ("ld.global.u32 %r2, [%b];", False),
+        ("atom.global.cas.b32 %r2, [%b], 0, 1;", True),
+        ("ld.global.u32 %r4, [%b]; atom.global.cas.b32 %r2, [%b], %r4, 7;", False),  # a retry
+        ("add.u32 %r6, %r6, 1; mul.wide.u32 %b, %r6, 4; ld.volatile.global.u32 %r2, [%b];", False),  # what is next
+    ],
+)
+def test_loops_that_ask_about_many_again(ask: str, waits: bool) -> None:
+    """A loop round a walk over many items, which is left when none of them has asked for another round."""
+    text = f"{HEADER}.visible .entry k(.param .u64 x) {{ .reg .pred %p, %q; .reg .b32 %r<8>; .reg .b64 %a, %b; ld.param.u64 %a, [x]; {AGAIN.format(ask=ask)} ret; }}"
+    module = jit.parse_module(text)
+    graph = cfg.build(body_of(module, module.functions["k"]))
+    ssa.build(graph)
+    assert bool(spins.waiting_loops(graph)) == waits
+
+
+def test_rounds_over_many_items(device: TinyDevice) -> None:
+    """Each thread has two items, and goes round until all are done; an item is done after the next one, the last one first."""
+    threads = 128
+    text = f"""{HEADER}
+    .visible .entry k(.param .u64 flags) {{
+    .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %a<4>;
+    mov.u32 %r0, %tid.x; ld.param.u64 %a0, [flags];
+    ROUND: mov.u32 %r5, 0; mov.u32 %r2, %r0;
+    ITEM: mul.wide.u32 %a1, %r2, 4; add.s64 %a1, %a0, %a1; ld.volatile.global.u32 %r3, [%a1+4];
+    setp.eq.u32 %p0, %r3, 0; @%p0 bra LATER; st.volatile.global.u32 [%a1], %r3; bra NEXT;
+    LATER: mov.u32 %r5, 1;
+    NEXT: add.u32 %r2, %r2, {threads}; setp.lt.u32 %p1, %r2, {2 * threads}; @%p1 bra ITEM;
+    setp.ne.u32 %p2, %r5, 0; @%p2 bra ROUND; ret; }}"""
+    flags = device.upload(np.array([0] * (2 * threads) + [9], "u4"))
+    assert device.launch(device.load(text), "k", 1, threads, [flags]) == 0
+    assert list(device.download(flags, "u4", 2 * threads + 1)) == [9] * (2 * threads + 1)
+
+
 STALLS = """
     mov.u32 %r0, 0; L: mul.wide.u32 %b, %r0, 4; add.s64 %b, %a, %b; {ask} %r1, [%b]{more}; setp.eq.u32 %p, %r1, 0; @%p bra N;
     add.u32 %r0, %r0, 1; N: {always} setp.lt.u32 %q, %r0, 9; @%q bra L;
