@@ -9,7 +9,7 @@ block found is collected in one more pass, in which those are executed again tha
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import is_not
@@ -29,7 +29,7 @@ from farlane.analyzer.flow.expression import CALL, INITIAL, LOAD, OPERATION, PHI
 from farlane.analyzer.flow.interface import GET_KERNEL, plain
 from farlane.analyzer.flow.memory import FrameStore, Memory, Store
 from farlane.analyzer.flow.operands import get
-from farlane.analyzer.flow.record import Looked, Record
+from farlane.analyzer.flow.record import InnerCalls, Looked, Record
 from farlane.analyzer.flow.semantics import execute
 from farlane.analyzer.flow.state import FLAGS, KEYS, State
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, LEAVING, TABLE, TAKEN, UNRESOLVED, Block
@@ -89,7 +89,7 @@ class Result:
 # What a computed call calls: see computed.Computed.
 Guesses = Callable[[Value, Value, Iterable[Value], bool], Callee]
 # Applies a call of a function of this file; returns its CUDA calls, or None when its effects are not known.
-LocalCall = Callable[[State, Callee, int], list[CudaCall] | None]
+LocalCall = Callable[[State, Callee, int], InnerCalls | None]
 
 
 class Engine:
@@ -289,7 +289,7 @@ class Engine:
         result.sites.update(record.sites)
         result.executed.update((start, target) for target, _ in record.targets)
         if record.calls:
-            result.calls[start] = record.calls
+            result.calls[start] = record.all_calls()
         if record.unknown:
             result.unknown_calls[start] = record.unknown
         if record.test is not None:
@@ -554,7 +554,9 @@ class Engine:
         widens = any(callee is not None and callee.name == WIDEN_INIT for callee in before)
         return self._guesses(target, state.registers[RDI], compared, widens)
 
-    def _call(self, state: State, instruction: Instruction, callee: Callee, record: Record) -> list[CudaCall]:
+    def _call(
+        self, state: State, instruction: Instruction, callee: Callee, record: Record
+    ) -> Sequence[CudaCall | InnerCalls]:
         values = self._memory.values
         site = instruction.address
         tail = instruction.mnemonic != "call"
@@ -563,31 +565,37 @@ class Engine:
         if tail:
             # As if called and returned from: the return address is already there.
             state.registers[RSP] = values.add(state.registers[RSP], 8)
-        calls: list[CudaCall] = []
+        calls: Sequence[CudaCall | InnerCalls] = ()
         noted = len(record.stores)
         if callee.address is not None:
             before = state.copy()
             found = self._local_call(state, callee, site)
             if found is None:
                 unknown_call(state, site, self._quiet(callee))
-            calls = found or []
-            if calls:
+            elif found.some:
+                calls = (_tailing(found, site) if tail else found,)
                 record.sites[site] = before
         elif is_cuda(callee.name):
             record.sites[site] = state.copy()
             recorded = cuda_call(state, callee.name, site)
-            calls = [recorded] if recorded is not None else []
+            if recorded is not None:
+                calls = (recorded._replace(tail=True) if tail and recorded.site == site else recorded,)
         elif callee.name in NEVER_RETURNS:
             lose_registers(state, site, values.atom(CALL, site, callee.name))
         elif callee.name:
             library_call(state, callee.name, site)
         else:
             unknown_call(state, site)
-        if tail:
-            calls = [call if call.chain or call.site != site else call._replace(tail=True) for call in calls]
         if any(store.address is None and not store.quiet for store in record.stores[noted:]):
             record.unknown.append(site)
         return calls
+
+
+def _tailing(calls: InnerCalls, site: int) -> InnerCalls:
+    """Calls of a function that another one jumps to in the end."""
+    return calls._replace(
+        made=lambda: [call if call.chain or call.site != site else call._replace(tail=True) for call in calls.made()]
+    )
 
 
 def _limited(state: State, test: Condition, taken: bool) -> State:

@@ -47,12 +47,14 @@ class Value:
         signed: the constant part, read as a signed number.
         family: constant part -> the value with it and these terms. Keeps sums from being looked up by their terms, which is slow.
         parts: what `Values.base` answered.
+        extended: what `Values.zero_extended` answered, by the size.
     """
 
     __slots__ = (
         "allocations",
         "arguments",
         "constant",
+        "extended",
         "family",
         "is_constant",
         "kind",
@@ -74,6 +76,7 @@ class Value:
         self.allocations: tuple[Value, ...] | None = None
         self.family: dict[int, Value] = {}
         self.parts: tuple[Value, int] | None = None
+        self.extended: dict[int, Value] | None = None
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.arguments or (self.constant, self.terms)}>"
@@ -200,6 +203,15 @@ class Values:
         """The low `size` bytes."""
         if size >= 8:
             return value
+        known = value.extended
+        if known is None:
+            known = value.extended = {}
+        result = known.get(size)
+        if result is None:
+            result = known[size] = self._zero_extended(value, size)
+        return result
+
+    def _zero_extended(self, value: Value, size: int) -> Value:
         if value.is_constant:
             return self.constant(value.constant & ((1 << 8 * size) - 1))
         value = self._congruent(value, size)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from farlane.analyzer.flow.condition import Condition
 from farlane.analyzer.flow.effects import CudaCall
 from farlane.analyzer.flow.expression import Value
@@ -23,8 +26,20 @@ class Looked:
         self.asked: set[int] = set()
 
 
+class InnerCalls(NamedTuple):
+    """The CUDA calls of a called function, as its caller sees them. Most executions of a block are made again before anybody wants
+    to know them, so they are found when `made` is called.
+
+    Attributes:
+        some: whether there are any.
+    """
+
+    some: bool
+    made: Callable[[], list[CudaCall]]
+
+
 class Record:
-    """What one execution of a block found. `targets`: where it may go on, and with which states. The rest is as in `engine.Result`."""
+    """What one execution of a block found. `targets`: where it may go on, and with which states. `all_calls` and the rest are as in `engine.Result`."""
 
     __slots__ = (
         "after",
@@ -43,7 +58,7 @@ class Record:
 
     def __init__(self, looked: Looked, after: State) -> None:
         self.looked, self.after = looked, after
-        self.calls: list[CudaCall] = []
+        self.calls: list[CudaCall | InnerCalls] = []
         self.sites: dict[int, State] = {}
         self.stores: list[Store] = []
         self.frame_stores: list[FrameStore] = []
@@ -53,3 +68,13 @@ class Record:
         self.assumed: Value | None = None
         self.condition: Condition | None = None
         self.cut = False
+
+    def all_calls(self) -> list[CudaCall]:
+        """The CUDA calls, those of called functions included."""
+        found: list[CudaCall] = []
+        for call in self.calls:
+            if isinstance(call, InnerCalls):
+                found += call.made()
+            else:
+                found.append(call)
+        return found

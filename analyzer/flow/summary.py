@@ -18,6 +18,7 @@ from farlane.analyzer.flow.effects import CudaCall, lose_registers, resolved, un
 from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
 from farlane.analyzer.flow.memory import Memory
+from farlane.analyzer.flow.record import InnerCalls
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.flow.success import is_code
 from farlane.analyzer.graph.control_flow import LEAVING, ControlFlow
@@ -200,7 +201,7 @@ class Functions:
                 wanted |= loop.blocks
         return structure.leading_to({flow.entry, *wanted})
 
-    def call(self, state: State, callee: Callee, site: int) -> list[CudaCall] | None:
+    def call(self, state: State, callee: Callee, site: int) -> InnerCalls | None:
         """Applies a call; its CUDA calls, or None (and the state as it was) when it is an unknown function."""
         analysis = self._callee(state, callee)
         return None if analysis is None else self._apply(state, analysis, site)
@@ -266,7 +267,7 @@ class Functions:
             return None
         return self.analysis(start, frozenset(key for key in CODES if is_code(state.registers[key])))
 
-    def _apply(self, state: State, analysis: Analysis, site: int) -> list[CudaCall]:
+    def _apply(self, state: State, analysis: Analysis, site: int) -> InnerCalls:
         values, result = self.values, analysis.result
         before = state.copy()
         memo: dict[Value, Value] = {}
@@ -299,11 +300,15 @@ class Functions:
         def seen(value: Value) -> Value:
             return memo.get(value) or values.substitute(value, leaf, memo)
 
-        calls = []
-        for block, repeated, optional in analysis.seen():
-            for call in result.calls[block]:
-                moved = call.seen_from(site, seen, repeated, optional)
-                calls.append(resolved(before, moved) if moved.handle or moved.array or moved.references else moved)
+        def made() -> list[CudaCall]:
+            found = []
+            for block, repeated, optional in analysis.seen():
+                for call in result.calls[block]:
+                    moved = call.seen_from(site, seen, repeated, optional)
+                    found.append(resolved(before, moved) if moved.handle or moved.array or moved.references else moved)
+            return found
+
+        calls = InnerCalls(bool(analysis.seen()), made)
         end = result.end
         if end is None:
             self.memory.cut = self.memory.cut or result.cut
