@@ -6,6 +6,7 @@
 //! Source: `protos/tape.md` (carriage, results, errors), `protos/farlane/v1/session.proto`.
 
 mod age;
+mod append;
 mod config;
 mod connect;
 mod conversation;
@@ -31,6 +32,7 @@ mod waiter;
 #[cfg(test)]
 mod tests;
 
+pub use append::Append;
 pub use config::{Config, ConfigError, Endpoint, Mode};
 pub use counters::{Counter, Counters};
 pub use error::{Failure, OpenError, OpenReason};
@@ -40,5 +42,4 @@ pub use generated_farlane_v1::{DeviceDescription, Welcome};
 pub use output::Output;
 pub use report::{CallSummary, Section};
 pub use session::{HelloInfo, Session};
-pub use shared::Append;
 pub use waiter::{Answer, Destination};

@@ -4,13 +4,14 @@
 //! Locking: see `shared`. A session that has ended, died or was left behind by a fork is told by its phase, which is looked
 //! at before any lock, so that the child of a fork never touches a lock that a vanished thread may hold.
 
+use crate::append::Append;
 use crate::counters::Counters;
 use crate::generated_farlane_v1::Object;
 use crate::ledger::Awaited;
 use crate::objects::Upload;
 use crate::output::Output;
 use crate::report::{self, CallSummary};
-use crate::shared::{Append, Shared};
+use crate::shared::Shared;
 use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, transport, Config, Failure, Mode, OpenError, Welcome};
 use fold::Origin;

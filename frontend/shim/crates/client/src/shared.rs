@@ -5,6 +5,7 @@
 //! Locking order: outbox, ledger, waiter; the counters, the errors and the status are atomics and need none.
 
 use crate::age::AgeTimer;
+use crate::append::{refuse, Append};
 use crate::counters::Counters;
 use crate::ledger::{Awaited, Ledger, Patience};
 use crate::outbox::{Outbox, Sent};
@@ -28,7 +29,7 @@ const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 /// cudaErrorCudartUnloading.
 const UNLOADING: Failure = Failure::Cuda { code: 4, sticky: false };
 /// cudaErrorUnknown: a mistake of ours.
-const UNKNOWN: Failure = Failure::Cuda { code: 999, sticky: false };
+pub(crate) const UNKNOWN: Failure = Failure::Cuda { code: 999, sticky: false };
 
 /// What the program's threads and the background thread share.
 #[derive(Debug)]
@@ -148,7 +149,7 @@ impl Shared {
     pub(crate) fn begin(&self) -> Result<Append<'_>, Failure> {
         let outbox = self.lock_running()?;
         let mark = outbox.writer.len();
-        Ok(Append { shared: self, outbox, mark })
+        Ok(Append::new(self, outbox, mark))
     }
 
     /// Appends records, and sends the tape when it is full.
@@ -197,7 +198,7 @@ impl Shared {
     }
 
     #[inline]
-    fn origin(&self) -> fn() -> Origin {
+    pub(crate) fn origin(&self) -> fn() -> Origin {
         self.origin.get().copied().unwrap_or(anywhere)
     }
 
@@ -226,7 +227,7 @@ impl Shared {
     }
 
     #[inline(never)]
-    fn send(&self, outbox: &mut Outbox, awaited: Option<Awaited>) -> Result<(), Failure> {
+    pub(crate) fn send(&self, outbox: &mut Outbox, awaited: Option<Awaited>) -> Result<(), Failure> {
         match outbox.send(awaited, Patience::Unlimited, &self.ledger, &self.counters) {
             Sent::Yes => Ok(()),
             Sent::NoCredit | Sent::Closed => Err(self.over()),
@@ -418,57 +419,6 @@ impl Shared {
 /// Who appends, where nobody has said how to tell.
 fn anywhere() -> Origin {
     Origin::default()
-}
-
-/// Takes back what was written behind the mark: a mistake of ours.
-#[cold]
-fn refuse(writer: &mut Writer, mark: usize, oversized: tape::Oversized) -> Failure {
-    writer.truncate(mark);
-    log::error(format_args!("{oversized}"));
-    UNKNOWN
-}
-
-/// Records that are being appended: the tape is locked until this goes. What a panic left unfinished is taken back.
-#[derive(Debug)]
-pub struct Append<'a> {
-    shared: &'a Shared,
-    outbox: MutexGuard<'a, Outbox>,
-    mark: usize,
-}
-
-impl Append<'_> {
-    #[inline(always)]
-    pub fn writer(&mut self) -> &mut Writer {
-        &mut self.outbox.writer
-    }
-
-    /// What was written is whole records or, when something is wrong with one of them, nothing. Sends the tape when it is full.
-    ///
-    /// # Errors
-    /// As `Session::defer_part`.
-    #[inline(always)]
-    pub fn finish(mut self) -> Result<(), Failure> {
-        let (shared, mark) = (self.shared, self.mark);
-        if let Some(oversized) = self.outbox.writer.take_oversized() {
-            return Err(refuse(&mut self.outbox.writer, mark, oversized));
-        }
-        if self.outbox.writer.len() > mark {
-            self.outbox.appended(mark, &shared.timer, shared.origin());
-        }
-        if self.outbox.is_full() {
-            return shared.send(&mut self.outbox, None);
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Append<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if !self.outbox.writer.is_between_records() {
-            self.outbox.writer.truncate(self.mark);
-        }
-    }
 }
 
 /// Takes back what a panic (or an encoder that forgot its `end`) left unfinished.

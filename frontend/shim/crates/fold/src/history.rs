@@ -3,7 +3,7 @@
 //! Records are compared by their tokens alone: a period is how far back the same token stood, and it is confirmed when a whole iteration
 //! (three, of bodies of one to three records) has matched. Each record costs one look into a table, and the backward look of a new
 //! candidate ends at the first difference. The bytes of records that were seen before are kept, so that a body can be made of them.
-//! Memory is bounded: `WINDOW` records, `MAX_BYTES` of their bytes.
+//! Memory is bounded: `WINDOW` records, `MAX_BYTES` of their bytes; what a short program does not need is not touched.
 
 use crate::body::{Body, Nested, MAX_BODY};
 
@@ -29,9 +29,10 @@ const EMPTY: Entry = Entry { token: 0, start: NOT_KEPT, length: 0, nested: None 
 
 #[derive(Debug)]
 pub(crate) struct History {
-    entries: Box<[Entry]>,
-    /// By token: the last place where it stood.
-    last: Box<[(u64, u64)]>,
+    /// The last `WINDOW` places.
+    entries: Vec<Entry>,
+    /// By token: it, and the last place where it stood. Words, so that they come zeroed from the allocator.
+    last: Box<[u64]>,
     count: u64,
     bytes: Vec<u8>,
     /// Bytes forgotten in front of `bytes`.
@@ -45,8 +46,8 @@ pub(crate) struct History {
 impl History {
     pub(crate) fn new() -> Self {
         Self {
-            entries: vec![EMPTY; WINDOW].into(),
-            last: vec![(0, 0); TABLE].into(),
+            entries: vec![EMPTY],
+            last: vec![0; 2 * TABLE].into(),
             count: 1, // so that 0 is never a place
             bytes: Vec::new(),
             forgotten: 0,
@@ -63,23 +64,29 @@ impl History {
     /// Something that no body may hold.
     pub(crate) fn interrupt(&mut self) {
         (self.period, self.matched, self.hinted.0) = (0, 0, 0);
-        self.entries[self.count as usize % WINDOW] = EMPTY;
+        self.put(EMPTY);
+    }
+
+    fn put(&mut self, entry: Entry) {
+        match self.entries.get_mut(self.count as usize % WINDOW) {
+            Some(place) => *place = entry,
+            None => self.entries.push(entry),
+        }
         self.count += 1;
     }
 
     /// Adds a record; the period when whole iterations of it have just been seen to repeat.
     pub(crate) fn push(&mut self, token: u64, record: &[u8], nested: Option<Nested>) -> Option<u64> {
         let place = self.count;
-        self.count += 1;
-        let slot = &mut self.last[token as usize % TABLE];
-        let known = slot.0 == token && place - slot.1 < WINDOW as u64;
-        let distance = place - slot.1;
-        *slot = (token, place);
+        let slot = token as usize % TABLE * 2;
+        let (stood, distance) = (self.last[slot], place - self.last[slot + 1]);
+        let known = stood == token && distance < WINDOW as u64;
+        (self.last[slot], self.last[slot + 1]) = (token, place);
         let kept = (known || self.matched > 0 || self.hinted.0 != 0) && record.len() <= MAX_RECORD;
         let start = if kept { self.keep(record) } else { NOT_KEPT };
         #[allow(clippy::cast_possible_truncation)] // at most MAX_RECORD where it is read
         let entry = Entry { token, start, length: record.len() as u32, nested };
-        self.entries[place as usize % WINDOW] = entry;
+        self.put(entry);
         if self.period != 0 && self.entry(place - self.period).token == token {
             self.matched += 1;
         } else if known {
@@ -174,9 +181,11 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut history = History::new();
+        assert_eq!(history.entries.len(), 1, "what is not needed is not touched");
         for index in 0..100_000_u64 {
             history.push(1 + index % 7, &[7; 1000], None);
         }
+        assert_eq!(history.entries.len(), WINDOW);
         assert!(history.bytes.len() <= MAX_BYTES && history.bytes.capacity() <= 2 * MAX_BYTES);
     }
 }
