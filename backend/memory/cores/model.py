@@ -197,7 +197,7 @@ class MemoryModel:
     def _translate(self, row: Row, windows: Iterator[Stream]) -> None:
         for window in windows:
             found = _distinct(window.page)
-            self._touched = np.union1d(self._touched, found)
+            self._touched = _union(self._touched, found)
             if self._trace is not None:
                 self._trace.add(window)
             if self._tlb is None:
@@ -263,7 +263,16 @@ def _distinct(pages: np.ndarray) -> np.ndarray:
         return pages
     low, high = int(pages.min()), int(pages.max())
     if high - low >= _CLOSE:
-        return np.unique(pages)
+        return _union(pages, pages[:0])
     there = np.zeros(high - low + 1, bool)
     there[pages - low] = True
     return np.flatnonzero(there) + low
+
+
+def _union(pages: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Distinct pages of both, in order. Numpy's own functions of sets load its masked arrays, which takes longer than most programs' pages do."""
+    both = np.concatenate([pages, others])
+    both.sort()
+    first = np.ones(len(both), bool)
+    np.not_equal(both[1:], both[:-1], out=first[1:])
+    return both[first]

@@ -52,11 +52,13 @@ class FastTlb:
 
     def invalidate(self, pages: Iterable[int]) -> None:
         """Forgets translations, between kernels: after an unmap, or a change of rights."""
-        gone = np.fromiter(pages, dtype=np.int64)
+        gone = np.sort(np.fromiter(pages, dtype=np.int64))
         state = self._state
-        for pages_of in (state.private[:, layout.PAGE], state.directory[layout.PAGE], state.shared[layout.PAGE]):
-            pages_of[np.isin(pages_of, gone)] = -1
         state.walk_cache[0] = -1
+        if not len(gone):
+            return
+        for pages_of in (state.private[:, layout.PAGE], state.directory[layout.PAGE], state.shared[layout.PAGE]):
+            pages_of[gone[np.searchsorted(gone[:-1], pages_of)] == pages_of] = -1
 
     def contents(self) -> list[list[list[tuple[int, int]]]]:
         """(page, frame) by use, for each set of each core; the last list is the shared TLB's."""

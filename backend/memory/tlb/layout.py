@@ -226,7 +226,8 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
     uses_directory = spec.sharing == "directory"
     entries = spec.directory.entries if uses_directory else 1
     radius = spec.probe_radius if spec.sharing == "probe" else spec.directory.radius
-    lists = [mesh.neighbours(core, cores, spec.network.columns, radius) for core in range(cores)]
+    asks = uses_directory or spec.sharing == "probe"
+    lists = [mesh.neighbours(core, cores, spec.network.columns, radius) if asks else [] for core in range(cores)]
     near = np.zeros((cores, 1 + max(map(len, lists))), dtype=np.int64)
     for core, others in enumerate(lists):
         near[core, 0] = len(others)
