@@ -11,6 +11,7 @@ key. A part of the memory system adds its own table by adding a field to `Config
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.resources
 import tomllib
 import typing
@@ -60,6 +61,7 @@ def presets() -> list[str]:
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
+@functools.cache
 def preset(name: str) -> Config:
     """A configuration that comes with Farlane."""
     return _build(_preset_values(name, ()))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 from farlane.backend.memory.paging.spec import PAGE_2M, PAGE_4K, PAGE_64K, PAGE_BYTES
 
 Order = Literal["lowest", "scattered"]
@@ -39,10 +40,11 @@ class Frames:
         self._free: dict[int, set[int]] = {page: set() for page in PAGE_BYTES}
         self._heaps: dict[int, list[tuple[int, int]]] = {page: [] for page in PAGE_BYTES}
         self._used: dict[int, int] = {}  # address: size
-        whole = range(base, base + size, PAGE_2M)
-        self._free[PAGE_2M].update(whole)
-        self._heaps[PAGE_2M] = [(self._key(address), address) for address in whole]
-        heapq.heapify(self._heaps[PAGE_2M])
+        whole = np.arange(base, base + size, PAGE_2M, dtype=np.uint64)
+        keys = self._key(whole)
+        order = np.argsort(keys)
+        self._free[PAGE_2M].update(whole.tolist())
+        self._heaps[PAGE_2M] = list(zip(keys[order].tolist(), whole[order].tolist(), strict=True))
 
     def allocate(self, page_bytes: int, count: int = 1) -> list[int]:
         """Physical addresses of `count` frames; all of them or none."""
@@ -74,7 +76,8 @@ class Frames:
         """The largest frame that `allocate` could give; 0 when memory is full."""
         return max((page for page in PAGE_BYTES if self._free[page]), default=0)
 
-    def _key(self, address: int) -> int:
+    def _key(self, address: Any) -> Any:
+        """Of an address, or of an array of them."""
         if self._order == "lowest":
             return address
         # The multiplier of Fibonacci hashing; the frame's number is mixed first so that neighbours part.

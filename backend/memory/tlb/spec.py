@@ -6,6 +6,7 @@ A field's metadata bounds it; `config.py` checks files against it, and a spec bu
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing
 from typing import Any, Literal
 
@@ -31,9 +32,14 @@ class SpecError(ValueError):
     """A wrong value; the message names the key."""
 
 
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
 def check(spec: Any, prefix: str) -> None:
     """Raises SpecError at the first field whose value is of the wrong type or out of bounds."""
-    hints = typing.get_type_hints(type(spec))
+    hints = _hints(type(spec))
     for field in dataclasses.fields(spec):
         value, key, hint = getattr(spec, field.name), f"{prefix}{field.name}", hints[field.name]
         if dataclasses.is_dataclass(hint):
