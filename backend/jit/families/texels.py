@@ -7,7 +7,8 @@ protos/tape.md has all of it):
             8 u32 width        32 u64 slice       44 u32 channels (1, 2, 4)     68 u32 coordinates are normalized
            12 u32 height                          48 u32 0 int 1 unsigned 2 float  72 u32 integers are read as [0, 1] or [-1, 1]
            16 u32 depth, layers or faces          52 u32 linear filter          76 u32 MAGIC
-                                                                               108 f32[4] what is outside in border mode
+                                                                              104 u32 texels are sRGB
+                                                                              108 f32[4] what is outside in border mode
 
 What the descriptor says is not trusted: it, and every texel, is accessed as global memory is, with the same checks. Formats, filters and modes are
 known at run time only, so the code holds all of them and selects. The faces of a cube map are layers: six for each cube.
@@ -17,6 +18,7 @@ Source: PTX ISA, "Texture Instructions", "Surface Instructions".
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit import support
@@ -53,6 +55,16 @@ class Descriptor:
         self.pitch, self.slice = self.field(24, "i64"), self.field(32, "i64")
         self.element, self.channels, self.kind = self.field(40), self.field(44), self.field(48)
         self._require(e.body.icmp("eq", self.field(76), integer(MAGIC, "i32")))
+
+    @functools.cached_property
+    def srgb(self) -> Val:
+        """Whether colours are to be made linear: of unsigned bytes that are read as [0, 1]."""
+        b = self._e.body
+        asked = b.bin("and", self._is(104, 1), self._is(72, 1))
+        return b.bin("and", asked, b.bin("and", self._is(40, 1), self._is(48, 1)))
+
+    def _is(self, offset: int, value: int) -> Val:
+        return self._e.body.icmp("eq", self.field(offset), integer(value, "i32"))
 
     def field(self, offset: int, kind: str = "i32") -> Val:
         b = self._e.body

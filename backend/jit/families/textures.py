@@ -3,7 +3,7 @@
 Linear filtering rounds its weights to 8 bits, as devices do, and stays within the face of a cube map. A direction of which two coordinates are equally
 large belongs to the face of the first one. Levels of detail and gradients are ignored: there is one level, which the guest ensures. tld4 gathers
 one channel of the four texels that a linear filter would weigh: lower left, lower right, upper right, upper left, where lower rows have larger numbers.
-Not there: mipmaps, sRGB, queries.
+A border's colour has the texels' type: of integers its bits count. Not there: mipmaps, queries.
 
 Source: PTX ISA, "Texture Instructions"; CUDA programming guide, "Texture Fetching", "Cubemap Textures".
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.checks import MEMORY
+from farlane.backend.jit.families import srgb
 from farlane.backend.jit.families.addresses import Place, place_at
 from farlane.backend.jit.families.base import check, handles
 from farlane.backend.jit.families.memory import read_memory
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _CHANNELS = "rgba"
 _BORDER_COLOUR = 108  # its place in the descriptor
 _FACES = 6
+_COLOURS = 3  # red, green, blue
 
 
 def _wrapped(e: FunctionEmitter, place: Val, size: Val, mode: Val) -> tuple[Val, Val]:
@@ -68,7 +70,7 @@ def _texel(
     b = e.body
     bits = b.bin("shl", d.element, integer(3, "i32"))
     spare = b.bin("sub", integer(32, "i32"), bits)
-    results = []
+    found, places = [], []
     for channel in range(4):
         there = b.bin("and", inside, b.icmp("ugt", d.channels, integer(channel, "i32")))
         offset = b.cast("zext", b.bin("mul", d.element, integer(channel, "i32")), "i64")
@@ -84,13 +86,14 @@ def _texel(
         top = b.bin("shl", b.bin("lshr", loaded, shift), spare)
         unsigned, signed = b.bin("lshr", top, spare), b.bin("ashr", top, spare)
         value = b.select(b.icmp("eq", d.kind, integer(0, "i32")), signed, unsigned)
-        absent = integer(1 if channel == 3 else 0, "i32")
-        if floats:
-            value = _as_float(e, d, value, unsigned, signed, spare)
-            absent = real(float(channel == 3), "float")
-        else:
-            absent = integer(int(channel == 3), "i32")
-        zero = real(0.0, "float") if floats else integer(0, "i32")
+        found.append(_as_float(e, d, value, unsigned, signed, spare) if floats else value)
+        places.append(there)
+    if floats:
+        found[:_COLOURS] = srgb.linear(e, d.srgb, found[:_COLOURS])
+    zero = real(0.0, "float") if floats else integer(0, "i32")
+    results = []
+    for channel, (value, there) in enumerate(zip(found, places, strict=True)):
+        absent = real(float(channel == 3), "float") if floats else integer(int(channel == 3), "i32")
         value = b.select(there, value, zero if outside is None else outside[channel])
         missing = b.bin("and", inside, b.icmp("ule", d.channels, integer(channel, "i32")))
         results.append(b.select(missing, absent, value))
@@ -134,7 +137,7 @@ def tex(e: FunctionEmitter, i: Instruction) -> None:
         texels = _at(e, d, _cube_layer(e, d, layer, face), floats)
         results = _sampled(e, d, *_on_face(e, d, where), texels, floats)
     else:
-        texels = _at(e, d, _layer(e, d, layer), floats, _border(e, d) if floats else None)
+        texels = _at(e, d, _layer(e, d, layer), floats, _border(e, d, floats))
         results = _sampled(e, d, *_scaled(e, d, coordinates), texels, floats)
     _give(e, i, results)
 
@@ -149,7 +152,7 @@ def gather(e: FunctionEmitter, i: Instruction) -> None:
     b = e.body
     floats = i.modifiers[-2] == "f32"
     d = Descriptor(e, handle)
-    texels = _at(e, d, None, floats, _border(e, d) if floats else None)
+    texels = _at(e, d, None, floats, _border(e, d, floats))
     scaled, modes = _scaled(e, d, coordinates)
     starts = [_place(e, b.bin("fsub", value, real(0.5, "float"))) for value in scaled]
     left, upper = starts
@@ -184,8 +187,9 @@ def _at(
     return texel
 
 
-def _border(e: FunctionEmitter, d: Descriptor) -> list[Val]:
-    return [e.body.bitcast(d.field(_BORDER_COLOUR + 4 * channel), "float") for channel in range(4)]
+def _border(e: FunctionEmitter, d: Descriptor, floats: bool) -> list[Val]:
+    colour = [d.field(_BORDER_COLOUR + 4 * channel) for channel in range(4)]
+    return [e.body.bitcast(value, "float") for value in colour] if floats else colour
 
 
 def _layer(e: FunctionEmitter, d: Descriptor, layer: object | None) -> Val | None:

@@ -30,6 +30,7 @@ def texture(
     scaled: int = 0,
     magic: int = MAGIC,
     border: tuple[float, ...] = (),
+    srgb: int = 0,
 ) -> int:
     """A descriptor of rows (height, width, channels), or of layers or faces of them, uploaded in rows of 64 bytes."""
     *layers, height, width, channels = texels.shape
@@ -42,7 +43,7 @@ def texture(
         device.upload(rows), width, height, depth, 0, PITCH, PITCH * height, texels.itemsize, channels, KINDS[texels.dtype.kind],
         linear, mode, mode, mode, normalized, scaled, magic,
     )  # fmt: skip
-    whole = fields.ljust(108, b"\0") + struct.pack(f"<{len(border)}f", *border)
+    whole = fields.ljust(104, b"\0") + struct.pack(f"<I{len(border)}f", srgb, *border)
     return device.upload(np.frombuffer(whole.ljust(128, b"\0"), dtype=np.uint8))
 
 
@@ -131,6 +132,56 @@ def test_a_border_has_a_colour_and_takes_part_in_filtering(device: TinyDevice) -
         status, seen = sampled(device, handle, [(1.25, 0.5)])
         assert status == 0
         assert seen[0].tolist() == expected
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32"])
+def test_the_colour_of_an_integer_border_is_its_bits(device: TinyDevice, kind: str) -> None:
+    colour = np.array([7, 0xFFFFFFFE, 1 << 20, 3], dtype=np.uint32)
+    handle = texture(
+        device, np.array([[[8]]], dtype="<u1"), mode=BORDER, border=tuple(colour.view(np.float32).tolist())
+    )
+    status, seen = sampled(device, handle, [(0.5, 0.5), (1.5, 0.5)], kind)
+    assert status == 0
+    assert seen.astype(np.uint32).tolist() == [[8, 0, 0, 1], colour.tolist()]
+
+
+def _linear(stored: np.ndarray) -> np.ndarray:
+    share = stored / 255
+    return np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4])
+def test_srgb_colours_are_made_linear_and_alpha_is_not(device: TinyDevice, channels: int) -> None:
+    texels = (
+        np.arange(256, dtype="u1").repeat(channels).reshape(16, 16, channels)[:4]
+    )  # rows of the fixture have 64 bytes
+    handle = texture(device, texels, scaled=1, srgb=1)
+    places = [(x + 0.5, y + 0.5) for y in range(4) for x in range(16)]
+    status, seen = sampled(device, handle, places)
+    assert status == 0
+    for channel in range(min(channels, 3)):
+        np.testing.assert_allclose(seen[:, channel], _linear(texels[..., 0].ravel()), rtol=2e-6, atol=1e-7)
+    np.testing.assert_allclose(seen[:, 3], texels[..., 0].ravel() / 255 if channels == 4 else 1.0, rtol=1e-6)
+
+
+def test_srgb_is_for_bytes_read_as_shares_alone_and_filters_see_linear_values(device: TinyDevice) -> None:
+    bright = np.array([[[200], [100]]], dtype="u1")
+    for texels, scaled, expected in [
+        (bright, 0, bright.view("u1").astype("f4").ravel()),
+        (np.array([[[-100], [50]]], dtype="i1"), 1, np.array([-100, 50]) / 127),
+        (np.array([[[9000], [50]]], dtype="<u2"), 1, np.array([9000, 50]) / 65535),
+    ]:
+        handle = texture(device, texels, scaled=scaled, srgb=1)
+        status, seen = sampled(device, handle, [(0.5, 0.5), (1.5, 0.5)], "f32" if scaled else "u32")
+        assert status == 0
+        np.testing.assert_allclose(seen[:, 0], expected, rtol=1e-6)
+    between = texture(device, bright, scaled=1, srgb=1, linear=1)
+    status, seen = sampled(device, between, [(1.0, 0.5)])
+    assert status == 0
+    np.testing.assert_allclose(seen[0, 0], _linear(bright.astype("f8").ravel()).mean(), rtol=2e-6)
+    outside = texture(device, bright, scaled=1, srgb=1, mode=BORDER, border=(0.5, 0.25, 0.125, 1.0))
+    status, seen = sampled(device, outside, [(-1.0, 0.5)])
+    assert (status, seen[0].tolist()) == (0, [0.5, 0.25, 0.125, 1.0])  # linear already
 
 
 # Directions and the face they meet with the place on it (CUDA programming guide, "Cubemap Textures"), for u and v within [-1, 1].

@@ -125,7 +125,7 @@ fn refused<T>(what: &str) -> CudaResult<T> {
 }
 
 /// The bytes that kernels read, or of which the host makes an object.
-fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>, by_host: bool) -> CudaResult<[u8; BYTES]> {
+fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>) -> CudaResult<[u8; BYTES]> {
     let (bits, count) = channels(&texels.desc)?;
     let mut bytes = [0; BYTES];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -161,13 +161,6 @@ fn descriptor(texels: &Texels, texture: Option<&cudaTextureDesc>, by_host: bool)
     if !modes.iter().all(|mode| (0..=BORDER).contains(mode)) || !(0..=LINEAR).contains(&texture.filterMode) {
         return Err(CudaError::INVALID_VALUE);
     }
-    if texture.sRGB != 0 && !by_host {
-        return refused("sRGB formats");
-    }
-    let floats = float || normalized;
-    if modes.contains(&BORDER) && texture.borderColor != [0.0; 4] && !floats && !by_host {
-        return refused("border colours of integers");
-    }
     put(104, &u32::from(texture.sRGB != 0).to_le_bytes());
     for (channel, value) in texture.borderColor.iter().enumerate() {
         put(108 + 4 * channel, &value.to_le_bytes());
@@ -187,9 +180,8 @@ fn made_by_host() -> CudaResult<bool> {
 }
 
 fn make(resource: &cudaResourceDesc, texture: Option<&cudaTextureDesc>) -> CudaResult<u64> {
-    let by_host = made_by_host()?;
-    let bytes = descriptor(&texels(resource)?, texture, by_host)?;
-    let object = if by_host { ask(&bytes)? } else { put_on_device(&bytes)? };
+    let bytes = descriptor(&texels(resource)?, texture)?;
+    let object = if made_by_host()? { ask(&bytes)? } else { put_on_device(&bytes)? };
     objects().insert((object, texture.is_none()), Object { resource: *resource, texture: texture.copied() });
     Ok(object)
 }
@@ -334,7 +326,7 @@ mod tests {
 
     fn bytes_of(desc: cudaChannelFormatDesc, texture: &cudaTextureDesc) -> CudaResult<[u8; BYTES]> {
         let size = [7, 5, 3];
-        descriptor(&texels_of(size, desc), Some(texture), false)
+        descriptor(&texels_of(size, desc), Some(texture))
     }
 
     #[test]
@@ -353,20 +345,20 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_makes_objects_takes_what_kernels_cannot_read() {
+    fn colours_and_samples_are_passed_on() {
         let float = cudaChannelFormatDesc { x: 32, y: 0, z: 0, w: 0, f: 2 };
         let asked =
             cudaTextureDesc { addressMode: [3; 3], borderColor: [1.5; 4], sRGB: 1, maxAnisotropy: 4, ..texture() };
-        let bytes = descriptor(&texels_of([7, 5, 3], float), Some(&asked), true).unwrap();
+        let bytes = descriptor(&texels_of([7, 5, 3], float), Some(&asked)).unwrap();
         let words: Vec<u32> = bytes[100..].chunks(4).map(|at| u32::from_le_bytes(at.try_into().unwrap())).collect();
         let border = 1.5_f32.to_bits();
         assert_eq!(words, [1, 1, border, border, border, border, 4]);
-        let surface = descriptor(&texels_of([7, 5, 3], float), None, true).unwrap();
+        let surface = descriptor(&texels_of([7, 5, 3], float), None).unwrap();
         assert_eq!((surface[100], surface[80], surface[84]), (0, 0, 7));
     }
 
     #[test]
-    fn what_cannot_be_filtered_or_is_not_there_is_refused() {
+    fn what_cannot_be_filtered_is_refused() {
         let (int32, float) = ([32, 0, 0, 0, 0], [32, 0, 0, 0, 2]);
         let desc = |[x, y, z, w, f]: [c_int; 5]| cudaChannelFormatDesc { x, y, z, w, f };
         let code = |format, asked: cudaTextureDesc| bytes_of(desc(format), &asked).map(drop).err();
@@ -377,11 +369,7 @@ mod tests {
             code(float, cudaTextureDesc { addressMode: [4, 0, 0], ..texture() }),
             Some(CudaError::INVALID_VALUE)
         );
-        assert_eq!(code(float, cudaTextureDesc { sRGB: 1, ..texture() }), Some(CudaError::NOT_SUPPORTED));
         let border = cudaTextureDesc { addressMode: [3; 3], borderColor: [1.0; 4], ..texture() };
-        assert_eq!(code(float, border), None);
-        assert_eq!(code(int32, border), Some(CudaError::NOT_SUPPORTED));
-        let cube = Texels { flags: abi::cudaArrayCubemap, ..texels_of([8, 8, 6], desc(float)) };
-        assert!([true, false].into_iter().all(|by_host| descriptor(&cube, Some(&texture()), by_host).is_ok()));
+        assert!([float, int32].into_iter().all(|format| code(format, border).is_none()));
     }
 }
