@@ -228,6 +228,10 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
     radius = spec.probe_radius if spec.sharing == "probe" else spec.directory.radius
     asks = uses_directory or spec.sharing == "probe"
     lists = [mesh.neighbours(core, cores, spec.network.columns, radius) if asks else [] for core in range(cores)]
+    if uses_directory:
+        lists = [
+            sorted(one) for one in lists
+        ]  # told in the order in which their directories lie; each has an order of use of its own
     near = np.zeros((cores, 1 + max(map(len, lists))), dtype=np.int64)
     for core, others in enumerate(lists):
         near[core, 0] = len(others)

@@ -82,9 +82,8 @@ def _clear_holder(s: Any, entry: int, holder: int) -> None:
         s.directory[at.PAGE, entry] = -1
 
 
-@inner
-def _remember(address: int, core: int, page: int, holder: int, shared: bool) -> int:
-    s = state(address)
+@leaf
+def _remember(s: Any, core: int, page: int, holder: int, shared: bool) -> int:
     p = s.parameters
     d, ways = s.directory, p[at.P_DIR_WAYS]
     begin = directory_set(p, core, page)
@@ -155,7 +154,7 @@ def fill(address: int, time: int, core: int, page: int, slot: int) -> None:
             tlb[at.STAMP, place] = tick(s.scalars)
             s.hints[core, page & (at.HINTS - 1)] = place
             if directory:
-                s.directory[at.D_REPLIES, _remember(address, core, page, core, not from_peer)] = 0
+                s.directory[at.D_REPLIES, _remember(s, core, page, core, not from_peer)] = 0
                 tell(address, time, UPDATE_SET, core, page)
         else:
             n[at.N_FILLS_REFUSED] += 1
@@ -178,7 +177,7 @@ def update(address: int, kind: int, core: int, page: int) -> None:
     for i in range(s.near[core, 0]):
         near = s.near[core, 1 + i]
         if kind == UPDATE_SET:
-            _remember(address, near, page, core, False)
+            _remember(s, near, page, core, False)
         else:
             entry = in_directory(p, s.directory, near, page)
             if entry >= 0:
