@@ -13,6 +13,7 @@ use crate::body::{Body, Nested};
 use crate::history::{History, MAX_RECORD};
 use crate::layout::{self, operation, u32_at, u64_at};
 use crate::run::{Run, Verdict};
+use crate::stretches::Stretches;
 use crate::templates::Templates;
 use crate::{mix, AheadCounts, Counts, Origin, Read, Reason};
 use std::sync::Arc;
@@ -22,8 +23,8 @@ use tape::{record_length, Writer, HEADER_BYTES};
 /// Threads whose histories are kept.
 const MAX_THREADS: usize = 16;
 /// Fewer records than this, of fewer bytes: a host is sooner done with them than with a REPEAT.
-const LEAST_RECORDS: usize = 16;
-const LEAST_BYTES: usize = 512;
+pub(crate) const LEAST_RECORDS: usize = 16;
+pub(crate) const LEAST_BYTES: usize = 512;
 /// The token of what no loop may hold.
 const NO_TOKEN: u64 = 0;
 
@@ -60,6 +61,7 @@ pub struct Folder {
     counts: Counts,
     scratch: Vec<u8>,
     ahead: Ahead,
+    stretches: Stretches,
 }
 
 impl Default for Folder {
@@ -100,6 +102,7 @@ impl Folder {
             counts: Counts::default(),
             scratch: Vec::new(),
             ahead: Ahead::default(),
+            stretches: Stretches::default(),
         }
     }
 
@@ -165,9 +168,7 @@ impl Folder {
         }
         let bytes = self.ahead.issue(tape, &mut self.templates, slot, nanoseconds)?;
         // What the program does next is compared with what the host does, not with these.
-        while let Some(run) = self.stack.pop() {
-            self.retire(&run, false);
-        }
+        self.retire_all();
         Some(bytes)
     }
 
@@ -271,6 +272,11 @@ impl Folder {
         }
         let Some(record) = tape.as_slice().get(at..at + length) else { return false };
         let token = token_of(record, origin.site);
+        if self.stretches.are_short() {
+            self.stretches.pass(length);
+            self.note(record, token, None);
+            return true;
+        }
         if token != NO_TOKEN && self.templates.starting_with(token).is_some() {
             return false;
         }
@@ -284,6 +290,13 @@ impl Folder {
         }
         self.remember(record, token, None);
         true
+    }
+
+    /// The runs go; they hold nothing.
+    fn retire_all(&mut self) {
+        while let Some(run) = self.stack.pop() {
+            self.retire(&run, false);
+        }
     }
 
     fn switch(&mut self, thread: u64) {
@@ -304,17 +317,22 @@ impl Folder {
 
     /// Puts a record that went to the tape into the history; opens a run when it is seen to repeat.
     fn remember(&mut self, record: &[u8], token: u64, nested: Option<Nested>) {
-        let Some(recorder) = self.recorders.get_mut(self.current) else { return };
-        if token == NO_TOKEN {
-            recorder.history.interrupt();
-            return;
-        }
-        let Some(period) = recorder.history.push(token, record, nested) else { return };
+        let Some(period) = self.note(record, token, nested) else { return };
         if self.stack.is_empty() {
-            if let Some(body) = recorder.history.body(period) {
+            if let Some(body) = self.recorders[self.current].history.body(period) {
                 self.begin(body);
             }
         }
+    }
+
+    /// Puts a record into the history: the period with which it repeats, if it is seen to.
+    fn note(&mut self, record: &[u8], token: u64, nested: Option<Nested>) -> Option<u64> {
+        let history = &mut self.recorders.get_mut(self.current)?.history;
+        if token == NO_TOKEN {
+            history.interrupt();
+            return None;
+        }
+        history.push(token, record, nested)
     }
 
     /// Opens a run of a body that nobody knows yet.
@@ -581,9 +599,19 @@ impl Folder {
         if self.ahead.is_active() {
             self.ahead.settle(tape);
         }
-        if !self.holds() {
-            return;
+        let held = self.holds();
+        if held {
+            self.flush_held(tape, reason);
         }
+        if reason == Reason::Sync {
+            self.stretches.end(held, self.counts.iterations);
+            if self.stretches.are_short() {
+                self.retire_all();
+            }
+        }
+    }
+
+    fn flush_held(&mut self, tape: &mut Writer, reason: Reason) {
         self.counts.closed(reason);
         while self.holds() {
             let Some(mut run) = self.stack.pop() else { break };

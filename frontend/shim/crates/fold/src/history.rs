@@ -31,8 +31,8 @@ const EMPTY: Entry = Entry { token: 0, start: NOT_KEPT, length: 0, nested: None 
 pub(crate) struct History {
     /// The last `WINDOW` places.
     entries: Vec<Entry>,
-    /// By token: it, and the last place where it stood. Words, so that they come zeroed from the allocator.
-    last: Box<[u64]>,
+    /// By token: the last place where one like it stood, in its low bits.
+    last: Box<[u32]>,
     count: u64,
     bytes: Vec<u8>,
     /// Bytes forgotten in front of `bytes`.
@@ -47,7 +47,7 @@ impl History {
     pub(crate) fn new() -> Self {
         Self {
             entries: vec![EMPTY],
-            last: vec![0; 2 * TABLE].into(),
+            last: vec![0; TABLE].into(),
             count: 1, // so that 0 is never a place
             bytes: Vec::new(),
             forgotten: 0,
@@ -75,13 +75,25 @@ impl History {
         self.count += 1;
     }
 
+    /// How far before `place` the token stood last; 0: not in sight. It stands there from now on.
+    #[allow(clippy::cast_possible_truncation)] // distances in sight are short
+    fn distance(&mut self, token: u64, place: u64) -> u64 {
+        let slot = &mut self.last[token as usize % TABLE];
+        let distance = u64::from((place as u32).wrapping_sub(*slot));
+        *slot = place as u32;
+        let known = distance < WINDOW as u64 && distance < place && self.entry(place - distance).token == token;
+        if known {
+            distance
+        } else {
+            0
+        }
+    }
+
     /// Adds a record; the period when whole iterations of it have just been seen to repeat.
     pub(crate) fn push(&mut self, token: u64, record: &[u8], nested: Option<Nested>) -> Option<u64> {
         let place = self.count;
-        let slot = token as usize % TABLE * 2;
-        let (stood, distance) = (self.last[slot], place - self.last[slot + 1]);
-        let known = stood == token && distance < WINDOW as u64;
-        (self.last[slot], self.last[slot + 1]) = (token, place);
+        let distance = self.distance(token, place);
+        let known = distance != 0;
         let kept = (known || self.matched > 0 || self.hinted.0 != 0) && record.len() <= MAX_RECORD;
         let start = if kept { self.keep(record) } else { NOT_KEPT };
         #[allow(clippy::cast_possible_truncation)] // at most MAX_RECORD where it is read

@@ -23,6 +23,7 @@ mod folder;
 mod history;
 mod layout;
 mod run;
+mod stretches;
 mod templates;
 
 pub use ahead::AheadCounts;

@@ -196,3 +196,40 @@ fn few_records_between_waits_go_as_they_are() {
     assert!(ends.windows(2).all(|pair| pair[1] - pair[0] == ends[0]), "{ends:?}");
     recording.check();
 }
+
+#[test]
+fn a_loop_that_waits_is_not_recorded_for_nothing() {
+    let mut recording = Recording::new();
+    for i in 0..300 {
+        recording.call(1, |w| operations::memset(w, BASE, 4, 4, 1, i as u32, 1, 1));
+        recording.launch(2, 16, &[BASE, i]);
+        recording.flush(Reason::Sync);
+    }
+    let tried = recording.folder.counts().taken;
+    assert!((1..40).contains(&tried), "{tried} of 600 records");
+    // Once it does not wait any more it is a loop as any other.
+    for i in 0..1000 {
+        recording.call(1, |w| operations::memset(w, BASE, 4, 4, 1, i as u32, 1, 1));
+        recording.launch(2, 16, &[BASE, i]);
+    }
+    recording.flush(Reason::Sync);
+    let folded = recording.folder.counts().folded();
+    assert!(folded > 1960, "{folded} of 2000 records");
+    recording.check();
+}
+
+#[test]
+fn waits_without_loops_keep_no_loop_from_being_recorded() {
+    let mut recording = Recording::new();
+    for i in 0..50 {
+        recording.launch(i, 16 + i as u32, &[BASE, i]);
+        recording.flush(Reason::Sync);
+    }
+    for i in 0..100 {
+        recording.launch(1, 99, &[BASE, i]);
+    }
+    recording.flush(Reason::Sync);
+    let folded = recording.folder.counts().folded();
+    assert!(folded > 94, "{folded} of 100 records");
+    recording.check();
+}
