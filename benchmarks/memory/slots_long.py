@@ -1,9 +1,10 @@
 """The full queue and the open loads of `slots.py` for millions of requests: the same rules compiled, so that differences of a tenth of a point are told from chance.
 
 `serve` does for one policy what `queueing.simulate` does; `check` first compares the two on fewer requests, and all stops if they
-differ. At most 64 slots. With `--cycle`, releases happen at whole cycles only, so that several come before an allocation.
+differ. At most 64 slots. With `--cycle`, releases happen at whole cycles only, so that several come before an allocation. `--lifetimes`: how service times of mean 1 are drawn, which
+S5 leaves open; `hyper` has a variance of 4.
 
-    python benchmarks/memory/slots_long.py [--seeds 20] [--jobs 1000000] [--cycle 0.1] [--only full|waits]
+    python benchmarks/memory/slots_long.py [--seeds 20] [--jobs 1000000] [--cycle 0.1] [--lifetimes exponential|constant|uniform|hyper] [--only full|waits]
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
-from farlane.backend.memory.slots.allocator import SlotAllocator
+from farlane.backend.memory.slots.allocator import Compacting, SlotAllocator
 from farlane.backend.memory.slots.policies import POLICIES, SplitEnds
 from farlane.backend.memory.slots.queueing import Load, simulate
 from numpy.typing import NDArray
 from slots import FULL, LOADS, WAIT_GOAL, interval, ratio_interval, verdict
 
-NAMES = ("two-ended", "first-fit", "best-fit", "split-ends")
-TWO_ENDED, FIRST_FIT, BEST_FIT, SPLIT_ENDS = range(len(NAMES))
+NAMES = ("two-ended", "first-fit", "best-fit", "split-ends", "bound")
+TWO_ENDED, FIRST_FIT, BEST_FIT, SPLIT_ENDS, BOUND = range(len(NAMES))
+LIFETIMES = ("exponential", "constant", "uniform", "hyper")
 MOST_RESIDENT = 64
 CHECKED = 2000  # requests of the comparison with the product's policies
 
@@ -94,7 +96,10 @@ def serve(
             arrived += 1
         while next_ < arrived:
             wanted = sizes[next_]
-            start = place(policy, free, slots, wanted, split)
+            if policy == BOUND:  # as if what is placed moved together: masks mean nothing
+                start = 0 if held + wanted <= slots else -1
+            else:
+                start = place(policy, free, slots, wanted, split)
             if start < 0:
                 break
             mask = (~np.uint64(0) >> np.uint64(64 - wanted)) << np.uint64(start)
@@ -108,6 +113,19 @@ def serve(
             return area / (slots * now), waited / len(sizes)
 
 
+def lifetimes(source: np.random.Generator, kind: str, jobs: int) -> NDArray[np.float64]:
+    """Service times of mean 1."""
+    if kind == "constant":
+        return np.ones(jobs)
+    if kind == "uniform":
+        return source.uniform(0.0, 2.0, jobs)
+    times = source.exponential(1.0, jobs)
+    if kind == "hyper":  # two rates that take as much of the time each
+        share = (1 + (3 / 5) ** 0.5) / 2
+        times /= np.where(source.random(jobs) < share, 2 * share, 2 * (1 - share))
+    return times
+
+
 @dataclass(frozen=True)
 class Drawn:
     """Random requests: a full queue (every arrival is 0), or Poisson arrivals at a load."""
@@ -117,10 +135,11 @@ class Drawn:
     durations: NDArray[np.float64]
 
     @classmethod
-    def draw(cls, seed: int, jobs: int, most: int, *, cycle: float = 0.0, rate: float | None = None) -> Drawn:
+    def draw(cls, seed: int, jobs: int, most: int, options: argparse.Namespace, rate: float | None = None) -> Drawn:
         """Service times are rounded up to whole cycles if a cycle is given (as a share of their mean); `rate`: of arrivals."""
         source = np.random.default_rng(seed)
-        sizes, durations = source.integers(1, most, jobs, endpoint=True), source.exponential(1.0, jobs)
+        cycle = options.cycle
+        sizes, durations = source.integers(1, most, jobs, endpoint=True), lifetimes(source, options.lifetimes, jobs)
         arrivals = np.zeros(jobs) if rate is None else np.cumsum(source.exponential(1 / rate, jobs))
         return cls(arrivals, sizes, cycle * np.ceil(durations / cycle) if cycle else durations)
 
@@ -133,15 +152,15 @@ def check(drawn: Drawn, slots: int, most: int) -> None:
     """Raises if a compiled rule is not the product's."""
     load = Load(drawn.arrivals.tolist(), drawn.sizes.tolist(), drawn.durations.tolist())
     for number, name in enumerate(NAMES):
-        policy = SplitEnds(2 * slots // most) if name == "split-ends" else POLICIES[name]
-        outcome = simulate(SlotAllocator(slots, policy), load)
+        policy = SplitEnds(2 * slots // most) if name == "split-ends" else POLICIES.get(name)
+        outcome = simulate(Compacting(slots) if name == "bound" else SlotAllocator(slots, policy), load)
         if not np.allclose(drawn.served(number, slots, most), (outcome.utilisation, outcome.mean_wait), rtol=1e-9):
             raise SystemExit(f"{name}, {slots} slots, U(1..{most}): the compiled rule is not the product's")
 
 
 def full(slots: int, most: int, goal: float, options: argparse.Namespace) -> None:
-    check(Drawn.draw(10**6, CHECKED, most, cycle=options.cycle), slots, most)
-    loads = [Drawn.draw(seed, options.jobs, most, cycle=options.cycle) for seed in range(options.seeds)]
+    check(Drawn.draw(10**6, CHECKED, most, options), slots, most)
+    loads = [Drawn.draw(seed, options.jobs, most, options) for seed in range(options.seeds)]
     reached = [[100 * load.served(number, slots, most)[0] for load in loads] for number in range(len(NAMES))]
     print(f"\nFull queue, {slots} slots, sizes U(1..{most}), {options.seeds} seeds of {options.jobs} requests:", end="")
     print(" utilisation; points over first-fit, 95 % interval")
@@ -156,8 +175,8 @@ def full(slots: int, most: int, goal: float, options: argparse.Namespace) -> Non
 
 def waits(load: float, slots: int, most: int, options: argparse.Namespace) -> None:
     rate = load * slots / ((1 + most) / 2)
-    check(Drawn.draw(10**6, CHECKED, most, cycle=options.cycle, rate=rate), slots, most)
-    loads = [Drawn.draw(seed, options.jobs, most, cycle=options.cycle, rate=rate) for seed in range(options.seeds)]
+    check(Drawn.draw(10**6, CHECKED, most, options, rate), slots, most)
+    loads = [Drawn.draw(seed, options.jobs, most, options, rate) for seed in range(options.seeds)]
     reached = [[each.served(number, slots, most)[1] for each in loads] for number in range(len(NAMES))]
     print(
         f"\nOpen load {load:.3f}, {slots} slots, sizes U(1..{most}), {options.seeds} seeds of {options.jobs} requests:",
@@ -176,6 +195,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--cycle", type=float, default=0.0, help="service times are whole numbers of this, in means")
+    parser.add_argument("--lifetimes", choices=LIFETIMES, default=LIFETIMES[0])
     parser.add_argument("--only", choices=("full", "waits"))
     options = parser.parse_args()
     if options.only in (None, "full"):
