@@ -25,7 +25,7 @@ from farlane.analyzer.flow.effects import (
     unknown_call,
     unknown_memory,
 )
-from farlane.analyzer.flow.expression import CALL, INITIAL, LOAD, OPERATION, PHI, Value, lowest
+from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, lowest
 from farlane.analyzer.flow.interface import GET_KERNEL, plain
 from farlane.analyzer.flow.memory import FrameStore, Memory, Store
 from farlane.analyzer.flow.operands import get
@@ -36,7 +36,7 @@ from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, LEAVING, TABLE,
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.graph.structure import Loop, Structure
-from farlane.analyzer.machine.instruction import RDI, RSP, Instruction
+from farlane.analyzer.machine.instruction import RAX, RDI, RSP, Instruction
 
 VISITS = 400  # of one block
 ROUNDS = 4  # in which phis are taken to point into allocations, before they are taken to point anywhere
@@ -61,13 +61,14 @@ class Result:
         headers: header of a loop -> the state when it is entered, from outside or by a back edge.
         executed: edges that may run, as long as CUDA's calls succeed.
         assumed: block -> the flags of its branch, which error codes decide and which goes the way of success.
-        sites: call instruction that is a CUDA call or leads to one -> the state before it.
+        sites: call instruction that is a CUDA call, leads to one, or returns what its function computed -> the state before it.
         end: the state in which all returns meet; None when the function never returns.
         stores: what is stored outside the own frame, callees' stores included, block by block.
         frame_stores: block -> what is stored in the own frame.
         straight: whether there is only one path through the function.
         unknown_calls: block -> call instructions whose effects are not known.
         cut: whether blocks were left out, here or in a called function, that may store before an exception leaves the function.
+        separate: whether pointers that were read from memory were taken to point into objects of their own (`Memory.separate`).
     """
 
     phis: PhiInputs = field(default_factory=dict)
@@ -84,6 +85,7 @@ class Result:
     straight: bool = False
     unknown_calls: dict[int, list[int]] = field(default_factory=dict)
     cut: bool = False
+    separate: bool = False
 
 
 # What a computed call calls: see computed.Computed.
@@ -145,7 +147,7 @@ class Engine:
         self._epoch = 0  # changes with what is known of a phi that exists already
         # Whether a phi was found to point elsewhere than where blocks were executed with.
         self._doubted = False
-        self._result = Result()
+        self._result = Result(separate=self._memory.separate)
 
     def run(self) -> Result:
         """Raises AnalysisError when the function is over its budget."""
@@ -265,7 +267,7 @@ class Engine:
         sources = [source for source, _ in result.executed]
         result.straight = len(ends) == 1 and len(sources) == len(set(sources)) and not self._structure.loops
         if ends:
-            result.end = self._merged(END, ends)
+            result.end = self._merged(END, ends, result.phis)
 
     def _add_left_out(self) -> None:
         """Of the blocks that were left out, all edges may run behind one that does."""
@@ -574,6 +576,7 @@ class Engine:
                 unknown_call(state, site, self._quiet(callee))
             elif found.some:
                 calls = (_tailing(found, site) if tail else found,)
+            if calls or any(atom.kind in (INSIDE, OPERATION) for atom, _ in state.registers[RAX].terms):
                 record.sites[site] = before
         elif is_cuda(callee.name):
             record.sites[site] = state.copy()

@@ -35,11 +35,16 @@ OTHER, LAUNCH_SLOT, ADDRESS, PART = range(4)
 
 
 class FrameStore(NamedTuple):
-    """A store in the own frame: offsets from `start` to before `end`; None: without limit. `what`: see above."""
+    """A store in the own frame: offsets from `start` to before `end`; None: without limit. `what`: see above.
+
+    `address`, `size`: where, as a value, and how many bytes, when that is known.
+    """
 
     start: int | None
     end: int | None
     what: int = OTHER
+    address: Value | None = None
+    size: int | None = None
 
 
 class Memory:
@@ -58,10 +63,22 @@ class Memory:
         lost: what registers hold that a call left undefined, by register; who reads one gets a value of the reader's own.
         cut: whether a function that the block which is executed calls leaves blocks out (`engine.Result`).
         budget: the time for the binary; None: any.
+        separate: whether a pointer that was read from memory is taken to point into an object of its own, which nobody reaches by
+            another pointer, and which is none of the frame; and whether a store at a computed place of the frame is taken to leave alone
+            what has another size there, and what the place is computed from; and functions of the C++ library that the file holds to
+            do what those of their names do. For predictions that are marked as assuming so.
+        most: how many values may be made; None: any number.
     """
 
-    def __init__(self, values: Values, image: Image, budget: Budget | None = None) -> None:
-        self.values, self.image, self.budget = values, image, budget
+    def __init__(
+        self,
+        values: Values,
+        image: Image,
+        budget: Budget | None = None,
+        separate: bool = False,
+        most: int | None = None,
+    ) -> None:
+        self.values, self.image, self.budget, self.separate, self.most = values, image, budget, separate, most
         self.handles: dict[int, int] = {}
         self.noted: list[int] = []
         self.asked: set[int] | None = None
@@ -80,7 +97,9 @@ class Memory:
             value.lost = True
 
     def check_time(self) -> None:
-        """Raises AnalysisError when the time is used up."""
+        """Raises AnalysisError when the time is used up, or as many values are made as may be."""
+        if self.most is not None and self.values.made > self.most:
+            raise AnalysisError("too many values")
         if self.budget is not None and self.budget.used_up():
             raise AnalysisError("the time for the binary is used up")
 
@@ -107,16 +126,19 @@ class Memory:
         """The allocations into one of which an address without its constant part points; () when that is not known."""
         known = self._objects.get(base)
         if known is None:
-            found = [own for own in (self._allocations(atom) for atom, factor in base.terms if factor == 1) if own]
+            whole = [atom for atom, factor in base.terms if factor == 1]
+            found = [own for own in map(self._allocations, whole) if own]
+            if not found and self.separate and not any(atom.kind == INITIAL for atom in whole):
+                found = [(atom,) for atom in whole if _pointer_read(atom)]
             known = self._objects[base] = found[0] if len(found) == 1 else ()
         return known
 
     def given(self, base: Value) -> bool:
-        """Whether an address without its constant part is made of what the function found at its entry: what it allocates
-        since then lies elsewhere."""
+        """Whether an address without its constant part is made of what the function found at its entry, indices aside, or of a
+        fixed address and indices: what it allocates since then lies elsewhere, and so does its frame."""
         known = self._given.get(base)
         if known is None:
-            known = self._given[base] = all(map(self._atom_given, (atom for atom, _ in base.terms)))
+            known = self._given[base] = all(self._atom_given(atom) for atom, factor in base.terms if factor == 1)
         return known
 
     def _atom_given(self, atom: Value) -> bool:
@@ -170,6 +192,13 @@ class Memory:
 
 def _by_serial(value: Value) -> int:
     return value.serial
+
+
+def _pointer_read(atom: Value) -> bool:
+    """Whether an atom may be a pointer that was read from memory, here or in a called function."""
+    while atom.kind == INSIDE:
+        atom = atom.arguments[1]
+    return atom.kind == LOAD and atom.arguments[1] == 8
 
 
 def _allocates(atom: Value) -> bool:

@@ -38,6 +38,9 @@ class InnerCalls(NamedTuple):
     made: Callable[[], list[CudaCall]]
 
 
+NO_CALLS = InnerCalls(False, list)
+
+
 class Record:
     """What one execution of a block found. `targets`: where it may go on, and with which states. `all_calls` and the rest are as in `engine.Result`."""
 

@@ -17,8 +17,9 @@ if nothing was stored in between that may be there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
+from farlane.analyzer.flow.apart import apart, stride
 from farlane.analyzer.flow.expression import CALL, CODE, INITIAL, LOAD, OPERATION, VERSION, Value
 from farlane.analyzer.flow.interface import GET_KERNEL
 from farlane.analyzer.flow.memory import ADDRESS, OTHER, PART, FrameStore, Memory, Store
@@ -27,9 +28,9 @@ CONFIGURATION = 48  # .. 53: grid x|y, grid z, block x|y, block z, shared memory
 PUSHED = 54  # the push that set them aside
 FLAGS = 55
 # Versions: of everything; of the frame, by every store and by those of unknown extent; of what is reached through unknown
-# pointers; of global variables, by stores of unknown extent.
-MEMORY, STACK_STORES, STACK_RANGES, OTHER_STORES, GLOBAL_RANGES = range(56, 61)
-LENGTH = 61
+# pointers; of global variables, by stores of unknown extent; of what the function was given pointers to.
+MEMORY, STACK_STORES, STACK_RANGES, OTHER_STORES, GLOBAL_RANGES, GIVEN_STORES = range(56, 62)
+LENGTH = 62
 KEYS = range(LENGTH)
 MAXIMUM_CELLS = 4000
 _SIZES = (1, 2, 4)
@@ -205,15 +206,17 @@ class State:
         if base is memory.values.stack_pointer:
             return (version, registers[STACK_RANGES])
         if address.stack:
-            return (version, registers[STACK_STORES], registers[STACK_RANGES], registers[OTHER_STORES])
+            others = () if memory.separate and address.low is not None else (registers[OTHER_STORES],)
+            return (version, registers[STACK_STORES], registers[STACK_RANGES], *others)
         own = memory.objects_of(base)
         if own:
             return (version, *[self.objects.get(each, memory.values.zero) for each in own])
-        return self.kept.get(base) or (version, registers[OTHER_STORES])
+        return self.versions_at(base)
 
     def versions_at(self, base: Value) -> tuple[Value, Value]:
         """The versions of what no cell holds at a base that may point anywhere."""
-        return self.kept.get(base) or (self.registers[MEMORY], self.registers[OTHER_STORES])
+        stores = GIVEN_STORES if self.memory.given(base) else OTHER_STORES
+        return self.kept.get(base) or (self.registers[MEMORY], self.registers[stores])
 
     # Writing
 
@@ -233,20 +236,20 @@ class State:
             registers[STACK_STORES] = version
             if self.escaped is not None and offset + size > self.escaped:
                 self._forget(lambda other: not other.stack and self._anything(other))
-                registers[OTHER_STORES] = version
+                registers[OTHER_STORES] = registers[GIVEN_STORES] = version
         elif address.is_constant:
             self._overwrite(base, offset, size, GLOBAL_RANGES, version)
             self._forget(lambda other: not other.stack and self._anything(other))
-            registers[OTHER_STORES] = version
+            registers[OTHER_STORES] = registers[GIVEN_STORES] = version
         elif address.stack:
             self._forget(lambda other: other.stack and other not in (base, values.stack_pointer))
             self._drop(base, offset, offset + size)
-            self._drop_frame(address, self._end(address, size))
+            self._drop_frame(address, self._end(address, size), size)
             registers[STACK_STORES] = registers[STACK_RANGES] = version
             if address.low is None:
                 # It may be no address of the frame at all.
                 self._forget(lambda other: other is not values.stack_pointer)
-                registers[MEMORY] = registers[OTHER_STORES] = version
+                registers[MEMORY] = registers[OTHER_STORES] = registers[GIVEN_STORES] = version
         else:
             own = self.memory.objects_of(base)
             if own:
@@ -291,20 +294,20 @@ class State:
             registers[STACK_STORES] = registers[STACK_RANGES] = version
             if self.escaped is not None or address.low is None:
                 self._forget(lambda other: not other.stack and self._anything(other))
-                registers[OTHER_STORES] = version
+                registers[OTHER_STORES] = registers[GIVEN_STORES] = version
             if address.low is None:
                 self.clobber(at)
         elif address.is_constant and length is not None:
             self._drop(base, offset, offset + length)
             self._forget(lambda other: not other.stack and self._anything(other))
-            registers[GLOBAL_RANGES] = registers[OTHER_STORES] = version
+            registers[GLOBAL_RANGES] = registers[OTHER_STORES] = registers[GIVEN_STORES] = version
         else:
             own = self.memory.objects_of(base)
             if not own and length in (1, 2, 4, 8):
                 self._clobber_beside(base, offset, length, at)
                 self._changing(base)[offset, length] = values.atom(LOAD, address, length, (version, version))
             elif not own:
-                self.clobber(at)
+                self._clobber_through(base, at)
             else:
                 self._object_changed(own, None, version)
 
@@ -336,7 +339,7 @@ class State:
         alone = not cells or base in self.own
         end = offset + size
         cut = any(k[0] < offset < k[0] + k[1] or k[0] < end < k[0] + k[1] for k in cells)
-        self.clobber(at)
+        self._clobber_through(base, at)
         self.cells[base] = cells
         if alone:
             self.own.add(base)
@@ -390,7 +393,7 @@ class State:
             return
         if address.stack:
             end = None if size is None else self._end(address, size)
-            self.memory.frame_log.append(FrameStore(address.low, end, self.memory.storing or what))
+            self.memory.frame_log.append(FrameStore(address.low, end, self.memory.storing or what, address, size))
 
     def clobber(self, at: int) -> None:
         """Anything reachable may have changed: all but the part of the frame that has not escaped."""
@@ -398,13 +401,24 @@ class State:
         registers = self.registers
         version = self.memory.values.atom(VERSION, at)
         self._forget(lambda other: other is not stack_pointer and not (other.stack and self.escaped is None))
-        registers[OTHER_STORES] = registers[GLOBAL_RANGES] = version
+        registers[OTHER_STORES] = registers[GLOBAL_RANGES] = registers[GIVEN_STORES] = version
         registers[MEMORY] = version
         if self.escaped is not None:
             if self.memory.frame_log is not None:
                 self.memory.frame_log.append(FrameStore(self.escaped, None))
             self._drop(stack_pointer, self.escaped, None)
             registers[STACK_STORES] = registers[STACK_RANGES] = version
+
+    def _clobber_through(self, base: Value, at: int) -> None:
+        """Something was stored through a pointer that may point anywhere; one that the function was given, or found in memory as
+        it was at its entry, points neither into the frame nor into what was allocated since."""
+        if not self.memory.given(base):
+            self.clobber(at)
+            return
+        version = self.memory.values.atom(VERSION, at)
+        self._forget(lambda other: not other.stack and not self.memory.objects_of(other))
+        for key in (OTHER_STORES, GLOBAL_RANGES, GIVEN_STORES):
+            self.registers[key] = version
 
     def escape(self, value: Value) -> None:
         """An address of the frame became known elsewhere, and with it every address stored in what it reaches."""
@@ -431,11 +445,34 @@ class State:
         for value in held:
             self.escape(value)
 
-    def _drop_frame(self, address: Value, end: int | None) -> None:
-        """Forgets the frame from the lowest offset upward that an address may mean, up to an end if there is one."""
-        lowest = _lowest(address)
+    def _drop_frame(self, address: Value, end: int | None, size: int | None = None) -> None:
+        """Forgets the frame from the lowest offset upward that an address may mean, up to an end if there is one.
+
+        `size`: of the store, when it is known: what lies between the places where it may be, which are a stride apart, is what it was.
+        """
+        lowest, stack_pointer = _lowest(address), self.memory.values.stack_pointer
+        kept: Cells = {}
+        if size is not None:
+            cells = self.cells.get(stack_pointer, {})
+            beside = {key: value for key, value in cells.items() if self._beside(address, size, key, value)}
+            if beside:
+                kept[stack_pointer] = beside
+                self._drop_keys(stack_pointer, beside)
         self._escape_cells(lowest, end)
-        self._drop(self.memory.values.stack_pointer, lowest, end)
+        self._drop(stack_pointer, lowest, end)
+        for base, beside in kept.items():
+            self._changing(base).update(beside)
+
+    def _beside(self, address: Value, size: int, place: tuple[int, int], held: Value) -> bool:
+        """Whether a store at a computed place of the frame leaves a cell alone."""
+        strided = stride(self.memory.values, address)
+        if strided is None:
+            return False
+        if apart(strided, size, (place[0], 0), place[1]):
+            return True
+        if not self.memory.separate:
+            return False
+        return place[1] != size or any(_plain(atom) is _plain(held) for atom, _ in address.terms)
 
     def _overwrite(self, base: Value, offset: int, size: int, key: int, version: Value) -> None:
         """Drops what a store covers. The rest of a cell that it covers in part is kept if it is 1, 2 or 4 bytes."""
@@ -470,12 +507,24 @@ class State:
                 for key in gone:
                     del cells[key]
 
+    def _drop_keys(self, base: Value, keys: Iterable[tuple[int, int]]) -> None:
+        cells = self._changing(base)
+        for key in keys:
+            del cells[key]
+
     def _forget(self, which: Callable[[Value], bool]) -> None:
         if len(self.cells) > 1 or self.memory.values.stack_pointer not in self.cells:
             for base in [base for base in self.cells if which(base)]:
                 del self.cells[base]
                 self.own.discard(base)
                 self.kept.pop(base, None)
+
+
+def _plain(value: Value) -> Value:
+    """A value without extensions of 32-bit parts."""
+    while value.kind == OPERATION and value.arguments[0] in ("zx4", "sx4"):
+        value = value.arguments[1]
+    return value
 
 
 def _lowest(address: Value) -> int:

@@ -14,11 +14,18 @@ from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import library
 from farlane.analyzer.flow.computed import Computed
-from farlane.analyzer.flow.effects import CudaCall, lose_registers, resolved, unknown_call, unknown_memory
+from farlane.analyzer.flow.effects import (
+    CudaCall,
+    library_call,
+    lose_registers,
+    resolved,
+    unknown_call,
+    unknown_memory,
+)
 from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
 from farlane.analyzer.flow.memory import Memory
-from farlane.analyzer.flow.record import InnerCalls
+from farlane.analyzer.flow.record import NO_CALLS, InnerCalls
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.flow.success import is_code
 from farlane.analyzer.graph.control_flow import LEAVING, ControlFlow
@@ -120,12 +127,17 @@ class Functions:
 
     Attributes:
         failed: start of a function -> why it has no analysis.
+
+    Args:
+        separate, most: see `Memory`.
     """
 
-    def __init__(self, program: Program, budget: Budget | None = None) -> None:
+    def __init__(
+        self, program: Program, budget: Budget | None = None, separate: bool = False, most: int | None = None
+    ) -> None:
         self.program = program
         self.values = Values()
-        self.memory = Memory(self.values, program.image, budget)
+        self.memory = Memory(self.values, program.image, budget, separate, most)
         self.cuda = program.reaching_cuda()
         self.failed: dict[int, str] = {}
         self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}
@@ -203,8 +215,19 @@ class Functions:
 
     def call(self, state: State, callee: Callee, site: int) -> InnerCalls | None:
         """Applies a call; its CUDA calls, or None (and the state as it was) when it is an unknown function."""
+        if self.memory.separate and (name := self._of_library(callee)):
+            library_call(state, name, site)
+            return NO_CALLS
         analysis = self._callee(state, callee)
         return None if analysis is None else self._apply(state, analysis, site)
+
+    def _of_library(self, callee: Callee) -> str:
+        """The name of a function in this file that the library's headers define, as those of strings, and whose effect is known."""
+        start = None if callee.address is None else self.program.owner.get(callee.address, callee.address)
+        if start is None or start in self.cuda or start not in self.program.ranges:
+            return ""
+        name = self.program.ranges[start].name
+        return name if name.startswith("_Z") and library.effect(name) is not None else ""
 
     def guessed(self, target: Value, first: Value, compared: Iterable[Value], widens: bool) -> Callee:
         """What a computed call is taken to call: one function, or one of several that do nothing to memory; else UNKNOWN."""

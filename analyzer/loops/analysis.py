@@ -20,8 +20,9 @@ from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loader import elf, lines
 from farlane.analyzer.loader.lines import Lines
+from farlane.analyzer.loops.assuming import SecondReading
 from farlane.analyzer.loops.body import Body
-from farlane.analyzer.loops.called import Called, Wholes
+from farlane.analyzer.loops.called import Called, Wholes, arises
 from farlane.analyzer.loops.continuation import Continuations
 from farlane.analyzer.loops.counting import Counting
 from farlane.analyzer.loops.deciding import Deciding
@@ -90,6 +91,11 @@ def _analyze(path: Path, seconds: float, in_callees: bool) -> ProgramReport:
             loops += _function(functions, prover, wholes, analysis, source, in_callees)
         except AnalysisError as error:
             skipped.append((name, str(error)))
+
+    def describe(again: Functions, analysis: Analysis) -> Iterable[LoopReport]:
+        return _function(again, prover, wholes, analysis, source, in_callees)
+
+    loops = SecondReading(program, budget, describe).improved(loops)
     return ProgramReport(
         path=str(path),
         identity=image.identity,
@@ -147,7 +153,9 @@ class _Describer:
         self._functions, self._prover, self._loop, self._hidden = functions, prover, loop, hidden
         self._analysis, self._structure, self._result = analysis, analysis.structure, analysis.result
         self._flow = analysis.structure.flow
-        self._values = LoopValues(Scope(self._structure, self._result, functions.values, loop, wholes.managed))
+        self._scope = Scope(self._structure, self._result, functions.values, loop, wholes.managed)
+        self._values = LoopValues(self._scope)
+        self._on_the_way: LoopValues | None = None
         self._names = {phi: f"i{index}" if index else "i" for index, phi in enumerate(self._values.inductions)}
         self._body = Body(analysis, loop)
         self._deciding = Deciding(self._result, loop, self._body, self._values)
@@ -211,7 +219,7 @@ class _Describer:
         for name, value in call.arguments:
             if value.kind == LOAD and _is_handle(call.name, name):
                 self._values.handle(value)
-            dependence = self._values.of(value, block)
+            dependence = self._judge(call, value).of(value, block)
             if call.chain and Kind.UNKNOWN in dependence.kinds:
                 if inside is None:
                     inside = self._called.arguments(call, block)
@@ -255,6 +263,14 @@ class _Describer:
             text = show(value, self._names)
             made = self._arguments[key] = Argument(name, kind, text, reasons, number if known else None, size)
         return made
+
+    def _judge(self, call: CudaCall, value: Value) -> LoopValues:
+        """Who judges an argument: what arises in the function that makes the call is not what that function returns."""
+        if not call.chain or not arises(value, call.chain[0]):
+            return self._values
+        if self._on_the_way is None:
+            self._on_the_way = LoopValues(self._scope)
+        return self._on_the_way
 
     def _fixed(self, call: CudaCall) -> dict[str, Value]:
         """What a call's arguments are in its own function, whoever calls that."""

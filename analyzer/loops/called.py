@@ -11,8 +11,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from farlane.analyzer.flow.effects import CudaCall
-from farlane.analyzer.flow.expression import INITIAL, LOAD, OPERATION, Value, Values
-from farlane.analyzer.flow.state import GLOBAL_RANGES, MEMORY, OTHER_STORES, STACK_RANGES, STACK_STORES, State
+from farlane.analyzer.flow.engine import END
+from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, Value, Values
+from farlane.analyzer.flow.state import (
+    GIVEN_STORES,
+    GLOBAL_RANGES,
+    MEMORY,
+    OTHER_STORES,
+    STACK_RANGES,
+    STACK_STORES,
+    State,
+)
 from farlane.analyzer.flow.summary import Analysis, Functions
 from farlane.analyzer.graph.control_flow import LEAVING
 from farlane.analyzer.graph.program import Program
@@ -20,11 +29,13 @@ from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.loops.body import Body
 from farlane.analyzer.loops.deciding import Deciding
 from farlane.analyzer.loops.dependence import INVARIANT, Dependence, LoopValues, Scope
+from farlane.analyzer.loops.model import Kind
 from farlane.analyzer.machine.instruction import RSP
 
 MAXIMUM_DEPTH = 6  # calls within calls
 MAXIMUM_LEVELS = 60  # called functions looked at for one loop
-_VERSIONS = (MEMORY, STACK_STORES, STACK_RANGES, OTHER_STORES, GLOBAL_RANGES)
+MAXIMUM_RETURNS = 200  # values of called functions looked at for one loop
+_VERSIONS = (MEMORY, STACK_STORES, STACK_RANGES, OTHER_STORES, GLOBAL_RANGES, GIVEN_STORES)
 
 
 class _Whole(Structure):
@@ -52,18 +63,37 @@ class _Whole(Structure):
 
 
 class _Given(LoopValues):
-    """Judges values of a called function. What it was given is judged by its caller's judge, where it was called."""
+    """Judges values of a called function. What it was given is judged by its caller's judge, where it was called.
+
+    Attributes:
+        asked: what the caller's judge said so far.
+    """
 
     def __init__(self, scope: Scope, before: State, outer: LoopValues, at: int) -> None:
         super().__init__(scope)
         self._before, self._outer, self._at, self._numbers = before, outer, at, scope.values
         self._translated: dict[Value, Value] = {}
+        self.asked = INVARIANT
+
+    def _by_caller(self, said: Dependence) -> Dependence:
+        self.asked = self.asked.joined(said)
+        return said
+
+    def _phi(self, phi: Value, block: int) -> Dependence:
+        if phi.arguments[1] != END:
+            return super()._phi(phi, block)
+        found = self._all(self._result.phis.get(phi, {}).values(), block)
+        blocks = self._structure.flow.blocks
+        for each, flags in self._result.tests.items():  # which return it was, all branches tell
+            if sum((each, edge.target) in self._result.executed for edge in blocks[each].edges) > 1:
+                found = found.joined(self.of(flags, each))
+        return found
 
     def _atom(self, atom: Value, block: int) -> Dependence:
         if atom.kind == INITIAL:
             if atom is self._numbers.stack_pointer:
                 return INVARIANT
-            return self._outer.of(self._before.registers[atom.arguments[0]], self._at)
+            return self._by_caller(self._outer.of(self._before.registers[atom.arguments[0]], self._at))
         if atom.kind == LOAD and all(version.kind == INITIAL for version in atom.arguments[2]):
             return self._given_memory(atom, block)
         return super()._atom(atom, block)
@@ -73,12 +103,12 @@ class _Given(LoopValues):
         address, size, _ = load.arguments
         if self._foreign(address):
             read = self._before.read(self._numbers.substitute(address, self._leaf, self._translated), size)
-            return self._outer.of(read, self._at)
+            return self._by_caller(self._outer.of(read, self._at))
         found = self._load(load, block)  # the address varies in the function
         for key in _VERSIONS:
             version = self._before.registers[key]
             if not version.is_constant:
-                found = found.joined(self._outer.changed(version, self._at))
+                found = found.joined(self._by_caller(self._outer.changed(version, self._at)))
         return found
 
     def _foreign(self, value: Value) -> bool:
@@ -148,6 +178,28 @@ class Called:
         self._functions, self._wholes = functions, wholes
         self._own = analysis, judge
         self._levels: dict[tuple[int, tuple[int, ...]], Level | None] = {}
+        self._returns = 0
+        judge.returned = lambda atom, block: self._returned(analysis, judge, atom, block, 1)
+
+    def _returned(self, caller: Analysis, judge: LoopValues, atom: Value, at: int, depth: int) -> Dependence | None:
+        """On what a value depends that a called function computed, its loops and branches included; None when it is not known."""
+        site, value = atom.arguments
+        analysis, before = self._functions.called(caller, site), caller.result.sites.get(site)
+        if analysis is None or before is None or depth > MAXIMUM_DEPTH or self._returns >= MAXIMUM_RETURNS:
+            return None
+        self._returns += 1
+        whole = self._wholes.of(analysis, self._functions.values)
+        if whole is None or not whole[0].loop.latches:  # it never returns
+            return None
+        scope, _ = whole
+        given = _Given(scope, before, judge, at)
+        given.returned = lambda inner, block: self._returned(analysis, given, inner, block, depth + 1)
+        kinds = given.of(value, scope.loop.latches[0]).kinds
+        if Kind.UNKNOWN in kinds:
+            return None
+        # The function's own variables are gone; what varies is what it was given, and what CUDA gave it.
+        varies = {Kind.INDUCTION} if given.asked.kinds else set()
+        return given.asked.joined(Dependence(kinds & {Kind.RESULT} | varies))
 
     def known(self, call: CudaCall, block: int) -> bool:
         """Whether it is known, as far as the called functions decide, in which iterations a call runs and how often."""
@@ -204,4 +256,22 @@ class Called:
             return None
         scope, body = whole
         given = _Given(scope, before, judge, at)
+        given.returned = lambda inner, within: self._returned(analysis, given, inner, within, len(chain) + 1)
         return Level(analysis, given, Deciding(analysis.result, scope.loop, body, given))
+
+
+def arises(value: Value, site: int) -> bool:
+    """Whether a part of a value arises in the function that a call instruction calls."""
+    work, seen = [value], {value}
+    while work:
+        for atom, _ in work.pop().terms:
+            if atom.kind == INSIDE and atom.arguments[0] == site:
+                return True
+            if atom.kind == OPERATION:
+                inner = [each for each in atom.arguments[1:] if isinstance(each, Value) and each not in seen]
+                seen.update(inner)
+                work += inner
+            elif atom.kind == LOAD and atom.arguments[0] not in seen:
+                seen.add(atom.arguments[0])
+                work.append(atom.arguments[0])
+    return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from farlane.analyzer.flow.condition import Condition
-from farlane.analyzer.flow.expression import OPERATION, PHI, Value
+from farlane.analyzer.flow.expression import INSIDE, OPERATION, PHI, Value
 from farlane.analyzer.flow.summary import Analysis, Functions
 from farlane.analyzer.graph.control_flow import TAKEN
 from farlane.analyzer.graph.structure import Loop
@@ -97,9 +97,19 @@ class Counting:
         if moves is not None and not self._judge.of(moves.start, source).kinds:
             entry = self._analysis.result.headers[self._loop.header]
             found = trip_count(self._values, moves, extra, entry, self._entered)
+            if found is not None and self._computed_anew(moves.start):
+                # A function tells it in each iteration, the same each time: its result stands nowhere yet.
+                return TripCount(None, f"while {_text(test.stays)}")
             if found is not None:
                 return found
         return self._recurrence(test.stays, extra, source)
+
+    def _computed_anew(self, value: Value) -> bool:
+        """Whether a part of a value is what a function computes that the loop calls."""
+        flow = self._analysis.structure.flow
+        calls = (atom.arguments[0] for atom in self._leaves(value, set()) if atom.kind == INSIDE)
+        blocks = (flow.holding(site) for site in calls)
+        return any(block is not None and block.start in self._loop.blocks for block in blocks)
 
     def _on_device_data(self, source: int) -> bool:
         flags = self._analysis.result.tests.get(source)
@@ -116,7 +126,7 @@ class Counting:
         count = self._followed(stays)
         if count is not None:
             return TripCount(count + extra, str(count + extra))
-        text = f"{show(stays.left, {})} {stays.relation} {show(stays.right, {})}"
+        text = _text(stays)
         return self._described(text, sides)
 
     def _other(self, source: int) -> TripCount | None:
@@ -147,9 +157,7 @@ class Counting:
             return None
         entry = self._analysis.result.headers[self._loop.header]
         where = tuple((show(atom, {}), places(atom, entry, self._entered)) for atom in self._given(values))
-        text = " and ".join(
-            f"{show(test.stays.left, {})} {test.stays.relation} {show(test.stays.right, {})}" for test in tests
-        )
+        text = " and ".join(_text(test.stays) for test in tests)
         return TripCount(None, f"while {text or show(next(iter(values)), {})}, as {len(asked)} branches tell", where)
 
     def _given(self, values: Iterable[Value]) -> list[Value]:
@@ -233,6 +241,10 @@ class Counting:
             if any(not value.is_constant for value in now.values()):
                 return None
         return None
+
+
+def _text(condition: Condition) -> str:
+    return f"{show(condition.left, {})} {condition.relation} {show(condition.right, {})}"
 
 
 def _least(counts: list[TripCount]) -> TripCount:

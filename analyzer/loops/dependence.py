@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow.apart import Strided, apart, stride
 from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import CALL, INSIDE, LOAD, OPAQUE, OPERATION, OUT, PHI, VERSION, Value, Values
 from farlane.analyzer.flow.interface import COPIES, COPIES_2D, FROM_SYMBOL
@@ -79,6 +81,7 @@ class LoopValues:
 
     Attributes:
         inductions: the loop's induction variables by their phis.
+        returned: judges what a called function computed, as seen at its call (INSIDE), in a block; None: it is not known.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -97,6 +100,7 @@ class LoopValues:
         self._hit = _NOTHING  # the first of those that had a part in what is being judged
         self._asked = 0
         self._handles: set[Value] = set()
+        self.returned: Callable[[Value, int], Dependence | None] | None = None
 
     def handle(self, value: Value) -> None:
         """A value is a handle or a device's address: where it was loaded from there are only whole ones, none of the own frame."""
@@ -160,7 +164,10 @@ class LoopValues:
         if atom.kind in (CALL, OUT):
             return self._call(atom) if arguments[0] in self._addresses else INVARIANT
         if atom.kind == INSIDE:
-            return self._inside(arguments[1]) if arguments[0] in self._addresses else INVARIANT
+            if arguments[0] not in self._addresses:
+                return INVARIANT
+            judged = self.returned(atom, block) if self.returned is not None else None
+            return self._inside(arguments[1]) if judged is None else judged
         if atom.kind == OPAQUE:
             fixed = arguments[0] >= 0 and arguments[0] not in self._addresses
             return INVARIANT if fixed else _unknown(Reason.INSTRUCTION)
@@ -220,13 +227,36 @@ class LoopValues:
         if low is None:
             return False
         harmless = {LAUNCH_SLOT, ADDRESS, PART} if load in self._handles else {LAUNCH_SLOT}
+        if self._result.separate and size == 8:
+            harmless.add(PART)
+        places = self._strided(address, block)
         for each in self._loop.blocks:
             for store in self._result.frame_stores.get(each, ()):
                 before = store.end is not None and store.end <= low
                 behind = end is not None and store.start is not None and store.start >= end
-                if not (before or behind or store.what in harmless):
+                if before or behind or store.what in harmless:
+                    continue
+                if places is None or store.address is None or store.size is None:
+                    return False
+                stored = self._strided(store.address, each)
+                if stored is None or not apart(places, size, stored, store.size):
                     return False
         return True
+
+    def _strided(self, address: Value, block: int) -> Strided | None:
+        """Where an address of the frame may be, its induction variables followed from where they begin."""
+        inner = self._structure.innermost(block)
+        variables = [self.inductions]
+        if inner is not None and inner.header != self._loop.header and not inner.irreducible:
+            variables.append(self._variables(inner))
+        steps = 0
+        for atom, coefficient in address.terms:
+            variable = next((each[atom] for each in variables if atom in each), None)
+            if atom.stack and variable is not None and coefficient == 1 and variable.size == 8:
+                address = self._values.combine(self._values.combine(address, atom, -1), variable.initial)
+                steps = math.gcd(steps, variable.step)
+        found = stride(self._values, address)
+        return None if found is None else (found[0], math.gcd(found[1], steps))
 
     def _phi(self, phi: Value, block: int) -> Dependence:
         _, where, _ = phi.arguments

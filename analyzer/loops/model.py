@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.loops.reasons import TELLING, Reason
 from farlane.analyzer.permissions.model import Permission
 
 
@@ -194,6 +194,12 @@ class LoopReport:
         tuple[int, ...], ...
     ] = ()  # calls by index, in groups between which the host wants an answer of the device
     assumes_success: bool = False  # whether the loop holds a branch that error codes decide
+    assumes_separate: bool = False  # whether pointers read from memory are taken to point to objects of their own
+
+    @property
+    def described(self) -> bool:
+        """Whether class, sequence and trip count are known when the loop is entered."""
+        return self.class_ != Class.NONE and self.trip_count is not None and TELLING.issuperset(self.reasons)
 
 
 @dataclass(frozen=True)

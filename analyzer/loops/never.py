@@ -8,6 +8,7 @@ found, once for a function.
 from __future__ import annotations
 
 from farlane.analyzer.flow.condition import Condition
+from farlane.analyzer.flow.engine import END
 from farlane.analyzer.flow.expression import Value, Values
 from farlane.analyzer.flow.summary import Analysis
 from farlane.analyzer.graph.control_flow import FALL, TAKEN
@@ -31,7 +32,11 @@ def prune(analysis: Analysis, values: Values) -> None:
                 work.append(edge.target)
     result.executed -= {edge for edge in result.executed if edge[0] not in reached}
     for phi, inputs in result.phis.items():
-        for source in [source for source in inputs if (source, phi.arguments[1]) not in result.executed]:
+        if phi.arguments[1] == END:
+            gone_sources = inputs.keys() - reached
+        else:
+            gone_sources = {source for source in inputs if (source, phi.arguments[1]) not in result.executed}
+        for source in gone_sources:
             del inputs[source]
 
 

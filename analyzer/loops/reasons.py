@@ -37,3 +37,7 @@ class Reason(StrEnum):
     COPIES_TO_HOST = "copies-to-host"  # a copy to the host; whether it is read in the loop is not analyzed
     SYNCHRONIZES = "synchronizes"  # a synchronizing call; whether anything observes it is not analyzed
     QUERIES = "queries"  # a call whose answer is wanted at once
+
+
+# What a loop holds; all other reasons say why it is not known when it is entered.
+TELLING = frozenset({Reason.COPIES_TO_HOST, Reason.SYNCHRONIZES, Reason.QUERIES})

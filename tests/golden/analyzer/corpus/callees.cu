@@ -304,6 +304,36 @@ PROGRAM hidden_in_callee(float *data, int rounds) {
     for (int i = 0; i < rounds; ++i) by_labels(data, i);
 }
 
+// What functions of the host compute of numbers that do not change: by a loop, by a branch, and one by the other.
+static APART int levels(int number) {
+    int found = 0;
+    while (number >>= 1) ++found;
+    return found;
+}
+
+static APART int levels_up(int number) { return number == 1 ? 0 : levels(number - 1) + 1; }
+
+static APART int parts(int number, int size) { return number % size != 0 ? number / size + 1 : number / size; }
+
+PROGRAM counted_by_function(float *data, int number) {
+    for (int i = 0; i < levels_up(number); ++i) touch<<<4, 256>>>(data, i, COUNT);
+}
+
+PROGRAM shaped_by_function(float *data, int count, int rounds) {
+    for (int i = 0; i < rounds; ++i) touch<<<parts(count, 256), 256>>>(data, i, count - i);
+}
+
+// The same of a function that is told something else each time.
+static APART int parts_at_random(int number) {
+    int found = 0;
+    while (rand() % 5) ++found;
+    return found + number;
+}
+
+PROGRAM shaped_at_random(float *data, int count, int rounds) {
+    for (int i = 0; i < rounds; ++i) touch<<<4, 256>>>(data, parts_at_random(count), COUNT);
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -324,5 +354,6 @@ int main(int argc, char **argv) {
     behind_loop_of_callee(data, rounds), loop_of_callee_on_data(data, counter, rounds), chosen_in_callee(data, rounds);
     chosen_in_callee_by_memory(data, amounts, rounds), timed_by_object(data, rounds), told(data, rounds);
     hidden_in_callee(data, rounds);
+    counted_by_function(data, 1 << rounds), shaped_by_function(data, COUNT - 5, rounds), shaped_at_random(data, 7, rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
 }

@@ -278,6 +278,67 @@ PROGRAM vectors_of_tiles(int tiles, int rows) {
     for (int i = 0; i < tiles; ++i) cudaFree(parts[i]);
 }
 
+// Structures side by side: what the copies fill is found in one field, and what the launches are given stands in others.
+struct Plan {
+    int amount;
+    float *input, *output;
+    cudaStream_t stream;
+};
+
+PROGRAM plans(float *data, int count) {
+    Plan plans[64];
+    for (int i = 0; i < count; ++i) {
+        plans[i].amount = COUNT - i;
+        plans[i].input = data + COUNT * i;
+        plans[i].output = static_cast<float *>(malloc(BYTES));
+        cudaStreamCreate(&plans[i].stream);
+    }
+    for (int i = 0; i < count; ++i) {
+        touch<<<4, 256, 0, plans[i].stream>>>(plans[i].input, i, plans[i].amount);
+        cudaMemcpyAsync(plans[i].output, plans[i].input, BYTES, cudaMemcpyDeviceToHost, plans[i].stream);
+    }
+    for (int i = 0; i < count; ++i) {
+        cudaStreamSynchronize(plans[i].stream);
+        sink = plans[i].output[0];
+        cudaStreamDestroy(plans[i].stream);
+        free(plans[i].output);
+    }
+}
+
+// The field that the loop reads is the one that it writes.
+PROGRAM plans_changed(float *data, int count) {
+    Plan plans[65];
+    for (int i = 0; i < count; ++i) plans[i].amount = COUNT - i, plans[i].input = data + COUNT * i;
+    for (int i = 0; i < count; ++i) {
+        touch<<<4, 256>>>(plans[i].input, i, plans[i].amount);
+        plans[(i * 3 + 1) % 64].amount = i * 7;
+    }
+}
+
+// What is stored through a pointer that was given lies elsewhere than what was allocated since.
+PROGRAM table_beside_given(float *data, int *log, int count) {
+    int *amounts = static_cast<int *>(malloc(count * sizeof(int)));
+    for (int i = 0; i < count; ++i) amounts[i] = i * i;
+    for (int i = 0; i < count; ++i) {
+        log[i] = i + 1;
+        touch<<<4, 256>>>(data, amounts[i], COUNT);
+    }
+    free(amounts);
+}
+
+// The object says where the copy goes, and how long the loop is. That the copy does not go into the object is likely, but nothing says so.
+struct Box {
+    int rounds;
+    int *host;
+};
+
+PROGRAM bound_beside_destination(int *counter, Box *box) {
+    for (int i = 0; i < box->rounds; ++i) {
+        count_up<<<1, 1>>>(counter);
+        cudaMemcpy(box->host, counter, sizeof(int), cudaMemcpyDeviceToHost);
+    }
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -296,6 +357,11 @@ int main(int argc, char **argv) {
     rotated(arena.a, arena.b, arena.c, rounds), toggled(both, rounds), toggled_in_memory(rounds);
     by_parity(arena.a, arena.b, rounds), chosen_by_parity(arena.a, arena.b, rounds);
     own_streams(arena.a, rounds), table_beside_pinned(arena.a, rounds), table_copied_over(amounts, amounts + 1, arena.b, rounds);
+    int *counter, counted;
+    cudaMalloc(&counter, 64), cudaMemset(counter, 0, 64);
+    Box box{rounds, &counted};
+    plans(arena.a, rounds), plans_changed(arena.a, rounds), table_beside_given(arena.a, log, rounds);
+    bound_beside_destination(counter, &box), cudaFree(counter);
     table_of_either(arena.a, rounds), either_written(arena.a, rounds), moved_into_table(arena.a, rounds), vectors_of_tiles(rounds, 16);
     return cudaDeviceSynchronize() != cudaSuccess;
 }

@@ -14,15 +14,12 @@ from typing import Any
 from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.loops.model import LoopReport, ProgramReport
-from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.loops.reasons import TELLING
 from farlane.analyzer.manifest import reader, writer
 from farlane.analyzer.manifest.build import build
 from farlane.analyzer.manifest.model import Manifest
 
 from corpus_tools.cases import Case, bare
-
-# These reasons tell what a loop contains; the others say why it is not known when it is entered.
-TELLING = {Reason.COPIES_TO_HOST, Reason.SYNCHRONIZES, Reason.QUERIES}
 
 
 @functools.cache
@@ -46,7 +43,7 @@ def loops_of(report: ProgramReport, function: str) -> list[LoopReport]:
 
 def known_at_entry(loop: LoopReport) -> bool:
     """Whether class, sequence and trip count are."""
-    return loop.class_ != "-" and loop.trip_count is not None and not set(loop.reasons) - TELLING
+    return loop.described
 
 
 def wrong(case: Case, program: Path, function: str, aspects: Sequence[str]) -> list[str]:

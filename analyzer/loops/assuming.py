@@ -1,0 +1,63 @@
+"""A second reading of the functions with loops that are not known when they are entered, which assumes of memory what holds in nearly all
+programs and cannot be told from the code: see `Memory.separate`.
+
+What it finds are predictions, which are checked when the program runs, and they are marked. Nothing else rests on it: whether a test at a
+call is exact, on which `more` and `remaining` hang, is said by the first reading, and permissions are proven on their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from farlane.analyzer.budget import Budget
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow.summary import Analysis, Functions
+from farlane.analyzer.graph.program import Program
+from farlane.analyzer.loops.model import Continuation, LoopReport
+
+MAXIMUM_VALUES = 200_000  # of the second reading of a whole binary
+
+
+class SecondReading:
+    """Of one binary.
+
+    Args:
+        describe: reports a function's loops.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        budget: Budget,
+        describe: Callable[[Functions, Analysis], Iterable[LoopReport]],
+    ) -> None:
+        self._functions = Functions(program, budget, separate=True, most=MAXIMUM_VALUES)
+        self._describe = describe
+
+    def improved(self, reports: Sequence[LoopReport]) -> list[LoopReport]:
+        """The reports, all of the loops of a function or of several, with those put in their place that describe a loop which was not."""
+        wanting = dict.fromkeys(report.entry for report in reports if not report.described)
+        found = {report.header: report for entry in wanting for report in self._read(entry)}
+        result = []
+        for first in reports:
+            second = None if first.described else found.get(first.header)
+            result.append(first if second is None or not second.described else _put_in_place(first, second))
+        return result
+
+    def _read(self, entry: int) -> list[LoopReport]:
+        try:
+            analysis = self._functions.analysis(entry)
+            return [] if analysis is None else list(self._describe(self._functions, analysis))
+        except AnalysisError:
+            return []  # what the first reading says stands
+
+
+def _put_in_place(first: LoopReport, second: LoopReport) -> LoopReport:
+    exact = {(each.site, each.chain): each for each in first.continuations if each.exact}
+    continuations = [exact.get((each.site, each.chain)) or _inexact(each) for each in second.continuations]
+    return replace(second, continuations=tuple(continuations), assumes_separate=True)
+
+
+def _inexact(continuation: Continuation) -> Continuation:
+    return replace(continuation, tests=tuple(replace(test, exact=False) for test in continuation.tests))
