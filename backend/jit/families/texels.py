@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MAGIC = 0x7E8F1A5E
 TEXEL = Access(texel=True)
-_DESCRIPTOR_BYTES = 128
+DESCRIPTOR_BYTES = 128
 WRAP, CLAMP, MIRROR, BORDER = range(4)
 # Dimensions, and whether a layer comes before the coordinates.
 GEOMETRY = {"1d": (1, False), "2d": (2, False), "3d": (3, False), "a1d": (1, True), "a2d": (2, True)}
@@ -47,7 +47,7 @@ class Descriptor:
 
     def __init__(self, e: FunctionEmitter, handle: Val) -> None:
         self._e = e
-        self._place = place_at(e, "global", handle, _DESCRIPTOR_BYTES, False)
+        self._place = place_at(e, "global", handle, DESCRIPTOR_BYTES, False)
         self.base = self.field(0, "i64")
         sizes = [self.field(offset) for offset in (8, 12, 16)]
         one = integer(1, "i32")

@@ -1,9 +1,9 @@
 """Textures: tex and tld4. Their objects and operands: texels.py.
 
 Linear filtering rounds its weights to 8 bits, as devices do, and stays within the face of a cube map. A direction of which two coordinates are equally
-large belongs to the face of the first one. Levels of detail and gradients are ignored: there is one level, which the guest ensures. tld4 gathers
+large belongs to the face of the first one. Levels of detail: mipmaps.py. tld4 gathers
 one channel of the four texels that a linear filter would weigh: lower left, lower right, upper right, upper left, where lower rows have larger numbers.
-A border's colour has the texels' type: of integers its bits count. Not there: mipmaps, queries.
+A border's colour has the texels' type: of integers its bits count. Not there: queries.
 
 Source: PTX ISA, "Texture Instructions"; CUDA programming guide, "Texture Fetching", "Cubemap Textures".
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.checks import MEMORY
-from farlane.backend.jit.families import srgb
+from farlane.backend.jit.families import mipmaps, srgb
 from farlane.backend.jit.families.addresses import Place, place_at
 from farlane.backend.jit.families.base import check, handles
 from farlane.backend.jit.families.memory import read_memory
@@ -124,22 +124,40 @@ def tex(e: FunctionEmitter, i: Instruction) -> None:
     handle, coordinates, layer = operands(e, i, geometry)
     floats, fetched = i.modifiers[-2] == "f32", i.modifiers[-1] == "s32"
     d = Descriptor(e, handle)
-    if fetched:
-        # Integer coordinates: what is outside is 0.
-        places, insides = [], []
-        for number, item in enumerate(coordinates):
-            place, inside = _wrapped(e, e.read(item, "i32"), d.sizes[number], integer(BORDER, "i32"))
-            places.append(place)
-            insides.append(inside)
-        results = _at(e, d, _layer(e, d, layer), floats)(places, conjunction(e, insides))
-    elif geometry in CUBES:
-        face, where = _face(e, [e.read(item, "float") for item in coordinates])
-        texels = _at(e, d, _cube_layer(e, d, layer, face), floats)
-        results = _sampled(e, d, *_on_face(e, d, where), texels, floats)
-    else:
+
+    def read(d: Descriptor) -> list[Val]:
+        if fetched:
+            return _fetched(e, d, coordinates, layer, floats)
+        if geometry in CUBES:
+            face, where = _face(e, [e.read(item, "float") for item in coordinates])
+            texels = _at(e, d, _cube_layer(e, d, layer, face), floats)
+            return _sampled(e, d, *_on_face(e, d, where), texels, floats)
         texels = _at(e, d, _layer(e, d, layer), floats, _border(e, d, floats))
-        results = _sampled(e, d, *_scaled(e, d, coordinates), texels, floats)
+        return _sampled(e, d, *_scaled(e, d, coordinates), texels, floats)
+
+    if not {"level", "grad"} & set(i.modifiers):
+        results = read(d)
+    elif fetched:
+        results = read(Descriptor(e, mipmaps.level(e, i, d, handle)))
+    else:
+        levels = mipmaps.levels(e, i, d, handle, geometry)
+        if floats:
+            results = mipmaps.blended(e, levels, lambda level: read(Descriptor(e, level)))
+        else:
+            results = read(Descriptor(e, levels.first))
     _give(e, i, results)
+
+
+def _fetched(
+    e: FunctionEmitter, d: Descriptor, coordinates: list[object], layer: object | None, floats: bool
+) -> list[Val]:
+    """The texel at whole numbers: what is outside is 0."""
+    places, insides = [], []
+    for number, item in enumerate(coordinates):
+        place, inside = _wrapped(e, e.read(item, "i32"), d.sizes[number], integer(BORDER, "i32"))
+        places.append(place)
+        insides.append(inside)
+    return _at(e, d, _layer(e, d, layer), floats)(places, conjunction(e, insides))
 
 
 @handles("tld4")

@@ -202,22 +202,22 @@ forward cudaFreeArray
 forward cudaFreeAsync
 forward cudaFreeAsync_ptsz
 forward cudaFreeHost
-refuse cudaFreeMipmappedArray, 21
+forward cudaFreeMipmappedArray
 forward cudaFuncGetAttributes
 forward cudaFuncGetName
 forward cudaFuncGetParamInfo
 forward cudaFuncSetAttribute
 forward cudaFuncSetCacheConfig
 forward cudaFuncSetSharedMemConfig
-refuse cudaGLGetDevices, 22
-refuse cudaGLMapBufferObject, 23
-refuse cudaGLMapBufferObjectAsync, 24
-refuse cudaGLRegisterBufferObject, 25
-refuse cudaGLSetBufferObjectMapFlags, 26
-refuse cudaGLSetGLDevice, 27
-refuse cudaGLUnmapBufferObject, 28
-refuse cudaGLUnmapBufferObjectAsync, 29
-refuse cudaGLUnregisterBufferObject, 30
+refuse cudaGLGetDevices, 21
+refuse cudaGLMapBufferObject, 22
+refuse cudaGLMapBufferObjectAsync, 23
+refuse cudaGLRegisterBufferObject, 24
+refuse cudaGLSetBufferObjectMapFlags, 25
+refuse cudaGLSetGLDevice, 26
+refuse cudaGLUnmapBufferObject, 27
+refuse cudaGLUnmapBufferObjectAsync, 28
+refuse cudaGLUnregisterBufferObject, 29
 forward cudaGetChannelDesc
 forward cudaGetDevice
 forward cudaGetDeviceCount
@@ -230,16 +230,16 @@ forward cudaGetDriverEntryPointByVersion_ptsz
 forward cudaGetDriverEntryPoint_ptsz
 forward cudaGetErrorName
 forward cudaGetErrorString
-refuse cudaGetExportTable, 31
+refuse cudaGetExportTable, 30
 forward cudaGetFuncBySymbol
 forward cudaGetKernel
 forward cudaGetLastError
-refuse cudaGetMipmappedArrayLevel, 32
+forward cudaGetMipmappedArrayLevel
 forward cudaGetSurfaceObjectResourceDesc
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
 forward cudaGetTextureObjectResourceDesc
-refuse cudaGetTextureObjectResourceViewDesc, 33
+refuse cudaGetTextureObjectResourceViewDesc, 31
 forward cudaGetTextureObjectTextureDesc
 forward cudaGraphAddChildGraphNode
 forward_to cudaGraphAddDependencies, cudaGraphAddDependencies_v12
@@ -247,8 +247,8 @@ forward cudaGraphAddDependencies_v2
 forward cudaGraphAddEmptyNode
 forward cudaGraphAddEventRecordNode
 forward cudaGraphAddEventWaitNode
-refuse cudaGraphAddExternalSemaphoresSignalNode, 34
-refuse cudaGraphAddExternalSemaphoresWaitNode, 35
+refuse cudaGraphAddExternalSemaphoresSignalNode, 32
+refuse cudaGraphAddExternalSemaphoresWaitNode, 33
 forward cudaGraphAddHostNode
 forward cudaGraphAddKernelNode
 forward cudaGraphAddMemAllocNode
@@ -262,7 +262,7 @@ forward_to cudaGraphAddNode, cudaGraphAddNode_v12
 forward cudaGraphAddNode_v2
 forward cudaGraphChildGraphNodeGetGraph
 forward cudaGraphClone
-refuse cudaGraphConditionalHandleCreate, 36
+refuse cudaGraphConditionalHandleCreate, 34
 forward cudaGraphCreate
 forward cudaGraphDebugDotPrint
 forward cudaGraphDestroy
@@ -271,26 +271,26 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 37
+refuse cudaGraphExecChildGraphNodeSetParams, 35
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 38
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 39
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 36
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 37
 forward cudaGraphExecGetFlags
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 40
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 41
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 38
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 39
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 42
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 43
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 44
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 45
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 40
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 41
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 42
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 43
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v12
 forward cudaGraphGetEdges_v2
 forward cudaGraphGetNodes
@@ -313,8 +313,8 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 46
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 47
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 44
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 45
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
@@ -332,35 +332,35 @@ forward cudaGraphRemoveDependencies_v2
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 48
-refuse cudaGraphicsGLRegisterBuffer, 49
-refuse cudaGraphicsGLRegisterImage, 50
-refuse cudaGraphicsMapResources, 51
-refuse cudaGraphicsResourceGetMappedEglFrame, 52
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 53
-refuse cudaGraphicsResourceGetMappedPointer, 54
-refuse cudaGraphicsResourceSetMapFlags, 55
-refuse cudaGraphicsSubResourceGetMappedArray, 56
-refuse cudaGraphicsUnmapResources, 57
-refuse cudaGraphicsUnregisterResource, 58
-refuse cudaGraphicsVDPAURegisterOutputSurface, 59
-refuse cudaGraphicsVDPAURegisterVideoSurface, 60
+refuse cudaGraphicsEGLRegisterImage, 46
+refuse cudaGraphicsGLRegisterBuffer, 47
+refuse cudaGraphicsGLRegisterImage, 48
+refuse cudaGraphicsMapResources, 49
+refuse cudaGraphicsResourceGetMappedEglFrame, 50
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 51
+refuse cudaGraphicsResourceGetMappedPointer, 52
+refuse cudaGraphicsResourceSetMapFlags, 53
+refuse cudaGraphicsSubResourceGetMappedArray, 54
+refuse cudaGraphicsUnmapResources, 55
+refuse cudaGraphicsUnregisterResource, 56
+refuse cudaGraphicsVDPAURegisterOutputSurface, 57
+refuse cudaGraphicsVDPAURegisterVideoSurface, 58
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 61
-refuse cudaImportExternalSemaphore, 62
+refuse cudaImportExternalMemory, 59
+refuse cudaImportExternalSemaphore, 60
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 63
-refuse cudaIpcGetEventHandle, 64
-refuse cudaIpcGetMemHandle, 65
-refuse cudaIpcOpenEventHandle, 66
-refuse cudaIpcOpenMemHandle, 67
+refuse cudaIpcCloseMemHandle, 61
+refuse cudaIpcGetEventHandle, 62
+refuse cudaIpcGetMemHandle, 63
+refuse cudaIpcOpenEventHandle, 64
+refuse cudaIpcOpenMemHandle, 65
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
-refuse cudaLaunchCooperativeKernelMultiDevice, 68
+refuse cudaLaunchCooperativeKernelMultiDevice, 66
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
@@ -372,8 +372,8 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 69
-refuse cudaLibraryGetUnifiedFunction, 70
+refuse cudaLibraryGetManaged, 67
+refuse cudaLibraryGetUnifiedFunction, 68
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
@@ -387,19 +387,19 @@ forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
 forward cudaMallocManaged
-refuse cudaMallocMipmappedArray, 71
+forward cudaMallocMipmappedArray
 forward cudaMallocPitch
 forward_to cudaMemAdvise, cudaMemAdvise_v12
 forward cudaMemAdvise_v2
 forward cudaMemGetInfo
 forward cudaMemPoolCreate
 forward cudaMemPoolDestroy
-refuse cudaMemPoolExportPointer, 72
-refuse cudaMemPoolExportToShareableHandle, 73
+refuse cudaMemPoolExportPointer, 69
+refuse cudaMemPoolExportToShareableHandle, 70
 forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 74
-refuse cudaMemPoolImportPointer, 75
+refuse cudaMemPoolImportFromShareableHandle, 71
+refuse cudaMemPoolImportPointer, 72
 forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
@@ -427,22 +427,22 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 76
-refuse cudaMemcpy3DBatchAsync_ptsz, 77
+refuse cudaMemcpy3DBatchAsync, 73
+refuse cudaMemcpy3DBatchAsync_ptsz, 74
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 78
-refuse cudaMemcpyArrayToArray_ptds, 79
+refuse cudaMemcpyArrayToArray, 75
+refuse cudaMemcpyArrayToArray_ptds, 76
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
 forward_to cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_v12
 forward_to cudaMemcpyBatchAsync_ptsz, cudaMemcpyBatchAsync_v12_ptsz
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 80
-refuse cudaMemcpyFromArrayAsync_ptsz, 81
+refuse cudaMemcpyFromArrayAsync, 77
+refuse cudaMemcpyFromArrayAsync_ptsz, 78
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -451,8 +451,8 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 82
-refuse cudaMemcpyToArrayAsync_ptsz, 83
+refuse cudaMemcpyToArrayAsync, 79
+refuse cudaMemcpyToArrayAsync_ptsz, 80
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
@@ -471,13 +471,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 84
-refuse cudaMipmappedArrayGetSparseProperties, 85
+refuse cudaMipmappedArrayGetMemoryRequirements, 81
+refuse cudaMipmappedArrayGetSparseProperties, 82
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 86
-refuse cudaOccupancyMaxPotentialClusterSize, 87
+refuse cudaOccupancyMaxActiveClusters, 83
+refuse cudaOccupancyMaxPotentialClusterSize, 84
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -488,10 +488,10 @@ forward cudaSetDeviceFlags
 forward cudaSetDoubleForDevice
 forward cudaSetDoubleForHost
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 88
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 89
-refuse cudaSignalExternalSemaphoresAsync_v2, 90
-refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 91
+refuse cudaSignalExternalSemaphoresAsync, 85
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 86
+refuse cudaSignalExternalSemaphoresAsync_v2, 87
+refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 88
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -548,11 +548,11 @@ forward cudaThreadSynchronize
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 92
-refuse cudaVDPAUSetVDPAUDevice, 93
-refuse cudaWaitExternalSemaphoresAsync, 94
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 95
-refuse cudaWaitExternalSemaphoresAsync_v2, 96
-refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 97
+refuse cudaVDPAUGetDevice, 89
+refuse cudaVDPAUSetVDPAUDevice, 90
+refuse cudaWaitExternalSemaphoresAsync, 91
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 92
+refuse cudaWaitExternalSemaphoresAsync_v2, 93
+refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 94
 
     .section .note.GNU-stack, "", %progbits

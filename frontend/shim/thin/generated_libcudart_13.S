@@ -217,7 +217,7 @@ forward cudaFreeArray
 forward cudaFreeAsync
 forward cudaFreeAsync_ptsz
 forward cudaFreeHost
-refuse cudaFreeMipmappedArray, 35
+forward cudaFreeMipmappedArray
 forward cudaFuncGetAttributes
 forward cudaFuncGetName
 forward cudaFuncGetParamCount
@@ -225,15 +225,15 @@ forward cudaFuncGetParamInfo
 forward cudaFuncSetAttribute
 forward cudaFuncSetCacheConfig
 forward cudaFuncSetSharedMemConfig
-refuse cudaGLGetDevices, 36
-refuse cudaGLMapBufferObject, 37
-refuse cudaGLMapBufferObjectAsync, 38
-refuse cudaGLRegisterBufferObject, 39
-refuse cudaGLSetBufferObjectMapFlags, 40
-refuse cudaGLSetGLDevice, 41
-refuse cudaGLUnmapBufferObject, 42
-refuse cudaGLUnmapBufferObjectAsync, 43
-refuse cudaGLUnregisterBufferObject, 44
+refuse cudaGLGetDevices, 35
+refuse cudaGLMapBufferObject, 36
+refuse cudaGLMapBufferObjectAsync, 37
+refuse cudaGLRegisterBufferObject, 38
+refuse cudaGLSetBufferObjectMapFlags, 39
+refuse cudaGLSetGLDevice, 40
+refuse cudaGLUnmapBufferObject, 41
+refuse cudaGLUnmapBufferObjectAsync, 42
+refuse cudaGLUnregisterBufferObject, 43
 forward cudaGetChannelDesc
 forward cudaGetDevice
 forward cudaGetDeviceCount
@@ -245,24 +245,24 @@ forward cudaGetDriverEntryPointByVersion_ptsz
 forward cudaGetDriverEntryPoint_ptsz
 forward cudaGetErrorName
 forward cudaGetErrorString
-refuse cudaGetExportTable, 45
+refuse cudaGetExportTable, 44
 forward cudaGetFuncBySymbol
 forward cudaGetKernel
 forward cudaGetLastError
-refuse cudaGetMipmappedArrayLevel, 46
+forward cudaGetMipmappedArrayLevel
 forward cudaGetSurfaceObjectResourceDesc
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
 forward cudaGetTextureObjectResourceDesc
-refuse cudaGetTextureObjectResourceViewDesc, 47
+refuse cudaGetTextureObjectResourceViewDesc, 45
 forward cudaGetTextureObjectTextureDesc
 forward cudaGraphAddChildGraphNode
 forward_to cudaGraphAddDependencies, cudaGraphAddDependencies_v13
 forward cudaGraphAddEmptyNode
 forward cudaGraphAddEventRecordNode
 forward cudaGraphAddEventWaitNode
-refuse cudaGraphAddExternalSemaphoresSignalNode, 48
-refuse cudaGraphAddExternalSemaphoresWaitNode, 49
+refuse cudaGraphAddExternalSemaphoresSignalNode, 46
+refuse cudaGraphAddExternalSemaphoresWaitNode, 47
 forward cudaGraphAddHostNode
 forward cudaGraphAddKernelNode
 forward cudaGraphAddMemAllocNode
@@ -275,8 +275,8 @@ forward cudaGraphAddMemsetNode
 forward_to cudaGraphAddNode, cudaGraphAddNode_v13
 forward cudaGraphChildGraphNodeGetGraph
 forward cudaGraphClone
-refuse cudaGraphConditionalHandleCreate, 50
-refuse cudaGraphConditionalHandleCreate_v2, 51
+refuse cudaGraphConditionalHandleCreate, 48
+refuse cudaGraphConditionalHandleCreate_v2, 49
 forward cudaGraphCreate
 forward cudaGraphDebugDotPrint
 forward cudaGraphDestroy
@@ -285,27 +285,27 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 52
+refuse cudaGraphExecChildGraphNodeSetParams, 50
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 53
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 54
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 51
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 52
 forward cudaGraphExecGetFlags
 forward cudaGraphExecGetId
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 55
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 56
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 53
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 54
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 57
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 58
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 59
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 60
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 55
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 56
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 57
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 58
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v13
 forward cudaGraphGetId
 forward cudaGraphGetNodes
@@ -328,18 +328,18 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 61
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 62
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 59
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 60
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
-refuse cudaGraphNodeGetContainingGraph, 63
+refuse cudaGraphNodeGetContainingGraph, 61
 forward_to cudaGraphNodeGetDependencies, cudaGraphNodeGetDependencies_v13
 forward_to cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependentNodes_v13
 forward cudaGraphNodeGetEnabled
-refuse cudaGraphNodeGetLocalId, 64
-refuse cudaGraphNodeGetParams, 65
-refuse cudaGraphNodeGetToolsId, 66
+refuse cudaGraphNodeGetLocalId, 62
+refuse cudaGraphNodeGetParams, 63
+refuse cudaGraphNodeGetToolsId, 64
 forward cudaGraphNodeGetType
 forward cudaGraphNodeSetEnabled
 forward cudaGraphNodeSetParams
@@ -348,40 +348,40 @@ forward_to cudaGraphRemoveDependencies, cudaGraphRemoveDependencies_v13
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 67
-refuse cudaGraphicsGLRegisterBuffer, 68
-refuse cudaGraphicsGLRegisterImage, 69
-refuse cudaGraphicsMapResources, 70
-refuse cudaGraphicsResourceGetMappedEglFrame, 71
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 72
-refuse cudaGraphicsResourceGetMappedPointer, 73
-refuse cudaGraphicsResourceSetMapFlags, 74
-refuse cudaGraphicsSubResourceGetMappedArray, 75
-refuse cudaGraphicsUnmapResources, 76
-refuse cudaGraphicsUnregisterResource, 77
-refuse cudaGraphicsVDPAURegisterOutputSurface, 78
-refuse cudaGraphicsVDPAURegisterVideoSurface, 79
-refuse cudaGreenCtxCreate, 80
+refuse cudaGraphicsEGLRegisterImage, 65
+refuse cudaGraphicsGLRegisterBuffer, 66
+refuse cudaGraphicsGLRegisterImage, 67
+refuse cudaGraphicsMapResources, 68
+refuse cudaGraphicsResourceGetMappedEglFrame, 69
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 70
+refuse cudaGraphicsResourceGetMappedPointer, 71
+refuse cudaGraphicsResourceSetMapFlags, 72
+refuse cudaGraphicsSubResourceGetMappedArray, 73
+refuse cudaGraphicsUnmapResources, 74
+refuse cudaGraphicsUnregisterResource, 75
+refuse cudaGraphicsVDPAURegisterOutputSurface, 76
+refuse cudaGraphicsVDPAURegisterVideoSurface, 77
+refuse cudaGreenCtxCreate, 78
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 81
-refuse cudaImportExternalSemaphore, 82
+refuse cudaImportExternalMemory, 79
+refuse cudaImportExternalSemaphore, 80
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 83
-refuse cudaIpcGetEventHandle, 84
-refuse cudaIpcGetMemHandle, 85
-refuse cudaIpcOpenEventHandle, 86
-refuse cudaIpcOpenMemHandle, 87
+refuse cudaIpcCloseMemHandle, 81
+refuse cudaIpcGetEventHandle, 82
+refuse cudaIpcGetMemHandle, 83
+refuse cudaIpcOpenEventHandle, 84
+refuse cudaIpcOpenMemHandle, 85
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
-refuse cudaLaunchHostFunc_v2, 88
-refuse cudaLaunchHostFunc_v2_ptsz, 89
+refuse cudaLaunchHostFunc_v2, 86
+refuse cudaLaunchHostFunc_v2_ptsz, 87
 forward cudaLaunchKernel
 forward cudaLaunchKernelExC
 forward cudaLaunchKernelExC_ptsz
@@ -390,16 +390,16 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 90
-refuse cudaLibraryGetUnifiedFunction, 91
+refuse cudaLibraryGetManaged, 88
+refuse cudaLibraryGetUnifiedFunction, 89
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
-refuse cudaLogsCurrent, 92
-refuse cudaLogsDumpToFile, 93
-refuse cudaLogsDumpToMemory, 94
-refuse cudaLogsRegisterCallback, 95
-refuse cudaLogsUnregisterCallback, 96
+refuse cudaLogsCurrent, 90
+refuse cudaLogsDumpToFile, 91
+refuse cudaLogsDumpToMemory, 92
+refuse cudaLogsRegisterCallback, 93
+refuse cudaLogsUnregisterCallback, 94
 forward cudaMalloc
 forward cudaMalloc3D
 forward cudaMalloc3DArray
@@ -410,32 +410,32 @@ forward cudaMallocFromPoolAsync
 forward cudaMallocFromPoolAsync_ptsz
 forward cudaMallocHost
 forward cudaMallocManaged
-refuse cudaMallocMipmappedArray, 97
+forward cudaMallocMipmappedArray
 forward cudaMallocPitch
 forward_to cudaMemAdvise, cudaMemAdvise_v13
-refuse cudaMemDiscardAndPrefetchBatchAsync, 98
-refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 99
-refuse cudaMemDiscardBatchAsync, 100
-refuse cudaMemDiscardBatchAsync_ptsz, 101
+refuse cudaMemDiscardAndPrefetchBatchAsync, 95
+refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 96
+refuse cudaMemDiscardBatchAsync, 97
+refuse cudaMemDiscardBatchAsync_ptsz, 98
 forward cudaMemGetDefaultMemPool
 forward cudaMemGetInfo
-refuse cudaMemGetLocationInfo, 102
+refuse cudaMemGetLocationInfo, 99
 forward cudaMemGetMemPool
 forward cudaMemPoolCreate
 forward cudaMemPoolDestroy
-refuse cudaMemPoolExportPointer, 103
-refuse cudaMemPoolExportToShareableHandle, 104
+refuse cudaMemPoolExportPointer, 100
+refuse cudaMemPoolExportToShareableHandle, 101
 forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 105
-refuse cudaMemPoolImportPointer, 106
+refuse cudaMemPoolImportFromShareableHandle, 102
+refuse cudaMemPoolImportPointer, 103
 forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
 forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v13
 forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v13_ptsz
-refuse cudaMemPrefetchBatchAsync, 107
-refuse cudaMemPrefetchBatchAsync_ptsz, 108
+refuse cudaMemPrefetchBatchAsync, 104
+refuse cudaMemPrefetchBatchAsync_ptsz, 105
 forward cudaMemRangeGetAttribute
 forward cudaMemRangeGetAttributes
 forward cudaMemSetMemPool
@@ -457,24 +457,24 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 109
-refuse cudaMemcpy3DBatchAsync_ptsz, 110
+refuse cudaMemcpy3DBatchAsync, 106
+refuse cudaMemcpy3DBatchAsync_ptsz, 107
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
-refuse cudaMemcpy3DWithAttributesAsync, 111
-refuse cudaMemcpy3DWithAttributesAsync_ptsz, 112
+refuse cudaMemcpy3DWithAttributesAsync, 108
+refuse cudaMemcpy3DWithAttributesAsync_ptsz, 109
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 113
-refuse cudaMemcpyArrayToArray_ptds, 114
+refuse cudaMemcpyArrayToArray, 110
+refuse cudaMemcpyArrayToArray_ptds, 111
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
 forward_to cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_v13
 forward_to cudaMemcpyBatchAsync_ptsz, cudaMemcpyBatchAsync_v13_ptsz
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 115
-refuse cudaMemcpyFromArrayAsync_ptsz, 116
+refuse cudaMemcpyFromArrayAsync, 112
+refuse cudaMemcpyFromArrayAsync_ptsz, 113
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -483,15 +483,15 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 117
-refuse cudaMemcpyToArrayAsync_ptsz, 118
+refuse cudaMemcpyToArrayAsync, 114
+refuse cudaMemcpyToArrayAsync_ptsz, 115
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
 forward cudaMemcpyToSymbol_ptds
-refuse cudaMemcpyWithAttributesAsync, 119
-refuse cudaMemcpyWithAttributesAsync_ptsz, 120
+refuse cudaMemcpyWithAttributesAsync, 116
+refuse cudaMemcpyWithAttributesAsync_ptsz, 117
 forward cudaMemcpy_ptds
 forward cudaMemset
 forward cudaMemset2D
@@ -505,13 +505,13 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 121
-refuse cudaMipmappedArrayGetSparseProperties, 122
+refuse cudaMipmappedArrayGetMemoryRequirements, 118
+refuse cudaMipmappedArrayGetSparseProperties, 119
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 123
-refuse cudaOccupancyMaxPotentialClusterSize, 124
+refuse cudaOccupancyMaxActiveClusters, 120
+refuse cudaOccupancyMaxPotentialClusterSize, 121
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -520,8 +520,8 @@ forward_to cudaRuntimeGetVersion, cudaRuntimeGetVersion_v13
 forward cudaSetDevice
 forward cudaSetDeviceFlags
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 125
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 126
+refuse cudaSignalExternalSemaphoresAsync, 122
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 123
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -530,8 +530,8 @@ forward cudaStreamBeginCapture
 forward cudaStreamBeginCaptureToGraph
 forward cudaStreamBeginCaptureToGraph_ptsz
 forward cudaStreamBeginCapture_ptsz
-refuse cudaStreamBeginRecaptureToGraph, 127
-refuse cudaStreamBeginRecaptureToGraph_ptsz, 128
+refuse cudaStreamBeginRecaptureToGraph, 124
+refuse cudaStreamBeginRecaptureToGraph_ptsz, 125
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
@@ -544,8 +544,8 @@ forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource, 129
-refuse cudaStreamGetDevResource_ptsz, 130
+refuse cudaStreamGetDevResource, 126
+refuse cudaStreamGetDevResource_ptsz, 127
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags
@@ -566,16 +566,16 @@ forward_to cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependenc
 forward_to cudaStreamUpdateCaptureDependencies_ptsz, cudaStreamUpdateCaptureDependencies_v13_ptsz
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
-refuse cudaSubgridCreate, 131
-refuse cudaSubgridWorkerGridCreate, 132
-refuse cudaSubgridWorksetCreate, 133
+refuse cudaSubgridCreate, 128
+refuse cudaSubgridWorkerGridCreate, 129
+refuse cudaSubgridWorksetCreate, 130
 forward cudaThreadExchangeStreamCaptureMode
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 134
-refuse cudaVDPAUSetVDPAUDevice, 135
-refuse cudaWaitExternalSemaphoresAsync, 136
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 137
+refuse cudaVDPAUGetDevice, 131
+refuse cudaVDPAUSetVDPAUDevice, 132
+refuse cudaWaitExternalSemaphoresAsync, 133
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 134
 
     .section .note.GNU-stack, "", %progbits

@@ -238,6 +238,69 @@ def test_gathers_of_four_texels(device: TinyDevice, channel: str, number: int) -
         assert seen.tolist() == [[float(texels[y, x, number]) for x, y in corners]] * 2
 
 
+def mipmapped(
+    device: TinyDevice,
+    levels: list[np.ndarray],
+    *,
+    linear: int = 0,
+    bias: float = 0.0,
+    clamps: tuple[float, float] = (0.0, 99.0),
+) -> int:
+    """The object of a mipmapped array: normalized coordinates, texels not filtered, levels as `linear` says."""
+    descriptors = []
+    for texels in levels:
+        handle = texture(device, texels, normalized=1)
+        one = bytearray(device.download(handle, "u1", 128).tobytes())
+        struct.pack_into("<IIfff", one, 80, 1, len(levels) - 1, *clamps, bias)
+        struct.pack_into("<I", one, 124, linear)
+        descriptors.append(bytes(one))
+    return device.upload(np.frombuffer(b"".join(descriptors), dtype=np.uint8))
+
+
+LEVEL = "tex.level.2d.v4.KIND.f32 {RESULTS}, [%l0, {%f0, %f1}], %f2"
+PYRAMID = [np.full((4, 4, 1), 10, "<f4"), np.array([[[20], [21]], [[22], [23]]], "<f4"), np.full((1, 1, 1), 40, "<f4")]
+
+
+@pytest.mark.parametrize(
+    ("linear", "bias", "clamps", "expected"),
+    [
+        (0, 0.0, (0.0, 99.0), {-1.0: 10, 0.4: 10, 0.6: 20, 1.4: 20, 2.5: 40, 9.0: 40, float("nan"): 10}),
+        (1, 0.0, (0.0, 99.0), {-1.0: 10, 0.25: 12.5, 1.0: 20, 1.5: 30, 2.5: 40}),
+        (1, 1.0, (0.0, 99.0), {-1.0: 10, 0.0: 20, 0.5: 30, 7.0: 40}),
+        (1, 0.0, (0.5, 1.25), {0.0: 15, 1.0: 20, 2.0: 25}),
+    ],
+)
+def test_levels_of_detail(
+    device: TinyDevice, linear: int, bias: float, clamps: tuple[float, float], expected: dict[float, float]
+) -> None:
+    handle = mipmapped(device, PYRAMID, linear=linear, bias=bias, clamps=clamps)
+    status, seen = sampled(device, handle, [(0.25, 0.25, level) for level in expected], instruction=LEVEL)
+    assert (status, seen[:, 0].tolist()) == (0, list(expected.values()))
+
+
+def test_each_level_has_its_own_size(device: TinyDevice) -> None:
+    places = [(0.25, 0.25, 1.0), (0.75, 0.25, 1.0), (0.25, 0.75, 1.0), (0.75, 0.75, 1.0)]
+    status, seen = sampled(device, mipmapped(device, PYRAMID), places, instruction=LEVEL)
+    assert (status, seen[:, 0].tolist()) == (0, [20, 21, 22, 23])
+    status, seen = sampled(device, mipmapped(device, PYRAMID), [(0.75, 0.75)])
+    assert (status, seen[0, 0]) == (0, 10)  # no level is named
+
+
+def test_the_level_of_a_gradient_is_that_of_the_longer_one(device: TinyDevice) -> None:
+    instruction = "tex.grad.2d.v4.KIND.f32 {RESULTS}, [%l0, {%f0, %f1}], {%f2, %f3}, {%f3, %f3}"
+    places = [
+        (0.25, 0.25, x, y) for x, y in [(0.0, 0.0), (0.25, 0.0), (0.5, 0.125), (1.0, 0.0), (0.0, 2.0), (0.0, 0.4)]
+    ]
+    status, seen = sampled(device, mipmapped(device, PYRAMID), places, instruction=instruction)
+    assert (status, seen[:, 0].tolist()) == (0, [10, 10, 20, 40, 40, 20])
+
+
+def test_integers_of_levels_are_not_filtered(device: TinyDevice) -> None:
+    handle = mipmapped(device, [level.astype("<u2") for level in PYRAMID])
+    status, seen = sampled(device, handle, [(0.25, 0.25, level) for level in (0.0, 0.6, 2.0)], "u32", LEVEL)
+    assert (status, seen[:, 0].tolist()) == (0, [10, 20, 40])
+
+
 def test_gradients_do_not_change_what_is_read(device: TinyDevice) -> None:
     texels = np.arange(6, dtype="<i4").reshape(2, 3, 1)
     instruction = "tex.grad.2d.v4.KIND.f32 {RESULTS}, [%l0, {%f0, %f1}], {%f1, %f2}, {%f2, %f0}"

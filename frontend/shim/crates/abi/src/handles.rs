@@ -26,9 +26,11 @@ opaque! {
     cudaKernel_t = CUkern_st,
     cudaLibrary_t = CUlib_st,
     cudaArray_t = cudaArray,
+    cudaMipmappedArray_t = cudaMipmappedArray,
 }
 
 pub type cudaArray_const_t = *const cudaArray;
+pub type cudaMipmappedArray_const_t = *const cudaMipmappedArray;
 
 pub type cudaHostFn_t = Option<unsafe extern "C" fn(userData: *mut c_void)>;
 pub type cudaStreamCallback_t =

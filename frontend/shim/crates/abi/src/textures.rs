@@ -15,6 +15,7 @@ pub const cudaArrayCubemap: c_uint = 4;
 pub const cudaArrayTextureGather: c_uint = 8;
 
 pub const cudaResourceTypeArray: c_int = 0;
+pub const cudaResourceTypeMipmappedArray: c_int = 1;
 pub const cudaResourceTypeLinear: c_int = 2;
 pub const cudaResourceTypePitch2D: c_int = 3;
 

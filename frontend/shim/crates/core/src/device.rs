@@ -121,6 +121,7 @@ pub unsafe fn cudaDeviceReset() -> CudaResult {
     crate::managed::forget();
     crate::hostmem::forget_reached();
     crate::memory::forget_arrays();
+    crate::memory::forget_mipmapped_arrays();
     crate::texture::forget();
     work::reset_device()?;
     module::forget_all();

@@ -223,6 +223,9 @@ pub enum Function {
     cudaMallocArray,
     cudaMalloc3DArray,
     cudaFreeArray,
+    cudaMallocMipmappedArray,
+    cudaGetMipmappedArrayLevel,
+    cudaFreeMipmappedArray,
     cudaArrayGetInfo,
     cudaGetChannelDesc,
     cudaMemcpyToArray,
@@ -311,7 +314,7 @@ impl Function {
     #[must_use]
     pub const fn class(self) -> Class {
         match self {
-            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphAddMemAllocNode | Self::cudaGraphAddNode_v12 | Self::cudaGraphAddNode_v13 | Self::cudaGraphAddNode_v2 | Self::cudaGraphLaunch | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaMallocArray | Self::cudaMalloc3DArray | Self::cudaFreeArray | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture | Self::cudaCreateTextureObject | Self::cudaDestroyTextureObject | Self::cudaCreateSurfaceObject | Self::cudaDestroySurfaceObject => Class::Deferred,
+            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphAddMemAllocNode | Self::cudaGraphAddNode_v12 | Self::cudaGraphAddNode_v13 | Self::cudaGraphAddNode_v2 | Self::cudaGraphLaunch | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaMallocArray | Self::cudaMalloc3DArray | Self::cudaFreeArray | Self::cudaMallocMipmappedArray | Self::cudaFreeMipmappedArray | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture | Self::cudaCreateTextureObject | Self::cudaDestroyTextureObject | Self::cudaCreateSurfaceObject | Self::cudaDestroySurfaceObject => Class::Deferred,
             Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaMemcpyToArray | Self::cudaMemcpyFromArray | Self::cudaMemcpy2DToArray | Self::cudaMemcpy2DFromArray | Self::cudaMemcpy2DArrayToArray | Self::cudaMemcpy2DToArrayAsync | Self::cudaMemcpy2DFromArrayAsync | Self::cudaMemcpyBatchAsync_v12 | Self::cudaMemcpyBatchAsync_v13 | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery => Class::Sync,
             _ => Class::Local,
         }
@@ -529,6 +532,9 @@ impl Function {
             Self::cudaMallocArray => "cudaMallocArray",
             Self::cudaMalloc3DArray => "cudaMalloc3DArray",
             Self::cudaFreeArray => "cudaFreeArray",
+            Self::cudaMallocMipmappedArray => "cudaMallocMipmappedArray",
+            Self::cudaGetMipmappedArrayLevel => "cudaGetMipmappedArrayLevel",
+            Self::cudaFreeMipmappedArray => "cudaFreeMipmappedArray",
             Self::cudaArrayGetInfo => "cudaArrayGetInfo",
             Self::cudaGetChannelDesc => "cudaGetChannelDesc",
             Self::cudaMemcpyToArray => "cudaMemcpyToArray",
@@ -1874,6 +1880,21 @@ pub unsafe extern "C" fn farlane_cudaFreeArray(array: cudaArray_t) -> cudaError_
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMallocMipmappedArray(mipmappedArray: *mut cudaMipmappedArray_t, desc: *const cudaChannelFormatDesc, extent: cudaExtent, numLevels: c_uint, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaMallocMipmappedArray, || unsafe { memory::cudaMallocMipmappedArray(mipmappedArray, desc, extent, numLevels, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGetMipmappedArrayLevel(levelArray: *mut cudaArray_t, mipmappedArray: cudaMipmappedArray_const_t, level: c_uint) -> cudaError_t {
+    call::enter(Function::cudaGetMipmappedArrayLevel, || unsafe { memory::cudaGetMipmappedArrayLevel(levelArray, mipmappedArray, level) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaFreeMipmappedArray(mipmappedArray: cudaMipmappedArray_t) -> cudaError_t {
+    call::enter(Function::cudaFreeMipmappedArray, || unsafe { memory::cudaFreeMipmappedArray(mipmappedArray) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cudaArrayGetInfo(desc: *mut cudaChannelFormatDesc, extent: *mut cudaExtent, flags: *mut c_uint, array: cudaArray_t) -> cudaError_t {
     call::enter(Function::cudaArrayGetInfo, || unsafe { memory::cudaArrayGetInfo(desc, extent, flags, array) })
 }
@@ -2428,7 +2449,7 @@ pub unsafe extern "C" fn farlane_cudaDeviceGetTexture1DLinearMaxWidth(maxWidthIn
     call::enter(Function::cudaDeviceGetTexture1DLinearMaxWidth, || unsafe { texture::cudaDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, fmtDesc, device) })
 }
 
-static UNSUPPORTED_12: [&str; 98] = [
+static UNSUPPORTED_12: [&str; 95] = [
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
     "cudaArrayGetPlane",
@@ -2450,7 +2471,6 @@ static UNSUPPORTED_12: [&str; 98] = [
     "cudaEventCreateFromEGLSync",
     "cudaExternalMemoryGetMappedBuffer",
     "cudaExternalMemoryGetMappedMipmappedArray",
-    "cudaFreeMipmappedArray",
     "cudaGLGetDevices",
     "cudaGLMapBufferObject",
     "cudaGLMapBufferObjectAsync",
@@ -2461,7 +2481,6 @@ static UNSUPPORTED_12: [&str; 98] = [
     "cudaGLUnmapBufferObjectAsync",
     "cudaGLUnregisterBufferObject",
     "cudaGetExportTable",
-    "cudaGetMipmappedArrayLevel",
     "cudaGetTextureObjectResourceViewDesc",
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
@@ -2500,7 +2519,6 @@ static UNSUPPORTED_12: [&str; 98] = [
     "cudaLaunchCooperativeKernelMultiDevice",
     "cudaLibraryGetManaged",
     "cudaLibraryGetUnifiedFunction",
-    "cudaMallocMipmappedArray",
     "cudaMemPoolExportPointer",
     "cudaMemPoolExportToShareableHandle",
     "cudaMemPoolImportFromShareableHandle",
@@ -2535,7 +2553,7 @@ pub extern "C" fn farlane_unsupported_12(index: c_uint) -> cudaError_t {
     call::unsupported(UNSUPPORTED_12.get(index as usize).copied().unwrap_or("an unknown function"))
 }
 
-static UNSUPPORTED_13: [&str; 138] = [
+static UNSUPPORTED_13: [&str; 135] = [
     "__cudaGetProcAddress",
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
@@ -2571,7 +2589,6 @@ static UNSUPPORTED_13: [&str; 138] = [
     "cudaExecutionCtxWaitEvent",
     "cudaExternalMemoryGetMappedBuffer",
     "cudaExternalMemoryGetMappedMipmappedArray",
-    "cudaFreeMipmappedArray",
     "cudaGLGetDevices",
     "cudaGLMapBufferObject",
     "cudaGLMapBufferObjectAsync",
@@ -2582,7 +2599,6 @@ static UNSUPPORTED_13: [&str; 138] = [
     "cudaGLUnmapBufferObjectAsync",
     "cudaGLUnregisterBufferObject",
     "cudaGetExportTable",
-    "cudaGetMipmappedArrayLevel",
     "cudaGetTextureObjectResourceViewDesc",
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
@@ -2633,7 +2649,6 @@ static UNSUPPORTED_13: [&str; 138] = [
     "cudaLogsDumpToMemory",
     "cudaLogsRegisterCallback",
     "cudaLogsUnregisterCallback",
-    "cudaMallocMipmappedArray",
     "cudaMemDiscardAndPrefetchBatchAsync",
     "cudaMemDiscardAndPrefetchBatchAsync",
     "cudaMemDiscardBatchAsync",

@@ -12,8 +12,8 @@ use std::ffi::c_int;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use abi::{
-    cudaArray_const_t, cudaChannelFormatDesc, cudaChannelFormatKind, cudaResourceDesc, cudaResourceViewDesc,
-    cudaSurfaceObject_t, cudaTextureDesc, cudaTextureObject_t, CudaError,
+    cudaArray_const_t, cudaChannelFormatDesc, cudaChannelFormatKind, cudaMipmappedArray_const_t, cudaResourceDesc,
+    cudaResourceViewDesc, cudaSurfaceObject_t, cudaTextureDesc, cudaTextureObject_t, CudaError,
 };
 
 use crate::call::CudaResult;
@@ -25,7 +25,7 @@ use tape::generated_operations as operation;
 const BYTES: usize = 128;
 const MAGIC: u32 = 0x7E8F_1A5E;
 /// cudaFilterModeLinear, cudaReadModeNormalizedFloat, cudaAddressModeBorder.
-const LINEAR: c_int = 1;
+const LINEAR: c_int = 1; // of texels, and of levels
 const NORMALIZED_FLOAT: c_int = 1;
 const BORDER: c_int = 3;
 /// CUDA's limit of texels of a texture in linear memory.
@@ -110,7 +110,7 @@ fn texels(resource: &cudaResourceDesc) -> CudaResult<Texels> {
             let size = [texels(resource.width)?, texels(resource.height)?, 1];
             Ok(in_memory(resource, size, pitch))
         }
-        _ => refused("mipmapped arrays"),
+        _ => Err(CudaError::INVALID_VALUE),
     }
 }
 
@@ -179,9 +179,48 @@ fn made_by_host() -> CudaResult<bool> {
     Ok(runtime::device()?.description.makes_objects)
 }
 
+/// Of a mipmapped array: a descriptor for each level, one behind another, that also says which levels are read (protos/tape.md).
+fn descriptors(resource: &cudaResourceDesc, texture: &cudaTextureDesc) -> CudaResult<Vec<u8>> {
+    let levels = memory::levels_of(resource.start as cudaMipmappedArray_const_t)?;
+    let last = levels.len() as u32 - 1;
+    let mut bytes = Vec::new();
+    for level in levels {
+        let array = cudaResourceDesc { resType: abi::cudaResourceTypeArray, start: level as usize, ..*resource };
+        let mut one = descriptor(&texels(&array)?, Some(texture))?;
+        let words = [
+            (80, resource.resType as u32),
+            (84, last),
+            (88, texture.minMipmapLevelClamp.to_bits()),
+            (92, texture.maxMipmapLevelClamp.to_bits()),
+            (96, texture.mipmapLevelBias.to_bits()),
+            (124, u32::from(texture.mipmapFilterMode == LINEAR)),
+        ];
+        for (at, word) in words {
+            one[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&one);
+    }
+    Ok(bytes)
+}
+
 fn make(resource: &cudaResourceDesc, texture: Option<&cudaTextureDesc>) -> CudaResult<u64> {
-    let bytes = descriptor(&texels(resource)?, texture)?;
-    let object = if made_by_host()? { ask(&bytes)? } else { put_on_device(&bytes)? };
+    let by_host = made_by_host()?;
+    let object = match texture {
+        Some(_) if resource.resType == abi::cudaResourceTypeMipmappedArray && by_host => {
+            return refused("mipmapped arrays")
+        }
+        Some(texture) if resource.resType == abi::cudaResourceTypeMipmappedArray => {
+            put_on_device(&descriptors(resource, texture)?)?
+        }
+        _ => {
+            let bytes = descriptor(&texels(resource)?, texture)?;
+            if by_host {
+                ask(&bytes)?
+            } else {
+                put_on_device(&bytes)?
+            }
+        }
+    };
     objects().insert((object, texture.is_none()), Object { resource: *resource, texture: texture.copied() });
     Ok(object)
 }
@@ -190,9 +229,9 @@ fn ask(bytes: &[u8; BYTES]) -> CudaResult<u64> {
     work::request(|w, slot| operation::object_create(w, slot, bytes))
 }
 
-fn put_on_device(bytes: &[u8; BYTES]) -> CudaResult<u64> {
-    let address = memory::allocate(BYTES)? as u64;
-    let width = BYTES as u64;
+fn put_on_device(bytes: &[u8]) -> CudaResult<u64> {
+    let address = memory::allocate(bytes.len())? as u64;
+    let width = bytes.len() as u64;
     let legacy = work::tracking()?.order.legacy.clone();
     payloads::write(&legacy, Target { address, pitch: width, width, height: 1 }, true, |_| bytes)?;
     Ok(address)

@@ -1,12 +1,13 @@
 //! CUDA arrays: device memory in rows, known by a handle.
 //!
 //! An array is an allocation with a pitch; what it holds, and how large it is, is the guest's knowledge alone. Copies to and from arrays are copies
-//! of rows. Arrays of one, two and three dimensions, layered ones and cube maps, whose faces are layers; no mipmaps, no sparse ones.
+//! of rows. Arrays of one, two and three dimensions, layered ones and cube maps, whose faces are layers; no sparse ones. Mipmapped ones are in mipmaps.rs.
 //! Source: CUDA runtime API, "Memory Management".
 #![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 
 use super::copies::How;
 use super::copy::{copy, places, End, Place};
+use super::mipmaps::is_level;
 use super::shape::{Extent, Layout};
 use super::{allocate, free};
 use crate::call::{CudaResult, DefaultStream};
@@ -110,7 +111,18 @@ unsafe fn make(
 ) -> CudaResult {
     // SAFETY: the program says that they are such places, or null.
     let (place, desc) = unsafe { (place.as_mut(), desc.as_ref()) };
-    let (Some(place), Some(desc)) = (place, desc.copied()) else { return Err(CudaError::INVALID_VALUE) };
+    let (Some(place), Some(desc)) = (place, desc) else { return Err(CudaError::INVALID_VALUE) };
+    *place = handle_of(allocate_array(desc, extent, flags)?);
+    Ok(())
+}
+
+/// What the program holds of an array.
+pub fn handle_of(number: u32) -> cudaArray_t {
+    encode(Tag::Array, number) as cudaArray_t
+}
+
+/// Makes an array, and returns its number.
+pub fn allocate_array(desc: &cudaChannelFormatDesc, extent: cudaExtent, flags: c_uint) -> CudaResult<u32> {
     if flags & !FLAGS != 0 {
         return Err(CudaError::NOT_SUPPORTED); // sparse and deferred ones
     }
@@ -121,7 +133,7 @@ unsafe fn make(
     if flags & abi::cudaArrayCubemap != 0 && !is_cube(extent, layered) {
         return Err(CudaError::INVALID_VALUE);
     }
-    let (bits, count) = channels(&desc)?;
+    let (bits, count) = channels(desc)?;
     let texel = u64::from(bits / 8 * count);
     let pitch = (extent.width as u64).checked_mul(texel).and_then(|bytes| bytes.checked_next_multiple_of(PITCH));
     let size = pitch
@@ -132,9 +144,14 @@ unsafe fn make(
     let mut arrays = arrays();
     arrays.next = arrays.next.max(15) + 1;
     let number = arrays.next;
-    arrays.live.insert(number, Array { address, desc, extent, flags, texel, pitch });
-    *place = encode(Tag::Array, number) as cudaArray_t;
-    Ok(())
+    arrays.live.insert(number, Array { address, desc: *desc, extent, flags, texel, pitch });
+    Ok(number)
+}
+
+/// Ends an array.
+pub fn release_array(number: u32) -> CudaResult {
+    let found = arrays().live.remove(&number).ok_or(CudaError::INVALID_VALUE)?;
+    free(found.address as *mut c_void)
 }
 
 fn is_cube(extent: cudaExtent, layered: bool) -> bool {
@@ -176,8 +193,10 @@ pub unsafe fn cudaFreeArray(array: cudaArray_t) -> CudaResult {
         return Ok(());
     }
     let number = decode(Tag::Array, array as usize).ok_or(CudaError::INVALID_VALUE)?;
-    let found = arrays().live.remove(&number).ok_or(CudaError::INVALID_VALUE)?;
-    free(found.address as *mut c_void)
+    if is_level(number) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    release_array(number)
 }
 
 pub unsafe fn cudaArrayGetInfo(

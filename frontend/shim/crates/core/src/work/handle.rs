@@ -19,6 +19,7 @@ pub enum Tag {
     GraphExec = 0x00F5_6AEC,
     UserObject = 0x00F5_0B1E,
     Array = 0x00F5_A77A,
+    MipmappedArray = 0x00F5_A717,
 }
 
 /// The opaque value of a handle.
