@@ -51,7 +51,14 @@ def row_base(e: ValueScope, value: Affine, row: int) -> Val:
 def row_bases(e: ValueScope, value: Affine) -> list[Val]:
     """The value in each row's first lane; in a team, those of the warp that is being emitted."""
     count = rows(e)
-    return [row_base(e, value, e.instance * count + row) for row in range(count)]
+    if not isinstance(e.instance, Val):
+        return [row_base(e, value, e.instance * count + row) for row in range(count)]
+    if value.step is None:
+        return [value.base] * count
+    b = e.body
+    first = b.resize(b.bin("mul", e.instance, integer(count, "i32")), value.type)
+    start = Affine(b.bin("add", value.base, b.bin("mul", value.step, first)), value.stride, value.step)
+    return [row_base(e, start, row) for row in range(count)]
 
 
 def materialise(e: ValueScope, value: Affine) -> Val:

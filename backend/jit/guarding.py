@@ -3,8 +3,8 @@
 For kernels with barriers, where a team's end costs a switch between warps at every barrier that follows. The tree at the end of a reduction is such a
 row of branches.
 
-Owns which blocks are done that way, and their code. They read and write what they share with other blocks through memory only: nothing that
-they compute is read elsewhere. Their affine values are vectors here, but what is read and written at addresses that were affine before is still contiguous.
+Owns which blocks are done that way, and their code. They read and write what they share with other blocks through memory only; nothing that
+they compute is read elsewhere, but by phis right behind them. Their affine values are vectors here, but what is read and written at addresses that were affine before is still contiguous.
 """
 
 from __future__ import annotations
@@ -23,14 +23,20 @@ from farlane.backend.jit.values import ALL
 if TYPE_CHECKING:
     from farlane.backend.jit.team_codegen import TeamEmitter
 
-MOST_INSTRUCTIONS = 12
+MOST_INSTRUCTIONS, MOST_INSTRUCTIONS_LOOPED = 12, 48
 
 
-def inner(graph: Graph, index: int) -> int | None:
-    """The block that the branch at the end of a block goes round, if it is one to be done under a guard."""
+def inner(graph: Graph, index: int, looped: bool) -> int | None:
+    """The block that the branch at the end of a block goes round, if it is one to be done under a guard.
+
+    What is behind it may choose by where lanes come from, if that differs between lanes also for the team.
+    """
     targets = graph.blocks[index].targets
     for inside, behind in (targets, targets[::-1]):
-        if inside == EXIT or inside <= index or (behind != EXIT and graph.blocks[behind].phis):
+        if inside == EXIT or inside <= index:
+            continue
+        phis = graph.blocks[behind].phis if behind != EXIT else []
+        if phis and (behind <= index or not all(teams.differs(phi.value) for phi in phis)):
             continue
         block = graph.blocks[inside]
         if (
@@ -39,7 +45,7 @@ def inner(graph: Graph, index: int) -> int | None:
             and list(block.targets) == [behind]
             and not block.leaves
             and not block.phis
-            and len(block.instructions) <= MOST_INSTRUCTIONS
+            and len(block.instructions) <= (MOST_INSTRUCTIONS_LOOPED if looped else MOST_INSTRUCTIONS)
             and not any(teams.waits(item) for item in block.instructions)
             and inside not in graph.loops
         ):
@@ -60,15 +66,20 @@ def emit(e: TeamEmitter, inside: int, bits: Val) -> None:
     b.branch_if(b.icmp("ne", bits, integer(0, "i32")), some, past)
     b.block(some)
     values, forms = dict(e.local), dict(e.forms)
-    for instruction in instructions:
-        for value in read_by(instruction):
-            if isinstance(value, Value) and value.block != inside:
-                e.value(value)  # as a vector, while it still has a form
+    behind = e.graph.blocks[inside].targets[0]
+    phis = e.graph.blocks[behind].phis if behind != EXIT else []
+    read = [value for instruction in instructions for value in read_by(instruction)]
+    for value in [*read, *(phi.operands[inside] for phi in phis)]:
+        if isinstance(value, Value) and value.block != inside:
+            e.value(value)  # as a vector, while it still has a form
     e.mask, e.mask_bits = b.mask(bits), bits
     for instruction in instructions:
         # A latch of its own: what the way for all lanes checks is whole rows, from which a latch's count has something taken off.
         e.line, e.access, e.contiguous = instruction.line, ~id(instruction), _contiguous(e, instruction, inside)
         families.emit(e, instruction)
+    e.contiguous = False
+    for phi in phis:
+        e.blend(e.value_slot(phi.value), b.splat(e.value(phi.operands[inside])), e.mask)
     e.mask, e.mask_bits, e.contiguous = None, ALL, False
     e.local.clear()  # what was computed here is not known behind it
     e.local.update(values)

@@ -131,6 +131,8 @@ def _result(i: Instruction, found: dict[Value, Pattern], block: tuple[int, int, 
     second = operands[1]
     assert second is not None
     if base in ("add", "sub") and len(i.modifiers) == 1 and count == 2:
+        if base == "sub" and (number := _part_of(i.sources[1], i.sources[0], found)) is not None:
+            return _bitwise("and", first, ~number & (1 << bits) - 1)
         return _sum(first, second, base == "sub")
     if base in ("mul", "mad") and count == (2 if base == "mul" else 3):
         product = _product(i, first, second)
@@ -156,6 +158,40 @@ def _sum(x: Pattern, y: Pattern, minus: bool) -> Pattern:
     sign = -1 if minus else 1
     offsets = tuple(a + sign * b for a, b in zip(x.offsets, y.offsets, strict=True))
     return Pattern(offsets, min(x.align, y.align), x.bits)
+
+
+def _root(operand: Any, found: dict[Value, Pattern]) -> Any:
+    """What an operand is a copy of, as far as that is known: nvcc adds zeros to what it divides."""
+    while isinstance(operand, Value) and isinstance(operand.definition, Instruction):
+        definition = operand.definition
+        sources = definition.sources
+        if definition.guard is not None or definition.modifiers[1:] or definition.modifiers[:1] == ("pred",):
+            break
+        if definition.base == "add" and len(sources) == 2:
+            kept = [item for item in sources if not _is_zero(item, found)]
+            if len(kept) != 1:
+                break
+            operand = kept[0]
+        elif definition.base == "mov" and len(sources) == 1:
+            operand = sources[0]
+        else:
+            break
+    return operand
+
+
+def _is_zero(operand: Any, found: dict[Value, Pattern]) -> bool:
+    pattern = found.get(operand) if isinstance(operand, Value) else None
+    return constant(operand) == 0 or (pattern is not None and pattern.known and pattern.uniform)
+
+
+def _part_of(operand: Any, whole: Any, found: dict[Value, Pattern]) -> int | None:
+    """The mask, where an operand is a masked part of another one: the difference is the rest."""
+    definition = operand.definition if isinstance(operand, Value) else None
+    if not isinstance(definition, Instruction) or definition.base != "and" or definition.guard is not None:
+        return None
+    mask, root = constant(definition.sources[1]), _root(definition.sources[0], found)
+    same = root is _root(whole, found) if isinstance(root, Value) else root == _root(whole, found)
+    return mask if same and isinstance(root, Value | Special) else None
 
 
 def _zeros(number: int, most: int) -> int:

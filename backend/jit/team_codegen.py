@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit import affine, divergence, families, guarding, liveness, native, support, teams
-from farlane.backend.jit.cfg import Block, Graph
+from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.families import addresses, memory
-from farlane.backend.jit.ir import LANES, Val, integer
-from farlane.backend.jit.model import Address, Body, Instruction, Special, Symbol, registers_of
+from farlane.backend.jit.ir import BITS, LANES, Val, integer
+from farlane.backend.jit.model import Address, Body, Instruction, Special, Symbol, read_by, registers_of
 from farlane.backend.jit.ssa import Value
 from farlane.backend.jit.strides import stepping
 from farlane.backend.jit.teams import FIRST_ENTRY, place_offset
@@ -63,13 +63,13 @@ def plan(kernel: KernelContext, body: Body, alone: FunctionEmitter) -> TeamEmitt
     options = kernel.options
     if options.light or not options.team or options.checks or options.touches or not alone.dual or kernel.waits:
         return None
-    if len(body.instructions) > teams.MOST_INSTRUCTIONS or len(kernel.bodies) > 1:
+    if len(kernel.bodies) > 1:
         return None
     if any(block.leaves == "trap" for block in alone.graph.blocks):
         return None
-    warps = kernel.threads // LANES
-    for shape in teams.shapes(kernel.block):
-        if kernel.fibers and shape.warps != warps:
+    for shape in teams.shapes(kernel.block, kernel.fibers):
+        looped = shape.warps > teams.MOST
+        if len(body.instructions) > (teams.MOST_INSTRUCTIONS_LOOPED if looped else teams.MOST_INSTRUCTIONS):
             return None
         graph, values, _ = kernel.prepare_again(body)
         if not all(teams.accepts(item) for block in graph.blocks for item in block.instructions):
@@ -99,6 +99,10 @@ class TeamEmitter(FunctionEmitter):
         self.stepping = stepping(graph, self.is_affine, {f"tid.{axis}" for axis in shape.steps})
         self.live_in, self.live_out = liveness.compute(graph, lambda value: value.definition is not None)
         self.entries: dict[int, list[Value]] = {}  # of the kernel's own code: what it goes on with
+        self.looped = shape.warps > teams.MOST  # the warps take turns in one code: `instance` is known when it runs
+        if self.looped:
+            self.each = [{}]
+            self._cross_segments()
         self.done: set[int] = set()  # blocks that are emitted with the one before them
         self.access = 0  # which of the function's loads and stores is being emitted
         self._sites: dict[int, int] = {}
@@ -106,6 +110,9 @@ class TeamEmitter(FunctionEmitter):
     def fits(self) -> bool:
         """Whether what all warps need at once is no more than the processor has room for."""
         assert self.team is not None
+        if self.looped:
+            across = sum(BITS[REGISTER_LLVM[value.type]] * LANES // 8 for value in self._across)
+            return across * self.warps <= teams.AREA_BYTES and teams.barriers_in_all_loops(self.graph)
         vectors = self.team.warps * teams.vectors_in_loops(self.graph, self.live_in)
         features = self.kernel.options.features
         some, many = teams.room(native.host()[1] if features is None else features)
@@ -149,11 +156,10 @@ class TeamEmitter(FunctionEmitter):
         if not any(self._differs(value) for value in registers_of(block.condition)):
             self._uniform_branch(self._condition(block), [(yes, self._full_jump), (no, self._full_jump)])
             return
-        inside = guarding.inner(self.graph, index) if self.kernel.fibers else None
+        inside = guarding.inner(self.graph, index, self.looped) if self.kernel.fibers else None
         if inside is not None and guarding.cheap(self.graph.blocks[inside]):
             self._mixed(block, inside)
             self.done.add(inside)
-            self._full_jump(no if inside == yes else yes)
             return
         every, none = self._agreement(block)
         labels = [b.new_label(hint) for hint in ("all", "some", "none", "mixed")]
@@ -169,16 +175,22 @@ class TeamEmitter(FunctionEmitter):
         b.block(labels[3])
         if inside is not None:
             self._mixed(block, inside)
-            self._full_jump(no if inside == yes else yes)
             return
         wanted = set(self.live_out[index]) | set(registers_of(block.condition))
         self._leave_at(FIRST_ENTRY + 2 * index + 1, sorted(wanted, key=lambda value: value.number))
 
     def _mixed(self, block: Block, inside: int) -> None:
+        """A block for the lanes that want it, and on to what is behind it."""
         b = self.body
+        behind = self.graph.blocks[inside].targets[0]
+        if behind != EXIT:
+            self._copies([(behind, None)])
         for _ in self._warps():
             bits = b.bits(self._condition(block))
             guarding.emit(self, inside, bits if block.targets[0] == inside else b.invert(bits))
+        if EXIT != behind <= self.block:
+            self._poll(behind)
+        b.branch("done" if behind == EXIT else f"f{behind}")
 
     def _agreement(self, block: Block) -> tuple[Val, Val]:
         """Whether a branch's condition holds for all lanes, and whether it does for none."""
@@ -186,11 +198,15 @@ class TeamEmitter(FunctionEmitter):
         found = self._bounds_agree(block)
         if found is not None:
             return (found[1], found[0]) if block.negated else found
-        every, some = ALL, integer(0, "i32")
+        every, some = self.slot("%every", "i32", False), self.slot("%some", "i32", False)
+        b.store(ALL, every)
+        b.store(integer(0, "i32"), some)
         for _ in self._warps():
             bits = b.bits(self._condition(block))
-            every, some = b.bin("and", every, bits), b.bin("or", some, bits)
-        return b.icmp("eq", every, ALL), b.icmp("eq", some, integer(0, "i32"))
+            b.store(b.bin("and", b.load("i32", False, every), bits), every)
+            b.store(b.bin("or", b.load("i32", False, some), bits), some)
+        found_every, found_some = b.load("i32", False, every), b.load("i32", False, some)
+        return b.icmp("eq", found_every, ALL), b.icmp("eq", found_some, integer(0, "i32"))
 
     def _bounds_agree(self, block: Block) -> tuple[Val, Val] | None:
         """The same for an affine value compared with a uniform one, from the least and the greatest. Where a lane wraps, neither holds."""
@@ -239,17 +255,66 @@ class TeamEmitter(FunctionEmitter):
 
     def _warps(self) -> Iterator[int]:
         """Makes each warp the current one in turn."""
+        if self.looped:
+            yield from self._turns()
+            return
         for number in range(self.warps):
             self.instance, self.local = number, self.each[number]
             self.local.update(self.shared)
             yield number
         self.instance, self.local = 0, self.shared
 
+    def _turns(self) -> Iterator[int]:
+        """The same as a loop of the code itself."""
+        b = self.body
+        again, over, turn = b.new_label("warp"), b.new_label("warps"), self.slot("%turn", "i32", False)
+        b.store(integer(0, "i32"), turn)
+        b.branch(again)
+        b.block(again)
+        self.instance = b.load("i32", False, turn)
+        self.each = [dict(self.shared)]
+        self.local = self.each[0]
+        yield 0
+        following = b.bin("add", self.instance, integer(1, "i32"))
+        b.store(following, turn)
+        b.branch_if(b.icmp("ult", following, integer(self.warps, "i32")), again, over)
+        b.block(over)
+        self.instance, self.local = 0, self.shared
+
+    def _cross_segments(self) -> None:
+        """A turn is a segment: what others read of a warp's values lies in memory."""
+        self._across: set[Value] = set()
+        for block in self.graph.blocks:
+            made: dict[Value, int] = {}
+            read: list[tuple[Value, int]] = [(value, -1) for value in registers_of(block.condition)]
+            for number, segment in enumerate(self._segments(block)):
+                for instruction in segment.instructions:
+                    read += [(value, number) for value in read_by(instruction)]
+                    made.update((value, number) for value in instruction.destinations if value is not None)
+            for target in block.successors:
+                phis = self.graph.blocks[target].phis if target != EXIT else ()
+                read += [(value, -1) for phi in phis for value in phi.operands.values()]
+            for value, number in read:
+                if made.get(value, number) != number:
+                    value.crosses = True
+            self._across.update(
+                value for value in (*made, *(phi.value for phi in block.phis)) if value.crosses and teams.differs(value)
+            )
+
     def _differs(self, value: Any) -> bool:
         """Whether it is a vector: one for each warp."""
         return isinstance(value, Value) and value.varying
 
     def value_slot(self, value: Value) -> str:
+        if self.looped and value.varying:
+            assert isinstance(self.instance, Val)
+            name, shown = f"%x{value.number}", f"<{LANES} x {REGISTER_LLVM[value.type]}>"
+            if name not in self.slots:
+                self.slots.add(name)
+                self.allocas.append(f"  {name} = alloca [{self.warps} x {shown}], align 128")
+            place = self.body.name("p")
+            self.body.line(f"{place} = getelementptr {shown}, ptr {name}, {self.instance}")
+            return place
         number = f".{self.instance}" if value.varying else ""
         return self.slot(f"%x{value.number}{number}", REGISTER_LLVM[value.type], value.varying)
 
@@ -285,7 +350,12 @@ class TeamEmitter(FunctionEmitter):
         differing = [(target, source) for target, source in moves if target.varying and not self.is_affine(target)]
         if differing:
             for _ in self._warps():
-                stores += [(b.splat(self.value(source)), self.value_slot(target)) for target, source in differing]
+                moved = [(b.splat(self.value(source)), self.value_slot(target)) for target, source in differing]
+                if not self.looped:
+                    stores += moved
+                    continue
+                for value, slot in moved:
+                    b.store(value, slot)
         for value, slot in stores:
             b.store(value, slot)
         for target, form in forms:
@@ -339,13 +409,14 @@ class TeamEmitter(FunctionEmitter):
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
-        if not self.instance:
+        if self.instance == 0:
             yield
             return
         b = self.body
         index = b.gep("%warp", support.WARP_OFFSETS[3])
         first = self.once("first.warp", lambda p: p.load("i32", False, p.gep("%warp", support.WARP_OFFSETS[3])))
-        b.store(b.bin("add", first, integer(self.instance, "i32")), index)
+        ahead = self.instance if isinstance(self.instance, Val) else integer(self.instance, "i32")
+        b.store(b.bin("add", first, ahead), index)
         yield
         b.store(first, index)
 
@@ -366,8 +437,11 @@ class TeamEmitter(FunctionEmitter):
         if place_offset(len(values), self.warps) > teams.AREA_BYTES:
             raise Unfit
         for warp in self._warps():
+            area = b.gep("%areas", 256 * warp)
+            if isinstance(self.instance, Val):
+                area = b.gep("%areas", b.bin("mul", self.instance, integer(256, "i32")))
             for number, value in enumerate(values):
-                place = b.gep("%areas", place_offset(number, self.warps) + 256 * warp)
+                place = b.gep(area, place_offset(number, self.warps))
                 b.store(b.splat(self.value(value)), place, ", align 64")
         early = 0 if teams.late(self.graph, (entry - FIRST_ENTRY) // 2) else EARLY
         b.line(f"ret i32 {entry | early}")

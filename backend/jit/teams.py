@@ -5,9 +5,12 @@ checks, what is read at places that they share. A team's code knows no masks. It
 warp goes on from there alone, in the kernel's own code, with the values that are alive (`%Team` in team.ll, `Emitter.entries`).
 A barrier of a team that is the whole block is nothing.
 
+Few warps stand side by side in the code, and what lives is in registers. Where a block with barriers has more, its warps take turns: the code from one
+barrier to the next is a loop over them, what lives across barriers is in memory, and no fiber is switched to.
+
 Owns which kernels get a team's code beside their own, of how many warps, and what the thread's index looks like there; team_codegen.py
 makes the code. Only kernels in which the order between warps can be told by programs with races alone: no atomics, no volatile or ordered accesses,
-no warp-wide instructions. Branches have to depend on the thread's index, not on data that differ from thread to thread.
+no warp-wide instructions but shuffles of whole warps by distances known now. Branches have to depend on the thread's index, not on data that differ from thread to thread.
 """
 
 from __future__ import annotations
@@ -18,10 +21,11 @@ from farlane.backend.jit.cfg import EXIT, Graph
 from farlane.backend.jit.ir import LANES
 from farlane.backend.jit.model import Instruction, Special, read_by, registers_of
 from farlane.backend.jit.ssa import Value
-from farlane.backend.jit.strides import row_length
+from farlane.backend.jit.strides import constant, row_length
 
-MOST = 8  # warps
-MOST_INSTRUCTIONS = 250
+MOST = 8  # warps whose code stands side by side
+MOST_LOOPED = 32  # warps that take turns in one code, from barrier to barrier
+MOST_INSTRUCTIONS, MOST_INSTRUCTIONS_LOOPED = 250, 600
 MOST_COPIES = 700  # of instructions whose results differ between lanes, over all warps
 # Vectors of 64 bytes that may live through a loop: where there is a choice, and where there is none. Processors have room for 32, or for 8.
 VECTORS, MOST_VECTORS = 20, 48
@@ -32,8 +36,9 @@ _BASES = {
     "add", "sub", "mul", "mad", "mul24", "mad24", "sad", "div", "rem", "abs", "neg", "min", "max", "fma", "and", "or", "xor", "not", "cnot",
     "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "bmsk", "szext", "clz", "popc", "brev", "bfind", "setp", "set", "selp", "slct",
     "cvt", "cvta", "mov", "rcp", "sqrt", "rsqrt", "copysign", "testp", "ex2", "lg2", "sin", "cos", "tanh", "dp4a", "dp2a", "ld", "st",
-    "bar", "barrier", "?pick",
+    "bar", "barrier", "shfl", "?pick",
 }  # fmt: skip
+ALL_LANES = (1 << LANES) - 1
 _STATE_SPACES = {"global", "shared", "const", "param"}
 _REFUSED = {"cc", "volatile", "relaxed", "acquire", "release", "mmio", "b128", "red", "arrive", "warp"}
 _FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
@@ -52,17 +57,17 @@ class Team:
     steps: dict[str, int]
 
 
-def shapes(block: tuple[int, int, int]) -> list[Team]:
-    """The teams in which %tid is affine, the largest first."""
+def shapes(block: tuple[int, int, int], barriers: bool) -> list[Team]:
+    """The teams in which %tid is affine, the largest first. With barriers, only the whole block."""
     x, y, z = block
     warps, rest = divmod(x * y * z, LANES)
     if rest:
         return []
     found = []
-    for count in (MOST, MOST // 2, MOST // 4):
-        rows = count * LANES // row_length(block)
-        if warps % count:
+    for count in (warps,) if barriers else (MOST, MOST // 2, MOST // 4):
+        if count not in (2, 4, 8, 16, MOST_LOOPED) or warps % count:
             continue
+        rows = count * LANES // row_length(block)
         if y == z == 1 or (x % LANES == 0 and x > LANES and x // LANES % count == 0):
             found.append(Team(count, {"x": LANES}))
         elif x in (8, 16, LANES) and row_length(block) == x and (y % rows == 0 or (z == 1 and y >= rows)):
@@ -74,6 +79,8 @@ def accepts(instruction: Instruction) -> bool:
     """Whether a team may execute it."""
     if instruction.base not in _BASES or instruction.guard is not None or _REFUSED & set(instruction.modifiers):
         return False
+    if instruction.base == "shfl":
+        return _whole_warp(instruction)
     if instruction.base in ("bar", "barrier"):
         return "sync" in instruction.modifiers and len(instruction.sources) == 1
     if instruction.base in ("ld", "st"):
@@ -84,6 +91,14 @@ def accepts(instruction: Instruction) -> bool:
             return False
     specials = [source for source in instruction.sources if isinstance(source, Special)]
     return all(item.name.split(".")[0] in ("tid", "ntid", "ctaid", "nctaid") for item in specials)
+
+
+def _whole_warp(i: Instruction) -> bool:
+    """A shuffle of all lanes by a distance known now: an operation on one warp's values, and no order between warps shows."""
+    if "sync" not in i.modifiers or len(i.sources) != 4:
+        return False
+    distance, clamp, members = (constant(item) for item in i.sources[1:])
+    return distance is not None and clamp is not None and members is not None and members & ALL_LANES == ALL_LANES
 
 
 def waits(instruction: Instruction) -> bool:
@@ -167,6 +182,12 @@ def place_offset(number: int, warps: int) -> int:
 
 def stack_bytes(block: tuple[int, int, int], barriers: bool) -> int:
     """What a team may take of a warp's stack, whether this code has one or the code that takes its place: the area, and what finds no register."""
-    x, y, z = block
-    may = shapes(block) and not (barriers and x * y * z > MOST * LANES)
-    return AREA_BYTES + (512 * MOST_COPIES if may else 0)
+    return AREA_BYTES + 512 * MOST_COPIES if shapes(block, barriers) else 0
+
+
+def barriers_in_all_loops(graph: Graph) -> bool:
+    """Whether warps that take turns do so only between barriers: what lives through a loop of their own would go through memory."""
+    return all(
+        any(waits(instruction) for index in members for instruction in graph.blocks[index].instructions)
+        for members in graph.loops.values()
+    )

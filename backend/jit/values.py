@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from farlane.backend.jit import families, patterns, strides, touches
 from farlane.backend.jit.abi import UnsupportedError
 from farlane.backend.jit.affine import Affine, materialise, rows
-from farlane.backend.jit.ir import LANES, Builder, Val, floating, integer
+from farlane.backend.jit.ir import LANES, Builder, Val, floating, integer, lanes
 from farlane.backend.jit.model import Immediate, Negated, Special, Storage, Symbol
 from farlane.backend.jit.specials import special
 from farlane.backend.jit.ssa import Value
@@ -65,7 +65,7 @@ class ValueScope:
         self.line = 0
         self.dual = False
         self.team: Team | None = None  # set where what is emitted is a team's code
-        self.instance = 0  # which of its warps
+        self.instance: int | Val = 0  # which of its warps
         self.placed: Place | None = None  # where the access being emitted goes, if that has been checked already
         self.contiguous = False  # whether the masked access being emitted is of neighbouring elements (guarding.py)
         self.neighbours: dict[int, list[Instruction]] = {}  # of the block: loads that are made together (neighbours.py)
@@ -116,7 +116,10 @@ class ValueScope:
         if affine is not None:
             result = self.local[value] = materialise(self, affine)
             return result
-        if value.exported and self._outside(value):
+        pattern = self.pattern(value) if value.varying else None
+        if pattern is not None and pattern.known:
+            result = lanes(list(pattern.offsets), kind)
+        elif value.exported and self._outside(value):
             result = self.body.load(kind, True, self.export_slot(value))
         else:
             result = self.body.load(kind, value.varying, self.value_slot(value))

@@ -271,6 +271,9 @@ def test_what_has_no_team() -> None:
     assert warps(store, (40, 8, 1)) == 0
     assert warps(store + "red.global.add.u32 [%rd1], 1;") == 0
     assert warps("ld.volatile.global.u32 %r3, [%rd0];" + store) == 0
-    assert warps("shfl.sync.idx.b32 %r3, %r3, 0, 31, -1;" + store) == 0
+    assert warps("shfl.sync.idx.b32 %r3, %r3, 0, 31, -1;" + store) == 8  # among a warp's lanes only
+    assert warps("shfl.sync.idx.b32 %r3, %r3, 0, 31, %r4;" + store) == 0
+    assert warps("shfl.sync.idx.b32 %r3, %r3, 0, 31, 0xffff;" + store) == 0
+    assert warps("vote.sync.ballot.b32 %r3, %p0, -1;" + store) == 0
     load = "ld.global.u32 %r5, [%rd3]; setp.eq.s32 %p0, %r5, 0; @%p0 bra END; st.global.u32 [%rd3], 1;\nEND:"
     assert warps("mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2;" + load) == 0

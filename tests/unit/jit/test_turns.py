@@ -1,0 +1,154 @@
+"""Teams of which the warps take turns in one code (teams.py, more than MOST): what teams of few warps do, and large blocks."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import test_teams
+from farlane.backend import jit
+from farlane.backend.jit import teams
+from hypothesis import HealthCheck, given, settings
+from jit_tools.device import TinyDevice
+from jit_tools.random_kernels import Kernel, kernels
+from test_reference import compare
+from test_teams import OPTIONS, PUT, TREE, WRITE, kernel, warps_of_team
+
+
+@pytest.fixture
+def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of few warps as well."""
+    monkeypatch.setattr(teams, "MOST", 1)
+    monkeypatch.setattr(jit, "_compiled", OrderedDict())
+
+
+@settings(max_examples=8, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(kernels(12, team=True))
+def test_agree_with_the_interpreter(in_turns: None, random_kernel: Kernel) -> None:
+    random_kernel.lines.append("bar.sync 0;")
+    compare(random_kernel, OPTIONS)
+
+
+@pytest.mark.parametrize("limit", [256, 0, 96, 100, 7])
+def test_barriers(in_turns: None, device: TinyDevice, limit: int) -> None:
+    test_teams.test_barriers(device, limit)
+
+
+def test_branches_round_a_few_instructions(in_turns: None, device: TinyDevice) -> None:
+    test_teams.test_branches_round_a_few_instructions(device)
+
+
+@pytest.mark.parametrize(
+    ("access", "kind", "thread"),
+    [
+        ("ld.shared.u32 %r9, [%r8+3500]; st.shared.u32 [%r8], %r9;", "ILLEGAL_ADDRESS", 149),
+        ("st.shared.u32 [%r8+2], %r5;", "MISALIGNED_ADDRESS", 0),
+        ("ld.shared.u32 %r9, [%r8]; st.global.u32 [%rd4+3500], %r9;", "ILLEGAL_ADDRESS", 149),
+        ("mul.lo.u32 %r9, %r0, %r0; shl.b32 %r9, %r9, 2; add.u32 %r9, %r9, %r6; ld.shared.u32 %r9, [%r9];", "ILLEGAL_ADDRESS", 32),
+    ],
+)  # fmt: skip
+def test_faults(in_turns: None, device: TinyDevice, access: str, kind: str, thread: int) -> None:
+    test_teams.test_faults_of_some_lanes(device, access, kind, thread)
+
+
+def test_some_lanes_and_then_all(in_turns: None, device: TinyDevice) -> None:
+    test_teams.test_some_lanes_and_then_all(device)
+
+
+@pytest.mark.parametrize("threads", [512, 1024])
+def test_a_tree_in_a_large_block(device: TinyDevice, threads: int) -> None:
+    """Of the first 256 threads."""
+    module = device.load(kernel(TREE + WRITE))
+    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    values = np.random.default_rng(5).integers(0, 1 << 20, 2 * threads).astype(np.uint32)
+    sums = values.reshape(2, threads)[:, :256].sum(1, dtype=np.uint32)
+    source, result = device.upload(values), device.upload(np.zeros(2 * threads, np.uint32))
+    assert device.launch(module, "k", 2, threads, [source, result, 77], options=OPTIONS) == jit.STATUS_DONE
+    found = device.download(result, np.uint32, 2 * threads).reshape(2, threads)
+    assert (found[:, :77] == sums[:, None] + np.arange(77, dtype=np.uint32)).all()
+    assert not found[:, 77:].any()
+
+
+# Inclusive sums of a block: of each warp, of the warps' sums by the first warp, and then together. Warps and lanes disagree about three branches.
+STEPS = (1, 2, 4, 8, 16)
+SUMS = "".join(
+    f"shfl.sync.up.b32 %r9, %r5, {step}, 0, -1; setp.lt.u32 %p1, %r10, {step}; selp.b32 %r9, 0, %r9, %p1; add.u32 %r5, %r5, %r9;\n"
+    for step in STEPS
+)
+SCAN = f"""
+mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd0, %rd2; ld.global.u32 %r5, [%rd3]; add.s64 %rd4, %rd1, %rd2;
+shr.s32 %r6, %r0, 31; shr.u32 %r7, %r6, 27; add.s32 %r8, %r0, %r7; and.b32 %r9, %r8, -32; sub.s32 %r10, %r0, %r9;
+shr.s32 %r11, %r8, 5; shl.b32 %r11, %r11, 2; mov.u32 %r12, s; add.s32 %r11, %r11, %r12;
+{SUMS}
+mov.u32 %r13, %r5;
+setp.ne.u32 %p2, %r10, 31; @%p2 bra A; st.shared.u32 [%r11], %r5;
+A:
+bar.sync 0;
+setp.gt.u32 %p3, %r0, 31; @%p3 bra B;
+shl.b32 %r14, %r10, 2; add.s32 %r14, %r14, %r12; ld.shared.u32 %r5, [%r14];
+{SUMS}
+st.shared.u32 [%r14], %r5;
+B:
+bar.sync 0;
+setp.lt.u32 %p4, %r0, 32; mov.u32 %r15, 0; @%p4 bra C;
+ld.shared.u32 %r15, [%r11+-4];
+C:
+add.u32 %r13, %r13, %r15; st.global.u32 [%rd4], %r13;
+"""
+
+
+@pytest.mark.parametrize("threads", [64, 256, 512, 1024])
+def test_sums_of_a_block(device: TinyDevice, threads: int) -> None:
+    module = device.load(kernel(SCAN))
+    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    values = np.random.default_rng(8).integers(0, 1 << 20, 3 * threads).astype(np.uint32)
+    source, result = device.upload(values), device.allocate(12 * threads)
+    for options in (OPTIONS, jit.Options(cache=False)):
+        assert device.launch(module, "k", 3, threads, [source, result, 0], options=options) == jit.STATUS_DONE
+        found = device.download(result, np.uint32, 3 * threads).reshape(3, threads)
+        assert (found == np.cumsum(values.reshape(3, threads), axis=1, dtype=np.uint32)).all()
+
+
+def test_rows_of_a_square_block(device: TinyDevice) -> None:
+    """32 by 32, turned by way of shared memory."""
+    body = """mov.u32 %r5, %tid.y; shl.b32 %r6, %r5, 5; add.s32 %r6, %r6, %r0; mul.wide.u32 %rd2, %r6, 4; add.s64 %rd3, %rd0, %rd2;
+    ld.global.u32 %r7, [%rd3]; mov.u32 %r8, s; shl.b32 %r9, %r6, 2; add.s32 %r9, %r9, %r8; st.shared.u32 [%r9], %r7; bar.sync 0;
+    shl.b32 %r10, %r0, 5; add.s32 %r10, %r10, %r5; shl.b32 %r10, %r10, 2; add.s32 %r10, %r10, %r8; ld.shared.u32 %r7, [%r10];
+    add.s64 %rd4, %rd1, %rd2; st.global.u32 [%rd4], %r7;"""
+    module = device.load(kernel(body))
+    assert warps_of_team(module, (32, 32, 1)) == 32
+    values = np.random.default_rng(9).integers(0, 1 << 30, (32, 32)).astype(np.uint32)
+    source, result = device.upload(values), device.allocate(4096)
+    assert device.launch(module, "k", 1, (32, 32), [source, result, 0], options=OPTIONS) == jit.STATUS_DONE
+    assert (device.download(result, np.uint32, 1024).reshape(32, 32) == values.T).all()
+
+
+@pytest.mark.parametrize("threads", [64, 256, 1024])
+def test_what_some_lanes_choose(device: TinyDevice, threads: int) -> None:
+    """Phis behind a branch: of a value of the guarded block, of one that is affine, and of one that is known."""
+    body = """mul.wide.s32 %rd2, %r3, 4; add.s64 %rd4, %rd1, %rd2; mov.u32 %r5, s; shl.b32 %r6, %r0, 2; add.s32 %r6, %r6, %r5;
+    st.shared.u32 [%r6], %r3; mov.u32 %r7, 5; mov.u32 %r8, 7; and.b32 %r10, %r0, 3; mov.u32 %r9, %r10; bar.sync 0;
+    setp.ge.u32 %p0, %r0, %r4; @%p0 bra A;
+    ld.shared.u32 %r7, [%r6]; mov.u32 %r8, %r0; add.u32 %r9, %r10, %r10;
+    A:
+    bar.sync 0; mad.lo.u32 %r7, %r7, 100, %r8; mad.lo.u32 %r7, %r7, 100, %r9; st.global.u32 [%rd4], %r7;"""
+    module = device.load(kernel(body))
+    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    for count in (0, 33, threads):
+        result = device.allocate(4 * threads)
+        assert device.launch(module, "k", 1, threads, [0, result, count], options=OPTIONS) == jit.STATUS_DONE
+        t = np.arange(threads, dtype=np.uint32)
+        taken = (t * 100 + t) * 100 + t % 4 * 2
+        expected = np.where(t < count, taken, (5 * 100 + 7) * 100 + t % 4)
+        assert (device.download(result, np.uint32, threads) == expected).all()
+
+
+def test_a_loop_of_their_own_is_not_for_turns() -> None:
+    """What lives through it would be in memory."""
+    loop = "mov.u32 %r5, 0;\nL:\nmad.lo.u32 %r6, %r5, 3, %r6; add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r4; @%p1 bra L;\n"
+    assert warps_of_team(jit.parse_module(kernel(PUT + loop + "bar.sync 0;")), (1024, 1, 1)) == 0
+    assert (
+        warps_of_team(jit.parse_module(kernel(PUT + loop.replace("add.u32", "bar.sync 0; add.u32"))), (1024, 1, 1))
+        == 32
+    )
