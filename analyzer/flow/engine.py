@@ -45,6 +45,7 @@ END = -1  # the pseudo block in which all returns meet
 
 PhiInputs = dict[Value, dict[int, Value]]
 _ALWAYS = Looked((0, 0), 0)  # what a merge of one state looks at
+Held = dict[tuple[int, int], Value]  # a base's cells
 _NO_PLACES: frozenset[int] = frozenset()
 _NO_CELLS: frozenset[Value] = frozenset()
 
@@ -418,7 +419,11 @@ class Engine:
         met = self._cells_met.get(block, _NO_CELLS)
         for base in dict.fromkeys(base for state in every for base in state.cells):
             first = every[0].cells.get(base)
-            if base not in met and first is not None and all(state.cells.get(base) == first for state in every[1:]):
+            if (
+                base not in met
+                and first is not None
+                and all(_alike(first, state.cells.get(base)) for state in every[1:])
+            ):
                 every[0].own.discard(base)
                 merged.cells[base] = first
                 continue
@@ -592,6 +597,11 @@ class Engine:
         if any(store.address is None and not store.quiet for store in record.stores[noted:]):
             record.unknown.append(site)
         return calls
+
+
+def _alike(first: Held, second: Held | None) -> bool:
+    """Whether the same is known of memory at a base; mostly it is the same object, as copies of states share it."""
+    return first is second or first == second
 
 
 def _tailing(calls: InnerCalls, site: int) -> InnerCalls:

@@ -25,6 +25,8 @@ def held(state: State, key: int) -> Value:
 def address_of(state: State, memory: Memory) -> Value:
     """The address of a memory operand."""
     values = state.memory.values
+    if 0 <= memory.base < XMM0 and memory.indexed == NONE and not memory.thread:
+        return values.add(held(state, memory.base), memory.displacement)
     total = values.constant(memory.displacement)
     if memory.thread:
         total = values.add(values.atom(OPERATION, "thread"), memory.displacement)
@@ -42,17 +44,18 @@ def address_of(state: State, memory: Memory) -> Value:
 def get(state: State, operand: Operand) -> Value:
     """An operand of up to 8 bytes, zero-extended."""
     values = state.memory.values
+    if isinstance(operand, Register):
+        number, size, offset = operand
+        if number == NONE:
+            return values.atom(OPAQUE, state.memory.at, "register")
+        if number >= XMM0:
+            return held(state, lane(number))
+        value = held(state, number)
+        if offset:
+            value = values.operation("shr", value, values.constant(8))
+        return value if size >= 8 else values.zero_extended(value, size)
     if isinstance(operand, Immediate):
         return values.constant(operand.value & ((1 << 8 * operand.size) - 1) if operand.size < 8 else operand.value)
-    if isinstance(operand, Register):
-        if operand.number == NONE:
-            return values.atom(OPAQUE, state.memory.at, "register")
-        if operand.number >= XMM0:
-            return held(state, lane(operand.number))
-        value = held(state, operand.number)
-        if operand.offset:
-            value = values.operation("shr", value, values.constant(8))
-        return values.zero_extended(value, operand.size)
     return state.read(address_of(state, operand), min(operand.size, 8))
 
 
@@ -64,7 +67,9 @@ def put(state: State, operand: Operand, value: Value, instruction: Instruction) 
     elif isinstance(operand, Register) and operand.number >= XMM0:
         state.registers[lane(operand.number)] = value
     elif isinstance(operand, Register) and operand.number != NONE:
-        if operand.size >= 4:
+        if operand.size >= 8:
+            pass
+        elif operand.size >= 4:
             value = values.zero_extended(value, operand.size)
         else:
             value = values.atom(

@@ -8,6 +8,7 @@ what it can reach. Whether it may make CUDA calls is known from what it calls.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
 from farlane.analyzer.budget import Budget
@@ -42,6 +43,10 @@ _RESULTS = (RAX, RDX, XMM0, XMM0 + 2, *range(CONFIGURATION, PUSHED + 1))
 MAXIMUM_BYTES = 4096  # of a callee that contains no CUDA calls: larger ones are unknown functions
 
 
+_Stored = tuple[Value, Value | None, Value | None]  # address, value, length
+_Cell = tuple[Value, int, int, Value]  # base, offset, size, value
+
+
 class Analysis:
     """A function's graph and its values.
 
@@ -54,6 +59,7 @@ class Analysis:
         self.untouched: list[int] | None = None
         self._seen: list[tuple[int, bool, bool]] | None = None
         self._arguments: dict[int, dict[str, Value]] | None = None
+        self._stored: tuple[list[_Stored], list[_Cell]] | None = None
 
     def forget(self) -> None:
         """The result was changed: what was looked up in its calls is looked up anew."""
@@ -86,6 +92,26 @@ class Analysis:
                 for block in sorted(returning & self.result.calls.keys())
             ]
         return self._seen
+
+    def stored(self, values: Values) -> tuple[list[_Stored], list[_Cell]]:
+        """What the function stored outside its frame, each address with each value and length once, as most places are stored to often;
+        and what certainly stands there at the end."""
+        if self._stored is None:
+            end = self.result.end
+            assert end is not None
+            stores = [
+                (store.address, store.value, store.length if store.size is None else values.constant(store.size))
+                for store in self.result.stores
+                if store.address is not None
+            ]
+            cells = [
+                (base, offset, size, value)
+                for base, held in sorted(end.cells.items(), key=_by_serial)
+                for (offset, size), value in sorted(held.items(), key=_by_place)
+                if base is not values.stack_pointer or offset >= 8
+            ]
+            self._stored = list(dict.fromkeys(stores)), cells
+        return self._stored
 
     def _way(self, returning: set[int]) -> set[int]:
         """The blocks on one way from the entry to a return; none when there is no such way."""
@@ -181,13 +207,10 @@ class Functions:
 
     def calling(self, flow: ControlFlow) -> set[int]:
         """The blocks from which CUDA may be called: the engine finds calls in no others."""
-        found = set()
-        for block in flow.blocks.values():
-            for instruction in block.instructions:
-                callee = flow.calls.get(instruction.address)
-                if callee is not None and self._reaches(callee):
-                    found.add(block.start)
-        return found
+        starts = list(flow.blocks)  # in order
+        return {
+            starts[bisect_right(starts, address) - 1] for address, callee in flow.calls.items() if self._reaches(callee)
+        }
 
     def _reaches(self, callee: Callee) -> bool:
         if callee.address is None:
@@ -343,7 +366,7 @@ class Functions:
         unknown = [store for store in result.stores if store.address is None]
         if unknown:
             unknown_memory(state, site, all(store.quiet for store in unknown))
-        self._store(state, result, site, leaf, memo)
+        self._store(state, analysis, site, leaf, memo)
         self.memory.cut = self.memory.cut or result.cut
         # The compiler knows which registers a function of the same file leaves alone, and may rely on it.
         if analysis.untouched is None:
@@ -357,7 +380,12 @@ class Functions:
         return calls
 
     def _store(
-        self, state: State, result: Result, site: int, leaf: Callable[[Value], Value | None], memo: dict[Value, Value]
+        self,
+        state: State,
+        analysis: Analysis,
+        site: int,
+        leaf: Callable[[Value], Value | None],
+        memo: dict[Value, Value],
     ) -> None:
         """What a callee stored outside its frame.
 
@@ -366,20 +394,13 @@ class Functions:
         at the end is put in.
         """
         values = self.values
-        end = result.end
-        assert end is not None
-        if result.straight:
-            self._repeat(state, result, site, leaf, memo)
+        if analysis.result.straight:
+            self._repeat(state, analysis.result, site, leaf, memo)
             return
-        # Which bytes are stored is of no interest here, so the same place counts once: most places are stored to often.
         places: dict[tuple[Value, Value | None], None] = {}
         escaping: dict[Value, None] = {}
-        for address, value, length in dict.fromkeys(
-            (store.address, store.value, store.length if store.size is None else values.constant(store.size))
-            for store in result.stores
-        ):
-            if address is None:
-                continue
+        stores, cells = analysis.stored(values)
+        for address, value, length in stores:
             where = values.substitute(address, leaf, memo)
             places[where, None if length is None else values.substitute(length, leaf, memo)] = None
             if value is not None:
@@ -387,13 +408,9 @@ class Functions:
                 if stored.stack and values.base(where)[0] is not values.stack_pointer:
                     escaping[stored] = None
         kept = []
-        for base, cells in sorted(end.cells.items(), key=_by_serial):
-            own = base is values.stack_pointer
-            for (offset, size), value in sorted(
-                (item for item in cells.items() if not own or item[0][0] >= 8), key=_by_place
-            ):
-                where = values.add(values.substitute(base, leaf, memo), offset)
-                kept.append((where, size, values.substitute(value, leaf, memo)))
+        for base, offset, size, value in cells:
+            where = values.add(values.substitute(base, leaf, memo), offset)
+            kept.append((where, size, values.substitute(value, leaf, memo)))
         for value in escaping:
             state.escape(value)
         for where, length in places:

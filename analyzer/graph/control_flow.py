@@ -123,6 +123,11 @@ class _Builder:
                 instruction = self.instructions.get(address)
                 if instruction is None:
                     raise AnalysisError(f"{self.program.ranges[self.start].name}: no instruction at {address:#x}")
+                if instruction.mnemonic[0] not in _ENDING:
+                    following = address + instruction.size
+                    if following not in self.outside:
+                        address = following
+                        continue
                 ending = self._ending(instruction)
                 if ending is None:
                     address = instruction.end
@@ -137,15 +142,16 @@ class _Builder:
         return ControlFlow(name, self.start, blocks, self.calls, tuple(sorted(self.unresolved)))
 
     def _block(self, leader: int, leaders: set[int]) -> Block:
+        instructions, ends = self.instructions, self.ends
         body: list[Instruction] = []
         address = leader
         while True:
-            instruction = self.instructions[address]
+            instruction = instructions[address]
             body.append(instruction)
-            if address in self.ends:
-                edges, end = self.ends[address]
+            if address in ends:
+                edges, end = ends[address]
                 return Block(leader, tuple(body), edges, end)
-            address = instruction.end
+            address += instruction.size
             if address in leaders:
                 return Block(leader, tuple(body), (Edge(address, FALL),))
 

@@ -50,7 +50,11 @@ class Finder:
 
     def __init__(self, image: Image, order: Sequence[Instruction], inside: Callable[[int], bool]) -> None:
         self._image, self._order, self._inside = image, order, inside
-        self._index = {instruction.address: position for position, instruction in enumerate(order)}
+
+    @functools.cached_property
+    def _index(self) -> dict[int, int]:
+        """Address -> position; most functions have no jump that asks for it."""
+        return {instruction.address: position for position, instruction in enumerate(self._order)}
 
     def targets(self, jump: Instruction) -> list[int] | None:
         """The distinct targets of a computed jump, by address; None when they are not known."""
