@@ -42,9 +42,9 @@ class Frames:
         self._used: dict[int, int] = {}  # address: size
         whole = np.arange(base, base + size, PAGE_2M, dtype=np.uint64)
         keys = self._key(whole)
-        order = np.argsort(keys)
+        sooner = np.argsort(keys)
         self._free[PAGE_2M].update(whole.tolist())
-        self._heaps[PAGE_2M] = list(zip(keys[order].tolist(), whole[order].tolist(), strict=True))
+        self._heaps[PAGE_2M] = list(zip(keys[sooner].tolist(), whole[sooner].tolist(), strict=True))
 
     def allocate(self, page_bytes: int, count: int = 1) -> list[int]:
         """Physical addresses of `count` frames; all of them or none."""

@@ -33,13 +33,14 @@ class SpecError(ValueError):
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
 def check(spec: Any, prefix: str) -> None:
     """Raises SpecError at the first field whose value is of the wrong type or out of bounds."""
-    hints = _hints(type(spec))
+    kind: Any = type(spec)
+    hints = _hints(kind)
     for field in dataclasses.fields(spec):
         value, key, hint = getattr(spec, field.name), f"{prefix}{field.name}", hints[field.name]
         if dataclasses.is_dataclass(hint):
