@@ -15,8 +15,24 @@ from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.summary import Analysis, Functions
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.loops.model import Continuation, LoopReport
+from farlane.analyzer.loops.reasons import Reason
 
-MAXIMUM_VALUES = 200_000  # of the second reading of a whole binary
+MAXIMUM_VALUES = 40_000  # of the second reading of a whole binary
+# What no assumption about memory makes known.
+_STAYS = frozenset(
+    {
+        Reason.HOST_CALL,
+        Reason.DEVICE_DATA,
+        Reason.RETURN_CODE,
+        Reason.INSTRUCTION,
+        Reason.UNKNOWN_API,
+        Reason.UNKNOWN_COPY,
+        Reason.UNKNOWN_FUNCTION,
+        Reason.IRREDUCIBLE,
+        Reason.EXIT_ON_DEVICE_DATA,
+        Reason.NO_EXIT,
+    }
+)
 
 
 class SecondReading:
@@ -37,7 +53,9 @@ class SecondReading:
 
     def improved(self, reports: Sequence[LoopReport]) -> list[LoopReport]:
         """The reports, all of the loops of a function or of several, with those put in their place that describe a loop which was not."""
-        wanting = dict.fromkeys(report.entry for report in reports if not report.described)
+        wanting = dict.fromkeys(
+            report.entry for report in reports if not report.described and _STAYS.isdisjoint(report.reasons)
+        )
         found = {report.header: report for entry in wanting for report in self._read(entry)}
         result = []
         for first in reports:

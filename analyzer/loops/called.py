@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from farlane.analyzer.flow.effects import CudaCall
 from farlane.analyzer.flow.engine import END
-from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, Value, Values
+from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
 from farlane.analyzer.flow.state import (
     GIVEN_STORES,
     GLOBAL_RANGES,
@@ -34,7 +34,7 @@ from farlane.analyzer.machine.instruction import RSP
 
 MAXIMUM_DEPTH = 6  # calls within calls
 MAXIMUM_LEVELS = 60  # called functions looked at for one loop
-MAXIMUM_RETURNS = 200  # values of called functions looked at for one loop
+MAXIMUM_RETURNS = 40  # values of called functions looked at for one loop
 _VERSIONS = (MEMORY, STACK_STORES, STACK_RANGES, OTHER_STORES, GLOBAL_RANGES, GIVEN_STORES)
 
 
@@ -184,6 +184,8 @@ class Called:
     def _returned(self, caller: Analysis, judge: LoopValues, atom: Value, at: int, depth: int) -> Dependence | None:
         """On what a value depends that a called function computed, its loops and branches included; None when it is not known."""
         site, value = atom.arguments
+        if not _chosen(value):
+            return None
         analysis, before = self._functions.called(caller, site), caller.result.sites.get(site)
         if analysis is None or before is None or depth > MAXIMUM_DEPTH or self._returns >= MAXIMUM_RETURNS:
             return None
@@ -258,6 +260,13 @@ class Called:
         given = _Given(scope, before, judge, at)
         given.returned = lambda inner, within: self._returned(analysis, given, inner, within, len(chain) + 1)
         return Level(analysis, given, Deciding(analysis.result, scope.loop, body, given))
+
+
+def _chosen(value: Value) -> bool:
+    """Whether a value that a function computed is one of several, by its branches or loops; what else arises there is told by its kind."""
+    while value.kind == INSIDE:
+        value = value.arguments[1]
+    return value.kind == PHI
 
 
 def arises(value: Value, site: int) -> bool:
