@@ -1,11 +1,12 @@
 """Guards on and off, in turn, at injected round-trip times: what they save where the program reads after its loop, and what they cost where it
-reads in each iteration, until the place is given up.
+reads in each iteration, until the place is given up. Pairs of runs, so that what else the machine does hits both; of their ratios the median and the quartiles.
 
 The recorder works without a manifest, so that no permission does what a guard is for.
 """
 
 from __future__ import annotations
 
+import resource
 import statistics
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,7 @@ from farlane.frontend.embedded import EmbeddedHost
 from farlane.roundtrips.distance import at_distance
 
 DISTANCES = (0, 50, 500)  # microseconds
-TURNS = 7
+TURNS = 21  # pairs
 
 
 @dataclass(frozen=True)
@@ -62,24 +63,43 @@ def main() -> None:
 
 
 def compare(distance: int, loop: Loop, run: partial[tuple[float, str, Outcome]]) -> None:
-    """Prints one line: medians and their ratio."""
+    """Prints two lines: wall time and processor time, on beside off in pairs that begin with either in turn; of their ratios the median and the quartiles."""
+    walls: list[float] = []
+    processor: list[float] = []
     times: dict[str, list[float]] = {"on": [], "off": []}
     trips = {}
     totals = set()
-    for _ in range(TURNS):
-        for guards, found in times.items():
-            took, total, outcome = run(guards)
-            found.append(took)
+    for turn in range(TURNS):
+        wall, used = {}, {}
+        for guards in ("on", "off") if turn % 2 else ("off", "on"):
+            before = seconds()
+            wall[guards], total, outcome = run(guards)
+            used[guards] = seconds() - before
+            times[guards].append(wall[guards])
             totals.add(total)
             trips[guards] = outcome.report.round_trips
+        walls.append(wall["on"] / wall["off"])
+        processor.append(used["on"] / used["off"])
     if len(totals) != 1:
         raise SystemExit(f"the output differs: {totals}")
     on, off = (statistics.median(times[guards]) for guards in ("on", "off"))
     print(
         f"{distance:4} us  read {loop.reads:5} {loop.count:4} copies of {loop.bytes:6} B into {loop.block >> 20:3} MiB:"
-        f" on {on:8.1f} us ({trips['on']:4} round trips), off {off:8.1f} us ({trips['off']:4}): {off / on:6.2f} times as fast",
+        f" on {on:8.1f} us ({trips['on']:4} round trips), off {off:8.1f} us ({trips['off']:4})\n"
+        f"         on / off: wall time {spread(walls)}, processor time of the program {spread(processor)}",
         flush=True,
     )
+
+
+def seconds() -> float:
+    """Processor time of the programs that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def spread(ratios: list[float]) -> str:
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
 
 
 if __name__ == "__main__":
