@@ -1,15 +1,16 @@
 """The TLB hierarchy as compiled code: `tlb/reference.py` over arrays (tlb/layout.py), event for event.
 
-    options.py    how Numba compiles, and the few operations that Numba has not
+    intrinsics.py the few operations that Numba has not
     search.py     looking through the entries of a set
     events.py     events in order: a wheel of cycles
     requests.py   a core's requests: hits, misses, peers
-    shared.py     the shared TLB and the walkers
+    shared.py     the shared TLB's port
+    walks.py      the walkers, and what the end of a walk fills
     private.py    replies: private TLBs, directories
     run.py        events until none is left; the function that Python calls
 
 Read the reference first; names and order are the same. What differs may not show in a count: dictionaries are arrays that are searched, a directory's bitmap is a word, an
 event knows the place of its miss, and a core makes requests ahead of its turn where nothing that others do can change what becomes of them (requests.py).
 
-Importing one of these imports Numba. Only tlb/native.py does, when there is no object file of them yet.
+Importing one of these imports Numba. Only memory/native.py does, when there is no object file of them yet.
 """
