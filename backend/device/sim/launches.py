@@ -1,8 +1,8 @@
 """Launching: from a shape and a parameter buffer to a kernel run by CPU threads.
 
 Owns compiling at the first launch, how many threads share the blocks, and that what a kernel launches runs after it (nested.py
-says in which order); admission.py has the checks. A small grid runs on the calling thread alone; a kernel whose result depends on the order
-of its blocks (floating-point atomics) runs on one thread, blocks in order, so that every run gives the same bits.
+says in which order); admission.py has the checks. A small grid runs on the calling thread alone, and so does what has been short (effort.py); a kernel whose
+result depends on the order of its blocks (floating-point atomics) runs on one thread, blocks in order, so that every run gives the same bits.
 
 A launch returns when the kernel has ended, and everything that it has launched. While it runs, only `interrupt` may be called, from any thread.
 
@@ -25,6 +25,7 @@ from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.sim.admission import INVALID_VALUE, Admission
 from farlane.backend.device.sim.checking import Checker
+from farlane.backend.device.sim.effort import Effort
 from farlane.backend.device.sim.faults import LAUNCH_FAILURE, error_of
 from farlane.backend.device.sim.memory import Memory
 from farlane.backend.device.sim.modules import SimFunction, ptx_error
@@ -56,6 +57,7 @@ class Prepared(NamedTuple):
     kernel: jit.CompiledKernel
     launch: jit.Launch
     helpers: int
+    effort: Effort
     together: jit.Together | None = None  # a cooperative launch: all blocks at once
 
     @property
@@ -188,7 +190,7 @@ class Launcher:
             variables = [addresses[index] for index in prepared.kernel.info.variables]
             spread = memory.before_launch(parameters, variables) and spread
         started = time.monotonic_ns()
-        run = self._run_spread if spread else self._run_inline
+        run = self._run_shared if spread else self._run_inline
         done = run(prepared) if prepared.kernel.light is None else self._run_in_parts(prepared, run)
         ended = time.monotonic_ns()
         self._running = None
@@ -250,7 +252,7 @@ class Launcher:
         """
         prepared.launch.grid_id = number
         prepared.launch.next_block = 0
-        run = self._run_spread if prepared.helpers else self._run_inline
+        run = self._run_shared if prepared.helpers else self._run_inline
         if not prepared.kernel.info.launches:
             return run(prepared)
         self._runtime.nested.begin(prepared.function, self._admission.check_nested)
@@ -310,6 +312,16 @@ class Launcher:
                 self._memory.zero(prepared.launch.workspace, jit.WORKSPACE_BYTES)
         return prepared.kernel.run(prepared.launch, self._worker) == jit.STATUS_DONE
 
+    def _run_shared(self, prepared: Prepared) -> bool:
+        """Runs a launch on as many threads as it has turned out to be worth. Returns whether it got to its end."""
+        launch = prepared.launch
+        blocks = launch.end_block - launch.next_block
+        alone = prepared.effort.is_short(blocks) and not prepared.kernel.info.waits
+        started = time.monotonic_ns()
+        done = self._run_inline(prepared) if alone else self._run_spread(prepared)
+        prepared.effort.took(blocks, time.monotonic_ns() - started, 1 if alone else prepared.helpers + 1)
+        return done
+
     def _run_spread(self, prepared: Prepared) -> bool:
         """Runs a launch on this thread and helpers. Returns whether it got to its end."""
         kernel, launch, helpers = prepared.kernel, prepared.launch, prepared.helpers
@@ -351,13 +363,15 @@ class Launcher:
             services=self._runtime.services,
             check=None if self._checker is None else self._checker.table.address,
         )
+        last = function.prepared
+        effort = last.effort if last is not None and last.kernel is kernel else Effort()
         if not cooperative:
-            return Prepared(function, shape, kernel, launch, helpers)
+            return Prepared(function, shape, kernel, launch, helpers, effort)
         if shape.cooperative:
             launch.workspace = self._runtime.workspace()
         together = jit.Together(kernel, launch, blocks)
         launch.together = together.address
-        return Prepared(function, shape, kernel, launch, 0, together)
+        return Prepared(function, shape, kernel, launch, 0, effort, together)
 
     def _helpers(self, info: jit.KernelInfo, blocks: int, shape: LaunchShape) -> int:
         """How many threads beside this one a launch is worth."""

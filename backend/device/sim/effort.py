@@ -1,0 +1,32 @@
+"""How long launches of a kernel took, and so whether the next one is worth helpers.
+
+Owns the estimate and the rule. A helper takes some tens of microseconds to wake up, and as long to be waited for, so a short launch is over sooner on
+the thread that launches; on two hyperthreads of one core it stays so for longer. What decides is time, not the number of threads: of the last two launches,
+so that a kernel that is short now and then is not kept to one thread.
+
+Which thread runs a block changes no result (launches.py says which kernels are kept to one thread).
+"""
+
+from __future__ import annotations
+
+ALONE_NS = 150_000  # on one thread
+WAKE_NS = 40_000  # what a launch with helpers takes at least, beside its blocks
+
+
+class Effort:
+    """What a block took in the last two launches of a kernel, in nanoseconds of one thread."""
+
+    __slots__ = ("_before", "_last")
+
+    def __init__(self) -> None:
+        self._before = self._last = float("inf")
+
+    def is_short(self, blocks: int) -> bool:
+        """Whether so many blocks are likely to be over before helpers are of use."""
+        return max(self._before, self._last) * blocks <= ALONE_NS
+
+    def took(self, blocks: int, nanoseconds: int, threads: int) -> None:
+        """So many blocks (at least one) took so long on so many threads. On several, how much of it they worked is not known: at most all of it."""
+        if threads > 1:
+            nanoseconds = max(0, nanoseconds - WAKE_NS) * threads
+        self._before, self._last = self._last, nanoseconds / blocks
