@@ -31,6 +31,7 @@ log = logging.getLogger("farlane.server")
 
 DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
 GRACE_SECONDS = 5.0  # for open sessions, after the first signal
+REPORT_SECONDS = 5.0  # for saying what hung
 END_SECONDS = 30.0  # for everything, after it: nothing that hangs may outlive the process that nobody looks at any more
 SWITCH_SECONDS = 0.0005  # Python's default of 5 ms would let one session's long group hold up every other's round trip
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -256,16 +257,21 @@ class ServeCommand:
 
 
 def _end_in_time() -> None:
-    """Whatever still runs in END_SECONDS ends then, and is named."""
+    """Whatever still runs in END_SECONDS ends then, and is named, if anybody reads it."""
 
     def give_up() -> None:
-        print(
-            f"farlane: the host did not end within {END_SECONDS:.0f} s and is ended; what it was doing:",
-            file=sys.stderr,
-        )
-        faulthandler.dump_traceback(all_threads=True)
-        os._exit(1)
+        try:
+            print(
+                f"farlane: the host did not end within {END_SECONDS:.0f} s and is ended; what it was doing:",
+                file=sys.stderr,
+            )
+            faulthandler.dump_traceback(all_threads=True)
+        finally:
+            os._exit(1)
 
+    # Where printing blocks, or no Python runs any more, the system does it.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, END_SECONDS + REPORT_SECONDS)
     timer = threading.Timer(END_SECONDS, give_up)
     timer.daemon = True
     timer.start()

@@ -85,7 +85,7 @@ class Edge:
         return list(self._endpoints)
 
     def stop(self, grace: float) -> None:
-        """Takes no new calls, gives the open ones `grace` seconds, then cancels them and waits until they are gone."""
+        """Takes no new calls, gives the open ones `grace` seconds, then cancels them, which interrupts their work, and waits until they are gone."""
         if self._thread is None:
             return
         self._server.shutdown(self._queue, self)
@@ -94,9 +94,11 @@ class Edge:
         self._server.cancel_all_calls()
         self._thread.join()
         with self._lock:
-            left = list(self._calls.values())
-        for thread in left:
-            thread.join()
+            left = list(self._calls.items())
+        for call, thread in left:
+            while thread.is_alive():
+                call.look()  # nobody else does any more
+                thread.join(LOOK_SECONDS)
         self._thread = None
         for endpoint in self._endpoints:
             endpoint.remove()

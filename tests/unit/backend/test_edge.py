@@ -313,20 +313,26 @@ class TestEnds:
         go_on.set()
         served.all_released()
 
-    def test_work_that_runs_for_nobody_is_interrupted(self, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("end", ["the guest goes", "the host stops"])
+    def test_work_that_runs_for_nobody_is_interrupted(
+        self, served: Served, monkeypatch: pytest.MonkeyPatch, end: str
+    ) -> None:
         wire = self.opened(served)
         running, interrupted = threading.Event(), threading.Event()
 
         def synchronize(**_: Any) -> None:
             running.set()
-            assert interrupted.wait(10)
+            assert interrupted.wait(60)
             raise CudaError(719, "interrupted", sticky=True)
 
         monkeypatch.setattr(served.contexts[0], "synchronize", synchronize)
         monkeypatch.setattr(served.contexts[0], "interrupt", interrupted.set)
         wire.send(tape=pb.Tape(group=wire.group + 1, records=encode("DEVICE_SYNCHRONIZE", 1, 0), last=True))
         assert running.wait(10)
-        wire.call.cancel()
+        if end == "the guest goes":
+            wire.call.cancel()
+        else:
+            served.edge.stop(0.1)
         served.all_released()
 
     def test_the_guest_vanishes_in_the_middle_of_a_large_read(self, served: Served) -> None:

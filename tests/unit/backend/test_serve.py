@@ -119,15 +119,43 @@ def test_dies_with_its_parent(tmp_path: Path) -> None:
     eventually(lambda: not path.exists() and not _alive(child))
 
 
-def test_what_hangs_does_not_keep_the_host(tmp_path: Path) -> None:
+def hanging(path: Path, more: str = "") -> list[str]:
+    """Arguments of a host that does not end."""
     code = (
         "import sys, threading\n"
         "from farlane.backend.commands import serve\n"
-        "serve.END_SECONDS = 0.2\n"
+        "serve.END_SECONDS, serve.REPORT_SECONDS = 0.2, 0.2\n"
         "serve.Edge.stop = lambda self, grace: threading.Event().wait()\n"
+        f"{more}\n"
         "sys.exit(serve.main(sys.argv[1:]))\n"
     )
-    command = [sys.executable, "-c", code, "--device", "null", "--listen", f"unix://{tmp_path / 's'}"]
+    return [sys.executable, "-c", code, "--device", "null", "--listen", f"unix://{path}"]
+
+
+def test_what_hangs_does_not_keep_the_host_that_nobody_listens_to(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        hanging(tmp_path / "s", "serve.REPORT_SECONDS = 50"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.readline()
+        process.stderr.close()
+        process.terminate()
+        assert process.wait(60) == 1
+
+
+def test_what_hangs_without_python_does_not_keep_the_host(tmp_path: Path) -> None:
+    """The interpreter's lock is never given back: no thread of Python's can end the process."""
+    more = "serve.Edge.stop = lambda self, grace: __import__('ctypes').PyDLL(None).pause()"
+    with subprocess.Popen(hanging(tmp_path / "s", more), stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        process.terminate()
+        assert process.wait(60) == -signal.SIGALRM
+
+
+def test_what_hangs_does_not_keep_the_host(tmp_path: Path) -> None:
+    command = hanging(tmp_path / "s", "serve.REPORT_SECONDS = 50")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout
         process.stdout.readline()
