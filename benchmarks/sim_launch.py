@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from farlane.backend.device.base import LEGACY_STREAM, Context, LaunchShape, Rows
-from farlane.backend.device.sim import SimDevice
+from farlane.backend.device.sim import SimDevice, effort
 
 PTX = b"""
 .version 7.5
@@ -80,6 +80,28 @@ def launches(context: Context) -> None:
         )
 
 
+def helpers(context: Context) -> None:
+    """The rule about which launches ask for helpers (effort.py), beside asking them for every grid of 4096 threads and more."""
+    module, stream = context.load_module(PTX), context.default_stream(LEGACY_STREAM)
+    base, function, rule = context.window.base, context.function(module, "add"), effort.ALONE_NS
+    print("vector adds, us each, by rule and always with helpers:")
+    for count in (4096, 16384, 65536, 262144, 1 << 20):
+        context.allocate(base, 12 * count)
+        parameters = memoryview(
+            b"".join((base + i * 4 * count).to_bytes(8, "little") for i in range(3)) + count.to_bytes(4, "little")
+        )
+        shape = LaunchShape((count // 256, 1, 1), (256, 1, 1), 0)
+        timed: dict[int, list[float]] = {rule: [], -1: []}
+        for _ in range(5):
+            for limit, found in timed.items():
+                effort.ALONE_NS = limit
+                found.append(median_us(lambda s=shape, v=parameters: context.launch(function, s, v, stream), 50, 3))
+        effort.ALONE_NS = rule
+        ours, always = (statistics.median(found) for found in timed.values())
+        print(f"  {count:8} threads: {ours:8.1f} {always:8.1f}  ratio {ours / always:.2f}")
+        context.free(base)
+
+
 def vector_add(context: Context, count: int) -> None:
     module, stream = context.load_module(PTX), context.default_stream(LEGACY_STREAM)
     base, size = context.window.base, 4 * count
@@ -144,6 +166,7 @@ def main() -> None:
     context = device.open_context(1 << 30)
     print(f"device: {device.describe().name}")
     launches(context)
+    helpers(context)
     vector_add(context, 1 << 24)
     copies(context)
     allocations(context)
