@@ -236,14 +236,8 @@ def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: in
         lowest, span = [*firsts, *(b.bin("add", first, integer(across, "i64")) for first in firsts)], 0
     if e.kernel.options.untranslated and space != "shared":
         return Place("null", form.base, form)
-    latch, limit = "", support.shared_size(e)
-    if space == "shared":
-        bad = corners_bad(e, lowest, less(e, elements_below(e, limit, shape), span), shape)
-    else:
-        latch = support.latch(e, e.site())
-        low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
-        # The runtime has taken the span off the count.
-        bad = corners_bad(e, [b.bin("sub", corner, low) for corner in lowest], count, shape)
+    limit = support.shared_size(e)
+    bad, latch = corners_outside(e, space, lowest, span, shape)
     if len(firsts) > 1 and e.team is not None:
         bad = b.bin("or", bad, _far(e, form))
     miss, hit = b.new_label("miss"), b.new_label("hit")
@@ -256,12 +250,8 @@ def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: in
             b.line(f"call void @farlane_team_outside({start}, {limit}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line})")
         else:
             b.line(f"call void @farlane_team_miss({start}, ptr {latch}, i32 {shape | span << 16}, i32 {e.line})")
-    elif space == "shared":
-        tail = f"{limit}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line}"
-        b.line(f"call void @farlane_out_of_bounds(ptr %warp, {affine.materialise(e, form)}, i32 -1, {tail})")
     else:
-        tail = f"ptr {latch}, i32 {shape | span << 16}, i32 {e.line}"
-        b.line(f"call void @farlane_miss(ptr %warp, {affine.materialise(e, form)}, i32 -1, {tail})")
+        look_at_all(e, space, affine.materialise(e, form), latch, span, shape)
     b.branch(hit)
     b.block(hit)
     if space == "global" and e.kernel.options.touches:
@@ -285,7 +275,36 @@ def _far(e: FunctionEmitter, form: affine.Affine) -> Val:
     return b.icmp("ugt", b.bin("add", form.step, integer(1 << 40, "i64")), integer(1 << 41, "i64"))
 
 
-def corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) -> Val:
+def corners_outside(e: FunctionEmitter, space: str, lowest: list[Val], span: int, shape: int) -> tuple[Val, str]:
+    """Whether any of these, or what lies up to `span` accesses behind it, is misaligned or not where the site may access; and the site's latch, if
+    it has one."""
+    b = e.body
+    if space == "shared":
+        limit = support.shared_size(e)
+        return _corners_bad(e, lowest, _less(e, _elements(e, limit, shape), span), shape), ""
+    latch, low, count = _run_of_pages(e)
+    # The runtime has taken the span off the count.
+    return _corners_bad(e, [b.bin("sub", corner, low) for corner in lowest], count, shape), latch
+
+
+def look_at_all(e: FunctionEmitter, space: str, whole: Val, latch: str, span: int, shape: int) -> None:
+    """What follows when `corners_outside` holds, given all lanes' addresses: a fault, or another run of pages for the latch."""
+    if space == "shared":
+        tail = f"{support.shared_size(e)}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line}"
+        e.body.line(f"call void @farlane_out_of_bounds(ptr %warp, {whole}, i32 -1, {tail})")
+    else:
+        tail = f"ptr {latch}, i32 {shape | span << 16}, i32 {e.line}"
+        e.body.line(f"call void @farlane_miss(ptr %warp, {whole}, i32 -1, {tail})")
+
+
+def _run_of_pages(e: FunctionEmitter) -> tuple[str, Val, Val]:
+    """A site's latch, where the run of pages starts that it found last, and up to how far from there accesses may begin."""
+    b = e.body
+    latch = support.latch(e, e.site())
+    return latch, b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
+
+
+def _corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) -> Val:
     """Whether an offset is misaligned or not below `count` elements."""
     b = e.body
     bad = b.icmp("uge", rotate(e, offsets[0], shape), count)
@@ -294,13 +313,13 @@ def corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) 
     return bad
 
 
-def elements_below(e: FunctionEmitter, limit: Val, shape: int) -> Val:
+def _elements(e: FunctionEmitter, limit: Val, shape: int) -> Val:
     """How many aligned accesses lie below a limit in bytes."""
     log = shape & 255
     return integer(int(limit.name) >> log, "i64") if limit.const else e.body.bin("lshr", limit, integer(log, "i64"))
 
 
-def less(e: FunctionEmitter, count: Val, span: int) -> Val:
+def _less(e: FunctionEmitter, count: Val, span: int) -> Val:
     if not span:
         return count
     if count.const:
@@ -353,8 +372,7 @@ class Latched:
 def compare_latch(e: FunctionEmitter, address: Val, shape: int) -> Latched:
     """Compares, and leaves the block for `miss` or `hit`."""
     b = e.body
-    latch = support.latch(e, e.site())
-    low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
+    latch, low, count = _run_of_pages(e)
     offset = b.bin("sub", address, low)
     ok = b.icmp("ult", rotate(e, offset, shape), count)
     miss, hit = b.new_label("miss"), b.new_label("hit")
@@ -384,7 +402,7 @@ def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
 
 def _check_bounds(e: FunctionEmitter, offset: Val, limit: Val, window: int, shape: int) -> None:
     b = e.body
-    elements = elements_below(e, limit, shape)
+    elements = _elements(e, limit, shape)
     if offset.type != "i64":
         elements = integer(int(elements.name), "i32") if elements.const else b.cast("trunc", elements, offset.type)
     bad = bad_lanes(e, b.icmp("ult", rotate(e, offset, shape), elements))

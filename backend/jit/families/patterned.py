@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit import support
-from farlane.backend.jit.abi import SHARED_WINDOW
 from farlane.backend.jit.families import addresses
 from farlane.backend.jit.families.addresses import Place
 from farlane.backend.jit.families.lanewise import join, vector
@@ -55,26 +54,15 @@ def place(e: FunctionEmitter, operand: object, space: str, element: str, count: 
         at = b.bin("and", at, integer(0xFFFF_FFFF, "i64"))
     shape, steps = addresses.shape_of(size, write), span // size
     miss, hit = b.new_label("miss"), b.new_label("hit")
-    latch, limit = "", support.shared_size(e)
-    if space == "shared":
-        bad = addresses.corners_bad(e, [at], addresses.less(e, addresses.elements_below(e, limit, shape), steps), shape)
-    else:
-        latch = support.latch(e, e.site())
-        low, room = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
-        bad = addresses.corners_bad(e, [b.bin("sub", at, low)], room, shape)
+    bad, latch = addresses.corners_outside(e, space, [at], steps, shape)
     b.branch_if(bad, miss, hit, unlikely=True)
     b.block(miss)
     whole = b.bin("add", value, integer(operand.offset, value.type))
     whole = b.splat(b.cast("zext", whole, "i64"))
     if space == "shared":
         whole = b.bin("and", whole, integer(0xFFFF_FFFF, "i64"))
-        tail = f"{limit}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line}"
-        call = f"call void @farlane_out_of_bounds(ptr %warp, {whole}, i32 -1, {tail})"
-    else:
-        tail = f"ptr {latch}, i32 {shape | steps << 16}, i32 {e.line}"
-        call = f"call void @farlane_miss(ptr %warp, {whole}, i32 -1, {tail})"
     with e.reporting():
-        b.line(call)
+        addresses.look_at_all(e, space, whole, latch, steps, shape)
     b.branch(hit)
     b.block(hit)
     return Place(support.shared_base(e) if space == "shared" else "null", at, apart=apart)

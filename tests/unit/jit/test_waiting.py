@@ -110,6 +110,17 @@ def test_which_loops_wait() -> None:
     )
 
 
+def waits_in(code: str) -> bool:
+    """Whether a loop waits in code with an address in %a."""
+    registers = ".reg .pred %p, %q; .reg .b32 %r<8>; .reg .b64 %a, %b;"
+    module = jit.parse_module(
+        f"{HEADER}.visible .entry k(.param .u64 x) {{ {registers} ld.param.u64 %a, [x]; {code} ret; }}"
+    )
+    graph = cfg.build(body_of(module, module.functions["k"]))
+    ssa.build(graph)
+    return bool(spins.waiting_loops(graph))
+
+
 AGAIN = """
     mov.u32 %r6, 0; A: mov.u32 %r1, 0; mov.u32 %r0, %tid.x; N: mul.wide.u32 %b, %r0, 4; add.s64 %b, %a, %b; {ask} add.s32 %r1, %r1, %r2;
     add.u32 %r0, %r0, 64; setp.lt.u32 %p, %r0, 999; @%p bra N; setp.ne.u32 %q, %r1, 0; @%q bra A;
@@ -137,11 +148,7 @@ AGAIN = """
 )
 def test_loops_that_ask_about_many_again(ask: str, waits: bool) -> None:
     """A loop round a walk over many items, which is left when none of them has asked for another round."""
-    text = f"{HEADER}.visible .entry k(.param .u64 x) {{ .reg .pred %p, %q; .reg .b32 %r<8>; .reg .b64 %a, %b; ld.param.u64 %a, [x]; {AGAIN.format(ask=ask)} ret; }}"
-    module = jit.parse_module(text)
-    graph = cfg.build(body_of(module, module.functions["k"]))
-    ssa.build(graph)
-    assert bool(spins.waiting_loops(graph)) == waits
+    assert waits_in(AGAIN.format(ask=ask)) == waits
 
 
 def test_rounds_over_many_items(device: TinyDevice) -> None:
@@ -178,12 +185,7 @@ STALLS = """
     ],
 )
 def test_loops_whose_progress_waits(ask: str, more: str, always: str, waits: bool) -> None:
-    code = STALLS.format(ask=ask, more=more, always=always)
-    text = f"{HEADER}.visible .entry k(.param .u64 x) {{ .reg .pred %p, %q; .reg .b32 %r<8>; .reg .b64 %a, %b; ld.param.u64 %a, [x]; {code} ret; }}"
-    module = jit.parse_module(text)
-    graph = cfg.build(body_of(module, module.functions["k"]))
-    ssa.build(graph)
-    assert bool(spins.waiting_loops(graph)) == waits
+    assert waits_in(STALLS.format(ask=ask, more=more, always=always)) == waits
 
 
 def test_progress_that_another_warp_makes(device: TinyDevice) -> None:
