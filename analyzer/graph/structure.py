@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import EXCEPTION, LEAVING, ControlFlow
 from farlane.analyzer.graph.program import Program
-from farlane.analyzer.graph.reach import reached
+from farlane.analyzer.graph.reach import postorder, reached
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Structure:
         self._successors = {
             block.start: list(dict.fromkeys(edge.target for edge in block.edges)) for block in flow.blocks.values()
         }
-        self.order: list[int] = self._reverse_postorder()
+        self.order: list[int] = postorder([self.flow.entry], self._successors)[::-1]
         self._index = {node: index for index, node in enumerate(self.order)}
         before: dict[int, list[int]] = {node: [] for node in flow.blocks}
         for node, targets in self._successors.items():
@@ -98,22 +98,6 @@ class Structure:
     def leading_to(self, blocks: Iterable[int]) -> set[int]:
         """Some blocks, and those from which one of them is reached."""
         return reached(blocks, self.predecessors)
-
-    def _reverse_postorder(self) -> list[int]:
-        order: list[int] = []
-        seen = {self.flow.entry}
-        work = [(self.flow.entry, iter(self._successors[self.flow.entry]))]
-        while work:
-            node, targets = work[-1]
-            for target in targets:
-                if target not in seen:
-                    seen.add(target)
-                    work.append((target, iter(self._successors[target])))
-                    break
-            else:
-                order.append(node)
-                work.pop()
-        return order[::-1]
 
     def _immediate_dominators(self) -> dict[int, int]:
         """Block -> its immediate dominator; the entry has none."""

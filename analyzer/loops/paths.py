@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from farlane.analyzer.graph.reach import postorder
+
 
 class Paths:
     """Answers for the paths through one iteration.
@@ -17,7 +19,8 @@ class Paths:
     """
 
     def __init__(self, header: int, following: Mapping[int, Sequence[int]], latches: Collection[int]) -> None:
-        order = _postorder(header, following)
+        # Most stand behind those that follow them: so few rounds settle what hangs on these.
+        order = postorder((header, *following), following)
         index = {block: place for place, block in enumerate(order)}
         targets = [[index[each] for each in following[block]] for block in order]
         ends = [block in latches for block in order]
@@ -89,25 +92,3 @@ class Paths:
                 if common != known:
                     passed[place], changed = common, True
         return passed
-
-
-def _postorder(header: int, following: Mapping[int, Sequence[int]]) -> list[int]:
-    """All blocks, most of them behind those that follow them: so few rounds settle what hangs on these."""
-    order: list[int] = []
-    seen: set[int] = set()
-    for first in (header, *following):
-        if first in seen:
-            continue
-        seen.add(first)
-        work = [(first, iter(following[first]))]
-        while work:
-            block, targets = work[-1]
-            for target in targets:
-                if target not in seen:
-                    seen.add(target)
-                    work.append((target, iter(following[target])))
-                    break
-            else:
-                order.append(block)
-                work.pop()
-    return order
