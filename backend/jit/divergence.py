@@ -277,6 +277,14 @@ class _Analysis:
             for phi in block.phis:
                 for source_block, value in phi.operands.items():
                     self._use(value, source_block)
+                    # Lanes that have parked at a barrier take the edge behind it when others have run in between.
+                    if self.result.conservative and value.block == source_block and self._parks(source_block):
+                        value.crosses = True
+                        value.exported |= value.varying
+
+    def _parks(self, block: int) -> bool:
+        instructions = self.graph.blocks[block].instructions
+        return bool(instructions) and instructions[-1].base in ("bar", "barrier")
 
     def _use(self, operand: Any, block: int) -> None:
         for value in registers_of(operand):

@@ -147,6 +147,21 @@ def test_barriers_in_divergent_code(device: TinyDevice, block: int) -> None:
     assert list(result) == [(3 * (t - 1) if t % 2 else 1) + (1000 if t == 0 else 0) for t in range(block)]
 
 
+def test_values_made_in_front_of_a_barrier_that_lanes_reach_apart(device: TinyDevice) -> None:
+    """What is made in the barrier's own block and told apart only behind it (by a phi), while other lanes run in between."""
+    text = f"""{HEADER}
+    .visible .entry k(.param .u64 out) {{ .reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %a<4>;
+    ld.param.u64 %a0, [out]; mov.u32 %r0, %tid.x; mov.u32 %r1, 0; and.b32 %r2, %r0, 1; setp.eq.u32 %p0, %r2, 0; @%p0 bra EVEN;
+    add.u32 %r1, %r0, 100; bar.sync 0; bra MEET;
+    EVEN: bar.sync 0;
+    MEET: mul.wide.u32 %a1, %r0, 4; add.u64 %a0, %a0, %a1; st.global.u32 [%a0], %r1; ret; }}"""
+    out = device.upload(np.zeros(64, "u4"))
+    assert device.launch(device.load(text), "k", 1, 64, [out]) == 0
+    thread = np.arange(64)
+    assert np.array_equal(device.download(out, "u4", 64), np.where(thread % 2, thread + 100, 0))
+
+
+
 def test_barrier_reductions_and_named_barriers(device: TinyDevice) -> None:
     body = """
     setp.lt.u32 %p0, %r0, 10; bar.red.popc.u32 %r1, 0, %p0; bar.red.and.pred %p1, 0, %p0; bar.red.or.pred %p2, 0, !%p0;
