@@ -382,8 +382,9 @@ class Watchdog:
             self._context = context
             self._deadline = time.monotonic() + PATIENCE_SECONDS
         if self._thread is None:
-            self._thread = threading.Thread(target=self._watch, name="farlane-ahead", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._watch, name="farlane-ahead", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def disarm(self) -> None:
         with self._lock:

@@ -215,13 +215,22 @@ class ManifestStore:
     def analyze(self, job: _Job) -> None:
         """Queues an object that has arrived; the file becomes the store's."""
         with self._lock:
-            if not self._closed:
-                if self._worker is None:
-                    self._worker = threading.Thread(target=self._work, name="farlane-analysis", daemon=True)
-                    self._worker.start()
+            if not self._closed and self._has_worker():
                 self._jobs.put(job)
                 return
         self.forget(job.key, job.size, job.file)
+
+    def _has_worker(self) -> bool:
+        """Starts the worker unless it runs; False when the system's limit of threads or memory forbids it."""
+        if self._worker is None:
+            worker = threading.Thread(target=self._work, name="farlane-analysis", daemon=True)
+            try:
+                worker.start()
+            except RuntimeError as error:
+                log.warning("no objects are analyzed for now: %s", error)
+                return False
+            self._worker = worker
+        return True
 
     # The worker -------------------------------------------------------------------------------------------------
     def _work(self) -> None:

@@ -8,6 +8,7 @@ another. A subcommand whose module cannot be imported (an extra that is not inst
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib.metadata import entry_points, version
 from typing import Protocol
@@ -58,8 +59,24 @@ def build_parser(commands: dict[str, Command], broken: dict[str, str]) -> argpar
     return parser
 
 
+def have_standard_streams() -> None:
+    """Opens /dev/null in the place of standard streams that are closed, for us and for what we start.
+
+    Without it the next pipe or socket takes the number 0, 1 or 2, and whoever writes to standard output writes into it.
+    """
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor <= 2:
+        os.set_inheritable(descriptor, True)
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
+    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
 def main(argv: list[str] | None = None) -> int:
     """Entry point of the `farlane` script."""
+    have_standard_streams()
     given = sys.argv[1:] if argv is None else argv
     commands, broken = load_commands(given[0] if given else None)
     arguments = build_parser(commands, broken).parse_args(argv)

@@ -81,8 +81,13 @@ class Compiler:
         self._asked.put((kernel, use))
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="full-compiler", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._work, name="full-compiler", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the system's limit of threads or memory; whoever asks next tries again
+                    _log.warning("kernel %s stays lightly compiled for now: %s", use.name, error)
+                    return
+                self._thread = thread
 
     def _work(self) -> None:
         while True:

@@ -140,10 +140,21 @@ class Edge:
                 self._calls[call] = thread
         if full:
             log.warning("a call of %s is turned away: too many are open", call.peer)
-            call.begin()
-            call.finish(Status.RESOURCE_EXHAUSTED, "the host has too many calls open; try again later")
-        else:
+            self._turn_away(call, "the host has too many calls open; try again later")
+            return
+        try:
             thread.start()
+        except RuntimeError as error:  # the system's limit of threads or memory: the other guests' calls go on
+            with self._lock:
+                del self._calls[call]
+                self._empty.notify_all()
+            log.error("a call of %s is turned away: %s", call.peer, error)
+            self._turn_away(call, "the host can start no thread for it: its limit of threads or memory is reached")
+
+    @staticmethod
+    def _turn_away(call: Call, why: str) -> None:
+        call.begin()
+        call.finish(Status.RESOURCE_EXHAUSTED, why)
 
     def _serve(self, call: Any) -> None:
         be_punctual()

@@ -112,6 +112,24 @@ def test_the_programs_arguments_streams_and_status(compiled: Callable[[str], lis
     assert (shell.returncode, shell.stdout) == (7, f"before\n{ENTRIES['vecadd'].expected}status 0\n")
 
 
+@pytest.mark.parametrize("closed", [(0,), (0, 1), (0, 1, 2)])
+def test_closed_standard_streams(closed: tuple[int, ...], compiled: Callable[[str], list[str]], tmp_path: Path) -> None:
+    """As a daemon starts programs. The host's pipes and the guest's socket must not become anybody's standard output."""
+
+    def close() -> None:
+        for number in closed:
+            os.close(number)
+
+    report = tmp_path / "report.json"
+    done = subprocess.run(
+        [*FARLANE, "run", "--report", f"json:{report}", "--", *compiled("vecadd")],
+        env=clean_environment(), preexec_fn=close, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == ("" if 1 in closed else ENTRIES["vecadd"].expected)
+    assert json.loads(report.read_text())["calls"]
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, None)])
 def test_signals_end_the_program_and_the_embedded_host(
     number: signal.Signals, status: int | None, compiled: Callable[[str], list[str]]

@@ -92,7 +92,9 @@ class Memory:
         try:
             self.window = Window(guest + MODULE_BYTES)
         except WindowError as error:
-            raise CudaError(OUT_OF_MEMORY, f"no room for another session: {error.strerror}") from None
+            raise CudaError(
+                OUT_OF_MEMORY, f"the host's process has no room for another session: {error.strerror}"
+            ) from None
         self.guest = AddressRange(self.window.base, guest)
         self.allocations = Allocations()
         self._guest_bytes = 0

@@ -5,11 +5,13 @@ goes on even when every helper is busy with other sessions; helpers join when th
 has run out of blocks. Blocks themselves are dealt out by the compiled kernel, from a counter that all threads of a launch
 share, in increasing order, so that a block may wait for one with a lower number.
 
-Threads are daemons: a kernel that never ends does not keep the host from exiting.
+Threads are daemons: a kernel that never ends does not keep the host from exiting. Where the system lets no more of them start,
+those that are there do the work.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -19,6 +21,8 @@ from farlane.backend.jit import Worker
 
 THREADS_VARIABLE = "FARLANE_SIM_THREADS"
 ORDER_VARIABLE = "FARLANE_SIM_ORDER"
+
+log = logging.getLogger("farlane.sim")
 
 #: What a thread does for a launch, with the worker that is its own.
 Share = Callable[[Worker], None]
@@ -96,6 +100,7 @@ class Pool:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._helpers: list[threading.Thread] = []
         self._starting = threading.Lock()
+        self._short = False  # of helpers, and said so
 
     def run(self, share: Share, worker: Worker, helpers: int) -> None:
         """Runs share on this thread with `worker`, and on up to `helpers` others, until all of them have returned."""
@@ -125,7 +130,13 @@ class Pool:
         with self._starting:
             for number in range(len(self._helpers) + 1, self.threads):
                 helper = threading.Thread(target=self._help, name=f"farlane-sim-{number}", daemon=True)
-                helper.start()
+                try:
+                    helper.start()
+                except RuntimeError as error:  # the system's limit of threads or memory: fewer do the work
+                    if not self._short:
+                        log.warning("launches run on %d of %d threads: %s", number, self.threads, error)
+                    self._short = True
+                    return
                 self._helpers.append(helper)
 
     def _help(self) -> None:

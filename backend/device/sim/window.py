@@ -83,7 +83,9 @@ def _reserve(size: int) -> int:
                 return int(address)
             if address != _MAP_FAILED:
                 _libc.munmap(address, size)
-    raise WindowError(ctypes.get_errno(), f"no {size} bytes of address space are free for a window")
+    raise WindowError(
+        ctypes.get_errno(), f"no {size} bytes of address space are free for a window (`ulimit -v` bounds it)"
+    )
 
 
 class Window:

@@ -27,6 +27,7 @@ from farlane.backend.server.endpoint import EndpointError, parse
 from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.v1 import admin_pb2
 from farlane.v1 import session_pb2 as pb
+from threadless import threadless
 from waiting import eventually
 
 FENCE = encode("FENCE", 7, 0)
@@ -567,6 +568,18 @@ def test_calls_beyond_the_limit_are_turned_away(served: Served, monkeypatch: pyt
     wire = served.wire()
     wire.send(hello=HELLO)
     assert wire.receive().refusal.reason == pb.Refusal.BUSY
+
+
+def test_a_host_that_can_start_no_thread_turns_the_call_away(served: Served) -> None:
+    other = served.wire()
+    other.open()
+    with threadless("farlane-call") as refused:
+        code, details = served.wire().ended()
+    assert (code, "limit of threads" in details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+    assert len(refused) == 1
+    other.submit(FENCE)  # the other guest's session goes on
+    assert len(served.edge._calls) == 1
+    served.wire().open()
 
 
 def test_an_unknown_method(served: Served) -> None:

@@ -27,6 +27,7 @@ from farlane.backend.server.endpoint import parse
 from farlane.frontend.connection import Connection
 from farlane.frontend.hosts import parse_url
 from farlane.v1 import session_pb2 as pb
+from threadless import threadless
 from waiting import eventually
 
 PART = 50_000
@@ -97,6 +98,24 @@ def test_an_object_is_asked_for_once_and_its_manifest_handed_out(
     assert manifest.identity == identity
     assert reader.read(manifest.content).identity == identity
     second.goodbye()
+    assert left(store) == [".manifest"]
+
+
+def test_an_object_is_asked_for_again_where_no_thread_could_be_started(
+    url: str, store: ManifestStore, program: bytes, identity: bytes
+) -> None:
+    described = pb.Object(identity=identity, size=len(program))
+    with threadless("farlane-analysis") as refused:
+        first = connect(url, described)
+        upload(first, identity, program)
+        first.goodbye()
+        eventually(lambda: store.idle and refused)
+    assert left(store) == []
+    second = connect(url, described)
+    assert list(second.welcome.wanted_objects) == [identity]
+    upload(second, identity, program)
+    second.goodbye()
+    eventually(lambda: store.idle)
     assert left(store) == [".manifest"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import numpy as np
 import pytest
@@ -11,6 +10,8 @@ from farlane.backend import jit
 from farlane.backend.jit import full_compiler, native, tiers
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
+from threadless import threadless
+from waiting import eventually
 
 LIGHT = jit.Options(cache=False, light=True)
 FULL = jit.Options(cache=False)
@@ -89,14 +90,26 @@ def test_a_kernel_that_is_used_is_compiled_in_full(device: TinyDevice) -> None:
     light.spent(kernel, enough // 2)
     assert not light.asked
     light.spent(kernel, enough)
-    end = time.monotonic() + 120
-    while kernel.light is not None and time.monotonic() < end:
-        time.sleep(0.02)
-    assert kernel.light is None
+    eventually(lambda: kernel.light is None, 120)
     assert kernel.address != address
     assert device.launch(module, "k", 5, 64, [out], options=LIGHT) == 0
     assert device.kernel is kernel
     assert np.array_equal(device.download(out, "u4", 64 * 5), expected)
+
+
+def test_a_kernel_stays_light_until_a_thread_can_be_started(device: TinyDevice) -> None:
+    module = device.load(program(21))
+    out = device.allocate(4 * 64)
+    assert device.launch(module, "k", 1, 64, [out], options=LIGHT) == 0
+    kernel = device.kernel
+    assert kernel.light is not None
+    compiler = tiers.Compiler()
+    with threadless("full-compiler") as refused:
+        compiler.ask(kernel, kernel.light)
+    assert refused == ["full-compiler"]
+    assert kernel.light is not None
+    compiler.ask(kernel, kernel.light)
+    eventually(lambda: kernel.light is None, 120)
 
 
 def test_full_code_on_disk_comes_before_light(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from farlane.backend.device.sim.pool import THREADS_VARIABLE, Pool, thread_count
 from farlane.backend.jit import Worker
+from threadless import threadless
 
 OWN = cast(Worker, object())  # the launcher's worker is only passed on
 
@@ -34,6 +35,21 @@ def test_without_helpers_the_launcher_runs_alone(threads: int, helpers: int) -> 
     ran: list[int] = []
     pool.run(lambda worker: ran.append(threading.get_ident()), OWN, helpers)
     assert ran == [threading.get_ident()]
+
+
+def test_fewer_helpers_than_wanted_where_the_system_starts_no_more_threads(caplog: pytest.LogCaptureFixture) -> None:
+    pool = Pool(3)
+    ran: list[Worker] = []
+    with threadless("farlane-sim-2"):
+        for _ in range(2):
+            pool.run(ran.append, OWN, 2)
+    assert ran.count(OWN) == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "launches run on 2 of 3 threads: can't start new thread"
+    ]
+    barrier = threading.Barrier(3, timeout=60)
+    pool.run(lambda worker: barrier.wait() and None, OWN, 2)  # later there is room again
+    pool.close()
 
 
 def test_busy_helpers_do_not_hold_up_a_launch() -> None:
