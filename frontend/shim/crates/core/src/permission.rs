@@ -6,8 +6,7 @@
 //! by a fence: before a call from outside the loop, before a deferred copy's memory is read by the shim, when a call fails, when the thread
 //! ends. A query or a clock read (`clock`) first makes a synchronization happen that it would belie.
 //!
-//! A *prediction* is compared with what happens and changes only when the tape is sent: at the last call of the last iteration. It is
-//! evaluated where a loop begins, where it should end, and now and then between. What is mispredicted is counted; the calls themselves are recorded and replayed the same with and without it, so nothing is lost or repeated.
+//! What a site predicts is `prediction`'s.
 //!
 //! After the first CUDA call that has failed no permission holds any more.
 //!
@@ -21,15 +20,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Acquire, O
 use std::sync::{Mutex, PoisonError};
 
 use client::Section;
-use manifest::{Machine, DEFER_READ, LOCAL_SYNC, SETTLE_AT_CALL};
+use manifest::{DEFER_READ, LOCAL_SYNC, SETTLE_AT_CALL};
 
-use crate::frame::{self, Part, Registers};
+use crate::frame::{self, Part};
 use crate::generated_exports::Function;
 use crate::manifests::{self, Site};
-use crate::objects::Object;
 use crate::{guards, hostmem, output, work};
 
+mod prediction;
 mod ranges;
+
+use prediction::Predictions;
 use ranges::Ranges;
 
 /// A call has failed.
@@ -43,8 +44,6 @@ static RANGES: Mutex<Ranges> = Mutex::new(Ranges::new());
 static LOCAL_SYNCS: AtomicU64 = AtomicU64::new(0);
 static DEFERRED_READS: AtomicU64 = AtomicU64::new(0);
 static SETTLED: AtomicU64 = AtomicU64::new(0);
-static PREDICTED: AtomicU64 = AtomicU64::new(0);
-static MISPREDICTED: AtomicU64 = AtomicU64::new(0);
 
 /// Recently used sites of a thread.
 const CACHE: usize = 64;
@@ -53,12 +52,8 @@ struct Thread {
     cache: RefCell<[(usize, Option<&'static Site>); CACHE]>,
     /// Of the call under way.
     site: Cell<Option<&'static Site>>,
-    /// Address of the push that `site`, `more` and `remaining` are of.
+    /// Address of the push that `site` and `predictions` are of.
     pushed: Cell<usize>,
-    /// It is reached again in this execution of its loop.
-    more: Cell<bool>,
-    /// How often; when that is known.
-    remaining: Cell<Option<u64>>,
     /// Not 0: the call's first record is the first of an iteration of this loop (its number and 1).
     hint: Cell<u32>,
     /// Calls under way (a callback's within another): the clock is read by the shim, which may hold a lock, and not by the program.
@@ -70,23 +65,8 @@ struct Thread {
     settle_after: Cell<bool>,
     /// A synchronization was answered locally, and has not happened.
     unsynchronized: Cell<bool>,
-    /// By number of site.
-    expected: RefCell<Vec<Expected>>,
-    /// By number of loop: the iteration is the last one.
-    last_iteration: RefCell<Vec<bool>>,
+    predictions: Predictions,
 }
-
-/// What is expected of a site.
-#[derive(Debug, Clone, Copy, Default)]
-struct Expected {
-    /// What `remaining` will be when it is next reached.
-    remaining: Option<u64>,
-    /// How often the site was reached, as expected, since `remaining` was looked at.
-    reached: u64,
-}
-
-/// In the middle of a loop, its count is looked at every so many iterations.
-const LOOK: u64 = 64;
 
 thread_local! {
     static THREAD: Thread = const {
@@ -94,16 +74,13 @@ thread_local! {
             cache: RefCell::new([(0, None); CACHE]),
             site: Cell::new(None),
             pushed: Cell::new(0),
-            more: Cell::new(false),
-            remaining: Cell::new(None),
             hint: Cell::new(0),
             inside: Cell::new(0),
             reads: Cell::new(0),
             reads_of: Cell::new(None),
             settle_after: Cell::new(false),
             unsynchronized: Cell::new(false),
-            expected: RefCell::new(Vec::new()),
-            last_iteration: RefCell::new(Vec::new()),
+            predictions: Predictions::new(),
         }
     };
 }
@@ -280,6 +257,7 @@ pub fn section() -> Option<Section> {
         return None;
     }
     let (objects, loops, sites) = manifests::counts();
+    let (predicted, mispredicted) = prediction::counts();
     let counts = vec![
         ("objects", objects),
         ("loops", loops),
@@ -287,8 +265,8 @@ pub fn section() -> Option<Section> {
         ("local_syncs", LOCAL_SYNCS.load(Relaxed)),
         ("deferred_reads", DEFERRED_READS.load(Relaxed)),
         ("settled", SETTLED.load(Relaxed)),
-        ("predicted", PREDICTED.load(Relaxed)),
-        ("mispredicted", MISPREDICTED.load(Relaxed)),
+        ("predicted", predicted),
+        ("mispredicted", mispredicted),
     ];
     Some(Section { name: "manifest", counts })
 }
@@ -332,15 +310,14 @@ impl Thread {
         if part == Part::Launch && address != 0 && self.pushed.get() == address {
             // What it is was settled at the push, unless another call came in between.
             if !same(self.site.replace(site), site) {
-                self.remaining.set(None);
+                self.predictions.forget_count();
             }
             return;
         }
         self.site.set(site);
         self.pushed.set(if part == Part::Push { address } else { 0 });
         self.hint.set(site.filter(|site| site.begins_iteration()).map_or(0, |site| site.in_loop().number + 1));
-        self.more.set(false);
-        self.remaining.set(None);
+        self.predictions.forget();
         self.settle_after.set(false);
         if let Some(of) = self.reads_of.get().filter(|_| self.reads.get() > 0) {
             if !site.is_some_and(|site| site.is_within_loop_of(of)) {
@@ -352,7 +329,7 @@ impl Thread {
             }
         }
         if let Some(site) = site {
-            self.evaluate(site);
+            self.predictions.evaluate(site);
         }
     }
 
@@ -363,12 +340,8 @@ impl Thread {
         if self.settle_after.replace(false) {
             self.settle();
         }
-        if self.remaining.take() == Some(0) {
-            if let Some(site) = self.site.get().filter(|site| site.ends_iteration()) {
-                if self.ends_everything(site) {
-                    work::ship();
-                }
-            }
+        if self.predictions.is_last_of_all(self.site.get()) {
+            work::ship();
         }
     }
 
@@ -392,74 +365,13 @@ impl Thread {
 
     fn copy_to_host(&self) -> Copy {
         let Some(site) = self.site.get().filter(|_| self.has(DEFER_READ)) else { return Copy::Plain };
-        if site.entry.permissions & SETTLE_AT_CALL == 0 && !self.more.get() {
+        if site.entry.permissions & SETTLE_AT_CALL == 0 && !self.predictions.reached_again() {
             return Copy::Now;
         }
         if self.settle_after.replace(false) {
             self.settle(); // those of another loop
         }
         Copy::Later
-    }
-
-    fn evaluate(&self, site: &'static Site) {
-        let needs_more = site.entry.permissions & DEFER_READ != 0;
-        let look = site.remaining.is_some() && !self.goes_on(site);
-        if !(needs_more || look) {
-            return;
-        }
-        let Some(registers) = frame::registers() else { return };
-        let here = Here { registers: &registers, object: site.used.object };
-        if needs_more {
-            self.more.set(site.more.as_ref().and_then(|more| more.evaluate(&here)) == Some(1));
-        }
-        if look {
-            let remaining = site.remaining.as_ref().and_then(|remaining| remaining.evaluate(&here));
-            self.compare(site, remaining);
-            self.remaining.set(remaining);
-        }
-    }
-
-    /// Whether the site is in the middle of its loop, as far as the loop's count was last known. What the count says now is of no
-    /// consequence there, so it is not asked.
-    fn goes_on(&self, site: &'static Site) -> bool {
-        let mut expected = self.expected.borrow_mut();
-        let Expected { remaining, reached } = at(&mut expected, site.number);
-        match remaining {
-            Some(left) if *left > 0 && *left % LOOK != 0 => {
-                *left -= 1;
-                *reached += 1;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Compares what was predicted when the site was last reached with what it says now.
-    fn compare(&self, site: &'static Site, remaining: Option<u64>) {
-        let mut expected = self.expected.borrow_mut();
-        let mut last_iteration = self.last_iteration.borrow_mut();
-        let next = Expected { remaining: remaining.and_then(|remaining| remaining.checked_sub(1)), reached: 0 };
-        let before = std::mem::replace(at(&mut expected, site.number), next);
-        if let Some(left) = before.remaining {
-            // A wrong count makes what was expected since it was last looked at worth nothing.
-            let counter = if remaining == Some(left) { &PREDICTED } else { &MISPREDICTED };
-            counter.fetch_add(before.reached + 1, Relaxed);
-        }
-        *at(&mut last_iteration, site.in_loop().number) = remaining == Some(0);
-    }
-
-    /// Whether no loop around the site's goes on.
-    fn ends_everything(&self, site: &'static Site) -> bool {
-        let last_iteration = self.last_iteration.borrow();
-        let mut parent = site.in_loop().parent;
-        while let Some(index) = parent {
-            let Some(outer) = site.used.loops.get(index as usize) else { return false };
-            if last_iteration.get(outer.number as usize) != Some(&true) {
-                return false;
-            }
-            parent = outer.parent;
-        }
-        true
     }
 
     /// What the thread's copies were recorded for is there.
@@ -487,50 +399,4 @@ fn same(left: Option<&'static Site>, right: Option<&'static Site>) -> bool {
         (None, None) => true,
         _ => false,
     }
-}
-
-/// The element of a list that grows as needed.
-fn at<T: Default>(list: &mut Vec<T>, number: u32) -> &mut T {
-    let index = number as usize;
-    if list.len() <= index {
-        list.resize_with(index + 1, T::default);
-    }
-    &mut list[index]
-}
-
-/// The program at its call instruction.
-struct Here<'a> {
-    registers: &'a Registers,
-    object: &'static Object,
-}
-
-impl Machine for Here<'_> {
-    fn register(&self, number: u8) -> Option<u64> {
-        self.registers.numbered(number)
-    }
-
-    fn frame(&self, offset: u32, size: u8) -> Option<u64> {
-        self.registers.frame(offset.into(), size.into()).map(number)
-    }
-
-    fn global(&self, address: u64, size: u8) -> Option<u64> {
-        if !self.object.holds(address, size.into()) {
-            return None;
-        }
-        let start = self.object.bias.wrapping_add(address as usize) as *const u8;
-        let mut bytes = [0; 8];
-        for (index, byte) in bytes.iter_mut().take(size.into()).enumerate() {
-            // SAFETY: inside a readable segment of an object that is never unloaded. Volatile: the program may be writing it.
-            *byte = unsafe { start.wrapping_add(index).read_volatile() };
-        }
-        Some(u64::from_le_bytes(bytes))
-    }
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    let mut padded = [0; 8];
-    for (to, from) in padded.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    u64::from_le_bytes(padded)
 }
