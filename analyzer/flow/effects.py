@@ -317,6 +317,12 @@ def unknown_memory(state: State, site: int, quiet: bool = False) -> None:
     """What an unknown function may do to memory."""
     if state.memory.log is not None:
         state.memory.log.append(Store(None, None, None, quiet))
+    given_away(state)
+    state.clobber(site)
+
+
+def given_away(state: State) -> None:
+    """A called function may keep what it is given."""
     for number in ARGUMENTS:
         state.escape(state.registers[number])
     stack_pointer, lowest = state.memory.values.base(state.registers[RSP])
@@ -324,7 +330,6 @@ def unknown_memory(state: State, site: int, quiet: bool = False) -> None:
     for (offset, _), value in list(state.cells.get(stack_pointer, {}).items()):
         if lowest <= offset < lowest + 64 and value.stack:
             state.escape(value)
-    state.clobber(site)
 
 
 def lose_registers(state: State, site: int, result: Value) -> None:

@@ -63,6 +63,7 @@ class Result:
         executed: edges that may run, as long as CUDA's calls succeed.
         assumed: block -> the flags of its branch, which error codes decide and which goes the way of success.
         sites: call instruction that is a CUDA call, leads to one, or returns what its function computed -> the state before it.
+        before: call instruction that calls a function of this file -> the state before it.
         end: the state in which all returns meet; None when the function never returns.
         stores: what is stored outside the own frame, callees' stores included, block by block.
         frame_stores: block -> what is stored in the own frame.
@@ -80,6 +81,7 @@ class Result:
     executed: set[tuple[int, int]] = field(default_factory=set)
     assumed: dict[int, Value] = field(default_factory=dict)
     sites: dict[int, State] = field(default_factory=dict)
+    before: dict[int, State] = field(default_factory=dict)
     end: State | None = None
     stores: list[Store] = field(default_factory=list)
     frame_stores: dict[int, list[FrameStore]] = field(default_factory=dict)
@@ -290,6 +292,7 @@ class Engine:
         result.frame_stores[start] = record.frame_stores
         result.stores += record.stores
         result.sites.update(record.sites)
+        result.before.update(record.before)
         result.executed.update((start, target) for target, _ in record.targets)
         if record.calls:
             result.calls[start] = record.all_calls()
@@ -575,7 +578,7 @@ class Engine:
         calls: Sequence[CudaCall | InnerCalls] = ()
         noted = len(record.stores)
         if callee.address is not None:
-            before = state.copy()
+            before = record.before[site] = state.copy()
             found = self._local_call(state, callee, site)
             if found is None:
                 unknown_call(state, site, self._quiet(callee))

@@ -27,7 +27,7 @@ OPAQUE = "opaque"  # address, what: something not modelled
 VERSION = "version"  # address: memory's state after an instruction
 INSIDE = "inside"  # site, value: a value computed in a callee, seen from the call at `site`
 # Operations whose result may be an address when an operand is one.
-_POINTERS = frozenset({"align", "choose", "and", "or", "xor", "pair", "pieces8", "add"})
+POINTERS = frozenset({"align", "choose", "and", "or", "xor", "pair", "pieces8", "add"})
 
 SUM = "sum"
 CODE = "code"
@@ -120,7 +120,7 @@ class Values:
             value = self._known[key] = self._new(kind, arguments)
             value.terms = ((value, 1),)
             value.family[0] = value
-            if kind == OPERATION and arguments[0] in _POINTERS:
+            if kind == OPERATION and arguments[0] in POINTERS:
                 value.stack = any(isinstance(each, Value) and each.stack for each in arguments)
                 if value.stack and arguments[0] == "choose":
                     value.low = lowest(each for each in arguments if isinstance(each, Value) and each.stack)

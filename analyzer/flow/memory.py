@@ -201,6 +201,13 @@ def _pointer_read(atom: Value) -> bool:
     return atom.kind == LOAD and atom.arguments[1] == 8
 
 
+def allocated(atom: Value) -> bool:
+    """Whether an atom is what an allocator returned, here or in a called function."""
+    while atom.kind == INSIDE:
+        atom = atom.arguments[1]
+    return _allocates(atom)
+
+
 def _allocates(atom: Value) -> bool:
     if atom.kind == OUT:
         return atom.arguments[2] == 0 and interface.plain(atom.arguments[1]) in interface.HOST_ALLOCATORS

@@ -47,6 +47,7 @@ class Record:
     __slots__ = (
         "after",
         "assumed",
+        "before",
         "calls",
         "condition",
         "cut",
@@ -63,6 +64,7 @@ class Record:
         self.looked, self.after = looked, after
         self.calls: list[CudaCall | InnerCalls] = []
         self.sites: dict[int, State] = {}
+        self.before: dict[int, State] = {}
         self.stores: list[Store] = []
         self.frame_stores: list[FrameStore] = []
         self.unknown: list[int] = []

@@ -2,8 +2,8 @@
 
 At a call the entry values are replaced by the caller's, so what the callee writes through its parameters, returns, and
 passes to CUDA is known in the caller's terms. Values that arise inside the callee stay distinct for every call (INSIDE).
-A function that calls itself, is over its budget, or whose control flow is not known, is an unknown function: it may change
-what it can reach. Whether it may make CUDA calls is known from what it calls.
+What functions that call themselves store is found by a fixed point (recursion.py). One that calls itself and CUDA, is over its budget, or
+whose control flow is not known, is an unknown function: it may change what it can reach. Whether it may make CUDA calls is known from what it calls.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
 from farlane.analyzer.flow.memory import Memory
 from farlane.analyzer.flow.record import NO_CALLS, InnerCalls
+from farlane.analyzer.flow.recursion import Circles
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.flow.success import is_code
 from farlane.analyzer.graph.control_flow import LEAVING, ControlFlow
@@ -172,6 +173,7 @@ class Functions:
         self._quiet: dict[Callee, bool] = {}
         self._initial = State.at_entry(self.memory).registers
         self._holding: dict[int, int | None] = {}
+        self._circles = Circles(self.values, program.circles(self.cuda), self._anew, self._callee)
 
     def analysis(self, start: int, codes: frozenset[int] = frozenset()) -> Analysis | None:
         """The analysis of a function; None when there is none, and `failed` says why.
@@ -241,8 +243,21 @@ class Functions:
         if self.memory.separate and (name := self._of_library(callee)):
             library_call(state, name, site)
             return NO_CALLS
+        start = None if callee.address is None else self.program.owner.get(callee.address, callee.address)
+        if start is not None and start in self._circles:
+            return NO_CALLS if self._circles.apply(state, start, self._active[-1], site) else None
         analysis = self._callee(state, callee)
         return None if analysis is None else self._apply(state, analysis, site)
+
+    def _anew(self, start: int) -> Analysis:
+        """An analysis of a function that calls itself, which holds for what is known of it now."""
+        if start in self._active or len(self._active) >= MAXIMUM_DEPTH:
+            raise AnalysisError(f"{self.program.ranges[start].name}: calls are nested too deep")
+        self._active.append(start)
+        try:
+            return self._analyze(start, frozenset())
+        finally:
+            self._active.pop()
 
     def _of_library(self, callee: Callee) -> str:
         """The name of a function in this file that the library's headers define, as those of strings, and whose effect is known."""

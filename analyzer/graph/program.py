@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import NamedTuple
 
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
-from farlane.analyzer.graph.reach import reached
+from farlane.analyzer.graph.reach import circles, reached
 from farlane.analyzer.loader.image import Function, Image
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.machine.instruction import Flow
@@ -107,6 +107,16 @@ class Program:
                 elif wanted(callee.name):
                     direct.add(start)
         return reached(direct, callers)
+
+    def circles(self, without: Container[int]) -> dict[int, tuple[int, ...]]:
+        """Function -> the functions that it calls, however deep, and that call it, itself included; for those that call themselves.
+        Some are left out."""
+        onward: dict[int, list[int]] = {}
+        for start, callees in self.callees.items():
+            inner = {self.owner.get(each.address, each.address) for each in callees if each.address is not None}
+            if start not in without:
+                onward[start] = sorted(each for each in inner if each in self.callees and each not in without)
+        return circles(onward)
 
     def _calls(self, start: int) -> set[Callee]:
         found: set[Callee] = set()

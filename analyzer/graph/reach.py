@@ -37,3 +37,27 @@ def postorder(starts: Iterable[int], onward: Mapping[int, Iterable[int]]) -> lis
                 order.append(node)
                 work.pop()
     return order
+
+
+def circles(onward: Mapping[int, Iterable[int]]) -> dict[int, tuple[int, ...]]:
+    """Node -> the nodes that it leads to and that lead to it, itself included; for nodes that lead to themselves."""
+    back: dict[int, list[int]] = {node: [] for node in onward}
+    for node, targets in onward.items():
+        for target in targets:
+            back[target].append(node)
+    found: dict[int, tuple[int, ...]] = {}
+    seen: set[int] = set()
+    for node in reversed(postorder(onward, onward)):
+        if node in seen:
+            continue
+        members = [node]
+        seen.add(node)
+        for each in members:  # grows
+            for source in back[each]:
+                if source not in seen:
+                    seen.add(source)
+                    members.append(source)
+        if len(members) > 1 or node in onward[node]:
+            together = tuple(sorted(members))
+            found.update(dict.fromkeys(together, together))
+    return found
