@@ -16,7 +16,7 @@ Device addresses are host addresses (identity map). A kernel touches only: pages
 and local arenas, its parameter buffer (read-only). Every access is checked; a bad one ends the launch with a Fault, never with a signal.
 
 Ordering: blocks are taken from Launch.next_block in increasing order, `chunk` at a time, by every worker that runs the launch;
-linear index = x + grid.x * (y + grid.y * z). Page flags may gain permissions while a launch runs; they may lose
+linear index = x + grid.x * (y + grid.y * z); with clusters, cluster after cluster (clusters.py). Page flags may gain permissions while a launch runs; they may lose
 some only in answer to a request for a page, of a launch that one worker runs.
 
 Source: PTX ISA, "State Spaces"; the generic-address windows are our choice.
@@ -28,7 +28,7 @@ import ctypes
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
@@ -108,6 +108,13 @@ class Launch(ctypes.Structure):
             ctypes.c_void_p,
         ),  # together.Together.address: all blocks at once, on one worker; null: one after the other
         ("check", ctypes.c_void_p),  # checks.Table.address; kernels compiled with Options.checks need it
+        (
+            "cluster",
+            ctypes.c_uint32 * 3,
+        ),  # blocks of a cluster, which divide the grid's; of no meaning where cluster_blocks <= 1
+        ("cluster_blocks", ctypes.c_uint32),  # their product; next_block, end_block and chunk are multiples of it
+        ("cluster_explicit", ctypes.c_uint32),  # %is_explicit_cluster
+        ("reserved", ctypes.c_uint32),
     )
 
 
@@ -132,6 +139,9 @@ class WorkerState(ctypes.Structure):
         ("turns", ctypes.c_uint32 * 3),  # together.ll: the block is over; the warp that had the last turn
         ("touches", ctypes.c_void_p),  # touches.Buffer, or null: kernels compiled with Options.touches record nothing
         ("shadow", ctypes.c_void_p),  # of the shared arena, where the kernel watches for races
+        ("peers", ctypes.c_void_p),  # WorkerState[cluster_blocks] of the block's cluster; null: it is alone
+        ("arrived", ctypes.c_uint32),  # cluster.ll: living threads that have arrived at the cluster's barrier
+        ("reserved", ctypes.c_uint32),
     )
 
 
@@ -154,6 +164,9 @@ class Entry:
     parameter_bytes: int
     max_threads: tuple[int, int, int] | None = None  # .maxntid
     required_threads: tuple[int, int, int] | None = None  # .reqntid
+    required_cluster: tuple[int, int, int] | None = None  # .reqnctapercluster
+    most_cluster_blocks: int = 0  # .maxclusterrank; 0: not said
+    explicit_cluster: bool = False  # .explicitcluster: it is launched with clusters only
     line: int = 0
 
 
@@ -250,6 +263,7 @@ class KernelInfo:
     order_visible: bool
     # What it asks the host for (printing, device memory, ...) is served in the order of its blocks, on one worker.
     serial: bool = False
+    clusters: bool = False  # it names other blocks of its cluster: those have to be there at once
     waits: bool = False  # it has a loop that waits for other threads, which may be those of blocks to come
     launches: bool = (
         False  # it asks the device runtime for grids, streams or events: the device looks after them when it has ended

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from farlane.backend.jit import clusters
 from farlane.backend.jit.abi import Launch, WorkerState
 from farlane.backend.jit.checks import SHADOW_ENTRY, SHADOW_HEAD
 
 if TYPE_CHECKING:
     from farlane.backend.jit import CompiledKernel
 
-WARP_BYTES = 96
+WARP_BYTES = 104
 BARRIER_BYTES = 24 * 16
 PAGE = mmap.PAGESIZE
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -56,13 +57,36 @@ class Worker:
         self._small, self._shadow = _Arena(), _Arena()
         self._stack_layout = (0, 0)
         self.generation = 0  # counts what moved: a copy of `state` is good as long as it stays
+        self._peers: list[Worker] = []
+        self._peer_states: Any = None
 
     def reserve(self, kernel: CompiledKernel, launch: Launch) -> None:
         """Makes room for a launch of `kernel`. Call before every run: it also sets the sizes that accesses are checked against."""
+        self.reserve_block(kernel, launch)
+        blocks = clusters.size(launch)
+        if blocks > 1 and kernel.info.clusters:
+            self._reserve_peers(kernel, launch, blocks)
+
+    def _reserve_peers(self, kernel: CompiledKernel, launch: Launch, blocks: int) -> None:
+        """Arenas for each block of a cluster; latches, and what else is the thread's, are this worker's."""
+        self._peers += [Worker() for _ in range(len(self._peers), blocks)]
+        states = (WorkerState * blocks)()
+        for number, peer in enumerate(self._peers[:blocks]):
+            peer.reserve_block(kernel, launch)
+            states[number] = peer.state
+            states[number].latches, states[number].index = self.state.latches, self.state.index
+            states[number].touches, states[number].peers = self.state.touches, ctypes.addressof(states)
+        self._peer_states = states
+        self.state.peers = ctypes.addressof(states)
+        self.generation += 1
+
+    def reserve_block(self, kernel: CompiledKernel, launch: Launch) -> None:
+        """The same for one block at a time."""
         info = kernel.info
         threads = info.block[0] * info.block[1] * info.block[2]
         warps = (threads + 31) // 32
         state = self.state
+        state.peers = None
         shared = info.static_shared + launch.dynamic_shared
         if launch.dynamic_shared:
             shared = ((info.static_shared + 15) & -16) + launch.dynamic_shared

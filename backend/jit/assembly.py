@@ -53,6 +53,13 @@ def _touches() -> str:
 @functools.cache
 def _runtime(checked: bool) -> str:
     folder = resources.files(__package__)
-    names = ("runtime.ll", "team.ll", "together.ll", "services.ll", "checks.ll" if checked else "unchecked.ll")
+    names = (
+        "runtime.ll",
+        "team.ll",
+        "together.ll",
+        "cluster.ll",
+        "services.ll",
+        "checks.ll" if checked else "unchecked.ll",
+    )
     parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
     return fibers.prepare("\n".join(parts))

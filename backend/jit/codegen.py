@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import families, liveness, neighbours, resuming, spins, touches
+from farlane.backend.jit import clusters, families, liveness, neighbours, resuming, spins, touches
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.divergence import Divergence
 from farlane.backend.jit.edges import Edges
@@ -123,10 +123,22 @@ class FunctionEmitter(Edges):
         idle = b.icmp("eq", ids, integer(0, "i32"))
         b.branch_if(idle, "done", "parked")
         b.block("parked")
-        released = b.op(f"call i32 @farlane_wait(ptr %warp, {ids})", "i32", False)
+        released = self._wait(
+            ids, [index for index in sites if clusters.is_barrier(self.graph.blocks[index].instructions[-1])]
+        )
         for index in sites:
             families.resume(self, index, self.graph.blocks[index], released)
         b.branch("m0.test")
+
+    def _wait(self, ids: Val, of_cluster: list[int]) -> Val:
+        """Waits for one of these barriers; gives those that have completed. `of_cluster`: the blocks that end at the cluster's."""
+        b = self.body
+        if not of_cluster:
+            return b.op(f"call i32 @farlane_wait(ptr %warp, {ids})", "i32", False)
+        parked = integer(0, "i32")
+        for index in of_cluster:
+            parked = b.bin("or", parked, b.load("i32", False, self.slot(f"%parked{index}", "i32", False)))
+        return b.op(f"call i32 @farlane_cluster_wait_parked(ptr %warp, {ids}, {parked})", "i32", False)
 
     def _return_to_waiting(self) -> None:
         """At the end: back to lanes that let others go ahead, the lowest first."""

@@ -17,6 +17,7 @@ from farlane.backend.jit import (
     assembly,
     cfg,
     checks,
+    clusters,
     divergence,
     indices,
     promotion,
@@ -82,6 +83,8 @@ class KernelContext:
             for body in self.bodies.values()
             for item in body.instructions
         )
+        self.clusters = any(clusters.names_peers(item) for body in self.bodies.values() for item in body.instructions)
+        self.fibers |= self.clusters
         self.stack_estimate = 64 << 10
         self.granule_log = checks.granule_log(self.bodies.values())
         self.registers = 0
@@ -315,6 +318,7 @@ class KernelContext:
             f"@farlane_threads = internal constant i32 {self.threads}",
             f"@farlane_warps = internal constant i32 {warps}",
             f"@farlane_barriers = internal constant i32 {self._barrier_count()}",
+            f"@farlane_clusters_used = internal constant i1 {'true' if self.clusters else 'false'}",
             f"@farlane_fibers = internal constant i1 {'true' if self.fibers else 'false'}",
             f"@farlane_parameter_bytes = internal constant i64 {self.parameter_bytes}",
             f"@farlane_latch_bytes = internal constant i64 {16 * max(self.sites, 1)}",
@@ -345,6 +349,7 @@ class KernelContext:
             order_sensitive=self.order_sensitive,
             order_visible=self.order_visible,
             serial=self.serial,
+            clusters=self.clusters,
             waits=self.waits,
             launches=self.launches,
             granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,

@@ -269,6 +269,9 @@ def _add_function(module: Module, function: Function, header: str, line: int) ->
         offset,
         _triple(header, ".maxntid", line),
         _triple(header, ".reqntid", line),
+        _triple(header, ".reqnctapercluster", line),
+        (_triple(header, ".maxclusterrank", line) or (0,))[0],
+        ".explicitcluster" in header,
         line,
     )
 

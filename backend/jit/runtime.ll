@@ -5,9 +5,9 @@
 ; A kernel always runs on a fiber, so that a fault or an abort can leave it from any depth: it switches to the scheduler and never returns.
 ; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
 
-%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr }
-%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr }
-%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr }
+%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32 }
+%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr, ptr, i32, i32 }
+%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr, i32, i32 }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
 %Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }
 %Latch = type { i64, i64 }
@@ -545,6 +545,14 @@ global:
   %moved = call i1 @farlane_check_lane(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line)
   br label %next
 shared:
+  %shared.rank = lshr i64 %low, 24
+  %shared.own = icmp eq i64 %shared.rank, 0
+  br i1 %shared.own, label %shared.here, label %shared.elsewhere
+shared.elsewhere:
+  %cluster.host = call i64 @farlane_cluster_place(ptr %warp, i64 %low, i32 %lane, i32 %shape, i32 %line)
+  store i64 %cluster.host, ptr %slot
+  br label %next
+shared.here:
   %shared.p = getelementptr %Worker, ptr %worker, i32 0, i32 1
   %shared.base = load i64, ptr %shared.p
   %shared.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 2
@@ -569,14 +577,14 @@ parameter:
   %parameter.size = select i1 %write, i64 0, i64 %parameter.bytes
   br label %bounded
 bounded:
-  %base = phi i64 [ %shared.base, %shared ], [ %lane.base, %local ], [ %parameter.base, %parameter ]
-  %limit = phi i64 [ %shared.size, %shared ], [ %local.size, %local ], [ %parameter.size, %parameter ]
+  %base = phi i64 [ %shared.base, %shared.here ], [ %lane.base, %local ], [ %parameter.base, %parameter ]
+  %limit = phi i64 [ %shared.size, %shared.here ], [ %local.size, %local ], [ %parameter.size, %parameter ]
   call void @farlane_bounds(ptr %warp, i64 %low, i64 %limit, i64 %address, i32 %lane, i32 %shape, i32 %line)
   %host = add i64 %base, %low
   store i64 %host, ptr %slot
   br label %next
 next:
-  %moved.here = phi i1 [ %moved, %global ], [ false, %bounded ]
+  %moved.here = phi i1 [ %moved, %global ], [ false, %bounded ], [ false, %shared.elsewhere ]
   %gone.next = or i1 %gone, %moved.here
   %minus = sub i32 %left, 1
   %left.next = and i32 %left, %minus
@@ -717,6 +725,7 @@ define internal void @farlane_leave(ptr %warp, i32 %lanes) {
   %count = call i32 @llvm.ctpop.i32(i32 %lanes)
   %left = sub i32 %live, %count
   store i32 %left, ptr %live.p
+  call void @farlane_cluster_leave(ptr %worker, ptr %warp, i32 %lanes)
   ret void
 }
 
@@ -827,6 +836,15 @@ over:
 
 ; The coordinates of a block.
 define internal [3 x i32] @farlane_coordinates(ptr %launch, i64 %block) {
+entry:
+  %blocks.p = getelementptr %Launch, ptr %launch, i32 0, i32 20
+  %blocks = load i32, ptr %blocks.p
+  %clustered = icmp ugt i32 %blocks, 1
+  br i1 %clustered, label %cluster, label %alone
+cluster:
+  %in.cluster = call [3 x i32] @farlane_cluster_coordinates(ptr %launch, i64 %block)
+  ret [3 x i32] %in.cluster
+alone:
   %gx.p = getelementptr %Launch, ptr %launch, i32 0, i32 10, i32 0
   %gx32 = load i32, ptr %gx.p
   %gx = zext i32 %gx32 to i64
@@ -891,6 +909,8 @@ define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %in
   store i32 0, ptr %issued.p
   %entry.p = getelementptr %Warp, ptr %warp, i32 0, i32 13
   store i32 0, ptr %entry.p
+  %pending.p = getelementptr %Warp, ptr %warp, i32 0, i32 15
+  store i32 0, ptr %pending.p
   ret void
 }
 
@@ -969,8 +989,14 @@ entry:
   br label %round
 round:
   %state = call i32 @farlane_block_round(ptr %worker, ptr %launch)
-  %on = icmp eq i32 %state, 3
-  br i1 %on, label %round, label %over
+  switch i32 %state, label %over [ i32 3, label %round
+                                   i32 4, label %held ]
+held:
+  %complete = call i1 @farlane_cluster_complete(ptr %worker, i64 1)
+  br i1 %complete, label %round, label %stuck
+stuck:
+  %fault = call i32 @farlane_block_stuck(ptr %worker)
+  ret i32 %fault
 over:
   ret i32 %state
 }
@@ -984,6 +1010,8 @@ entry:
   %threads = load i32, ptr @farlane_threads
   %live.p = getelementptr %Worker, ptr %worker, i32 0, i32 13
   store i32 %threads, ptr %live.p
+  %arrived.p = getelementptr %Worker, ptr %worker, i32 0, i32 18
+  store i32 0, ptr %arrived.p
   %barriers.p = getelementptr %Worker, ptr %worker, i32 0, i32 12
   %barriers = load ptr, ptr %barriers.p
   call void @llvm.memset.p0.i64(ptr %barriers, i8 0, i64 384, i1 false)
@@ -1005,7 +1033,7 @@ started:
   ret void
 }
 
-; Lets every warp of a started block have a turn. 0 the block is done, 1 fault, 2 aborted, 3 it goes on.
+; Lets every warp of a started block have a turn. 0 the block is done, 1 fault, 2 aborted, 3 it goes on, 4 it waits for its cluster.
 define internal i32 @farlane_block_round(ptr %worker, ptr %launch) {
 round:
   %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
@@ -1045,12 +1073,18 @@ count:
   %c = phi i32 [ 0, %settle ], [ %c.next, %count ]
   %waiting = phi i1 [ false, %settle ], [ %waiting.next, %count ]
   %ready = phi i1 [ false, %settle ], [ %ready.next, %count ]
+  %held = phi i1 [ false, %settle ], [ %held.next, %count ]
   %c.state.p = getelementptr %Warp, ptr %warps, i32 %c, i32 5
   %c.state = load i32, ptr %c.state.p
   %c.ready = icmp eq i32 %c.state, 1
   %c.waiting = icmp eq i32 %c.state, 2
   %ready.next = or i1 %ready, %c.ready
   %waiting.next = or i1 %waiting, %c.waiting
+  %c.ids.p = getelementptr %Warp, ptr %warps, i32 %c, i32 9
+  %c.ids = load i32, ptr %c.ids.p
+  %c.cluster = icmp uge i32 %c.ids, 65536
+  %c.held = and i1 %c.waiting, %c.cluster
+  %held.next = or i1 %held, %c.held
   %c.next = add i32 %c, 1
   %c.more = icmp ult i32 %c.next, %warp.count
   br i1 %c.more, label %count, label %counted
@@ -1067,28 +1101,43 @@ stopped:
   store i32 2, ptr %status.p
   ret i32 2
 idle:
-  br i1 %waiting.next, label %deadlock, label %finished
+  br i1 %waiting.next, label %stuck, label %finished
+stuck:
+  br i1 %held.next, label %waits, label %deadlock
+waits:
+  ret i32 4
 deadlock:
-  ; Reported by the first waiting warp, on a fiber of its own because a fault never returns.
-  br label %find
-find:
-  %d = phi i32 [ 0, %deadlock ], [ %d.next, %find ]
-  %d.warp = getelementptr %Warp, ptr %warps, i32 %d
-  %d.state.p = getelementptr %Warp, ptr %d.warp, i32 0, i32 5
-  %d.state = load i32, ptr %d.state.p
-  %d.waiting = icmp eq i32 %d.state, 2
-  %d.next = add i32 %d, 1
-  br i1 %d.waiting, label %report, label %find
-report:
-  %d64 = zext i32 %d to i64
-  %d.sp = call i64 @farlane_prepare(ptr %worker, i64 %d64, ptr @farlane_deadlock_main, ptr %d.warp)
-  call void @farlane_switch(ptr %scheduler.p, i64 %d.sp)
-  br label %failed
+  %fault = call i32 @farlane_block_stuck(ptr %worker)
+  ret i32 %fault
 failed:
   %status.end = load i32, ptr %status.p
   ret i32 %status.end
 finished:
   ret i32 0
+}
+
+; The warps of a block wait for what can never come. Reported by the first of them, on a fiber of its own because a fault never returns.
+define internal i32 @farlane_block_stuck(ptr %worker) {
+entry:
+  %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
+  %warps = load ptr, ptr %warps.p
+  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  br label %find
+find:
+  %d = phi i32 [ 0, %entry ], [ %d.next, %find ]
+  %warp = getelementptr %Warp, ptr %warps, i32 %d
+  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  %state = load i32, ptr %state.p
+  %waiting = icmp eq i32 %state, 2
+  %d.next = add i32 %d, 1
+  br i1 %waiting, label %report, label %find
+report:
+  %d64 = zext i32 %d to i64
+  %sp = call i64 @farlane_prepare(ptr %worker, i64 %d64, ptr @farlane_deadlock_main, ptr %warp)
+  call void @farlane_switch(ptr %scheduler.p, i64 %sp)
+  %status = load i32, ptr %status.p
+  ret i32 %status
 }
 
 define internal void @farlane_deadlock_main(ptr %warp) noreturn {
@@ -1112,9 +1161,19 @@ kind:
   %together.p = getelementptr i8, ptr %launch, i64 128
   %together = load ptr, ptr %together.p
   %apart = icmp eq ptr %together, null
-  br i1 %apart, label %take, label %together.run
+  br i1 %apart, label %groups, label %together.run
 together.run:
-  %together.status = call i32 @farlane_together(ptr %launch, ptr %worker, ptr %together)
+  %together.end.p = getelementptr %Launch, ptr %launch, i32 0, i32 7
+  %together.end = load i64, ptr %together.end.p
+  %together.status = call i32 @farlane_together(ptr %launch, ptr %worker, ptr %together, i64 0, i64 %together.end)
+  br label %done
+groups:
+  %peers.p = getelementptr %Worker, ptr %worker, i32 0, i32 17
+  %peers = load ptr, ptr %peers.p
+  %alone = icmp eq ptr %peers, null
+  br i1 %alone, label %take, label %clusters
+clusters:
+  %cluster.status = call i32 @farlane_clusters(ptr %launch, ptr %worker, ptr %peers)
   br label %done
 simple:
   %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5

@@ -1,7 +1,7 @@
 """Special registers: thread and block coordinates, lane masks, clocks.
 
 Coordinates are computed once at a function's entry. The block's shape is a compile-time constant, so %tid is uniform along axes that do
-not change within a warp (`varying_axes`). Clusters have one block.
+not change within a warp (`varying_axes`). A cluster's shape is the launch's.
 Source: PTX ISA, "Special Registers".
 """
 
@@ -26,10 +26,11 @@ _LANE_MASKS = {
 RESERVED_SHARED = "reserved_smem_offset_"
 RESERVED_SHARED_BYTES = 1024
 _CONSTANTS = {
-    "is_explicit_cluster": 0, "cluster_ctarank": 0, "cluster_nctarank": 1, "aggr_smem_size": 0, "nsmid": 1, "current_graph_exec": 0,
+    "aggr_smem_size": 0, "nsmid": 1, "current_graph_exec": 0,
 }  # fmt: skip
 
 
+CLUSTER_OFFSET = 144  # of Launch.cluster
 FIRST = "?first"  # %tid.x of the warp's first lane; no register of PTX is spelled like this (indices.py)
 WARP_RANGE = ", !range !2"  # the metadata that kernel.py writes: indices of the block's warps
 
@@ -87,14 +88,19 @@ def special(e: ValueScope, name: str) -> Val:
         return e.once(base, lambda b: b.load("i32", False, b.gep(_launch(e, b), 120 + half)))
     if base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
         return _time(e, base)
-    if base in ("clusterid",):
-        return special(e, f"ctaid.{axis}")
-    if base in ("nclusterid",):
-        return special(e, f"nctaid.{axis}")
-    if base in ("cluster_ctaid",):
-        return integer(0, "i32")
-    if base in ("cluster_nctaid",):
-        return integer(1, "i32")
+    if base in ("clusterid", "nclusterid", "cluster_ctaid"):
+        whole = special(e, f"{'nctaid' if base == 'nclusterid' else 'ctaid'}.{axis}")
+        extent = _cluster_extent(e, axis)
+        return e.once(name, lambda b: b.bin("urem" if base == "cluster_ctaid" else "udiv", whole, extent))
+    if base == "cluster_nctaid":
+        return _cluster_extent(e, axis)
+    if base == "cluster_ctarank":
+        return e.once(name, lambda b: _cluster_rank(e, b))
+    if base == "cluster_nctarank":
+        return e.once(name, lambda b: _at_least_one(b, b.load("i32", False, b.gep(_launch(e, b), CLUSTER_OFFSET + 12))))
+    if base == "is_explicit_cluster":
+        explicit = e.once(name, lambda b: b.load("i32", False, b.gep(_launch(e, b), CLUSTER_OFFSET + 16)))
+        return e.body.icmp("ne", explicit, integer(0, "i32"))
     if base.startswith(RESERVED_SHARED):
         begin = e.kernel.shared[RESERVED_SHARED]
         known = {
@@ -113,6 +119,22 @@ def _launch(e: ValueScope, b: Builder) -> str:
 
 def _worker(e: ValueScope, b: Builder) -> str:
     return e.once("worker", lambda p: p.load("ptr", False, "%warp")).name
+
+
+def _at_least_one(b: Builder, value: Val) -> Val:
+    """A launch that says nothing of clusters has those of one block."""
+    return b.call("umax", "i32", [value, integer(1, "i32")])
+
+
+def _cluster_extent(e: ValueScope, axis: str) -> Val:
+    at = CLUSTER_OFFSET + 4 * _AXIS.get(axis, 0)
+    return e.once(f"cluster.{axis}", lambda b: _at_least_one(b, b.load("i32", False, b.gep(_launch(e, b), at))))
+
+
+def _cluster_rank(e: ValueScope, b: Builder) -> Val:
+    x, y, z = (special(e, f"cluster_ctaid.{axis}") for axis in "xyz")
+    row = b.bin("add", y, b.bin("mul", z, _cluster_extent(e, "y")))
+    return b.bin("add", x, b.bin("mul", row, _cluster_extent(e, "x")))
 
 
 def _first_thread(e: ValueScope, b: Builder) -> Val:

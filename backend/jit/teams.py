@@ -40,7 +40,20 @@ _BASES = {
 }  # fmt: skip
 ALL_LANES = (1 << LANES) - 1
 _STATE_SPACES = {"global", "shared", "const", "param"}
-_REFUSED = {"cc", "volatile", "relaxed", "acquire", "release", "mmio", "b128", "red", "arrive", "warp"}
+_REFUSED = {
+    "cc",
+    "volatile",
+    "relaxed",
+    "acquire",
+    "release",
+    "mmio",
+    "b128",
+    "red",
+    "arrive",
+    "warp",
+    "cluster",
+    "shared::cluster",
+}
 _FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
 
 

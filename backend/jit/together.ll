@@ -1,13 +1,11 @@
-; Cooperative launches: all blocks of a grid on one CPU thread, in turn (together.py).
+; Blocks that are alive at once on one CPU thread, in turn: a grid's (together.py), or a cluster's (cluster.ll).
 ;
 ; Each block has a worker state of its own (arenas, fibers, barriers); they share the thread's latches. A block's turn is one round of its
 ; warps: a warp that waits for another block (a loop that spins, which lets others run) gives its turn back.
 
-; Runs the launch's blocks to their end. %states: a worker state for each. Sets the worker's status and returns it.
-define internal i32 @farlane_together(ptr %launch, ptr %worker, ptr %states) {
+; Runs %count blocks from number %first on to their end. %states: a worker state for each. Sets the worker's status and returns it.
+define internal i32 @farlane_together(ptr %launch, ptr %worker, ptr %states, i64 %first, i64 %count) {
 entry:
-  %end.p = getelementptr %Launch, ptr %launch, i32 0, i32 7
-  %end = load i64, ptr %end.p
   %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
   br label %start
 start:
@@ -18,15 +16,17 @@ start:
   store i32 0, ptr %s.status.p
   %s.over.p = getelementptr %Worker, ptr %s.state, i32 0, i32 14
   store i32 0, ptr %s.over.p
-  call void @farlane_block_start(ptr %s.state, ptr %launch, i64 %s)
+  %s.block = add i64 %first, %s
+  call void @farlane_block_start(ptr %s.state, ptr %launch, i64 %s.block)
   %s.next = add i64 %s, 1
-  %s.more = icmp ult i64 %s.next, %end
+  %s.more = icmp ult i64 %s.next, %count
   br i1 %s.more, label %start, label %pass
 pass:
   br label %turn
 turn:
   %b = phi i64 [ 0, %pass ], [ %b.next, %next ]
-  %running = phi i32 [ 0, %pass ], [ %running.next, %next ]
+  %running = phi i1 [ false, %pass ], [ %running.next, %next ]
+  %held = phi ptr [ null, %pass ], [ %held.next, %next ]
   %state = getelementptr %Worker, ptr %states, i64 %b
   %over.p = getelementptr %Worker, ptr %state, i32 0, i32 14
   %over = load i32, ptr %over.p
@@ -35,24 +35,36 @@ turn:
 round:
   %result = call i32 @farlane_block_round(ptr %state, ptr %launch)
   switch i32 %result, label %failed [ i32 0, label %ended
-                                      i32 3, label %on ]
+                                      i32 3, label %on
+                                      i32 4, label %waits ]
 on:
+  br label %next
+waits:
   br label %next
 ended:
   store i32 1, ptr %over.p
   br label %next
 next:
-  %more.running = phi i32 [ 0, %turn ], [ 1, %on ], [ 0, %ended ]
-  %running.next = add i32 %running, %more.running
+  %running.next = phi i1 [ %running, %turn ], [ true, %on ], [ %running, %ended ], [ %running, %waits ]
+  %held.next = phi ptr [ %held, %turn ], [ %held, %on ], [ %held, %ended ], [ %state, %waits ]
   %b.next = add i64 %b, 1
-  %b.more = icmp ult i64 %b.next, %end
+  %b.more = icmp ult i64 %b.next, %count
   br i1 %b.more, label %turn, label %passed
 passed:
-  %again = icmp ne i32 %running.next, 0
-  br i1 %again, label %pass, label %done
+  ; A block that has ended may be what a barrier still waited for.
+  %completed = call i1 @farlane_cluster_barriers(ptr %launch, ptr %states, i64 %count)
+  %again = or i1 %running.next, %completed
+  br i1 %again, label %pass, label %idle
+idle:
+  %none = icmp eq ptr %held.next, null
+  br i1 %none, label %done, label %stuck
+stuck:
+  %fault = call i32 @farlane_block_stuck(ptr %held.next)
+  br label %failed
 failed:
-  store i32 %result, ptr %status.p
-  ret i32 %result
+  %code = phi i32 [ %result, %round ], [ %fault, %stuck ]
+  store i32 %code, ptr %status.p
+  ret i32 %code
 done:
   ret i32 0
 }

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
+from farlane.backend.jit import clusters
 from farlane.backend.jit.abi import WorkerState
 from farlane.backend.jit.arenas import Worker
 
@@ -27,8 +28,12 @@ class Together:
     def __init__(self, kernel: CompiledKernel, launch: Launch, blocks: int) -> None:
         self._workers = [Worker() for _ in range(blocks)]
         for worker in self._workers:
-            worker.reserve(kernel, launch)
+            worker.reserve_block(kernel, launch)
         self.states: Any = (WorkerState * blocks)(*(worker.state for worker in self._workers))
+        size = clusters.size(launch)
+        if size > 1:
+            for number in range(blocks):
+                self.states[number].peers = self.address + number // size * size * ctypes.sizeof(WorkerState)
 
     @property
     def address(self) -> int:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from farlane.backend.jit import affine, checks, support, touches
 from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from farlane.backend.jit.checks import PLAIN, Access
-from farlane.backend.jit.ir import BITS, LANE_INDEX, Builder, Val, integer
+from farlane.backend.jit.ir import BITS, LANE_INDEX, LANES, Builder, Val, integer
 from farlane.backend.jit.model import Address, Instruction, Symbol
 from farlane.backend.jit.ssa import Value
 from farlane.backend.jit.strides import row_length
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
     from farlane.backend.jit.values import ValueScope
 
-# A cluster has one block, so its shared memory is the block's.
 SPACES = {
     "global",
     "const",
@@ -66,7 +65,12 @@ class Place:
 
 def space_of(i: Instruction) -> str:
     """The state space named by the modifiers, "" for generic."""
-    return next((item.split("::")[0] for item in i.modifiers if item in SPACES), "")
+    return next((space_named(item) for item in i.modifiers if item in SPACES), "")
+
+
+def space_named(modifier: str) -> str:
+    """The state space of a modifier; "cluster" is the shared memory of all of a cluster's blocks."""
+    return "cluster" if modifier == "shared::cluster" else modifier.split("::")[0]
 
 
 def symbol_address(e: ValueScope, symbol: Symbol) -> Val:
@@ -137,7 +141,7 @@ def effective(e: FunctionEmitter, operand: Any, space: str) -> tuple[str, Val]:
         address = e.read(register, "i64")
         if operand.offset:
             address = b.bin("add", address, integer(operand.offset, "i64"))
-        if space in ("shared", "local", "param"):
+        if space in ("shared", "cluster", "local", "param"):
             address = b.bin("and", address, integer(0xFFFF_FFFF, "i64"))
     return space, address
 
@@ -160,7 +164,8 @@ def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool, 
 
 def place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bool, access: Access = PLAIN, /) -> Place:
     """The same for an address within its space, as `effective` gives it."""
-    checks.watch(e, space, address, size, write, access)
+    # Of a cluster's accesses those to the block's own memory are followed: the others' offsets are beyond it.
+    checks.watch(e, "shared" if space == "cluster" else space, address, size, write, access)
     found = _place_at(e, space, address, size, write)
     checks.initialised(e, found, space, size, write, access)
     return found
@@ -179,6 +184,11 @@ def _place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bo
         short = b.cast("trunc", address, "i32")
         _check_bounds(e, short, support.shared_size(e), SHARED_WINDOW, shape)
         return Place(support.shared_base(e), address, narrow=short if short.vec else None)
+    if space == "cluster":
+        arguments = f"ptr %warp, {b.splat(address)}, {e.mask_bits}, i32 {shape}, i32 {e.line}"
+        with e.reporting():
+            distances = b.op(f"call <{LANES} x i64> @farlane_cluster_places({arguments})", "i64", True)
+        return Place(support.shared_base(e), distances)
     if space == "local":
         _check_bounds(e, address, support.local_size(e), LOCAL_WINDOW, shape)
         return Place("null", b.bin("add", _lane_bases(e), address))

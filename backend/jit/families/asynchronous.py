@@ -104,7 +104,7 @@ def _bulk(e: FunctionEmitter, i: Instruction) -> None:
         return
     completing = _COMPLETES in i.modifiers
     check(e, i, {"async", "bulk", "shared::cta", "shared::cluster", "global", "bulk_group", _COMPLETES} | _HINTS)
-    spaces = [item.split("::")[0] for item in i.modifiers if item in addresses.SPACES]
+    spaces = [addresses.space_named(item) for item in i.modifiers if item in addresses.SPACES]
     operands = i.sources[:-1] if "L2::cache_hint" in i.modifiers else i.sources
     if len(spaces) != 2 or len(operands) != 3 + completing or completing == ("bulk_group" in i.modifiers):
         raise e.fail(f"unsupported {i.text}")
@@ -136,7 +136,7 @@ def _bulk(e: FunctionEmitter, i: Instruction) -> None:
     b.branch(loop)
     b.block(done)
     if completing:
-        _update(e, i, "complete_tx", size, operands[3])
+        _update(e, i, "complete_tx", size, operands[3], spaces[0])
 
 
 def _arrive_on_copies(e: FunctionEmitter, i: Instruction) -> None:
@@ -181,10 +181,10 @@ def _initial(e: FunctionEmitter, i: Instruction) -> Val:
     return b.bin("or", count, b.bin("shl", count, integer(20, "i64")))
 
 
-def _update(e: FunctionEmitter, i: Instruction, action: str, count: Val, where: Any = None) -> None:
-    """Lane by lane; the result is the object before. `where`: its operand if it is not the first one."""
+def _update(e: FunctionEmitter, i: Instruction, action: str, count: Val, where: Any = None, space: str = "") -> None:
+    """Lane by lane; the result is the object before. `where`: its operand if it is not the first one, and its space."""
     b = e.body
-    operand, space = (where, "shared") if where is not None else (i.sources[0], addresses.space_of(i))
+    operand, space = (where, space) if where is not None else (i.sources[0], addresses.space_of(i))
     place = addresses.as_offsets(e, addresses.place(e, operand, space, 8, True, _ITSELF))
     checks.fence(e)
     helper = _helper(e, action)

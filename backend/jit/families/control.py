@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import checks, support
+from farlane.backend.jit import checks, clusters, support
 from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.cfg import Block
 from farlane.backend.jit.families.base import check, handles, write
@@ -28,6 +28,9 @@ def barrier(e: FunctionEmitter, i: Instruction) -> None:
         check(e, i, {"warp", "sync"}, 1)
         b.line('fence syncscope("singlethread") seq_cst')
         checks.warp_barrier(e)
+        return
+    if "cluster" in i.modifiers:
+        _cluster_barrier(e, i)
         return
     check(e, i, {"sync", "red", "arrive", "aligned", "cta", "popc", "and", "or", "pred", "u32"})
     red = "red" in i.modifiers
@@ -53,6 +56,19 @@ def barrier(e: FunctionEmitter, i: Instruction) -> None:
     b.line(f"call i32 @farlane_wait(ptr %warp, {bit})")
     if red:
         write(e, i, _reduced(e, i, number))
+
+
+def _cluster_barrier(e: FunctionEmitter, i: Instruction) -> None:
+    check(e, i, {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}, 0)
+    b = e.body
+    if "arrive" in i.modifiers:
+        b.line(f"call void @farlane_cluster_arrive(ptr %warp, {e.mask_bits})")
+    elif e.parks:
+        slot = e.slot(f"%parked{e.block}", "i32", False)
+        b.store(b.bin("or", b.load("i32", False, slot), e.mask_bits), slot)
+        b.store(integer(clusters.BARRIER, "i32"), e.slot(f"%id{e.block}", "i32", False))
+    else:
+        b.line(f"call void @farlane_cluster_wait(ptr %warp, {e.mask_bits})")
 
 
 def _agreed(e: FunctionEmitter, value: Val) -> Val:
@@ -84,10 +100,14 @@ def resume(e: FunctionEmitter, index: int, block: Block, released: Val) -> None:
     parked_slot, id_slot = e.slot(f"%parked{index}", "i32", False), e.slot(f"%id{index}", "i32", False)
     hit = b.icmp("ne", b.bin("and", b.load("i32", False, id_slot), released), integer(0, "i32"))
     parked = b.load("i32", False, parked_slot)
-    lanes = b.select(hit, parked, integer(0, "i32"))
-    b.store(b.select(hit, integer(0, "i32"), parked), parked_slot)
-    e.block, e.mask, e.mask_bits, e.local = index, b.mask(lanes), lanes, {}
     instruction = block.instructions[-1]
+    free = parked
+    if clusters.is_barrier(instruction):  # others may have come here since, for the next time
+        pending = b.op("call i32 @farlane_cluster_pending(ptr %warp)", "i32", False)
+        free = b.bin("and", parked, b.invert(pending))
+    lanes = b.select(hit, free, integer(0, "i32"))
+    b.store(b.bin("xor", parked, lanes), parked_slot)
+    e.block, e.mask, e.mask_bits, e.local = index, b.mask(lanes), lanes, {}
     if "red" in instruction.modifiers:
         write(e, instruction, _reduced(e, instruction, _agreed(e, e.read(instruction.sources[0], "i32"))))
     e.part([(block.targets[0], lanes)])

@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit import support
 from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, FaultKind
+from farlane.backend.jit.clusters import OFFSET_MASK, RANK_SHIFT
 from farlane.backend.jit.families.addresses import symbol_address
 from farlane.backend.jit.families.base import check, handles, type_of, write
 from farlane.backend.jit.ir import BITS, Val, integer
 from farlane.backend.jit.model import Instruction, Symbol, Vector
+from farlane.backend.jit.specials import special
 from farlane.backend.jit.types import REGISTER_LLVM, integer_of
 
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
 
 _TYPES = {"pred", "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64", "f16", "b128"}
-WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
+WINDOWS = {
+    "shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "shared::cluster": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW,
+}  # fmt: skip
+_OWN = ("shared", "shared::cta")
 
 
 @handles("mov")
@@ -62,7 +67,9 @@ def _pack(e: FunctionEmitter, source: Vector, kind: str) -> Val:
 
 @handles("cvta")
 def cvta(e: FunctionEmitter, i: Instruction) -> None:
-    check(e, i, {"to", "global", "const", "shared", "shared::cta", "local", "param", "u64", "u32"}, 1)
+    check(
+        e, i, {"to", "global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "u64", "u32"}, 1
+    )
     space = next((item for item in i.modifiers if item not in ("to", "u64", "u32")), "")
     kind = REGISTER_LLVM["b32" if i.modifiers[-1] == "u32" else "b64"]
     value = e.read(i.sources[0], kind)
@@ -73,7 +80,11 @@ def cvta(e: FunctionEmitter, i: Instruction) -> None:
     if window is None:
         write(e, i, value)
     elif "to" in i.modifiers:
-        write(e, i, b.bin("and", value, integer(0xFFFF_FFFF, kind)) if kind == "i64" else value)
+        if kind == "i64":
+            value = b.bin("and", value, integer(0xFFFF_FFFF, kind))
+        if e.kernel.clusters and space in _OWN:  # an address that names this block by its rank is one of its own memory
+            value = b.select(_ours(e, value), b.bin("and", value, integer(OFFSET_MASK, kind)), value)
+        write(e, i, value)
     elif kind == "i64":
         write(e, i, b.bin("or", b.bin("and", value, integer(0xFFFF_FFFF, kind)), integer(window, kind)))
     else:
@@ -85,13 +96,17 @@ def isspacep(e: FunctionEmitter, i: Instruction) -> None:
     check(e, i, {"global", "const", "shared", "shared::cta", "local", "param", "shared::cluster", "param::entry"}, 1)
     b = e.body
     value = e.read(i.sources[0], "i64")
-    space = i.modifiers[0].split("::")[0]
+    space = i.modifiers[0] if i.modifiers[0] == "shared::cluster" else i.modifiers[0].split("::")[0]
     if space == "const":
         write(e, i, _in_constants(e, value))
         return
     upper = b.bin("lshr", value, integer(32, "i64"))
     if space in WINDOWS:
         result = b.icmp("eq", upper, integer(WINDOWS[space] >> 32, "i64"))
+        if e.kernel.clusters and space in _OWN:
+            low = b.bin("and", value, integer(0xFFFF_FFFF, "i64"))
+            own = b.icmp("ule", low, integer(OFFSET_MASK, "i64"))
+            result = b.bin("and", result, b.bin("or", own, _ours(e, low)))
     else:
         result = b.icmp("ugt", b.bin("sub", upper, integer(SHARED_WINDOW >> 32, "i64")), integer(2, "i64"))
     write(e, i, result)
@@ -110,27 +125,38 @@ def _in_constants(e: FunctionEmitter, value: Val) -> Val:
     return result if not value.vec or result.vec else b.splat(result)
 
 
+# Clusters ------------------------------------------------------------------------------------------------------------
+def _ours(e: FunctionEmitter, low: Val) -> Val:
+    """Whether the low 32 bits of addresses name this block by its rank."""
+    b = e.body
+    rank = b.bin("add", b.resize(special(e, "cluster_ctarank"), low.type), integer(1, low.type))
+    return b.icmp("eq", b.bin("lshr", low, integer(RANK_SHIFT, low.type)), rank)
+
+
 @handles("mapa")
 def map_address(e: FunctionEmitter, i: Instruction) -> None:
-    """An address in the shared memory of a block of the cluster: clusters have one block, whose rank is 0."""
+    """An address in the shared memory of the block of the cluster that has the rank. In a cluster of one block that is the block's own."""
     check(e, i, {"shared::cluster", "u32", "u64"}, 2)
     _, kind = type_of(e, i)
     b = e.body
-    support.fault_if(
-        e, other_rank(e, b.icmp("ne", e.read(i.sources[1], "i32"), integer(0, "i32"))), FaultKind.ILLEGAL_ADDRESS
-    )
-    write(e, i, e.read(i.sources[0], kind))
-
-
-def other_rank(e: FunctionEmitter, wrong: Val) -> Val:
-    b = e.body
-    return b.icmp("ne", b.bin("and", b.bits(wrong), e.mask_bits), integer(0, "i32"))
+    rank, blocks = e.read(i.sources[1], "i32"), special(e, "cluster_nctarank")
+    wrong = b.bin("and", b.bits(b.icmp("uge", rank, blocks)), e.mask_bits)
+    support.fault_if(e, b.icmp("ne", wrong, integer(0, "i32")), FaultKind.ILLEGAL_ADDRESS)
+    named = b.bin("shl", b.resize(b.bin("add", rank, integer(1, "i32")), kind), integer(RANK_SHIFT, kind))
+    alone = b.icmp("eq", blocks, integer(1, "i32"))
+    plain = b.bin("and", e.read(i.sources[0], kind), integer(~(0xFF << RANK_SHIFT), kind))
+    write(e, i, b.bin("or", plain, b.select(alone, integer(0, kind), named)))
 
 
 @handles("getctarank")
 def block_rank(e: FunctionEmitter, i: Instruction) -> None:
     check(e, i, {"shared::cluster", "u32", "u64"}, 1)
-    write(e, i, integer(0, "i32"))
+    _, kind = type_of(e, i)
+    b = e.body
+    bits = b.bin("and", b.bin("lshr", e.read(i.sources[0], kind), integer(RANK_SHIFT, kind)), integer(0xFF, kind))
+    named = b.bin("sub", b.resize(bits, "i32"), integer(1, "i32"))
+    own = b.icmp("eq", bits, integer(0, kind))
+    write(e, i, b.select(own, special(e, "cluster_ctarank"), named))
 
 
 @handles("createpolicy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import struct
 import threading
@@ -82,6 +83,7 @@ class TinyDevice:
         threads: int = 1,
         options: jit.Options | None = None,
         check: int | None = None,
+        cluster: Sequence[int] | None = None,
     ) -> int:
         grid3, block3 = triple(grid), triple(block)
         kernel = jit.compile_kernel(module, name, block3, options or jit.Options(cache=False))
@@ -97,12 +99,14 @@ class TinyDevice:
             next_block=0,
             end_block=grid3[0] * grid3[1] * grid3[2],
             page_shift=PAGE_SHIFT,
-            chunk=1,
+            chunk=1 if cluster is None else math.prod(cluster),
             grid=grid3,
             block=block3,
             dynamic_shared=shared,
             check=check,
         )
+        if cluster is not None:
+            launch.cluster, launch.cluster_blocks, launch.cluster_explicit = triple(cluster), math.prod(cluster), 1
         self.kernel = kernel
         statuses = [0] * threads
         if threads == 1:

@@ -162,6 +162,8 @@ def _match(o: Operands, m: list[str]) -> str:
 
 
 def _barrier(o: Operands, m: list[str]) -> str:
+    if "cluster" in m:
+        return ""
     if "warp" in m:
         return "-1"
     if "red" in m:
