@@ -26,6 +26,7 @@ from farlane.backend.jit.model import (
     Vector,
 )
 from farlane.backend.jit.module import SCALAR_BYTES, Function, Module, dimensions, parameter_list
+from farlane.backend.jit.spelling import canonical
 
 MAX_INSTRUCTIONS = 1 << 20
 MAX_DEPTH = 256
@@ -250,7 +251,7 @@ class _BodyParser:
         if base == "call":
             instruction = self._call(tuple(modifiers), line)
         else:
-            instruction = self._plain(base, tuple(modifiers), line)
+            instruction = self._plain(base, canonical(base, tuple(modifiers)), line)
         instruction.guard = guard
         if base in ("bra", "brx", "call"):
             self.pending.append((instruction, tuple(self.scopes)))
