@@ -173,6 +173,7 @@ def attributes(specification: Specification) -> dict[int, int]:
             Attribute.ASYNC_ENGINE_COUNT: specification.copy_engines,
             Attribute.GPU_OVERLAP: int(specification.copy_engines > 0),
             Attribute.COOPERATIVE_LAUNCH: int(specification.cooperative_launch),
+            Attribute.CLUSTER_LAUNCH: int(major >= 9),
             Attribute.PCI_BUS_ID: specification.pci_bus,
             Attribute.PCI_DEVICE_ID: specification.pci_device,
         }

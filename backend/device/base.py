@@ -85,12 +85,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class LaunchShape:
-    """Grid and block as (x, y, z), dynamic shared memory in bytes."""
+    """Grid and block as (x, y, z), dynamic shared memory in bytes. `cluster`: blocks of a cluster, where the launch says so."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
     cooperative: bool = False
+    cluster: tuple[int, int, int] | None = None
 
 
 class Context(ABC):

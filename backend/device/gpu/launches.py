@@ -17,6 +17,7 @@ from farlane.backend.device.limits import Limits
 
 INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
+NOT_SUPPORTED = 801
 
 
 class Launcher:
@@ -50,6 +51,8 @@ class Launcher:
         wanted = function.parameter_bytes
         if size > MAX_PARAMETER_BYTES or (wanted is not None and size != wanted):
             raise CudaError(INVALID_VALUE, f"kernel {name}: {size} bytes of parameters; it takes {wanted}")
+        if shape.cluster is not None:
+            raise CudaError(NOT_SUPPORTED, f"kernel {name}: a launch with clusters")
         self._limits.check(
             name, shape
         )  # what the kernel's registers and launch bounds allow the driver knows, and has codes for

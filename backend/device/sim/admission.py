@@ -13,6 +13,8 @@ from farlane.backend.device.sim.modules import SimFunction
 
 INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
+INVALID_CLUSTER_SIZE = 912
+PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16  # blocks
 COOPERATIVE_LAUNCH_TOO_LARGE = 720
 RESIDENT_THREADS = 16384  # of a small grid: a GPU of eight multiprocessors has them at once
 
@@ -38,6 +40,34 @@ class Admission:
                 raise CudaError(
                     INVALID_VALUE, f"kernel {function.name}: {threads} threads in a block; its launch bound is {most}"
                 )
+
+    def cluster(self, function: SimFunction, shape: LaunchShape) -> tuple[int, int, int] | None:
+        """The extents of the launch's clusters; None: nobody has said that there are any. Raises CudaError."""
+        entry = function.entry
+        required, asked = entry.required_cluster, shape.cluster
+        if required is not None and asked not in (None, required):
+            raise CudaError(
+                INVALID_CLUSTER_SIZE, f"kernel {function.name} is compiled for clusters of {required}, not {asked}"
+            )
+        cluster = required or asked
+        if cluster is None:
+            if entry.explicit_cluster:
+                raise CudaError(INVALID_CLUSTER_SIZE, f"kernel {function.name} is launched without clusters")
+            return None
+        blocks = cluster[0] * cluster[1] * cluster[2]
+        most = MOST_CLUSTER if function.non_portable_clusters else PORTABLE_CLUSTER
+        if entry.most_cluster_blocks:
+            most = min(most, entry.most_cluster_blocks)
+        if blocks > most:
+            raise CudaError(
+                INVALID_CLUSTER_SIZE, f"kernel {function.name}: a cluster of {blocks} blocks; it may have {most}"
+            )
+        if any(extent % part for extent, part in zip(shape.grid, cluster, strict=True)):
+            raise CudaError(
+                INVALID_CLUSTER_SIZE,
+                f"kernel {function.name}: a grid of {shape.grid} is not made of clusters of {cluster}",
+            )
+        return cluster
 
     def check_cooperative(self, function: SimFunction, shape: LaunchShape) -> None:
         blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]

@@ -38,6 +38,7 @@ INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
 
 _MAX_DYNAMIC_SHARED = 8  # cudaFuncAttributeMaxDynamicSharedMemorySize
+_NON_PORTABLE_CLUSTERS = 14  # cudaFuncAttributeNonPortableClusterSizeAllowed
 _CLOSE_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
@@ -223,6 +224,9 @@ class SimContext(Context):
     def set_function_attribute(self, function: SimFunction, attribute: int, value: int) -> None:
         if attribute == _MAX_DYNAMIC_SHARED:
             function.max_dynamic_shared = value
+            function.prepared = None
+        elif attribute == _NON_PORTABLE_CLUSTERS:
+            function.non_portable_clusters = bool(value)
             function.prepared = None
         # The others are hints (carve-out, cluster preferences) which have no effect on results.
 

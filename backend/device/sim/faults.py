@@ -14,6 +14,7 @@ from farlane.backend.device.allocations import Allocations
 from farlane.backend.device.base import CudaError
 from farlane.backend.jit import GENERIC_WINDOWS_END, Fault, FaultKind
 from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from farlane.backend.jit.clusters import RANK_SHIFT
 
 LAUNCH_FAILURE = 719
 
@@ -70,7 +71,9 @@ def _access(kind: FaultKind, fault: Fault, shared_bytes: int, allocations: Alloc
 
 def _place(address: int, shared_bytes: int, allocations: Allocations) -> str:
     if SHARED_WINDOW <= address < LOCAL_WINDOW:
-        return f"byte {address - SHARED_WINDOW} of shared memory, of which the block has {shared_bytes}"
+        rank, offset = divmod(address - SHARED_WINDOW, 1 << RANK_SHIFT)
+        whose = f"the shared memory of the cluster's block {rank - 1}" if rank else "shared memory"
+        return f"byte {offset} of {whose}, of which the block has {shared_bytes}"
     if LOCAL_WINDOW <= address < PARAMETER_WINDOW:
         return f"byte {address - LOCAL_WINDOW} of local memory"
     if PARAMETER_WINDOW <= address < GENERIC_WINDOWS_END:

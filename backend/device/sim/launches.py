@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import dataclasses
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +48,16 @@ _PART_NS = 10_000_000  # of a launch in parts: what starting one costs does not 
 
 _log = logging.getLogger(__name__)
 _compiling = threading.Lock()  # LLVM is entered by one thread at a time anyway; the second finds the first one's result
+
+
+def _blocks_of(cluster: tuple[int, ...] | None) -> int:
+    return 1 if cluster is None else math.prod(cluster)
+
+
+def _whole_clusters(blocks: int, cluster: tuple[int, ...] | None) -> int:
+    """So many blocks or fewer, at least one cluster of them."""
+    of_cluster = _blocks_of(cluster)
+    return max(1, blocks // of_cluster) * of_cluster
 
 
 class Prepared(NamedTuple):
@@ -280,14 +291,15 @@ class Launcher:
         """
         kernel, launch = prepared.kernel, prepared.launch
         end, chunk, workers = launch.end_block, launch.chunk, prepared.helpers + 1
-        begin, part = 0, 2 * workers
+        cluster = tuple(launch.cluster)
+        begin, part = 0, 2 * workers * _blocks_of(cluster)
         try:
             while begin < end:
                 light = kernel.light
                 whole = light is None or kernel.info.waits or prepared.together is not None
                 stop = end if whole else min(end, begin + part)
                 launch.next_block, launch.end_block = begin, stop
-                launch.chunk = chunk if whole else max(1, min(chunk, (stop - begin) // (2 * workers)))
+                launch.chunk = chunk if whole else _whole_clusters(min(chunk, (stop - begin) // (2 * workers)), cluster)
                 started = time.monotonic_ns()
                 if not run(prepared):
                     return False
@@ -340,6 +352,7 @@ class Launcher:
         self._admission.check(function, shape)
         kernel = function.compiled.get(shape.block) or self._compile(function, shape.block)
         self._admission.check_shared(function, shape, kernel.info.static_shared)
+        cluster = self._admission.cluster(function, shape)
         blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
         cooperative = shape.cooperative and kernel.info.barriers
         if cooperative:
@@ -356,12 +369,15 @@ class Launcher:
             page_shift=PAGE_SHIFT,
             fault=ctypes.pointer(self._fault),
             end_block=blocks,
-            chunk=max(1, min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), _MAX_CHUNK)),
+            chunk=_whole_clusters(min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), _MAX_CHUNK), cluster),
             grid=shape.grid,
             block=shape.block,
             dynamic_shared=shape.shared_bytes,
             services=self._runtime.services,
             check=None if self._checker is None else self._checker.table.address,
+            cluster=cluster or (1, 1, 1),
+            cluster_blocks=_blocks_of(cluster),
+            cluster_explicit=cluster is not None,
         )
         last = function.prepared
         effort = last.effort if last is not None and last.kernel is kernel else Effort()

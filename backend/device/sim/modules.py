@@ -192,6 +192,7 @@ class SimFunction:
         self.name = entry.name
         self.alive = True
         self.max_dynamic_shared = 0  # cudaFuncAttributeMaxDynamicSharedMemorySize
+        self.non_portable_clusters = False  # cudaFuncAttributeNonPortableClusterSizeAllowed
         self.prepared: Prepared | None = None  # the latest launch, see launches.py
         self.compiled: dict[tuple[int, int, int], jit.CompiledKernel] = {}
 

@@ -80,7 +80,8 @@ class _Table:
         prepared.launch.parameters = operation.operands
         operation.launch = ctypes.addressof(prepared.launch)
         operation.run = prepared.kernel.address
-        if prepared.helpers or prepared.together is not None or prepared.kernel.info.launches:
+        apart = prepared.together is not None or prepared.launch.cluster_blocks > 1
+        if prepared.helpers or apart or prepared.kernel.info.launches:
             operation.kind = repeats.KIND_SPREAD
         return prepared
 
