@@ -309,12 +309,12 @@ def object_destroy(object: int, surface: int) -> bytes:
 _launch = struct.Struct("<IHHIIIIIIIIII")
 
 
-def launch(function: int, stream: int, grid: Sequence[int], block: Sequence[int], shared_bytes: int, parameters: bytes | bytearray | memoryview, *, cooperative: bool = False) -> bytes:
-    """Launches a function. parameters is the parameter buffer as the image lays it out, padding zeroed."""
+def launch(function: int, stream: int, grid: Sequence[int], block: Sequence[int], shared_bytes: int, parameters: bytes | bytearray | memoryview, *, cooperative: bool = False, cluster: int = 0) -> bytes:
+    """Launches a function. parameters is the parameter buffer as the image lays it out, padding zeroed. cluster: tape.md, "Clusters"."""
     _fixed("LAUNCH", "grid", grid, 3)
     _fixed("LAUNCH", "block", block, 3)
     length = (55 + len(parameters)) & -8
-    return _with_tail("LAUNCH", _launch.pack(length, 0x0050, cooperative, function, stream, *grid, *block, shared_bytes, len(parameters)), parameters, length)
+    return _with_tail("LAUNCH", _launch.pack(length, 0x0050, cooperative | (cluster << 1), function, stream, *grid, *block, shared_bytes, len(parameters)), parameters, length)
 
 
 _template = struct.Struct("<IHHIIII")

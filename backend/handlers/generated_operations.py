@@ -432,7 +432,7 @@ _unpack_launch = struct.Struct("<8xIIIIIIIIII").unpack_from
 
 
 def _decode_launch(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
-    if length < 48 or record_flags & 0xfffe:
+    if length < 48 or record_flags & 0xc000:
         raise _malformed("LAUNCH", at, length, record_flags, "length or flags")
     function, stream, grid_0, grid_1, grid_2, block_0, block_1, block_2, shared_bytes, parameter_bytes = _unpack_launch(buffer, at)
     if (parameter_bytes + 55) & -8 != length:
@@ -983,7 +983,7 @@ OPERATIONS: dict[int, Operation] = {
         fixed=48,
         tail='parameters',
         length_field='parameter_bytes',
-        flags=1,
+        flags=16383,
         result="none",
         slot_at=None,
         decode=_decode_launch,

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from farlane.backend.device.base import CudaError, LaunchShape
-from farlane.backend.errors import INVALID_CONFIGURATION
+from farlane.backend.errors import INVALID_CONFIGURATION, INVALID_VALUE
 from farlane.backend.resources import Resources
 
 COOPERATIVE = 1  # record flag
+_CLUSTER, _CLUSTER_GIVEN = 1, 0x1000  # the record flags' number, and what is set in it when there is one
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _MAX_BLOCK = (1024, 1024, 64)
 _MAX_THREADS = 1024
@@ -24,8 +25,22 @@ class Prepared(NamedTuple):
     stream: Any
 
 
+def cluster_of(flags: int) -> tuple[int, int, int] | None:
+    """The cluster's extents (tape.md, "Clusters"). Raises CudaError: they are not told as they should be."""
+    number = flags >> _CLUSTER
+    if not number & _CLUSTER_GIVEN:
+        if number:
+            raise CudaError(INVALID_VALUE, f"a cluster of {number:#x}")
+        return None
+    return (number & 15) + 1, (number >> 4 & 15) + 1, (number >> 8 & 15) + 1
+
+
 def shape_of(
-    grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, cooperative: bool
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    shared_bytes: int,
+    cooperative: bool,
+    cluster: tuple[int, int, int] | None = None,
 ) -> LaunchShape:
     """The shape, when CUDA's own limits (the same on every compute capability since 3.0) allow it.
 
@@ -36,7 +51,7 @@ def shape_of(
     threads = block[0] * block[1] * block[2]
     if threads > _MAX_THREADS or any(not 0 < extent <= limit for extent, limit in zip(block, _MAX_BLOCK, strict=True)):
         raise CudaError(INVALID_CONFIGURATION, f"a block of {block}")
-    return LaunchShape(grid, block, shared_bytes, cooperative)
+    return LaunchShape(grid, block, shared_bytes, cooperative, cluster)
 
 
 def launch(
@@ -55,6 +70,12 @@ def launch(
     """Everything about a launch but its parameters, resolved and checked; the replay hands it to the device."""
     return Prepared(
         resources.functions.get(function),
-        shape_of((grid_x, grid_y, grid_z), (block_x, block_y, block_z), shared_bytes, bool(flags & COOPERATIVE)),
+        shape_of(
+            (grid_x, grid_y, grid_z),
+            (block_x, block_y, block_z),
+            shared_bytes,
+            bool(flags & COOPERATIVE),
+            cluster_of(flags),
+        ),
         resources.streams.get(stream),
     )

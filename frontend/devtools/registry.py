@@ -23,6 +23,7 @@ KEYS = {
     "libraries",
     "variants",
     "expected",
+    "architecture",
     "compilers",
     "helper",
     "rare",
@@ -122,7 +123,7 @@ def _entry(row: dict[str, Any], variant: dict[str, Any], path: Path) -> Entry:
         libraries=libraries,
         expected=row.get("expected"),
         build=Build(
-            architecture=variant.get("architecture", ""),
+            architecture=variant.get("architecture", row.get("architecture", "")),
             flags=options("flags"),
             nvcc_flags=options("nvcc_flags"),
             clang_flags=options("clang_flags"),

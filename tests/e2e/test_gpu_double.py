@@ -35,6 +35,8 @@ PROGRAMS = (
     "textures",
     "nested_launches",
 )
+# What a host with a GPU refuses (docs/limitations.md).
+REFUSED = {"clusters", "clusters-debug"}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +59,7 @@ def double() -> Iterator[tuple[DoubleDriver, Guest]]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     entries = [each for each in registry.load(REGISTRY) if "nvcc" in each.compilers and not each.helper]
+    entries = [each for each in entries if each.name not in REFUSED]
     if not metafunc.config.getoption("--full-matrix"):
         entries = [each for each in entries if each.name in PROGRAMS]
         assert len(entries) == len(PROGRAMS)

@@ -476,8 +476,8 @@ refuse cudaMipmappedArrayGetSparseProperties, 82
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 83
-refuse cudaOccupancyMaxPotentialClusterSize, 84
+forward cudaOccupancyMaxActiveClusters
+forward cudaOccupancyMaxPotentialClusterSize
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -488,10 +488,10 @@ forward cudaSetDeviceFlags
 forward cudaSetDoubleForDevice
 forward cudaSetDoubleForHost
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 85
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 86
-refuse cudaSignalExternalSemaphoresAsync_v2, 87
-refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 88
+refuse cudaSignalExternalSemaphoresAsync, 83
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 84
+refuse cudaSignalExternalSemaphoresAsync_v2, 85
+refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 86
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -548,11 +548,11 @@ forward cudaThreadSynchronize
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 89
-refuse cudaVDPAUSetVDPAUDevice, 90
-refuse cudaWaitExternalSemaphoresAsync, 91
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 92
-refuse cudaWaitExternalSemaphoresAsync_v2, 93
-refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 94
+refuse cudaVDPAUGetDevice, 87
+refuse cudaVDPAUSetVDPAUDevice, 88
+refuse cudaWaitExternalSemaphoresAsync, 89
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 90
+refuse cudaWaitExternalSemaphoresAsync_v2, 91
+refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 92
 
     .section .note.GNU-stack, "", %progbits

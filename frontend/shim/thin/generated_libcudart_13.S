@@ -510,8 +510,8 @@ refuse cudaMipmappedArrayGetSparseProperties, 119
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
-refuse cudaOccupancyMaxActiveClusters, 120
-refuse cudaOccupancyMaxPotentialClusterSize, 121
+forward cudaOccupancyMaxActiveClusters
+forward cudaOccupancyMaxPotentialClusterSize
 forward cudaPeekAtLastError
 forward cudaPointerGetAttributes
 forward cudaProfilerStart
@@ -520,8 +520,8 @@ forward_to cudaRuntimeGetVersion, cudaRuntimeGetVersion_v13
 forward cudaSetDevice
 forward cudaSetDeviceFlags
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 122
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 123
+refuse cudaSignalExternalSemaphoresAsync, 120
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 121
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -530,8 +530,8 @@ forward cudaStreamBeginCapture
 forward cudaStreamBeginCaptureToGraph
 forward cudaStreamBeginCaptureToGraph_ptsz
 forward cudaStreamBeginCapture_ptsz
-refuse cudaStreamBeginRecaptureToGraph, 124
-refuse cudaStreamBeginRecaptureToGraph_ptsz, 125
+refuse cudaStreamBeginRecaptureToGraph, 122
+refuse cudaStreamBeginRecaptureToGraph_ptsz, 123
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
@@ -544,8 +544,8 @@ forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource, 126
-refuse cudaStreamGetDevResource_ptsz, 127
+refuse cudaStreamGetDevResource, 124
+refuse cudaStreamGetDevResource_ptsz, 125
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags
@@ -566,16 +566,16 @@ forward_to cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependenc
 forward_to cudaStreamUpdateCaptureDependencies_ptsz, cudaStreamUpdateCaptureDependencies_v13_ptsz
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
-refuse cudaSubgridCreate, 128
-refuse cudaSubgridWorkerGridCreate, 129
-refuse cudaSubgridWorksetCreate, 130
+refuse cudaSubgridCreate, 126
+refuse cudaSubgridWorkerGridCreate, 127
+refuse cudaSubgridWorksetCreate, 128
 forward cudaThreadExchangeStreamCaptureMode
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 131
-refuse cudaVDPAUSetVDPAUDevice, 132
-refuse cudaWaitExternalSemaphoresAsync, 133
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 134
+refuse cudaVDPAUGetDevice, 129
+refuse cudaVDPAUSetVDPAUDevice, 130
+refuse cudaWaitExternalSemaphoresAsync, 131
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 132
 
     .section .note.GNU-stack, "", %progbits

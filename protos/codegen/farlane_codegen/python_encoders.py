@@ -52,7 +52,8 @@ def _encoder(operation: Operation) -> list[str]:
     if operation.tail:
         arguments.append(f"{operation.tail}: bytes | bytearray | memoryview")
     if operation.flags:
-        arguments += ["*", *(f"{flag}: bool = False" for flag, _ in operation.flags)]
+        kinds = {True: "bool = False", False: "int = 0"}
+        arguments += ["*", *(f"{flag.name}: {kinds[flag.bits == 1]}" for flag in operation.flags)]
     values: list[str] = []
     for field in operation.fields:
         if field.name == "reserved":
@@ -61,7 +62,8 @@ def _encoder(operation: Operation) -> list[str]:
             values.append(f"len({operation.tail})")
         else:
             values.append(f"*{field.name}" if field.is_array else field.name)
-    flags = " | ".join(flag if bit == 0 else f"({flag} << {bit})" for flag, bit in operation.flags) or "0"
+    shifted = (flag.name if flag.bit == 0 else f"({flag.name} << {flag.bit})" for flag in operation.flags)
+    flags = " | ".join(shifted) or "0"
     length, padding = f"{operation.fixed_bytes + -operation.fixed_bytes % 8}", f"{-operation.fixed_bytes % 8}x"
     if operation.tail:
         length, padding = "length", ""

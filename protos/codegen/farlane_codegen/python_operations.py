@@ -81,7 +81,7 @@ def _is_argument(operation: Operation, name: str) -> bool:
 
 def _decoder(operation: Operation) -> list[str]:
     name = operation.name.lower()
-    mask = sum(1 << bit for _, bit in operation.flags)
+    mask = operation.flag_mask
     needed = [field for field in operation.fields if field.name != "slot"]
     layout = "".join(f"{field.size}x" if field.name == "slot" else field.struct_format for field in operation.fields)
     targets: list[str] = []
@@ -136,7 +136,7 @@ def _row(operation: Operation) -> list[str]:
         f"        fixed={operation.fixed_bytes},",
         f"        tail={operation.tail!r},",
         f"        length_field={operation.length_field!r},",
-        f"        flags={sum(1 << bit for _, bit in operation.flags)},",
+        f"        flags={operation.flag_mask},",
         f'        result="{operation.result}",',
         f"        slot_at={slots[0] if slots else None},",
         f"        decode=_decode_{operation.name.lower()},",

@@ -7,7 +7,7 @@ stores and one look at the buffer's room. Operations with a tail get a second en
 
 from __future__ import annotations
 
-from farlane_codegen.tape_table import Field, Operation, Tape
+from farlane_codegen.tape_table import Field, Flag, Operation, Tape
 
 _TYPES = {"u8": "u8", "u16": "u16", "u32": "u32", "u64": "u64", "i32": "i32", "f32": "f32"}
 
@@ -40,6 +40,11 @@ def _stores(operation: Operation, length_expression: str | None) -> list[str]:
     return lines
 
 
+def _flag(flag: Flag) -> str:
+    value = f"u16::from({flag.name})" if flag.bits == 1 else flag.name
+    return f"{value} << {flag.bit}" if flag.bit else value
+
+
 def _encoder(operation: Operation, *, fill: bool) -> list[str]:
     name = operation.name.lower()
     arguments = ["w: &mut Writer"]
@@ -48,7 +53,7 @@ def _encoder(operation: Operation, *, fill: bool) -> list[str]:
         for field in operation.fields
         if field.name not in ("reserved", operation.length_field)
     ]
-    arguments += [f"{flag}: bool" for flag, _ in operation.flags]
+    arguments += [f"{flag.name}: {'bool' if flag.bits == 1 else 'u16'}" for flag in operation.flags]
     if operation.tail and fill:
         name += "_with"
         arguments += [f"{operation.length_field}: usize", "fill: impl FnOnce(&mut [u8])"]
@@ -57,7 +62,7 @@ def _encoder(operation: Operation, *, fill: bool) -> list[str]:
     length = None
     if operation.tail:
         length = str(operation.length_field) if fill else f"{operation.tail}.len()"
-    flags = " | ".join(f"u16::from({flag}) << {bit}" if bit else f"u16::from({flag})" for flag, bit in operation.flags)
+    flags = " | ".join(_flag(flag) for flag in operation.flags)
     documentation = operation.doc + (" The tail is zero until `fill` has filled it." if fill else "")
     size = operation.fixed_bytes - operation.header_bytes
     lines = [

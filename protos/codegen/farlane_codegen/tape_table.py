@@ -70,10 +70,24 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """Bits of the record flags: one that is set or not, or several that are a number."""
+
+    name: str
+    bit: int
+    bits: int = 1
+
+
+@dataclass(frozen=True)
 class Operation(Record):
     family: str
-    flags: tuple[tuple[str, int], ...]
+    flags: tuple[Flag, ...]
     result: str
+
+    @property
+    def flag_mask(self) -> int:
+        """The bits of the record flags that are defined."""
+        return sum(((1 << flag.bits) - 1) << flag.bit for flag in self.flags)
 
 
 @dataclass(frozen=True)
@@ -122,14 +136,20 @@ def _parse_tail(where: str, row: dict[str, Any], fields: tuple[Field, ...]) -> t
     return tail, length_field
 
 
-def _parse_flags(where: str, raw: Any) -> tuple[tuple[str, int], ...]:
-    flags: list[tuple[str, int]] = []
+def _parse_flags(where: str, raw: Any) -> tuple[Flag, ...]:
+    flags: list[Flag] = []
+    taken = 0
     for entry in raw:
-        if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], int) and 0 <= entry[1] < 16):
-            raise TableError(f"{where}: a flag is [name, bit 0 to 15], not {entry!r}")
-        if any(bit == entry[1] or name == entry[0] for name, bit in flags):
+        if not (isinstance(entry, list) and len(entry) in (2, 3) and all(isinstance(item, int) for item in entry[1:])):
+            raise TableError(f"{where}: a flag is [name, bit 0 to 15] or [name, bit, bits], not {entry!r}")
+        flag = Flag(*entry)
+        mask = ((1 << max(flag.bits, 0)) - 1) << max(flag.bit, 0)
+        if flag.bit < 0 or flag.bits < 1 or mask >> 16:
+            raise TableError(f"{where}: a flag is [name, bit 0 to 15] or [name, bit, bits], not {entry!r}")
+        if taken & mask or any(flag.name == other.name for other in flags):
             raise TableError(f"{where}: flag {entry!r} twice")
-        flags.append((entry[0], entry[1]))
+        taken |= mask
+        flags.append(flag)
     return tuple(flags)
 
 

@@ -261,6 +261,8 @@ pub enum Function {
     cudaOccupancyMaxActiveBlocksPerMultiprocessor,
     cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
     cudaOccupancyAvailableDynamicSMemPerBlock,
+    cudaOccupancyMaxPotentialClusterSize,
+    cudaOccupancyMaxActiveClusters,
     __cudaRegisterFatBinary,
     __cudaRegisterFatBinaryEnd,
     __cudaUnregisterFatBinary,
@@ -570,6 +572,8 @@ impl Function {
             Self::cudaOccupancyMaxActiveBlocksPerMultiprocessor => "cudaOccupancyMaxActiveBlocksPerMultiprocessor",
             Self::cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags => "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
             Self::cudaOccupancyAvailableDynamicSMemPerBlock => "cudaOccupancyAvailableDynamicSMemPerBlock",
+            Self::cudaOccupancyMaxPotentialClusterSize => "cudaOccupancyMaxPotentialClusterSize",
+            Self::cudaOccupancyMaxActiveClusters => "cudaOccupancyMaxActiveClusters",
             Self::__cudaRegisterFatBinary => "__cudaRegisterFatBinary",
             Self::__cudaRegisterFatBinaryEnd => "__cudaRegisterFatBinaryEnd",
             Self::__cudaUnregisterFatBinary => "__cudaUnregisterFatBinary",
@@ -2115,6 +2119,16 @@ pub unsafe extern "C" fn farlane_cudaOccupancyAvailableDynamicSMemPerBlock(dynam
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaOccupancyMaxPotentialClusterSize(clusterSize: *mut c_int, func: *const c_void, launchConfig: *const cudaLaunchConfig_t) -> cudaError_t {
+    call::enter(Function::cudaOccupancyMaxPotentialClusterSize, || unsafe { occupancy::cudaOccupancyMaxPotentialClusterSize(clusterSize, func, launchConfig) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaOccupancyMaxActiveClusters(numClusters: *mut c_int, func: *const c_void, launchConfig: *const cudaLaunchConfig_t) -> cudaError_t {
+    call::enter(Function::cudaOccupancyMaxActiveClusters, || unsafe { occupancy::cudaOccupancyMaxActiveClusters(numClusters, func, launchConfig) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane___cudaRegisterFatBinary(fatCubin: *mut c_void) -> *mut *mut c_void {
     call::enter_value(Function::__cudaRegisterFatBinary, std::ptr::null_mut(), || unsafe { registration::__cudaRegisterFatBinary(fatCubin) })
 }
@@ -2449,7 +2463,7 @@ pub unsafe extern "C" fn farlane_cudaDeviceGetTexture1DLinearMaxWidth(maxWidthIn
     call::enter(Function::cudaDeviceGetTexture1DLinearMaxWidth, || unsafe { texture::cudaDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, fmtDesc, device) })
 }
 
-static UNSUPPORTED_12: [&str; 95] = [
+static UNSUPPORTED_12: [&str; 93] = [
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
     "cudaArrayGetPlane",
@@ -2533,8 +2547,6 @@ static UNSUPPORTED_12: [&str; 95] = [
     "cudaMemcpyToArrayAsync",
     "cudaMipmappedArrayGetMemoryRequirements",
     "cudaMipmappedArrayGetSparseProperties",
-    "cudaOccupancyMaxActiveClusters",
-    "cudaOccupancyMaxPotentialClusterSize",
     "cudaSignalExternalSemaphoresAsync",
     "cudaSignalExternalSemaphoresAsync",
     "cudaSignalExternalSemaphoresAsync_v2",
@@ -2553,7 +2565,7 @@ pub extern "C" fn farlane_unsupported_12(index: c_uint) -> cudaError_t {
     call::unsupported(UNSUPPORTED_12.get(index as usize).copied().unwrap_or("an unknown function"))
 }
 
-static UNSUPPORTED_13: [&str; 135] = [
+static UNSUPPORTED_13: [&str; 133] = [
     "__cudaGetProcAddress",
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
@@ -2674,8 +2686,6 @@ static UNSUPPORTED_13: [&str; 135] = [
     "cudaMemcpyWithAttributesAsync",
     "cudaMipmappedArrayGetMemoryRequirements",
     "cudaMipmappedArrayGetSparseProperties",
-    "cudaOccupancyMaxActiveClusters",
-    "cudaOccupancyMaxPotentialClusterSize",
     "cudaSignalExternalSemaphoresAsync",
     "cudaSignalExternalSemaphoresAsync",
     "cudaStreamBeginRecaptureToGraph",

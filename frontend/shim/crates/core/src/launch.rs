@@ -13,8 +13,8 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::{Once, OnceLock};
 
 use abi::{
-    cudaDevAttrCooperativeLaunch, cudaDevAttrMultiProcessorCount, cudaHostFn_t, cudaHostNodeParams, cudaKernel_t,
-    cudaLaunchConfig_t, cudaStream_t, dim3, CudaError,
+    cudaDevAttrClusterLaunch, cudaDevAttrCooperativeLaunch, cudaDevAttrMultiProcessorCount, cudaHostFn_t,
+    cudaHostNodeParams, cudaKernel_t, cudaLaunchConfig_t, cudaStream_t, dim3, CudaError,
 };
 use tape::generated_operations as operation;
 use tape::Writer;
@@ -26,6 +26,7 @@ use crate::{frame, graph, guards, hostmem, log, managed, module, occupancy, outp
 
 pub mod attributes;
 mod checks;
+pub mod clusters;
 pub mod configuration;
 mod parameters;
 
@@ -43,6 +44,8 @@ pub struct Launch {
     pub shared_bytes: usize,
     pub stream: cudaStream_t,
     pub cooperative: bool,
+    /// The extents of its clusters, where the launch gives them.
+    pub cluster: Option<[u32; 3]>,
 }
 
 /// A launch that passed the checks that CUDA makes at once.
@@ -116,7 +119,8 @@ pub unsafe fn cudaLaunchKernel(
     sharedMem: usize,
     stream: cudaStream_t,
 ) -> CudaResult {
-    let launch = Launch { grid: gridDim, block: blockDim, shared_bytes: sharedMem, stream, cooperative: false };
+    let launch =
+        Launch { grid: gridDim, block: blockDim, shared_bytes: sharedMem, stream, cooperative: false, cluster: None };
     // SAFETY: the caller's promise.
     unsafe { submit(default, func, launch, args) }
 }
@@ -130,7 +134,8 @@ pub unsafe fn cudaLaunchCooperativeKernel(
     sharedMem: usize,
     stream: cudaStream_t,
 ) -> CudaResult {
-    let launch = Launch { grid: gridDim, block: blockDim, shared_bytes: sharedMem, stream, cooperative: true };
+    let launch =
+        Launch { grid: gridDim, block: blockDim, shared_bytes: sharedMem, stream, cooperative: true, cluster: None };
     // SAFETY: the caller's promise.
     unsafe { submit(default, func, launch, args) }
 }
@@ -141,33 +146,44 @@ pub unsafe fn cudaLaunchKernelExC(
     func: *const c_void,
     args: *mut *mut c_void,
 ) -> CudaResult {
-    if config.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: not null; the program's promise.
-    let config = unsafe { config.read() };
-    let count = config.numAttrs as usize;
-    if count > MOST_ATTRIBUTES || (count > 0 && config.attrs.is_null()) {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    let given = match count {
-        0 => &[][..],
-        // SAFETY: the program's promise.
-        _ => unsafe { std::slice::from_raw_parts(config.attrs, count) },
-    };
-    let meaning = attributes::read(given).map_err(|refused| {
-        log::error(format_args!("cudaLaunchKernelExC: {} is not supported yet", refused.0));
-        CudaError::NOT_SUPPORTED
-    })?;
+    // SAFETY: the program's promise.
+    let (config, meaning) = unsafe { read_config("cudaLaunchKernelExC", config) }?;
     let launch = Launch {
         grid: config.gridDim,
         block: config.blockDim,
         shared_bytes: config.dynamicSmemBytes,
         stream: config.stream,
         cooperative: meaning.cooperative,
+        cluster: meaning.cluster,
     };
     // SAFETY: the caller's promise.
     unsafe { submit(default, func, launch, args) }
+}
+
+/// A launch's configuration, and what its attributes mean.
+///
+/// # Safety
+/// `config` is null or such a struct, with as many attributes as it says.
+pub unsafe fn read_config(
+    name: &str,
+    config: *const cudaLaunchConfig_t,
+) -> CudaResult<(cudaLaunchConfig_t, attributes::Meaning)> {
+    // SAFETY: the caller's promise.
+    let config = *unsafe { config.as_ref() }.ok_or(CudaError::INVALID_VALUE)?;
+    let count = config.numAttrs as usize;
+    if count > MOST_ATTRIBUTES || (count > 0 && config.attrs.is_null()) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let given = match count {
+        0 => &[][..],
+        // SAFETY: the caller's promise.
+        _ => unsafe { std::slice::from_raw_parts(config.attrs, count) },
+    };
+    let meaning = attributes::read(given).map_err(|refused| {
+        log::error(format_args!("{name}: {} is not supported yet", refused.0));
+        CudaError::NOT_SUPPORTED
+    })?;
+    Ok((config, meaning))
 }
 
 pub unsafe fn cudaLaunchHostFunc(
@@ -213,6 +229,9 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
     limits()?.check(grid, block, launch.shared_bytes, &bounds)?;
     if launch.cooperative {
         check_cooperative(func, grid, block, launch.shared_bytes)?;
+    }
+    if launch.cluster.is_some() || signature.image.required_cluster.is_some() || signature.image.explicit_cluster {
+        check_clusters(kernel, launch.cluster, grid)?;
     }
     // SAFETY: the caller's promise.
     let arguments = unsafe { Arguments::new(&signature.image, args) }?;
@@ -260,16 +279,17 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
     let function = kernel.function()?;
     let stream: &Stream = &stream;
     let (number, shared, cooperative) = (stream.number, launch.shared_bytes as u32, launch.cooperative);
+    let cluster = clusters::number(launch.cluster);
     let bytes = signature.image.parameter_bytes as usize;
     if managed::any() || guards::active() || !runtime::session()?.defers() {
         let record = |w: &mut Writer, values: &[u8]| {
-            operation::launch(w, function, number, grid, block, shared, cooperative, values);
+            operation::launch(w, function, number, grid, block, shared, cooperative, cluster, values);
         };
         submit_values(stream, &arguments, bytes, record)?;
     } else {
         let mut append = work::begin(stream)?;
         let (w, fill) = (append.writer(), |buffer: &mut [u8]| arguments.fill(buffer));
-        operation::launch_with(w, function, number, grid, block, shared, cooperative, bytes, fill);
+        operation::launch_with(w, function, number, grid, block, shared, cooperative, cluster, bytes, fill);
         append.finish().map_err(error_of)?;
     }
     if output::may_print(signature.image.prints) {
@@ -315,6 +335,17 @@ fn limits() -> CudaResult<&'static Limits> {
         Some(limits) => Ok(limits),
         None => runtime::device().map(|device| LIMITS.get_or_init(|| Limits::of(device))),
     }
+}
+
+/// # Errors
+/// cudaErrorInvalidClusterSize; cudaErrorNotSupported where the device has no clusters of the launch's choice.
+#[cold]
+fn check_clusters(kernel: &Kernel, asked: Option<[u32; 3]>, grid: [u32; 3]) -> CudaResult {
+    if runtime::device()?.attribute(cudaDevAttrClusterLaunch).unwrap_or(0) == 0 {
+        // What a kernel was compiled for is between it and the device.
+        return if asked.is_some() { Err(CudaError::NOT_SUPPORTED) } else { Ok(()) };
+    }
+    kernel.cluster_bounds()?.check(asked, grid)
 }
 
 /// All blocks of a cooperative launch run at once, or none does.

@@ -74,6 +74,8 @@ pub unsafe fn cudaFuncGetAttributes(attr: *mut cudaFuncAttributes, func: *const 
     }
     let kernel = kernel_of(func)?;
     let needs = resources::of_kernel(kernel)?;
+    let image = &kernel.signature()?.image;
+    let cluster = image.required_cluster.unwrap_or_default().map(|extent| extent as c_int);
     let attributes = cudaFuncAttributes {
         sharedSizeBytes: needs.static_shared as usize,
         constSizeBytes: needs.constant as usize,
@@ -85,6 +87,10 @@ pub unsafe fn cudaFuncGetAttributes(attr: *mut cudaFuncAttributes, func: *const 
         cacheModeCA: 0,
         maxDynamicSharedSizeBytes: needs.max_dynamic_shared as c_int,
         preferredShmemCarveout: kernel.carveout.get().unwrap_or(-1),
+        clusterDimMustBeSet: c_int::from(image.explicit_cluster),
+        requiredClusterWidth: cluster[0],
+        requiredClusterHeight: cluster[1],
+        requiredClusterDepth: cluster[2],
         nonPortableClusterSizeAllowed: kernel.non_portable_clusters.get().unwrap_or(0),
         ..cudaFuncAttributes::default()
     };

@@ -10,16 +10,18 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use abi::{
-    cudaDevAttrMaxBlocksPerMultiprocessor, cudaDevAttrMaxRegistersPerBlock, cudaDevAttrMaxRegistersPerMultiprocessor,
-    cudaDevAttrMaxSharedMemoryPerBlock, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-    cudaDevAttrMaxSharedMemoryPerMultiprocessor, cudaDevAttrMaxThreadsPerBlock, cudaDevAttrMaxThreadsPerMultiProcessor,
-    cudaDevAttrReservedSharedMemoryPerBlock, cudaDevAttrWarpSize, cudaOccupancyDefault,
+    cudaDevAttrClusterLaunch, cudaDevAttrMaxBlocksPerMultiprocessor, cudaDevAttrMaxRegistersPerBlock,
+    cudaDevAttrMaxRegistersPerMultiprocessor, cudaDevAttrMaxSharedMemoryPerBlock,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin, cudaDevAttrMaxSharedMemoryPerMultiprocessor,
+    cudaDevAttrMaxThreadsPerBlock, cudaDevAttrMaxThreadsPerMultiProcessor, cudaDevAttrMultiProcessorCount,
+    cudaDevAttrReservedSharedMemoryPerBlock, cudaDevAttrWarpSize, cudaLaunchConfig_t, cudaOccupancyDefault,
     cudaOccupancyDisableCachingOverride, CudaError,
 };
 
 use crate::call::CudaResult;
+use crate::launch::clusters::{self, Bounds};
 use crate::runtime::{self, Device};
-use crate::{device, module};
+use crate::{device, launch, module};
 
 /// Registers are allocated to a warp in units of this many (every compute capability since 3.0).
 const REGISTER_UNIT: usize = 256;
@@ -192,6 +194,62 @@ pub unsafe fn cudaOccupancyAvailableDynamicSMemPerBlock(
     }
     // SAFETY: not null, and the caller's place for the size.
     unsafe { dynamicSmemSize.write(multiprocessor.dynamic_shared(&kernel, blocks)) };
+    Ok(())
+}
+
+/// What the blocks of a configuration need: how many are there at once, on all multiprocessors, and what the kernel says of clusters.
+///
+/// # Safety
+/// `config` is null or such a struct.
+unsafe fn clusters_of(
+    name: &str,
+    func: *const c_void,
+    config: *const cudaLaunchConfig_t,
+) -> CudaResult<(usize, Bounds, Option<[u32; 3]>)> {
+    let device = runtime::device()?;
+    if device.attribute(cudaDevAttrClusterLaunch).unwrap_or(0) == 0 {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    // SAFETY: the caller's promise.
+    let (config, meaning) = unsafe { launch::read_config(name, config) }?;
+    let block = [config.blockDim.x, config.blockDim.y, config.blockDim.z];
+    let threads = clusters::blocks(block).ok_or(CudaError::INVALID_VALUE)? as usize;
+    let blocks = Multiprocessor::of(device).active_blocks(&kernel_of(func)?, threads, config.dynamicSmemBytes);
+    let multiprocessors = device::attribute(device, cudaDevAttrMultiProcessorCount).unwrap_or(1);
+    let bounds = module::kernel_of(func)?.cluster_bounds()?;
+    Ok((blocks * usize::try_from(multiprocessors).unwrap_or(1), bounds, meaning.cluster))
+}
+
+/// A cluster's blocks may be on any of the multiprocessors here.
+pub unsafe fn cudaOccupancyMaxPotentialClusterSize(
+    clusterSize: *mut c_int,
+    func: *const c_void,
+    launchConfig: *const cudaLaunchConfig_t,
+) -> CudaResult {
+    if clusterSize.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: as the program called us.
+    let (blocks, bounds, _) = unsafe { clusters_of("cudaOccupancyMaxPotentialClusterSize", func, launchConfig) }?;
+    // SAFETY: not null, and the caller's place for the number.
+    unsafe { clusterSize.write(c_int::try_from(blocks.min(bounds.most() as usize)).unwrap_or(c_int::MAX)) };
+    Ok(())
+}
+
+pub unsafe fn cudaOccupancyMaxActiveClusters(
+    numClusters: *mut c_int,
+    func: *const c_void,
+    launchConfig: *const cudaLaunchConfig_t,
+) -> CudaResult {
+    if numClusters.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: as the program called us.
+    let (blocks, bounds, asked) = unsafe { clusters_of("cudaOccupancyMaxActiveClusters", func, launchConfig) }?;
+    // Without a shape that the kernel was compiled for, the configuration has to give one.
+    let cluster = bounds.cluster(asked)?.and_then(clusters::blocks).ok_or(CudaError::INVALID_VALUE)?;
+    // SAFETY: not null, and the caller's place for the number.
+    unsafe { numClusters.write(c_int::try_from(blocks / cluster as usize).unwrap_or(c_int::MAX)) };
     Ok(())
 }
 

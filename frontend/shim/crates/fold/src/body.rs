@@ -215,7 +215,7 @@ mod tests {
     }
 
     fn launch(stream: u32, parameters: &[u8]) -> Vec<u8> {
-        record(|w| operations::launch(w, 16, stream, [1; 3], [32, 1, 1], 0, false, parameters))
+        record(|w| operations::launch(w, 16, stream, [1; 3], [32, 1, 1], 0, false, 0, parameters))
     }
 
     fn holes(first: &[u8], second: &[u8]) -> Option<Vec<(u32, u8)>> {
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn what_makes_another_call_is_no_hole() {
-        let other = record(|w| operations::launch(w, 17, 1, [1; 3], [32, 1, 1], 0, false, &[0; 16]));
+        let other = record(|w| operations::launch(w, 17, 1, [1; 3], [32, 1, 1], 0, false, 0, &[0; 16]));
         assert_eq!(holes(&launch(1, &[0; 16]), &other), None);
         assert_eq!(holes(&launch(1, &[0; 13]), &launch(1, &[0; 14])), None);
         let free = |address| record(|w| operations::free(w, address));

@@ -224,7 +224,7 @@ impl Program {
 
     fn launch(&mut self, thread: u64, site: u64, arguments: &[u64]) {
         let bytes: Vec<u8> = arguments.iter().flat_map(|argument| argument.to_le_bytes()).collect();
-        self.call(thread, site, |w| operations::launch(w, 16, 1, [1; 3], [32, 1, 1], 0, false, &bytes));
+        self.call(thread, site, |w| operations::launch(w, 16, 1, [1; 3], [32, 1, 1], 0, false, 0, &bytes));
     }
 
     /// What stands in front of a kernel's first launch.

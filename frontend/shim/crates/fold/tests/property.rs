@@ -120,14 +120,14 @@ impl Machine {
                 let bytes: Vec<u8> = arguments.iter().flat_map(|a| self.value(a).to_le_bytes()).collect();
                 let stream = self.value(stream) as u32;
                 let launch = |w: &mut _| {
-                    operations::launch(w, *function, stream, [8, 1, 1], [32, 1, 1], 0, false, &bytes);
+                    operations::launch(w, *function, stream, [8, 1, 1], [32, 1, 1], 0, false, 0, &bytes);
                 };
                 self.recording.call(site, launch);
             }
             Node::Short { bytes, argument } => {
                 let value = u128::from(self.value(argument)) | 7 << 64;
                 let bytes = &value.to_le_bytes()[..*bytes];
-                self.recording.call(site, |w| operations::launch(w, 16, 1, [1; 3], [1; 3], 0, true, bytes));
+                self.recording.call(site, |w| operations::launch(w, 16, 1, [1; 3], [1; 3], 0, true, 0, bytes));
             }
             Node::Write { bytes, argument } => {
                 let data: Vec<u8> = (0..6).flat_map(|_| self.value(argument).to_le_bytes()).take(*bytes).collect();

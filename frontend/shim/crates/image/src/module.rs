@@ -33,6 +33,12 @@ pub struct Kernel {
     pub max_threads: Option<[u32; 3]>,
     /// `.reqntid`: the block must have exactly this shape.
     pub required_threads: Option<[u32; 3]>,
+    /// `.reqnctapercluster`: the cluster must have exactly this shape.
+    pub required_cluster: Option<[u32; 3]>,
+    /// `.maxclusterrank`: the most blocks of a cluster.
+    pub most_cluster_blocks: Option<u32>,
+    /// `.explicitcluster`: it is launched with clusters only.
+    pub explicit_cluster: bool,
     /// `.maxnreg`.
     pub max_registers: Option<u32>,
     /// Its image has code that prints (device-side `printf`), which it may reach.

@@ -493,9 +493,9 @@ pub fn object_destroy(w: &mut Writer, object: u64, surface: u32) {
     w.record(code::OBJECT_DESTROY, 0, &fields, 0);
 }
 
-/// Launches a function. parameters is the parameter buffer as the image lays it out, padding zeroed.
+/// Launches a function. parameters is the parameter buffer as the image lays it out, padding zeroed. cluster: tape.md, "Clusters".
 #[inline]
-pub fn launch(w: &mut Writer, function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared_bytes: u32, cooperative: bool, parameters: &[u8]) {
+pub fn launch(w: &mut Writer, function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared_bytes: u32, cooperative: bool, cluster: u16, parameters: &[u8]) {
     let mut fields = [0u8; 40];
     fields[0..4].copy_from_slice(&function.to_le_bytes());
     fields[4..8].copy_from_slice(&stream.to_le_bytes());
@@ -507,15 +507,15 @@ pub fn launch(w: &mut Writer, function: u32, stream: u32, grid: [u32; 3], block:
     fields[28..32].copy_from_slice(&block[2].to_le_bytes());
     fields[32..36].copy_from_slice(&shared_bytes.to_le_bytes());
     fields[36..40].copy_from_slice(&(parameters.len() as u32).to_le_bytes());
-    w.begin(code::LAUNCH, u16::from(cooperative));
+    w.begin(code::LAUNCH, u16::from(cooperative) | cluster << 1);
     w.bytes(&fields);
     w.bytes(parameters);
     w.end();
 }
 
-/// Launches a function. parameters is the parameter buffer as the image lays it out, padding zeroed. The tail is zero until `fill` has filled it.
+/// Launches a function. parameters is the parameter buffer as the image lays it out, padding zeroed. cluster: tape.md, "Clusters". The tail is zero until `fill` has filled it.
 #[inline]
-pub fn launch_with(w: &mut Writer, function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared_bytes: u32, cooperative: bool, parameter_bytes: usize, fill: impl FnOnce(&mut [u8])) {
+pub fn launch_with(w: &mut Writer, function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared_bytes: u32, cooperative: bool, cluster: u16, parameter_bytes: usize, fill: impl FnOnce(&mut [u8])) {
     let mut fields = [0u8; 40];
     fields[0..4].copy_from_slice(&function.to_le_bytes());
     fields[4..8].copy_from_slice(&stream.to_le_bytes());
@@ -527,7 +527,7 @@ pub fn launch_with(w: &mut Writer, function: u32, stream: u32, grid: [u32; 3], b
     fields[28..32].copy_from_slice(&block[2].to_le_bytes());
     fields[32..36].copy_from_slice(&shared_bytes.to_le_bytes());
     fields[36..40].copy_from_slice(&(parameter_bytes as u32).to_le_bytes());
-    if let Some(tail) = w.record(code::LAUNCH, u16::from(cooperative), &fields, parameter_bytes) {
+    if let Some(tail) = w.record(code::LAUNCH, u16::from(cooperative) | cluster << 1, &fields, parameter_bytes) {
         fill(tail);
     }
 }

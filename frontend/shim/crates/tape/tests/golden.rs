@@ -129,8 +129,9 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
         "LAUNCH" => {
             let shape = (f.u32s("grid"), f.u32s("block"), f.u32("shared_bytes"));
             let cooperative = flag(vector, "cooperative");
+            let cluster = vector["flags"]["cluster"].as_u64().expect("a number") as u16;
             let (function, stream, parameters) = (f.u32("function"), f.u32("stream"), f.bytes("parameters"));
-            o::launch(w, function, stream, shape.0, shape.1, shape.2, cooperative, &parameters);
+            o::launch(w, function, stream, shape.0, shape.1, shape.2, cooperative, cluster, &parameters);
         }
         "TEMPLATE" => o::template(w, f.u32("template"), f.u32("holes"), &f.bytes("content")),
         "REPEAT" => {

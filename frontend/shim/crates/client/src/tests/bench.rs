@@ -11,7 +11,7 @@ use tape::Writer;
 const SIZE: usize = 64 << 20;
 
 fn launch(w: &mut Writer) {
-    operations::launch(w, 16, 1, [64, 1, 1], [256, 1, 1], 0, false, &[0x5a; 32]);
+    operations::launch(w, 16, 1, [64, 1, 1], [256, 1, 1], 0, false, 0, &[0x5a; 32]);
 }
 
 fn per(what: &str, count: u32, took: Duration) {

@@ -9,7 +9,7 @@ use tape::operations::{self, code};
 fn launches(session: &Session, count: u64) {
     for i in 0..count {
         let parameters = [i.to_le_bytes(), [7; 8]].concat();
-        session.defer(|w| operations::launch(w, 16, 1, [1; 3], [32, 1, 1], 0, false, &parameters)).expect("alive");
+        session.defer(|w| operations::launch(w, 16, 1, [1; 3], [32, 1, 1], 0, false, 0, &parameters)).expect("alive");
     }
 }
 

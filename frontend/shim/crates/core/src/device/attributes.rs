@@ -3,11 +3,10 @@
 use std::ffi::c_int;
 
 use abi::{
-    cudaDevAttrCanMapHostMemory, cudaDevAttrCanUseHostPointerForRegisteredMem, cudaDevAttrClusterLaunch,
-    cudaDevAttrConcurrentManagedAccess, cudaDevAttrCooperativeMultiDeviceLaunch,
-    cudaDevAttrDeferredMappingCudaArraySupported, cudaDevAttrDirectManagedMemAccessFromHost,
-    cudaDevAttrGPUDirectRDMAFlushWritesOptions, cudaDevAttrGPUDirectRDMASupported,
-    cudaDevAttrGPUDirectRDMAWritesOrdering, cudaDevAttrHostNativeAtomicSupported,
+    cudaDevAttrCanMapHostMemory, cudaDevAttrCanUseHostPointerForRegisteredMem, cudaDevAttrConcurrentManagedAccess,
+    cudaDevAttrCooperativeMultiDeviceLaunch, cudaDevAttrDeferredMappingCudaArraySupported,
+    cudaDevAttrDirectManagedMemAccessFromHost, cudaDevAttrGPUDirectRDMAFlushWritesOptions,
+    cudaDevAttrGPUDirectRDMASupported, cudaDevAttrGPUDirectRDMAWritesOrdering, cudaDevAttrHostNativeAtomicSupported,
     cudaDevAttrHostRegisterReadOnlySupported, cudaDevAttrHostRegisterSupported, cudaDevAttrIpcEventSupport,
     cudaDevAttrManagedMemory, cudaDevAttrMemoryPoolSupportedHandleTypes, cudaDevAttrMemoryPoolsSupported,
     cudaDevAttrPageableMemoryAccess, cudaDevAttrPageableMemoryAccessUsesHostPageTables,
@@ -18,7 +17,7 @@ use abi::{
 use crate::runtime::Device;
 
 /// What the shim answers whatever the device can do: a program that asks first takes the path that works here.
-const OURS: [(cudaDeviceAttr, c_int); 22] = [
+const OURS: [(cudaDeviceAttr, c_int); 21] = [
     // Managed and mapped memory is kept coherent page by page (`managed`); other host memory the device cannot reach.
     (cudaDevAttrCanMapHostMemory, 1),
     (cudaDevAttrCanUseHostPointerForRegisteredMem, 0),
@@ -29,7 +28,6 @@ const OURS: [(cudaDeviceAttr, c_int); 22] = [
     (cudaDevAttrPageableMemoryAccess, 0),
     (cudaDevAttrPageableMemoryAccessUsesHostPageTables, 0),
     // Not forwarded (docs/coverage.md).
-    (cudaDevAttrClusterLaunch, 0),
     (cudaDevAttrCooperativeMultiDeviceLaunch, 0),
     (cudaDevAttrDeferredMappingCudaArraySupported, 0),
     (cudaDevAttrGPUDirectRDMASupported, 0),

@@ -6,7 +6,7 @@
 use super::node::Work;
 use super::state::{node_id, state};
 use crate::call::CudaResult;
-use crate::launch::attributes;
+use crate::launch::{attributes, clusters};
 use crate::log;
 use abi::{cudaGraphNode_t, cudaLaunchAttribute, cudaLaunchAttributeID, cudaLaunchAttributeValue, CudaError};
 use std::collections::BTreeMap;
@@ -22,10 +22,25 @@ fn word(value: i32) -> [u8; 64] {
     bytes
 }
 
+fn words(values: [u32; 3]) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    for (place, value) in bytes.chunks_exact_mut(4).zip(values) {
+        place.copy_from_slice(&value.to_le_bytes());
+    }
+    bytes
+}
+
 impl Attributes {
-    pub fn of(cooperative: bool) -> Self {
-        let given = cooperative.then(|| (abi::cudaLaunchAttributeCooperative, word(1)));
-        Self(given.into_iter().collect())
+    pub fn of(cooperative: bool, cluster: Option<[u32; 3]>) -> Self {
+        let cooperative = cooperative.then(|| (abi::cudaLaunchAttributeCooperative, word(1)));
+        let cluster = cluster.map(|extents| (abi::cudaLaunchAttributeClusterDimension, words(extents)));
+        Self(cooperative.into_iter().chain(cluster).collect())
+    }
+
+    /// The extents of the launch's clusters, where they were given.
+    pub fn cluster(&self) -> Option<[u32; 3]> {
+        let value = self.0.get(&abi::cudaLaunchAttributeClusterDimension)?;
+        Some([0, 4, 8].map(|at| u32::from_le_bytes([value[at], value[at + 1], value[at + 2], value[at + 3]])))
     }
 
     pub fn cooperative(&self) -> bool {
@@ -34,10 +49,15 @@ impl Attributes {
 
     fn set(&mut self, id: cudaLaunchAttributeID, value: cudaLaunchAttributeValue) -> CudaResult {
         let given = cudaLaunchAttribute { id, pad: [0; 4], val: value };
-        attributes::read(&[given]).map_err(|refused| {
+        let meaning = attributes::read(&[given]).map_err(|refused| {
             log::error(format_args!("cudaGraphKernelNodeSetAttribute: {} is not supported yet", refused.0));
             CudaError::NOT_SUPPORTED
         })?;
+        // Whether the grid is made of such clusters is seen when it is launched: either may change until then.
+        let possible = |cluster| clusters::blocks(cluster).is_some_and(|count| count <= clusters::MOST);
+        if meaning.cluster.is_some_and(|cluster| !possible(cluster)) {
+            return Err(CudaError::INVALID_CLUSTER_SIZE);
+        }
         // SAFETY: it covers the union, every byte of which the caller has given.
         self.0.insert(id, unsafe { value.pad });
         Ok(())
@@ -47,12 +67,7 @@ impl Attributes {
     fn get(&self, id: cudaLaunchAttributeID) -> [u8; 64] {
         self.0.get(&id).copied().unwrap_or_else(|| match id {
             // One block in each direction.
-            abi::cudaLaunchAttributeClusterDimension => {
-                let mut value = word(1);
-                value[4] = 1;
-                value[8] = 1;
-                value
-            }
+            abi::cudaLaunchAttributeClusterDimension => words([1; 3]),
             _ => [0; 64],
         })
     }
@@ -118,8 +133,14 @@ mod tests {
             [1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]
         );
         attributes.set(abi::cudaLaunchAttributeCooperative, value(word(0))).unwrap();
-        assert_eq!(attributes.cooperative(), Attributes::of(false).cooperative());
-        let two = attributes.set(abi::cudaLaunchAttributeClusterDimension, value([2; 64]));
-        assert_eq!(two, Err(CudaError::NOT_SUPPORTED));
+        assert_eq!(attributes.cooperative(), Attributes::of(false, None).cooperative());
+        assert_eq!(attributes.cluster(), None);
+        attributes.set(abi::cudaLaunchAttributeClusterDimension, value(words([2, 4, 1]))).unwrap();
+        assert_eq!(attributes.cluster(), Some([2, 4, 1]));
+        for cluster in [[0; 3], [17, 1, 1]] {
+            let refused = attributes.set(abi::cudaLaunchAttributeClusterDimension, value(words(cluster)));
+            assert_eq!(refused, Err(CudaError::INVALID_CLUSTER_SIZE));
+        }
+        assert_eq!(Attributes::of(true, Some([2, 1, 1])).cluster(), Some([2, 1, 1]));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::call::CudaResult;
 use crate::event::Event;
-use crate::launch::{self, Launch};
+use crate::launch::{self, clusters, Launch};
 use crate::memory::{self, End, Extent, Layout};
 use crate::module::Kernel;
 use abi::{
@@ -57,6 +57,7 @@ pub struct KernelWork {
     block: [u32; 3],
     shared_bytes: u32,
     cooperative: bool,
+    cluster: Option<[u32; 3]>,
     parameters: Box<[u8]>,
     /// Into `parameters`: what the program is given when it asks.
     pointers: Box<[*mut c_void]>,
@@ -126,6 +127,7 @@ impl Work {
             shared_bytes: params.sharedMemBytes as usize,
             stream: std::ptr::null_mut(),
             cooperative: false,
+            cluster: None,
         };
         // SAFETY: the caller's promise.
         unsafe { Self::launch(params.func, &launch, params.kernelParams) }
@@ -149,9 +151,10 @@ impl Work {
             block: prepared.block,
             shared_bytes: launch.shared_bytes as u32,
             cooperative: launch.cooperative,
+            cluster: launch.cluster,
             pointers: pointers.collect(),
             parameters,
-            attributes: Attributes::of(launch.cooperative),
+            attributes: Attributes::of(launch.cooperative, launch.cluster),
         })))
     }
 
@@ -217,6 +220,7 @@ impl Work {
 impl KernelWork {
     /// The same launch with these attributes.
     pub(super) fn with(&self, attributes: Attributes) -> Self {
+        let cluster = attributes.cluster();
         let mut parameters = self.parameters.clone();
         let (old, new) = (self.parameters.as_ptr() as usize, parameters.as_mut_ptr());
         // SAFETY: a parameter's offset lies in the buffer, which does not move.
@@ -228,6 +232,7 @@ impl KernelWork {
             block: self.block,
             shared_bytes: self.shared_bytes,
             cooperative: attributes.cooperative(),
+            cluster,
             pointers: pointers.collect(),
             parameters,
             attributes,
@@ -248,7 +253,18 @@ impl KernelWork {
 
     pub fn write(&self, w: &mut Writer, stream: u32) -> CudaResult {
         let (function, shared) = (self.kernel.function()?, self.shared_bytes);
-        operation::launch(w, function, stream, self.grid, self.block, shared, self.cooperative, &self.parameters);
+        let cluster = clusters::number(self.cluster);
+        operation::launch(
+            w,
+            function,
+            stream,
+            self.grid,
+            self.block,
+            shared,
+            self.cooperative,
+            cluster,
+            &self.parameters,
+        );
         Ok(())
     }
 }

@@ -17,6 +17,8 @@ use abi::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meaning {
     pub cooperative: bool,
+    /// The cluster's extents, where they are given.
+    pub cluster: Option<[u32; 3]>,
 }
 
 /// An attribute that is not supported; the text names it.
@@ -30,11 +32,11 @@ pub fn read(attributes: &[cudaLaunchAttribute]) -> Result<Meaning, Refused> {
         match attribute.id {
             // SAFETY: the id names the member.
             cudaLaunchAttributeCooperative => meaning.cooperative = unsafe { attribute.val.cooperative } != 0,
-            // SAFETY: as above.
-            cudaLaunchAttributeClusterDimension => match unsafe { attribute.val.clusterDim } {
-                dim3 { x: 1, y: 1, z: 1 } => {}
-                _ => return Err(Refused("clusters of more than one block".to_owned())),
-            },
+            cudaLaunchAttributeClusterDimension => {
+                // SAFETY: as above.
+                let dim3 { x, y, z } = unsafe { attribute.val.clusterDim };
+                meaning.cluster = Some([x, y, z]);
+            }
             advice if is_advice(advice) => {}
             other => return Err(Refused(name(other))),
         }
@@ -91,18 +93,19 @@ mod tests {
         for id in 0..=14 {
             let zero = cudaLaunchAttributeValue { pad: [0; 64] };
             let outcome = read(&[attribute(id, zero)]);
-            // 2 is cooperative (0: not), 4 a cluster of no block, 7, 12 and 13 need events and graphs.
-            let refused = matches!(id, 4 | 7 | 12 | 13);
+            // 2 is cooperative (0: not), 4 a cluster's shape, 7, 12 and 13 need events and graphs.
+            let refused = matches!(id, 7 | 12 | 13);
             assert_eq!(outcome.is_err(), refused, "{id}");
-            assert_eq!(outcome.unwrap_or_default(), Meaning::default());
+            let cluster = (id == 4).then_some([0; 3]);
+            assert_eq!(outcome.unwrap_or_default(), Meaning { cluster, ..Meaning::default() });
         }
     }
 
     #[test]
     fn what_changes_a_launch_is_read_or_refused() {
-        assert_eq!(read(&[cooperative(1), cluster(1)]), Ok(Meaning { cooperative: true }));
-        assert_eq!(read(&[cooperative(1), cooperative(0)]), Ok(Meaning { cooperative: false }));
-        assert!(read(&[cluster(2)]).is_err());
+        let read_cluster = Some([2, 1, 1]);
+        assert_eq!(read(&[cooperative(1), cluster(2)]), Ok(Meaning { cooperative: true, cluster: read_cluster }));
+        assert_eq!(read(&[cooperative(1), cooperative(0)]), Ok(Meaning::default()));
         assert!(read(&[attribute(99, cudaLaunchAttributeValue { pad: [0; 64] })]).is_err());
     }
 }

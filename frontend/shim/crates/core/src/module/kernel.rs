@@ -13,6 +13,7 @@ use tape::generated_operations as operation;
 use super::code::{epoch, Minted, Module};
 use super::resources::{self, Limits};
 use crate::call::CudaResult;
+use crate::launch::clusters;
 use crate::log;
 use crate::runtime::{self, HandleKind};
 use crate::work;
@@ -111,6 +112,17 @@ impl Kernel {
     #[inline]
     pub fn max_dynamic_shared(&self, limits: &Limits) -> u64 {
         self.max_dynamic_shared.get().map_or(limits.dynamic_shared, |set| set.max(0) as u64)
+    }
+
+    /// What it says of its clusters now.
+    pub fn cluster_bounds(&self) -> CudaResult<clusters::Bounds> {
+        let image = &self.signature()?.image;
+        Ok(clusters::Bounds {
+            required: image.required_cluster,
+            most_blocks: image.most_cluster_blocks,
+            explicit: image.explicit_cluster,
+            non_portable: self.non_portable_clusters.get().unwrap_or(0) != 0,
+        })
     }
 
     /// Its handle on the tape, opened now if it was not.

@@ -51,7 +51,7 @@ impl Recording {
 
     pub fn launch(&mut self, site: u64, function: u32, parameters: &[u64]) {
         let bytes: Vec<u8> = parameters.iter().flat_map(|p| p.to_le_bytes()).collect();
-        self.call(site, |w| operations::launch(w, function, 1, [64, 1, 1], [256, 1, 1], 0, false, &bytes));
+        self.call(site, |w| operations::launch(w, function, 1, [64, 1, 1], [256, 1, 1], 0, false, 0, &bytes));
     }
 
     pub fn flush(&mut self, reason: Reason) {

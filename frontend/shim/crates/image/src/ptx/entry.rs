@@ -52,6 +52,9 @@ pub(super) fn find_body(lexer: &mut Lexer<'_>, kernel: Option<&mut Kernel>) -> b
             Token::Symbol(b'(') => lexer.skip_nested(b'(', b')'),
             Token::Word(".maxntid") => kernel.max_threads = read_shape(lexer),
             Token::Word(".reqntid") => kernel.required_threads = read_shape(lexer),
+            Token::Word(".reqnctapercluster") => kernel.required_cluster = read_shape(lexer),
+            Token::Word(".maxclusterrank") => kernel.most_cluster_blocks = number(lexer),
+            Token::Word(".explicitcluster") => kernel.explicit_cluster = true,
             Token::Word(".maxnreg") => kernel.max_registers = number(lexer),
             _ => {}
         }
