@@ -27,6 +27,10 @@ class Budget:
         self.exceeded = self.exceeded or time.thread_time() > self._limit or time.monotonic() > self._end
         return self.exceeded
 
+    def left(self) -> float:
+        """Seconds of the processor."""
+        return max(0.0, self._limit - time.thread_time())
+
     def spent(self) -> float:
         """Seconds of the processor."""
         return time.thread_time() - self._started

@@ -89,7 +89,7 @@ class AnalyzeCommand:
         program: Path = arguments.program
         gc.disable()
         try:
-            report = analysis.analyze(program, arguments.seconds, in_callees=arguments.json)
+            report = analysis.analyze(program, arguments.seconds, in_callees=arguments.json, beside=True)
         finally:
             # The process ends soon: looking for garbage among all that was found would take a quarter of the time.
             gc.freeze()

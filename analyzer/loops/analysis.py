@@ -6,7 +6,7 @@ Predictions only: what a loop's calls will be, as far as the code tells. Nothing
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -40,6 +40,7 @@ from farlane.analyzer.loops.model import (
 )
 from farlane.analyzer.loops.never import prune
 from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.loops.shares import Asking, Share, answered, both, divide
 from farlane.analyzer.loops.text import place, show
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.permissions.model import Permission
@@ -48,11 +49,12 @@ from farlane.analyzer.permissions.prove import Prover
 SECONDS = 60.0  # of the processor, for a whole binary; functions beyond it are listed as skipped
 
 
-def analyze(path: Path, seconds: float = SECONDS, in_callees: bool = True) -> ProgramReport:
+def analyze(path: Path, seconds: float = SECONDS, in_callees: bool = True, beside: bool = False) -> ProgramReport:
     """Analyzes an executable.
 
     Args:
         in_callees: whether continuations are wanted for calls in called functions too, of which no manifest tells.
+        beside: whether a large one's second share is analyzed in a process of its own; this one must have no other threads then.
 
     Raises:
         AnalysisError: it cannot be read.
@@ -60,23 +62,53 @@ def analyze(path: Path, seconds: float = SECONDS, in_callees: bool = True) -> Pr
     collecting = gc.isenabled()
     gc.disable()  # what is made here is kept to the end: looking for garbage among it finds none, and takes a tenth of the time
     try:
-        return _analyze(path, seconds, in_callees)
+        return _analyze(path, seconds, in_callees, beside)
     finally:
         if collecting:
             gc.enable()
 
 
-def _analyze(path: Path, seconds: float, in_callees: bool) -> ProgramReport:
+def _analyze(path: Path, seconds: float, in_callees: bool, beside: bool) -> ProgramReport:
     budget = Budget(seconds)
     image = elf.load(path)
     source = lines.read(path)
     program = Program(image, Decoder())
-    functions = Functions(program, budget)
+    cuda = sorted(program.reaching_cuda())
     prover = Prover(program, budget)
+    parts = divide(program, cuda)
+
+    def share(part: Sequence[int], asking: Asking, within: Budget) -> Share:
+        return _read(program, part, asking, source, in_callees, within)
+
+    if len(parts) == 1:
+        whole = share(cuda, prover, budget)
+        spent = 0.0
+    else:
+        first, second = both(share, parts, budget, beside)
+        loops, skipped = answered((*first.loops, *second.loops), prover), [*first.skipped, *second.skipped]
+        whole = Share(loops, skipped, second.out_of_time)
+        spent = second.spent
+    return ProgramReport(
+        path=str(path),
+        identity=image.identity,
+        functions=len(program.functions()),
+        cuda_functions=len(cuda),
+        seconds=budget.spent() + spent,
+        loops=tuple(whole.loops),
+        skipped=tuple(whole.skipped),
+        out_of_time=budget.used_up() or whole.out_of_time,
+    )
+
+
+def _read(
+    program: Program, starts: Iterable[int], prover: Asking, source: Lines, in_callees: bool, budget: Budget
+) -> Share:
+    """The loops of some functions that reach CUDA."""
+    functions = Functions(program, budget)
     wholes = Wholes(program)
     loops: list[LoopReport] = []
     skipped: list[tuple[str, str]] = []
-    for start in sorted(functions.cuda):
+    for start in starts:
         name = program.ranges[start].name
         if budget.used_up():
             skipped.append((name, "the time for the binary is used up"))
@@ -95,17 +127,7 @@ def _analyze(path: Path, seconds: float, in_callees: bool) -> ProgramReport:
     def describe(again: Functions, analysis: Analysis) -> Iterable[LoopReport]:
         return _function(again, prover, wholes, analysis, source, in_callees)
 
-    loops = SecondReading(program, budget, describe).improved(loops)
-    return ProgramReport(
-        path=str(path),
-        identity=image.identity,
-        functions=len(program.functions()),
-        cuda_functions=len(functions.cuda),
-        seconds=budget.spent(),
-        out_of_time=budget.used_up(),
-        loops=tuple(loops),
-        skipped=tuple(skipped),
-    )
+    return Share(SecondReading(program, budget, describe).improved(loops), skipped)
 
 
 def may_hold(functions: Functions, start: int) -> bool:
@@ -119,7 +141,7 @@ def may_hold(functions: Functions, start: int) -> bool:
 
 
 def _function(
-    functions: Functions, prover: Prover, wholes: Wholes, analysis: Analysis, source: Lines, in_callees: bool
+    functions: Functions, prover: Asking, wholes: Wholes, analysis: Analysis, source: Lines, in_callees: bool
 ) -> Iterable[LoopReport]:
     structure, result = analysis.structure, analysis.result
     prune(analysis, functions.values)
@@ -144,7 +166,7 @@ class _Describer:
     def __init__(
         self,
         functions: Functions,
-        prover: Prover,
+        prover: Asking,
         wholes: Wholes,
         analysis: Analysis,
         loop: Loop,

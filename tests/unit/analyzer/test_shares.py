@@ -1,0 +1,143 @@
+"""Large programs in two shares: the same is found beside each other, one after another, and in one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from farlane.analyzer.commands.analyze import main
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.graph.program import Program
+from farlane.analyzer.loader import elf
+from farlane.analyzer.loops import shares
+from farlane.analyzer.loops.analysis import analyze
+from farlane.analyzer.loops.shares import Beside, Open, divide
+from farlane.analyzer.machine.decoder import Decoder
+
+RUNTIME = """
+extern "C" {
+int cudaMemset(void *, int, unsigned long) { return 0; }
+int cudaMemcpy(void *, const void *, unsigned long, int) { return 0; }
+int cudaDeviceSynchronize() { return 0; }
+}
+"""
+SOURCE = """
+#define APART __attribute__((noipa))
+extern "C" { int cudaMemset(void *, int, unsigned long); int cudaMemcpy(void *, const void *, unsigned long, int); int cudaDeviceSynchronize(); }
+__attribute__((noinline)) static float read(void *device) {
+    float host[64];
+    cudaMemcpy(host, device, sizeof host, 2);
+    return host[3];
+}
+APART void clears(char *device, int n) { for (int i = 0; i < n; ++i) cudaMemset(device + 16 * i, i, 16); }
+APART void waits(char *device, int n) { for (int i = 0; i < n; ++i) { cudaMemset(device, 1, 16); cudaDeviceSynchronize(); } }
+APART float reads(char *device, int n) { float sum = 0; for (int i = 0; i < n; ++i) { cudaMemset(device, i, 16); sum += read(device); } return sum; }
+APART float reads_too(char *device, int n) { float sum = 1; for (int i = 0; i < n; ++i) { cudaMemset(device, n, 16); sum *= read(device); } return sum; }
+APART void copies(char *device, int n) { float host; for (int i = 0; i < n; ++i) cudaMemcpy(&host, device, 4, 2); }
+int main(int argc, char **argv) { clears(*argv, argc), waits(*argv, argc), copies(*argv, argc); return reads(*argv, argc) + reads_too(*argv, argc); }
+"""
+
+
+@pytest.fixture
+def program(build: Callable[..., Path]) -> Path:
+    return build(SOURCE, "-O2", "-x", "none", str(build(RUNTIME, "-shared", "-fPIC", "-Wl,-soname,libcudart.so.13")))
+
+
+@pytest.fixture
+def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+
+
+def test_small_programs_are_whole(program: Path) -> None:
+    found = Program(elf.load(program), Decoder())
+    starts = sorted(found.reaching_cuda())
+    assert divide(found, starts) == [starts]
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_each_function_is_in_one_share(program: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(shares, "LARGE", 0)
+    found = Program(elf.load(program), Decoder())
+    starts = sorted(found.reaching_cuda())[:count]
+    parts = divide(found, starts)
+    assert len(parts) == min(count, 2)
+    assert all(parts)
+    assert [start for part in parts for start in part] == starts
+
+
+def test_the_same_is_found(program: Path, monkeypatch: pytest.MonkeyPatch, two_processors: None) -> None:
+    whole = analyze(program)
+    assert len(whole.loops) == 5
+    assert any(permission.any for permission in whole.permissions)
+    monkeypatch.setattr(shares, "LARGE", 0)
+    for beside in (False, True):
+        report = analyze(program, beside=beside)
+        assert report.loops == whole.loops, "what is permitted in `read` is known of both loops that call it"
+        assert report.skipped == whole.skipped
+        assert not report.out_of_time
+        assert not any(isinstance(call.permission, Open) for loop in report.loops for call in loop.calls)
+
+
+def test_the_same_manifest(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_processors: None
+) -> None:
+    def made(name: str) -> bytes:
+        assert main([str(program), "--manifest", str(tmp_path / name)]) == 0
+        return (tmp_path / name).read_bytes()
+
+    whole = made("whole")
+    monkeypatch.setattr(shares, "LARGE", 0)
+    assert made("beside") == whole
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(os, "fork", None)
+    assert made("one after another") == whole
+
+
+def test_time_that_runs_out_in_the_second_share_is_told(
+    program: Path, monkeypatch: pytest.MonkeyPatch, two_processors: None
+) -> None:
+    monkeypatch.setattr(shares, "LARGE", 0)
+    monkeypatch.setattr("farlane.analyzer.budget.Budget.left", lambda _: 0.0)
+    report = analyze(program, beside=True)
+    assert report.out_of_time
+    assert report.skipped
+
+
+def test_what_fails_beside_fails_here() -> None:
+    def fails() -> Sequence[int]:
+        raise AnalysisError("too many values")
+
+    with Beside(fails) as work, pytest.raises(AnalysisError, match="too many values"):
+        work.result()
+    with Beside(lambda: os.kill(os.getpid(), signal.SIGKILL)) as work, pytest.raises(AnalysisError, match="signal 9"):
+        work.result()
+
+
+def test_work_that_nobody_waits_for_ends() -> None:
+    with Beside(lambda: time.sleep(600)):
+        pass
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_it_ends_with_the_process_that_began_it() -> None:
+    reading, writing = os.pipe()
+
+    def begins() -> None:
+        os.close(reading)
+
+        def holds() -> None:
+            time.sleep(600)
+
+        Beside(holds)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with Beside(begins) as work, pytest.raises(AnalysisError, match="signal 9"):
+        work.result()
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        assert stream.read() == b"", "nobody holds the other end any more"
