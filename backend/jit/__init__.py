@@ -37,6 +37,7 @@ from farlane.backend.jit.arenas import Worker
 from farlane.backend.jit.linker import link
 from farlane.backend.jit.module import Module, parse_module
 from farlane.backend.jit.services import Call, ServiceFault, ServiceKind
+from farlane.backend.jit.spares import PATIENCE, Spares
 from farlane.backend.jit.together import WORKSPACE_BYTES, Together
 from farlane.backend.loading import Loaded
 
@@ -157,6 +158,7 @@ __all__ = [
     "GENERIC_WINDOWS_END",
     "PAGE_READABLE",
     "PAGE_WRITABLE",
+    "PATIENCE",
     "STATUS_ABORTED",
     "STATUS_DONE",
     "STATUS_FAULT",
@@ -175,6 +177,7 @@ __all__ = [
     "Relocation",
     "ServiceFault",
     "ServiceKind",
+    "Spares",
     "Together",
     "UnsupportedError",
     "Variable",

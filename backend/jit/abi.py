@@ -28,7 +28,7 @@ import ctypes
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
@@ -114,7 +114,11 @@ class Launch(ctypes.Structure):
         ),  # blocks of a cluster, which divide the grid's; of no meaning where cluster_blocks <= 1
         ("cluster_blocks", ctypes.c_uint32),  # their product; next_block, end_block and chunk are multiples of it
         ("cluster_explicit", ctypes.c_uint32),  # %is_explicit_cluster
-        ("reserved", ctypes.c_uint32),
+        ("patience", ctypes.c_uint32),  # turns in which a block gets nowhere, before others begin beside it
+        (
+            "more",
+            ctypes.c_void_p,
+        ),  # spares.Spares.address: arenas for those; null: blocks that wait for later ones wait for ever
     )
 
 
@@ -136,12 +140,16 @@ class WorkerState(ctypes.Structure):
         ("index", ctypes.c_uint32),  # %smid
         ("barriers", ctypes.c_void_p),
         ("live", ctypes.c_uint32),
-        ("turns", ctypes.c_uint32 * 3),  # together.ll: the block is over; the warp that had the last turn
+        (
+            "turns",
+            ctypes.c_uint32 * 3,
+        ),  # together.ll: the block is over; the warp that had the last turn; turns without a step on
         ("touches", ctypes.c_void_p),  # touches.Buffer, or null: kernels compiled with Options.touches record nothing
         ("shadow", ctypes.c_void_p),  # of the shared arena, where the kernel watches for races
         ("peers", ctypes.c_void_p),  # WorkerState[cluster_blocks] of the block's cluster; null: it is alone
         ("arrived", ctypes.c_uint32),  # cluster.ll: living threads that have arrived at the cluster's barrier
         ("reserved", ctypes.c_uint32),
+        ("next", ctypes.c_void_p),  # crowd.ll: the next one in a list
     )
 
 

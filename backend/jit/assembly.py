@@ -58,6 +58,7 @@ def _runtime(checked: bool) -> str:
         "team.ll",
         "together.ll",
         "cluster.ll",
+        "crowd.ll",
         "services.ll",
         "checks.ll" if checked else "unchecked.ll",
     )

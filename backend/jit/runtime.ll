@@ -5,8 +5,8 @@
 ; A kernel always runs on a fiber, so that a fault or an abort can leave it from any depth: it switches to the scheduler and never returns.
 ; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
 
-%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32 }
-%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr, ptr, i32, i32 }
+%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32, ptr }
+%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr, ptr, i32, i32, ptr }
 %Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr, i32, i32 }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
 %Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }
@@ -726,6 +726,8 @@ define internal void @farlane_leave(ptr %warp, i32 %lanes) {
   %left = sub i32 %live, %count
   store i32 %left, ptr %live.p
   call void @farlane_cluster_leave(ptr %worker, ptr %warp, i32 %lanes)
+  %idle.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 2
+  store i32 0, ptr %idle.p
   ret void
 }
 
@@ -760,6 +762,8 @@ complete:
   store i32 %arrived, ptr %count.p
   store i32 0, ptr %barrier
   store i32 0, ptr %true.p
+  %idle.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 2
+  store i32 0, ptr %idle.p
   call void @farlane_watch_block(ptr %worker)
   %bit = shl i32 1, %id
   %set.with = or i32 %set, %bit
@@ -1012,6 +1016,8 @@ entry:
   store i32 %threads, ptr %live.p
   %arrived.p = getelementptr %Worker, ptr %worker, i32 0, i32 18
   store i32 0, ptr %arrived.p
+  %idle.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 2
+  store i32 0, ptr %idle.p
   %barriers.p = getelementptr %Worker, ptr %worker, i32 0, i32 12
   %barriers = load ptr, ptr %barriers.p
   call void @llvm.memset.p0.i64(ptr %barriers, i8 0, i64 384, i1 false)
@@ -1096,6 +1102,10 @@ round.abort:
   %stop = icmp ne i32 %abort, 0
   br i1 %stop, label %stopped, label %goes.on
 goes.on:
+  %idle.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 2
+  %idle.turns = load i32, ptr %idle.p
+  %idle.more = add i32 %idle.turns, 1
+  store i32 %idle.more, ptr %idle.p
   ret i32 3
 stopped:
   store i32 2, ptr %status.p
@@ -1171,7 +1181,15 @@ groups:
   %peers.p = getelementptr %Worker, ptr %worker, i32 0, i32 17
   %peers = load ptr, ptr %peers.p
   %alone = icmp eq ptr %peers, null
-  br i1 %alone, label %take, label %clusters
+  br i1 %alone, label %waiting, label %clusters
+waiting:
+  %more.p = getelementptr %Launch, ptr %launch, i32 0, i32 23
+  %more.blocks = load ptr, ptr %more.p
+  %in.order = icmp eq ptr %more.blocks, null
+  br i1 %in.order, label %take, label %crowd
+crowd:
+  %crowd.status = call i32 @farlane_crowd(ptr %launch, ptr %worker)
+  br label %done
 clusters:
   %cluster.status = call i32 @farlane_clusters(ptr %launch, ptr %worker, ptr %peers)
   br label %done

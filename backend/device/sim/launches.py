@@ -70,6 +70,7 @@ class Prepared(NamedTuple):
     helpers: int
     effort: Effort
     together: jit.Together | None = None  # a cooperative launch: all blocks at once
+    spares: jit.Spares | None = None  # arenas for blocks that others wait for
 
     @property
     def arenas(self) -> tuple[int, int]:
@@ -322,7 +323,10 @@ class Launcher:
             prepared.together.share(self._worker)
             if prepared.launch.workspace:
                 self._memory.zero(prepared.launch.workspace, jit.WORKSPACE_BYTES)
-        return prepared.kernel.run(prepared.launch, self._worker) == jit.STATUS_DONE
+        status = prepared.kernel.run(prepared.launch, self._worker)
+        if prepared.spares is not None:
+            prepared.spares.ended()
+        return status == jit.STATUS_DONE
 
     def _run_shared(self, prepared: Prepared) -> bool:
         """Runs a launch on as many threads as it has turned out to be worth. Returns whether it got to its end."""
@@ -345,6 +349,8 @@ class Launcher:
 
         self._reserved = None
         self._pool.run(share, self._worker, helpers)
+        if prepared.spares is not None:
+            prepared.spares.ended()
         return all(status == jit.STATUS_DONE for status in statuses)
 
     def _prepare(self, function: SimFunction, shape: LaunchShape) -> Prepared:
@@ -382,7 +388,11 @@ class Launcher:
         last = function.prepared
         effort = last.effort if last is not None and last.kernel is kernel else Effort()
         if not cooperative:
-            return Prepared(function, shape, kernel, launch, helpers, effort)
+            spares = None
+            if kernel.info.waits and blocks > 1:
+                spares = jit.Spares(kernel, launch)
+                launch.more, launch.patience = spares.address, jit.PATIENCE
+            return Prepared(function, shape, kernel, launch, helpers, effort, spares=spares)
         if shape.cooperative:
             launch.workspace = self._runtime.workspace()
         together = jit.Together(kernel, launch, blocks)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.device.base import CudaError, LaunchShape, Rows
 from farlane.backend.device.sim import SimDevice
+from farlane.backend.jit import spares
 
 from .conftest import Program, pack
 
@@ -101,6 +102,31 @@ def test_blocks_of_a_small_grid_wait_for_later_ones_without_a_cooperative_launch
     at = program.allocate(4 * blocks)
     program.launch("backwards", pack("Q", at), grid=blocks, block=64)
     assert program.read(at, 4 * blocks) == pack("I", 1) * blocks
+
+
+@pytest.mark.parametrize(("blocks", "threads"), [(300, 96), (40, 1024)])
+def test_blocks_of_a_larger_grid_wait_for_later_ones(program: Program, blocks: int, threads: int) -> None:
+    """More threads than a small GPU has: the blocks that are waited for begin beside those that wait; the second launch knows that."""
+    at = program.allocate(4 * blocks)
+    for _ in range(2):
+        program.context.write(Rows(at, 0, 4 * blocks, 1), memoryview(bytes(4 * blocks)), program.stream)
+        program.launch("backwards", pack("Q", at), grid=blocks, block=threads)
+        assert program.read(at, 4 * blocks) == pack("I", 1) * blocks
+
+
+def test_waves_of_blocks_that_wait_for_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grid of more blocks than there can be at once; each waits for one of its own eight. What is in memory at once is bounded."""
+    monkeypatch.setattr(spares, "BLOCKS", 16)
+    monkeypatch.setenv("FARLANE_SIM_THREADS", "2")
+    device = SimDevice()
+    program = Program(device)
+    text = MODULE.replace("setp.eq.u32 %p0, %r2, %r1;", "and.b32 %r2, %r0, 7; setp.eq.u32 %p0, %r2, 7;")
+    program.module = program.context.load_module(text.encode())
+    at = program.allocate(4 * 4000)
+    program.launch("backwards", pack("Q", at), grid=4000, block=32)
+    assert program.read(at, 16000) == pack("I", 1) * 4000
+    program.context.close()
+    device.close()
 
 
 def test_a_kernel_that_waits_for_nobody_runs_as_usual(program: Program) -> None:
