@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from farlane.backend.jit.types import PTX_LLVM
 
-_TYPES_LAST = frozenset(
-    "abs add addc atom copysign cos div ex2 fma ld ldu lg2 mad madc max min mul neg rcp red rem rsqrt selp set setp sin sqrt st sub subc "
-    "tanh testp".split()
-)
-_TYPES = frozenset({*PTX_LLVM, "f32x2", "u16x2", "s16x2"})
+_TYPES_LAST = {
+    "abs", "add", "addc", "atom", "copysign", "cos", "div", "ex2", "fma", "ld", "ldu", "lg2", "mad", "madc", "max", "min", "mul",
+    "neg", "rcp", "red", "rem", "rsqrt", "selp", "set", "setp", "sin", "sqrt", "st", "sub", "subc", "tanh", "testp",
+}  # fmt: skip
+_TYPES = {*PTX_LLVM, "f32x2", "u16x2", "s16x2"}
 # cvt has types of its own (fp8, tf32, ...): there it is the modifiers that are known.
-_BEFORE = frozenset("rn rz rm rp rni rzi rmi rpi rna relu ftz sat satfinite pack".split())
+_BEFORE = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna", "relu", "ftz", "sat", "satfinite", "pack"}
 
 
 def canonical(base: str, modifiers: tuple[str, ...]) -> tuple[str, ...]:

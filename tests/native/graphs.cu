@@ -68,6 +68,18 @@ static void captured(Verdict &verdict) {
     CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
     CHECK(cudaGraphGetRootNodes(graph, nullptr, &roots));
     std::printf("captured %zu nodes, %zu root\n", nodes, roots);
+    std::vector<cudaGraphNode_t> all(nodes);
+    CHECK(cudaGraphGetNodes(graph, all.data(), &nodes));
+    for (cudaGraphNode_t node : all) {
+        cudaGraphNodeType type;
+        CHECK(cudaGraphNodeGetType(node, &type));
+        cudaKernelNodeParams kernel = {};
+        if (type == cudaGraphNodeTypeKernel) {
+            CHECK(cudaGraphKernelNodeGetParams(node, &kernel));
+            const bool named = kernel.func == reinterpret_cast<void *>(add) || kernel.func == reinterpret_cast<void *>(sum_of);
+            verdict.expect(named, "a captured kernel has the address by which the program names it");
+        }
+    }
     cudaGraphExec_t exec;
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
     CHECK(cudaGraphDestroy(graph));

@@ -99,7 +99,7 @@ pub unsafe fn __cudaRegisterFunction(
     with(|table| {
         let Some(module) = table.module(fatCubinHandle as usize) else { return };
         module.note_use();
-        let kernel: &'static Kernel = Box::leak(Box::new(Kernel::new(module, name)));
+        let kernel: &'static Kernel = Box::leak(Box::new(Kernel::new(module, name, hostFun as usize)));
         if !hostFun.is_null() {
             table.add_kernel(hostFun as usize, kernel);
         }

@@ -51,7 +51,6 @@ unsafe impl Sync for CopyWork {}
 /// A launch, with its parameters as they were.
 #[derive(Debug)]
 pub struct KernelWork {
-    function: *mut c_void,
     kernel: &'static Kernel,
     grid: [u32; 3],
     block: [u32; 3],
@@ -145,7 +144,6 @@ impl Work {
         // SAFETY: the offset of a parameter lies in the buffer, which does not move.
         let pointers = image.parameters.iter().map(|place| unsafe { start.add(place.offset as usize) }.cast());
         Ok(Self::Kernel(Arc::new(KernelWork {
-            function: function.cast_mut(),
             kernel: prepared.kernel,
             grid: prepared.grid,
             block: prepared.block,
@@ -226,7 +224,6 @@ impl KernelWork {
         // SAFETY: a parameter's offset lies in the buffer, which does not move.
         let pointers = self.pointers.iter().map(|place| unsafe { new.add(*place as usize - old) }.cast());
         Self {
-            function: self.function,
             kernel: self.kernel,
             grid: self.grid,
             block: self.block,
@@ -242,7 +239,7 @@ impl KernelWork {
     pub fn parameters(&self) -> cudaKernelNodeParams {
         let dim = |extents: [u32; 3]| abi::dim3 { x: extents[0], y: extents[1], z: extents[2] };
         cudaKernelNodeParams {
-            func: self.function,
+            func: self.kernel.address() as *mut c_void,
             gridDim: dim(self.grid),
             blockDim: dim(self.block),
             sharedMemBytes: self.shared_bytes,

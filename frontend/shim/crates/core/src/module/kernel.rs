@@ -22,6 +22,8 @@ use crate::work;
 pub struct Kernel {
     pub module: &'static Module,
     name: CString,
+    /// The address by which the program names it; 0 for a library's kernel, which has none.
+    symbol: usize,
     signature: OnceLock<CudaResult<Signature>>,
     minted: Minted,
     pub max_dynamic_shared: Setting,
@@ -53,11 +55,12 @@ impl Setting {
 }
 
 impl Kernel {
-    pub fn new(module: &'static Module, name: String) -> Kernel {
+    pub fn new(module: &'static Module, name: String, symbol: usize) -> Kernel {
         Kernel {
             module,
             // A name with a NUL in it came from no compiler; nothing is called that.
             name: CString::new(name).unwrap_or_default(),
+            symbol,
             signature: OnceLock::new(),
             minted: Minted::default(),
             max_dynamic_shared: Setting::default(),
@@ -69,6 +72,16 @@ impl Kernel {
     /// The value that the program holds as `cudaKernel_t` or `cudaFunction_t`.
     pub fn handle(&self) -> usize {
         std::ptr::from_ref(self) as usize
+    }
+
+    /// What the program compares a graph node's function with: its symbol, also where its launch passed the handle, as nvcc's
+    /// stubs do from CUDA 13 on.
+    pub fn address(&self) -> usize {
+        if self.symbol == 0 {
+            self.handle()
+        } else {
+            self.symbol
+        }
     }
 
     pub fn name(&self) -> &CStr {

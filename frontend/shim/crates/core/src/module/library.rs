@@ -87,7 +87,7 @@ fn kernel(module: &'static Module, name: &str) -> CudaResult<&'static Kernel> {
     }
     Ok(registration::with(|table| {
         table.kernel_of_module(module, name).unwrap_or_else(|| {
-            let kernel: &'static Kernel = Box::leak(Box::new(Kernel::new(module, name.to_owned())));
+            let kernel: &'static Kernel = Box::leak(Box::new(Kernel::new(module, name.to_owned(), 0)));
             table.add_kernel(kernel.handle(), kernel);
             kernel
         })

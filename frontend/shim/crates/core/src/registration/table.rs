@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn kernel(module: &'static Module, name: &str) -> &'static Kernel {
-        Box::leak(Box::new(Kernel::new(module, name.to_owned())))
+        Box::leak(Box::new(Kernel::new(module, name.to_owned(), 0)))
     }
 
     #[test]
