@@ -223,6 +223,7 @@ class Options:
     light: bool = False  # compiled in a fraction of the time, some two times slower to run (tiers.py)
     untranslated: bool = False  # global accesses are not checked against the page flags: for measuring what that costs, never for a guest
     team: bool = True  # warps run together where they can (teams.py)
+    serial: str = "adaptive"  # which loops run lane after lane (serial_choice.py): or "never", "always"
     keep_ir: bool = False  # CompiledKernel.ir holds the LLVM IR
 
 

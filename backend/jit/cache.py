@@ -81,6 +81,7 @@ def key(module: bytes, name: str, block: tuple[int, int, int], options: Options,
         options.checks,
         options.light,
         options.team,
+        options.serial,
         host,
     )
     return hashlib.sha256(SOURCES + module + repr(relevant).encode()).hexdigest()

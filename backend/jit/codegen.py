@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import clusters, families, liveness, neighbours, resuming, spins, touches
+from farlane.backend.jit import clusters, families, liveness, neighbours, resuming, serial_choice, spins, touches
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.divergence import Divergence
 from farlane.backend.jit.edges import Edges
@@ -29,6 +29,7 @@ from farlane.backend.jit.values import ALL
 
 if TYPE_CHECKING:
     from farlane.backend.jit.kernel import KernelContext
+    from farlane.backend.jit.serial_codegen import SerialEmitter
     from farlane.backend.jit.team_codegen import TeamEmitter
 
 PATIENCE = 16  # iterations of a loop that waits, before lanes that are through it go ahead
@@ -55,6 +56,7 @@ class FunctionEmitter(Edges):
             and kernel.dual_fits(graph, divergence)
         )
         self.left_by: TeamEmitter | None = None  # the team whose warps go on here
+        self.regions: dict[int, SerialEmitter] = {}  # by first block
         self.parts_full = False  # whether lanes may part in the full version, and so meet again in the masked one
         self.parks = divergence.conservative and kernel.fibers
         self.waiting = divergence.waiting if divergence.conservative else set()
@@ -70,6 +72,7 @@ class FunctionEmitter(Edges):
         families.layout_frame(self)
         blocks = self.graph.blocks
         live = self.once("live", self._live)
+        self.regions = serial_choice.plan(self)
         if self.dual:
             self.stepping = stepping(self.graph, self.is_affine, stepping_specials(row_length(self.kernel.block)))
             self.live_in, self.live_out = liveness.compute(self.graph, self.is_affine)
@@ -79,6 +82,8 @@ class FunctionEmitter(Edges):
                 self.leave_block(index)
         for index, block in enumerate(blocks):
             self._masked(index, block)
+            if index in self.regions:
+                self.regions[index].emit()
         self._end(len(blocks))
         if self.left_by is not None:
             resuming.emit(self, self.left_by)
@@ -182,6 +187,8 @@ class FunctionEmitter(Edges):
     def _full(self, index: int, block: Block) -> None:
         self.block, self.mask, self.mask_bits = index, None, ALL
         self.body.block(f"f{index}")
+        if index in self.regions:
+            serial_choice.choose(self, self.regions[index], ALL)
         self._code(block)
         if block.leaves != "trap":
             self.full_end(index, block)
@@ -221,7 +228,7 @@ class FunctionEmitter(Edges):
 
     def _full_jump(self, target: int) -> None:
         if target == EXIT:
-            self._leave(ALL)
+            self.leave(ALL)
             self.body.branch("done")
             return
         self._copies([(target, None)])
@@ -262,6 +269,8 @@ class FunctionEmitter(Edges):
         self.mask, self.mask_bits = b.mask(bits), bits
         if index in self.deferring:
             self._defer(index, block, bits)
+        if index in self.regions:
+            serial_choice.choose(self, self.regions[index], bits)
         self._code(block)
         if block.leaves == "trap":
             return
@@ -319,7 +328,8 @@ class FunctionEmitter(Edges):
 
     def _code(self, block: Block) -> None:
         self.local, self.forms = {}, {}
-        self.neighbours, self.words = self._neighbours(block), {}
+        self.neighbours, self.words = self.together(block), {}
+        serial_choice.count(self, block)
         for phi in block.phis:
             if phi.value.exported:
                 self.export(phi.value, self.value(phi.value))
@@ -333,7 +343,7 @@ class FunctionEmitter(Edges):
         if block.leaves != "trap":
             touches.settle(self)
 
-    def _neighbours(self, block: Block) -> dict[int, list[Instruction]]:
+    def together(self, block: Block) -> dict[int, list[Instruction]]:
         options = self.kernel.options
         # Without teams, looking at one page may take another away.
         if options.light or options.checks or options.touches or options.untranslated or not options.team:

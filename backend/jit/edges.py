@@ -68,12 +68,12 @@ class Edges(ValueScope):
         self._copies([(target, bits) for target, bits in edges if target != EXIT])
         for target, bits in edges:
             if target == EXIT:
-                self._leave(bits)
+                self.leave(bits)
                 continue
             slot = self.pending(target)
             b.store(b.bin("or", b.load("i32", False, slot), bits), slot)
 
-    def _leave(self, bits: Val) -> None:
+    def leave(self, bits: Val) -> None:
         if self.entry and self.kernel.fibers:
             self.body.line(f"call void @farlane_leave(ptr %warp, {bits})")
 

@@ -357,9 +357,13 @@ class KernelContext:
         )
 
     def _sites(self) -> int:
-        """Light code has no teams: it tells how many latches full code may need in its place."""
-        accesses = sum(item.base in ("ld", "st") for item in self.bodies[self.name].instructions)
-        return max(self.sites + (0 if self.team_warps else 2 * accesses + 1), 1)
+        """Light code has neither teams nor regions of lanes: it tells how many latches full code may need in its place."""
+        instructions = self.bodies[self.name].instructions
+        accesses = sum(item.base in ("ld", "st") for item in instructions)
+        sites = self.sites + (0 if self.team_warps else 2 * accesses + 1)
+        if self.options.light:
+            sites += accesses + sum(item.base == "bra" for item in instructions)  # each region has a loop
+        return max(sites, 1)
 
     def _local_bytes(self) -> int:
         if self.recursive:

@@ -291,6 +291,12 @@ define internal void @farlane_check(ptr %warp, i64 %address, i32 %lane, ptr %lat
   ret void
 }
 
+; The same, for code that has much in registers.
+define internal preserve_allcc void @farlane_check_alone(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line) cold noinline {
+  %moved = call i1 @farlane_check_lane(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line)
+  ret void
+}
+
 ; Returns whether pages have gone for this one.
 define internal i1 @farlane_check_lane(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line) cold noinline {
 entry:

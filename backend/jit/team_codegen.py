@@ -329,7 +329,7 @@ class TeamEmitter(FunctionEmitter):
             self._sites[self.access] = self.kernel.site()
         return self._sites[self.access]
 
-    def _leave(self, bits: Val) -> None:
+    def leave(self, bits: Val) -> None:
         """Nobody waits for the lanes of a team."""
 
     def _full_jump(self, target: int) -> None:

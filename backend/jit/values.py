@@ -70,6 +70,7 @@ class ValueScope:
         self.contiguous = False  # whether the masked access being emitted is of neighbouring elements (guarding.py)
         self.neighbours: dict[int, list[Instruction]] = {}  # of the block: loads that are made together (neighbours.py)
         self.words: dict[int, Val] = {}  # what has been read so
+        self.scattered: str | None = None  # where reads here and there are counted (serial_choice.py)
         self.in_memory = divergence.conservative and len(graph.blocks) > MANY_BLOCKS
         self.touching = touches.Counting()
         self.leaves_full = False
@@ -119,7 +120,7 @@ class ValueScope:
         pattern = self.pattern(value) if value.varying else None
         if pattern is not None and pattern.known:
             result = lanes(list(pattern.offsets), kind)
-        elif value.exported and self._outside(value):
+        elif value.exported and self.outside(value):
             result = self.body.load(kind, True, self.export_slot(value))
         else:
             result = self.body.load(kind, value.varying, self.value_slot(value))
@@ -129,7 +130,7 @@ class ValueScope:
     def _zero(self, kind: str) -> Val:
         return floating(0, kind) if kind in ("float", "double", "half") else integer(0, kind)
 
-    def _outside(self, value: Value) -> bool:
+    def outside(self, value: Value) -> bool:
         if self.divergence.conservative:
             return value.block != self.block
         loops = self.graph.loops
@@ -151,7 +152,7 @@ class ValueScope:
     # Affine values (full version only) -------------------------------------------------------------------------------
     def affine(self, value: Value) -> Affine | None:
         """The value in affine form, if it has one here."""
-        if self.mask is not None or not self.is_affine(value) or (value.exported and self._outside(value)):
+        if self.mask is not None or not self.is_affine(value) or (value.exported and self.outside(value)):
             return None
         known = self.forms.get(value)
         if known is None:

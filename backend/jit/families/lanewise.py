@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from farlane.backend.jit import native, serial
 from farlane.backend.jit.ir import BITS, LANES
 from farlane.backend.jit.strides import row_length
 
@@ -21,6 +22,22 @@ def elements(values: list[int], kind: str = "i64") -> str:
 
 def vector(values: list[int], kind: str = "i64") -> str:
     return f"<{len(values)} x {kind}> {elements(values, kind)}"
+
+
+def counting(e: FunctionEmitter) -> str:
+    """The last argument of a reader, if it has one: where it counts reads that turn out to be here and there."""
+    return "" if e.scattered is None else f", ptr {e.scattered}"
+
+
+def _count(e: FunctionEmitter, count: int) -> list[str]:
+    """Text that adds to %credit what a read of so many elements costs more, whose lanes turn out not to be beside each other."""
+    e.kernel.declare("declare i32 @llvm.sadd.sat.i32(i32, i32)")
+    cost = serial.scattered(e.kernel.options.cpu or native.host()[0]) * (2 if count > 1 else 1)
+    return [
+        "  %credit.old = load i32, ptr %credit",
+        f"  %credit.new = call i32 @llvm.sadd.sat.i32(i32 %credit.old, i32 {cost})",
+        "  store i32 %credit.new, ptr %credit",
+    ]
 
 
 def _analyse(e: FunctionEmitter, stride: int, kind: str) -> tuple[int, list[str]]:
@@ -42,13 +59,15 @@ def _analyse(e: FunctionEmitter, stride: int, kind: str) -> tuple[int, list[str]
 def reader(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: str = "i64") -> str:
     """`kind`: the type of an index."""
     row = row_length(e.kernel.block)
-    name = f"farlane_read_{element}_{count}_{kind}{'_ordered' if ordered else ''}"
+    counted = e.scattered is not None
+    name = f"farlane_read_{element}_{count}_{kind}{'_ordered' if ordered else ''}{'_counted' if counted else ''}"
     if name in e.kernel.helpers:
         return name
     vec = f"<{LANES} x {element}>"
     shown = f"{{ {', '.join([vec] * count)} }}"
     size = BITS[element] // 8
-    head = f"define internal {shown} @{name}(ptr %base, <{LANES} x {kind}> %index, <{LANES} x i1> %mask)"
+    credit = ", ptr %credit" if counted else ""
+    head = f"define internal {shown} @{name}(ptr %base, <{LANES} x {kind}> %index, <{LANES} x i1> %mask{credit})"
     if ordered:
         e.kernel.helpers[name] = _ordered_read(head, shown, vec, element, count, kind)
         return name
@@ -78,6 +97,8 @@ def reader(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: st
         *_alone_read(element, count, shown),
         "many:",
     ]
+    if counted:
+        lines += _count(e, count)
     if (element, count, kind) == ("i32", 4, "i32"):
         lines += _rows_of_four(shown)
         e.kernel.helpers[name] = "\n".join([*lines, "}"])

@@ -269,7 +269,7 @@ def read_memory(e: FunctionEmitter, place: Place, element: str, count: int, orde
     helper = lanewise.reader(e, element, count, ordered, where.type)
     mask = e.mask or Val("splat (i1 true)", "i1", True, True)
     shown = f"{{ {', '.join([f'<{LANES} x {element}>'] * count)} }}"
-    result = b.op(f"call {shown} @{helper}(ptr {place.base}, {where}, {mask})", element, True)
+    result = b.op(f"call {shown} @{helper}(ptr {place.base}, {where}, {mask}{lanewise.counting(e)})", element, True)
     return [b.op(f"extractvalue {shown} {result.name}, {index}", element, True) for index in range(count)]
 
 

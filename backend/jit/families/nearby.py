@@ -73,7 +73,8 @@ def read(e: FunctionEmitter, place: Place, element: str, count: int, lines: list
         nears = [rows.masked_read(e, place.base, place.narrow, element)]
     else:
         helper = lanewise.reader(e, element, count, False, "i32")
-        near = b.op(f"call {shown} @{helper}(ptr {place.base}, {place.narrow}, {mask})", element, True)
+        count_at = lanewise.counting(e)
+        near = b.op(f"call {shown} @{helper}(ptr {place.base}, {place.narrow}, {mask}{count_at})", element, True)
         nears = [b.op(f"extractvalue {shown} {near.name}, {index}", element, True) for index in range(count)]
     near_end, done = _elsewhere(e, place)
     numbers = "".join([f", i32 {line}" for line in lines or ()])

@@ -43,6 +43,7 @@ class Kernel:
     team: bool = (
         False  # for warps that run together: no warp-wide instructions, branches that follow from the thread's index
     )
+    rows: bool = False  # loops with as many iterations as a thread has, which only read
 
     def __call__(self, text: str) -> None:
         self.lines.append(text)
@@ -146,6 +147,8 @@ class Drawing:
             self.guarded,
             self.real,
         )
+        if self.kernel.rows and self.loops:
+            simple = tuple(self.load if item == self.store else item for item in simple)
         if self.kernel.local and self.number(0, 1):
             depots.statement(self)
             return
@@ -156,6 +159,8 @@ class Drawing:
             self.branch(depth, convergent)
         elif kind < 14 and depth < MAX_DEPTH:
             self.loop(depth, convergent)
+        elif self.kernel.rows and self.loops:
+            self.row()
         elif convergent:
             # Lanes that are not there take part in nothing.
             whole = self.kernel.threads % 32 == 0 and not self.kernel.team
@@ -271,6 +276,29 @@ class Drawing:
         k(f"add.u64 {address}, {address}, %source;")
         k(f"ld.global.u32 {self.register()}, [{address}];")
 
+    def row(self) -> None:
+        """Some words beside each other, at an address that loops go on from."""
+        k = self.kernel
+        place, words = k.address(), self.number(1, 5)
+        k(f"and.b32 %t0, {self.register()}, {SOURCE_WORDS - 8};\nmul.wide.u32 {place}, %t0, 4;")
+        k(f"add.u64 {place}, {place}, %source;")
+        for number in self.random.sample(range(words), words):
+            k(f"ld.global.u32 %t0, [{place}+{4 * number}];\nmad.lo.u32 %sum, %sum, 31, %t0;")
+
+    def walk(self, trips: str) -> None:
+        """A thread's own stretch of words, one after the other, and what they point at."""
+        k = self.kernel
+        k.counters += 1
+        counter, place, other, again, done = f"%c{k.counters}", k.address(), k.address(), k.label(), k.label()
+        k(f"and.b32 {counter}, {self.register()}, {SOURCE_WORDS // 2 - 1};\nmul.wide.u32 {place}, {counter}, 4;")
+        k(f"add.u64 {place}, {place}, %source;\nmov.u32 {counter}, {trips};")
+        head = k.predicate()
+        k(f"setp.eq.u32 {head}, {counter}, 0;\n@{head} bra {done};\n{again}:")
+        k(f"ld.global.u32 %t0, [{place}];\nand.b32 %t0, %t0, {SOURCE_WORDS - 1};\nmul.wide.u32 {other}, %t0, 4;")
+        k(f"add.u64 {other}, %source, {other};\nld.global.u32 %t0, [{other}];\nmad.lo.u32 %sum, %sum, 31, %t0;")
+        k(f"add.u32 {counter}, {counter}, -1;\nadd.s64 {place}, {place}, {4 * self.number(1, 3)};")
+        k(f"setp.ne.u32 {head}, {counter}, 0;\n@{head} bra {again};\n{done}:")
+
     def store(self) -> None:
         """To a word of the thread's own, next to its others or next to its neighbours'."""
         k = self.kernel
@@ -308,7 +336,7 @@ class Drawing:
         k = self.kernel
         k.counters += 1
         counter, trips, again, done = f"%c{k.counters}", k.temporary(), k.label(), k.label()
-        kind = self.number(0, 1 if k.team else 2)
+        kind = 2 if k.rows and self.number(0, 2) else self.number(0, 1 if k.team else 2)
         inside = convergent and kind < 2
         self.loops += 1
         k(
@@ -318,6 +346,10 @@ class Drawing:
                 f"and.b32 {trips}, {self.register()}, 3;",
             )[kind]
         )
+        if k.rows and self.number(0, 1):
+            self.loops -= 1
+            self.walk(trips)
+            return
         k(f"mov.u32 {counter}, 0;")
         k(f"{again}:")
         head = k.predicate()
@@ -392,20 +424,20 @@ BLOCKS = ((32, 1, 1), (64, 1, 1), (16, 4, 1), (8, 2, 2), (40, 1, 1), (9, 5, 1))
 TEAMS = ((64, 1, 1), (128, 1, 1), (16, 4, 1), (8, 8, 2), (32, 2, 1), (64, 2, 1))
 
 
-def kernels(budget: int = 30, local: bool = False, team: bool = False) -> st.SearchStrategy[Kernel]:
+def kernels(budget: int = 30, local: bool = False, team: bool = False, rows: bool = False) -> st.SearchStrategy[Kernel]:
     """Kernels with at least so many statements. Every choice is as likely as it looks: hypothesis's own are mostly simple ones."""
-    return st.randoms(use_true_random=True).map(lambda random: kernel(random, budget, local, team))
+    return st.randoms(use_true_random=True).map(lambda random: kernel(random, budget, local, team, rows))
 
 
-def kernel(random: Random, budget: int, local: bool = False, team: bool = False) -> Kernel:
+def kernel(random: Random, budget: int, local: bool = False, team: bool = False, rows: bool = False) -> Kernel:
     """A kernel, beginning with registers that are uniform, affine and varying.
 
     Args:
         local: whether every other statement accesses local variables.
-        team: Kernel.team.
+        team, rows: Kernel.team, Kernel.rows.
     """
     blocks = TEAMS if team else BLOCKS
-    k = Kernel(random.choice(blocks), local=local, indexed=local and random.random() < 0.25, team=team)
+    k = Kernel(random.choice(blocks), local=local, indexed=local and random.random() < 0.25, team=team, rows=rows)
     lane = "%thread" if team else "%laneid"
     x, y, _ = k.block
     k("ld.param.u64 %source, [source];\nld.param.u64 %result, [result];")
