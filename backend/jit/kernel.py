@@ -10,7 +10,8 @@ Source: facts page "Recommended design".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from farlane.backend.jit import (
@@ -20,6 +21,7 @@ from farlane.backend.jit import (
     clusters,
     divergence,
     indices,
+    inlining,
     promotion,
     spins,
     ssa,
@@ -66,6 +68,7 @@ class KernelContext:
         self.calls: dict[str, list[str]] = {}
         self.indirect = False
         self._reach(name)
+        self._inline()
         self.instructions = sum(len(body.instructions) for body in self.bodies.values())
         self.large = self.instructions > LARGE
         self.recursive = self.indirect or self._cyclic()
@@ -92,15 +95,14 @@ class KernelContext:
         self.team_warps = self.team_site = 0
 
     # Reachable functions -----------------------------------------------------------------------------------------
-    def _reach(self, name: str) -> None:
+    def _reach(self, name: str, known: Mapping[str, Body] = MappingProxyType({})) -> None:
+        """Finds what the kernel may call. `known`: bodies that are to be taken as they are."""
         work = [name]
         while work:
             current = work.pop()
             if current in self.bodies:
                 continue
-            body = body_of(self.module, self.module.functions[current])
-            if not (self.options.checks or self.options.touches):
-                body = promotion.promoted(body)
+            body = known.get(current) or self._body(current)
             self.bodies[current] = body
             callees = self.calls[current] = []
             for item in body.instructions:
@@ -114,6 +116,18 @@ class KernelContext:
                 if function is not None and function.body is not None:
                     callees.append(function.name)
                     work.append(function.name)
+
+    def _body(self, name: str) -> Body:
+        body = body_of(self.module, self.module.functions[name])
+        return body if self.options.checks or self.options.touches else promotion.promoted(body)
+
+    def _inline(self) -> None:
+        """Puts functions that wait where they are called, and forgets those that nobody calls any more."""
+        parsed = inlining.inlined(self.bodies, self.module.functions, self.name)
+        if parsed == self.bodies:
+            return
+        self.bodies, self.calls = {}, {}
+        self._reach(self.name, parsed)
 
     def _cyclic(self) -> bool:
         state: dict[str, int] = {}

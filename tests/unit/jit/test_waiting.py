@@ -200,3 +200,69 @@ def test_progress_that_another_warp_makes(device: TinyDevice) -> None:
     flags = device.upload(np.array([0] * 96 + [9], "u4"))
     assert device.launch(device.load(text), "k", 1, 96, [flags]) == 0
     assert list(device.download(flags, "u4", 97)) == [3] * 96 + [9]
+
+
+# Functions as compilers leave them that do not inline: the atomic operation, the lock and what takes it are functions of their own.
+FUNCTIONS = """
+.func (.param .b32 result) cas(.param .b64 where, .param .b32 old, .param .b32 new) {
+    .reg .b32 %r<8>; .reg .b64 %a<4>;
+    ld.param.u64 %a0, [where]; ld.param.u32 %r0, [old]; ld.param.u32 %r1, [new];
+    atom.global.cas.b32 %r2, [%a0], %r0, %r1; st.param.b32 [result+0], %r2; ret; }
+.func lock(.param .b64 where) {
+    .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %a<4>; ld.param.u64 %a0, [where];
+    AGAIN: { .param .b64 p0; .param .b32 p1; .param .b32 p2; .param .b32 r;
+    st.param.b64 [p0+0], %a0; st.param.b32 [p1+0], 0; st.param.b32 [p2+0], 1; call.uni (r), cas, (p0, p1, p2); ld.param.b32 %r0, [r+0]; }
+    setp.ne.u32 %p0, %r0, 0; @%p0 bra AGAIN; membar.gl; ret; }
+.func (.param .b32 sum) enter(.param .b64 where, .param .align 8 .b8 pair[16]) {
+    .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %a<4>; .local .align 4 .b8 own[8];
+    ld.param.u64 %a0, [where]; ld.param.u32 %r0, [pair+4]; ld.param.u32 %r1, [pair+8]; mov.u32 %r3, 7;
+    setp.eq.u32 %p0, %r0, 31; st.local.u32 [own], %r0;
+    { .param .b64 p0; st.param.b64 [p0+0], %a0; call.uni lock, (p0); }
+    @%p0 st.param.b32 [sum+0], %r3; @%p0 ret;
+    ld.local.u32 %r4, [own]; add.u32 %r2, %r4, %r1; st.param.b32 [sum+0], %r2; ret; }
+"""
+TAKER = """
+.visible .entry k(.param .u64 lock, .param .u64 count) {
+    .reg .pred %p<8>; .reg .b32 %r<12>; .reg .b64 %a<8>;
+    ld.param.u64 %a0, [lock]; ld.param.u64 %a1, [count]; mov.u32 %r0, %laneid; mov.u32 %r1, %tid.x; mov.u32 %r2, 0;
+    setp.eq.u32 %p0, %r0, 5;
+    ROUND: mov.u32 %r3, 0;
+    @%p0 bra REST;
+    { .param .b64 p0; .param .align 8 .b8 p1[16]; .param .b32 r;
+    st.param.b64 [p0+0], %a0; st.param.b32 [p1+4], %r0; st.param.b32 [p1+8], 100; call.uni (r), enter, (p0, p1); ld.param.b32 %r3, [r+0]; }
+    ld.global.u32 %r4, [%a1]; add.u32 %r4, %r4, 1; st.global.u32 [%a1], %r4; membar.gl; atom.global.exch.b32 %r5, [%a0], 0;
+    REST: add.u32 %r6, %r6, %r3; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 2; @%p1 bra ROUND;
+    mul.wide.u32 %a2, %r1, 4; add.u64 %a2, %a1, %a2; st.global.u32 [%a2+4], %r6; ret; }
+"""
+
+
+@pytest.mark.parametrize("options", [jit.Options(cache=False), jit.Options(cache=False, light=True)])
+def test_a_lock_that_is_taken_in_functions(device: TinyDevice, options: jit.Options) -> None:
+    """The lanes that have it are let out of the functions, to give it back, while the others wait inside."""
+    module = device.load(HEADER + FUNCTIONS + TAKER)
+    lock, count = device.upload(np.zeros(1, "u4")), device.upload(np.zeros(100, "u4"))
+    assert device.launch(module, "k", 1, 70, [lock, count], options=options) == 0
+    found = device.download(count, "u4", 71)
+    assert found[0] == 2 * (70 - 3)
+    lane = np.arange(70) % 32
+    assert found[1:].tolist() == (2 * np.select([lane == 5, lane == 31], [0, 7], lane + 100)).tolist()
+
+
+def test_functions_that_wait_for_nobody_stay_functions(device: TinyDevice) -> None:
+    """An atomic operation of its own that no loop asks about, and one that calls itself."""
+    text = (
+        HEADER
+        + FUNCTIONS.split(".func lock")[0]
+        + """.func walk(.param .b64 where) { .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %a<4>; ld.param.u64 %a0, [where];
+    L: ld.volatile.global.u32 %r0, [%a0]; setp.eq.u32 %p0, %r0, 0; @%p0 bra L; setp.eq.u32 %p1, %r0, 1; @%p1 ret;
+    add.u64 %a0, %a0, 4; { .param .b64 p0; st.param.b64 [p0+0], %a0; call.uni walk, (p0); } ret; }
+    .visible .entry k(.param .u64 where) { .reg .b32 %r<4>; .reg .b64 %a<4>; ld.param.u64 %a0, [where];
+    { .param .b64 p0; .param .b32 p1; .param .b32 p2; .param .b32 r; st.param.b64 [p0+0], %a0; st.param.b32 [p1+0], 3; st.param.b32 [p2+0], 5;
+    call.uni (r), cas, (p0, p1, p2); ld.param.b32 %r0, [r+0]; }
+    { .param .b64 p0; st.param.b64 [p0+0], %a0; call.uni walk, (p0); } ret; }"""
+    )
+    options = jit.Options(cache=False, keep_ir=True)
+    where = device.upload(np.array([3, 2, 1], "u4"))
+    assert device.launch(device.load(text), "k", 1, 32, [where], options=options) == 0
+    assert list(device.download(where, "u4", 3)) == [5, 2, 1]
+    assert all(f'@"f.{name}"' in device.kernel.ir for name in ("cas", "walk"))

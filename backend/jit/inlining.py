@@ -1,0 +1,248 @@
+"""Device functions that wait, put where they are called.
+
+A function returns for all lanes of a warp together. So a lock that is taken in a function of its own, which the compiler did not inline, would
+keep the lanes that have it until the others have it, too. In one function lanes that are through a loop that waits go ahead (codegen.py).
+
+Owns which functions that are, and the rewriting of bodies: what waits is inlined where it is called by name, and so is what calls it, up to the kernel.
+Without optimization an atomic operation is a function, too: a small one that asks memory and calls nothing is inlined first, and the loop round its call
+is then seen to wait. Not inlined: what calls itself, calls by pointers, and where a body would get too large.
+
+A call's arguments are storage of the caller already; the function's parameters become other names for them, and where they are written and read as a
+whole, registers. Order: parser -> promotion -> this -> cfg.
+
+Source: PTX ISA, "call", "ABI: Function Declarations and Definitions".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from farlane.backend.jit import cfg, spins, ssa
+from farlane.backend.jit.model import Address, Body, Instruction, Negated, Register, Storage, Symbol, Vector
+from farlane.backend.jit.module import Function
+
+MOST_INSTRUCTIONS = 3000  # of a body that others were put into
+SMALL = 64  # instructions of a function that only asks
+_WIDE = {4: {"b32", "f32"}, 8: {"b64", "f64"}}  # registers of as many bytes
+_WHOLE = {4: ("b32", {"b32", "u32", "s32", "f32"}), 8: ("b64", {"b64", "u64", "s64", "f64"})}
+
+
+def inlined(bodies: Mapping[str, Body], functions: Mapping[str, Function], kernel: str) -> dict[str, Body]:
+    """The kernel's body and those of the functions that are still called."""
+    calls = {name: _callees(body, bodies) for name, body in bodies.items()}
+    if not any(calls.values()) or not any(spins.may_wait(body) for body in bodies.values()):
+        return dict(bodies)
+    result = dict(bodies)
+    asking: set[str] = set()
+    waiting: set[str] = set()
+    for name in _callees_first(calls, kernel):
+        alone = [callee for callee in calls[name] if callee not in _reached(calls, callee)]
+        if any(callee in asking for callee in alone):
+            seen = _with(result[name], {each: (functions[each], result[each]) for each in alone if each in asking})
+            if _small(seen) or _waits(seen):
+                result[name] = seen
+        wanted = {callee: (functions[callee], result[callee]) for callee in alone if callee in waiting}
+        if wanted:
+            result[name] = _with(result[name], wanted)
+        if name != kernel and (wanted or _waits(result[name])):
+            waiting.add(name)
+        elif name != kernel and _small(result[name]):
+            asking.add(name)
+    return result
+
+
+def _small(body: Body) -> bool:
+    """Whether a function does little but ask: no loops, no calls."""
+    return (
+        len(body.instructions) <= SMALL
+        and spins.may_wait(body)
+        and not any(item.base in ("call", "brx") for item in body.instructions)
+        and not any(
+            body.labels[label] <= number
+            for number, item in enumerate(body.instructions)
+            if item.base == "bra"
+            for label in item.labels
+        )
+    )
+
+
+def _callees(body: Body, bodies: Mapping[str, Body]) -> list[str]:
+    named = [_callee(item) for item in body.instructions if item.base == "call"]
+    return [name for name in dict.fromkeys(named) if name in bodies]
+
+
+def _callee(call: Instruction) -> str:
+    """Empty for a call by a pointer."""
+    return call.sources[0].name if isinstance(call.sources[0], Symbol) else ""
+
+
+def _waits(body: Body) -> bool:
+    if not spins.may_wait(body):
+        return False
+    graph = cfg.build(body)
+    ssa.build(graph)
+    return bool(spins.waiting_loops(graph))
+
+
+def _callees_first(calls: Mapping[str, list[str]], kernel: str) -> list[str]:
+    order: list[str] = []
+    seen = {kernel}
+    stack = [(kernel, iter(calls[kernel]))]
+    while stack:
+        name, rest = stack[-1]
+        following = next(rest, None)
+        if following is None:
+            order.append(name)
+            stack.pop()
+        elif following not in seen:
+            seen.add(following)
+            stack.append((following, iter(calls[following])))
+    return order
+
+
+def _reached(calls: Mapping[str, list[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    stack = list(calls[start])
+    while stack:
+        name = stack.pop()
+        if name not in seen:
+            seen.add(name)
+            stack += calls[name]
+    return seen
+
+
+def _with(body: Body, callees: Mapping[str, tuple[Function, Body]]) -> Body:
+    """The body with these functions in place of calls of them."""
+    result = Body(
+        tables=dict(body.tables),
+        prototypes=dict(body.prototypes),
+        storage=dict(body.storage),
+        registers=body.registers,
+    )
+    moved: list[int] = []  # where the body's instructions have gone to
+    passed: set[str] = set()  # arguments and results of the inlined calls
+    room = MOST_INSTRUCTIONS - len(body.instructions)
+    for number, item in enumerate(body.instructions):
+        moved.append(len(result.instructions))
+        function, inner = callees.get(_callee(item), (None, None)) if item.base == "call" else (None, None)
+        if function is None or inner is None or len(inner.instructions) > room:
+            result.instructions.append(item)
+            continue
+        room -= len(inner.instructions)
+        passed |= {symbol.name for part in item.sources[1:] for symbol in part.items}
+        _Inlining(result, f"@{number}", function, item).add(inner)
+    moved.append(len(result.instructions))
+    result.labels |= {label: moved[at] for label, at in body.labels.items()}
+    return _in_registers(result, passed)
+
+
+def _in_registers(body: Body, passed: set[str]) -> Body:
+    """Arguments and results of inlined calls that are written and read as a whole become registers."""
+    kept = {name for name in passed if body.storage[name].array or body.storage[name].size not in _WHOLE}
+    for item in body.instructions:
+        access = _whole_access(item, body)
+        for operand in (*item.destinations, *item.sources):
+            kept |= {symbol for symbol in _symbols(operand) if symbol != access}
+    forwarded = passed - kept
+    for number, item in enumerate(body.instructions):
+        name = _whole_access(item, body)
+        if name in forwarded:
+            kind = _WHOLE[body.storage[name].size][0]
+            register = Register(f"{name}@value", kind)
+            to, source = (register, item.sources[1]) if item.base == "st" else (item.destinations[0], register)
+            body.instructions[number] = Instruction("mov", (item.modifiers[-1],), [to], [source], item.line, item.guard)
+    for name in forwarded:
+        del body.storage[name]
+    return body
+
+
+def _whole_access(item: Instruction, body: Body) -> str:
+    """The parameter that an instruction loads or stores as a whole, if it does that."""
+    if item.base not in ("ld", "st") or not item.sources or len(item.modifiers) != 2 or item.modifiers[0] != "param":
+        return ""
+    place = item.sources[0]
+    symbol = place.base if isinstance(place, Address) and not place.offset else place
+    if not isinstance(symbol, Symbol) or symbol.offset or symbol.name not in body.storage:
+        return ""
+    storage = body.storage[symbol.name]
+    whole = storage.size in _WHOLE and item.modifiers[1] in _WHOLE[storage.size][1]
+    value = item.destinations[0] if item.base == "ld" else item.sources[1]
+    if not whole or isinstance(value, (Vector, Symbol)) or value is None:
+        return ""
+    wide = isinstance(value, Register) and value.type not in _WIDE[storage.size]
+    return "" if wide else symbol.name
+
+
+def _symbols(operand: Any) -> set[str]:
+    if isinstance(operand, Symbol):
+        return {operand.name}
+    if isinstance(operand, Address):
+        return _symbols(operand.base)
+    if isinstance(operand, Vector):
+        return {name for item in operand.items for name in _symbols(item)}
+    return set()
+
+
+class _Inlining:
+    """One call. Everything of the function's own gets a suffix."""
+
+    def __init__(self, result: Body, suffix: str, function: Function, call: Instruction) -> None:
+        self._result, self._suffix, self._call = result, suffix, call
+        _, arguments, returns = call.sources
+        formals = (*function.parameters, *function.returns)
+        actuals = (*arguments.items, *returns.items)
+        self._names = {formal.name: actual.name for formal, actual in zip(formals, actuals, strict=True)}
+
+    def add(self, body: Body) -> None:
+        result, end = self._result, f"end{self._suffix}"
+        for name, item in body.storage.items():
+            if name not in self._names and item.space != "shared":  # of which there is one for all calls
+                self._names[name] = name + self._suffix
+            if name not in self._names or self._names[name] == name + self._suffix:
+                self._keep(self._names.get(name, name), item)
+        result.tables |= {
+            name + self._suffix: tuple(label + self._suffix for label in labels) for name, labels in body.tables.items()
+        }
+        result.prototypes |= {name + self._suffix: shape for name, shape in body.prototypes.items()}
+        result.registers += body.registers
+        if self._call.guard is not None:
+            predicate, negated = self._call.guard
+            skip = Instruction("bra", (), [], [], self._call.line, (predicate, not negated), (end,))
+            result.instructions.append(skip)
+        begin = len(result.instructions)
+        for item in body.instructions:
+            result.instructions.append(self._instruction(item, end))
+        result.labels |= {label + self._suffix: begin + at for label, at in body.labels.items()}
+        result.labels[end] = len(result.instructions)
+
+    def _keep(self, name: str, item: Storage) -> None:
+        self._result.storage[name] = dataclasses.replace(item, name=name)
+
+    def _instruction(self, item: Instruction, end: str) -> Instruction:
+        guard = None if item.guard is None else (self._operand(item.guard[0]), item.guard[1])
+        if item.base == "ret":
+            return Instruction("bra", (), [], [], item.line, guard, (end,))
+        return Instruction(
+            item.base,
+            item.modifiers,
+            [self._operand(destination) for destination in item.destinations],
+            [self._operand(source) for source in item.sources],
+            item.line,
+            guard,
+            tuple(label + self._suffix for label in item.labels),
+        )
+
+    def _operand(self, operand: Any) -> Any:
+        if isinstance(operand, Register):
+            return Register(operand.name + self._suffix, operand.type)
+        if isinstance(operand, Symbol):
+            return Symbol(self._names.get(operand.name, operand.name), operand.offset)
+        if isinstance(operand, Address):
+            return Address(self._operand(operand.base), operand.offset)
+        if isinstance(operand, Negated):
+            return Negated(self._operand(operand.operand))
+        if isinstance(operand, Vector):
+            return Vector(tuple(self._operand(element) for element in operand.items))
+        return operand
