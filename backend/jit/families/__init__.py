@@ -69,6 +69,8 @@ def emit(e: FunctionEmitter, instruction: Instruction) -> None:
             e.define(value, lanes(list(pattern.offsets), REGISTER_LLVM[value.type]))
             return
     handler = HANDLERS.get(instruction.base)
+    if "async" in instruction.modifiers:  # of some instructions another one
+        handler = HANDLERS.get(f"{instruction.base}.async", handler)
     if handler is None:
         raise e.fail(f"unsupported instruction {instruction.text}")
     try:

@@ -1,4 +1,4 @@
-"""Asynchronous copies (cp.async, cp.async.bulk of bytes) and mbarrier objects.
+"""Asynchronous copies (cp.async, cp.async.bulk of bytes), stores and reductions (st.async, red.async), and mbarrier objects.
 
 A copy is made when it is asked for, so groups are always complete and waiting for one does nothing: PTX leaves open when a copy happens before
 the wait. An mbarrier is a 64-bit object in shared memory; its layout is ours:
@@ -12,16 +12,23 @@ Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy",
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from farlane.backend.jit import checks, support, touches
 from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.checks import Access
+from farlane.backend.jit.clusters import OFFSET_MASK, RANK_SHIFT
 from farlane.backend.jit.families import addresses
+from farlane.backend.jit.families.atomics import atomic
 from farlane.backend.jit.families.base import check, handles, write
 from farlane.backend.jit.families.memory import read_memory, write_memory
+from farlane.backend.jit.families.memory import store as store_memory
 from farlane.backend.jit.ir import LANES, Val, integer
 from farlane.backend.jit.model import Instruction
+from farlane.backend.jit.module import SCALAR_BYTES
+from farlane.backend.jit.specials import special
 
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
 _HINTS = {"L2::cache_hint", "L2::64B", "L2::128B", "L2::256B"}
 _ORDER = {"release", "acquire", "relaxed", "cta", "cluster", "shared", "shared::cta", "shared::cluster", "b64"}
 _COMPLETES = "mbarrier::complete_tx::bytes"
+_MULTICAST = "multicast::cluster"
 _COUNT = (1 << 20) - 1
 _PHASE, _BYTES = 40, 43
 
@@ -103,16 +111,70 @@ def _bulk(e: FunctionEmitter, i: Instruction) -> None:
         check(e, i, {"async", "bulk", "commit_group", "wait_group", "read", "prefetch", "L2", "global"} | _HINTS)
         return
     completing = _COMPLETES in i.modifiers
-    check(e, i, {"async", "bulk", "shared::cta", "shared::cluster", "global", "bulk_group", _COMPLETES} | _HINTS)
+    check(
+        e,
+        i,
+        {"async", "bulk", "shared::cta", "shared::cluster", "global", "bulk_group", _COMPLETES, _MULTICAST} | _HINTS,
+    )
     spaces = [addresses.space_named(item) for item in i.modifiers if item in addresses.SPACES]
     operands = i.sources[:-1] if "L2::cache_hint" in i.modifiers else i.sources
-    if len(spaces) != 2 or len(operands) != 3 + completing or completing == ("bulk_group" in i.modifiers):
+    several = _MULTICAST in i.modifiers
+    if len(spaces) != 2 or len(operands) != 3 + completing + several or completing == ("bulk_group" in i.modifiers):
         raise e.fail(f"unsupported {i.text}")
+    if several and (spaces[0] != "cluster" or not completing):
+        raise e.fail(f"malformed {i.text}")
     b = e.body
     size = b.splat(e.read(operands[2], "i32"))
     bad = b.bin("and", b.bits(b.icmp("ne", b.bin("and", size, integer(15, "i32")), integer(0, "i32"))), e.mask_bits)
     support.fault_if(e, b.icmp("ne", bad, integer(0, "i32")), FaultKind.ILLEGAL_INSTRUCTION)
     places = [addresses.effective(e, operand, space) for operand, space in zip(operands, spaces, strict=False)]
+    barrier = addresses.effective(e, operands[3], spaces[0])[1] if completing else None
+    if not several:
+        _copy_bytes(e, places, size)
+        if barrier is not None:
+            _update(e, i, "complete_tx", size, addresses.place_at(e, spaces[0], barrier, 8, True, _ITSELF))
+        return
+    assert barrier is not None
+    with _each_rank(e, b.cast("zext", e.read(operands[4], "i16"), "i32")) as named:
+        (_, target), source = places
+        _copy_bytes(e, [("cluster", named(target)), source], size)
+        _update(e, i, "complete_tx", size, addresses.place_at(e, "cluster", named(barrier), 8, True, _ITSELF))
+
+
+@contextlib.contextmanager
+def _each_rank(e: FunctionEmitter, wanted: Val) -> Iterator[Callable[[Val], Val]]:
+    """A loop over the cluster's ranks, for the lanes whose `wanted` bits name the rank; gives what an address is in that block."""
+    b = e.body
+    wanted, blocks = b.splat(wanted), special(e, "cluster_nctarank")
+    slot = e.slot("%rank", "i32", False)
+    b.store(integer(0, "i32"), slot)
+    loop, body, after, done = (b.new_label(hint) for hint in ("ranks", "rank", "ranked", "sent"))
+    mask, bits = e.mask, e.mask_bits
+    b.branch(loop)
+    b.block(loop)
+    rank = b.load("i32", False, slot)
+    here = b.bin(
+        "and",
+        b.bits(b.icmp("ne", b.bin("and", b.bin("lshr", wanted, rank), integer(1, "i32")), integer(0, "i32"))),
+        bits,
+    )
+    b.branch_if(b.icmp("ne", here, integer(0, "i32")), body, after)
+    b.block(body)
+    e.mask, e.mask_bits = b.mask(here), here
+    named = b.bin("shl", b.cast("zext", b.bin("add", rank, integer(1, "i32")), "i64"), integer(RANK_SHIFT, "i64"))
+    prefix = b.select(b.icmp("eq", blocks, integer(1, "i32")), integer(0, "i64"), named)
+    yield lambda address: b.bin("or", b.bin("and", address, integer(OFFSET_MASK, "i64")), prefix)
+    b.branch(after)
+    b.block(after)
+    e.mask, e.mask_bits = mask, bits
+    b.store(b.bin("add", rank, integer(1, "i32")), slot)
+    b.branch_if(b.icmp("ult", rank, integer(15, "i32")), loop, done)
+    b.block(done)
+
+
+def _copy_bytes(e: FunctionEmitter, places: list[tuple[str, Val]], size: Val) -> None:
+    """Each lane's range, 16 bytes at a time."""
+    b = e.body
     slot = e.slot("%bulk", "i32", False)
     b.store(integer(0, "i32"), slot)
     touches.begin(e)
@@ -135,8 +197,20 @@ def _bulk(e: FunctionEmitter, i: Instruction) -> None:
     e.mask, e.mask_bits = mask, bits
     b.branch(loop)
     b.block(done)
-    if completing:
-        _update(e, i, "complete_tx", size, operands[3], spaces[0])
+
+
+@handles("st.async", "red.async")
+def store(e: FunctionEmitter, i: Instruction) -> None:
+    """Each lane's store or reduction is made at once; then its mbarrier is told of the bytes."""
+    plain = tuple(item for item in i.modifiers if item not in ("async", _COMPLETES))
+    known = _COMPLETES in i.modifiers and "shared::cluster" in i.modifiers and len(i.sources) == 3
+    if not known or "mmio" in plain:
+        raise e.fail(f"unsupported {i.text}")
+    made = Instruction(i.base, plain, [], i.sources[:2], i.line)
+    (store_memory if i.base == "st" else atomic)(e, made)
+    width = SCALAR_BYTES[i.modifiers[-1]] * next((int(item[1]) for item in plain if item in ("v2", "v4")), 1)
+    place = addresses.place(e, i.sources[2], "cluster", 8, True, _ITSELF)
+    _update(e, i, "complete_tx", integer(width, "i32"), place)
 
 
 def _arrive_on_copies(e: FunctionEmitter, i: Instruction) -> None:
@@ -181,11 +255,12 @@ def _initial(e: FunctionEmitter, i: Instruction) -> Val:
     return b.bin("or", count, b.bin("shl", count, integer(20, "i64")))
 
 
-def _update(e: FunctionEmitter, i: Instruction, action: str, count: Val, where: Any = None, space: str = "") -> None:
-    """Lane by lane; the result is the object before. `where`: its operand if it is not the first one, and its space."""
+def _update(e: FunctionEmitter, i: Instruction, action: str, count: Val, place: addresses.Place | None = None) -> None:
+    """Lane by lane; the result is the object before. `place`: of the object, if it is not the first operand."""
     b = e.body
-    operand, space = (where, space) if where is not None else (i.sources[0], addresses.space_of(i))
-    place = addresses.as_offsets(e, addresses.place(e, operand, space, 8, True, _ITSELF))
+    if place is None:
+        place = addresses.place(e, i.sources[0], addresses.space_of(i), 8, True, _ITSELF)
+    place = addresses.as_offsets(e, place)
     checks.fence(e)
     helper = _helper(e, action)
     arguments = f"ptr {place.base}, {b.splat(place.index)}, {e.mask_bits}, {b.splat(count)}"

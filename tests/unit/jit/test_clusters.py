@@ -204,3 +204,48 @@ def test_a_block_signals_another(device: TinyDevice) -> None:
     assert device.launch(device.load(kernel(code)), "k", 6, 32, [out], cluster=(3, 1, 1)) == 0
     found = device.download(out, "u4", 6 * 32).reshape(6, 32)
     assert np.array_equal(found, np.repeat([1002, 1000, 1001, 1005, 1003, 1004], 32).reshape(6, 32))
+
+
+def test_asynchronous_stores_and_reductions(device: TinyDevice) -> None:
+    """Each thread stores to the next block, and counts there; the mbarrier there knows how many bytes come."""
+    code = f"""
+    mov.u32 %r9, area; mov.u32 %r10, 1; setp.ne.u32 %p0, %r0, 0; @%p0 bra MADE; mbarrier.init.shared.b64 [%r9], %r10;
+    mbarrier.arrive.expect_tx.shared.b64 %a3, [%r9], {32 * (4 + 8 + 4)}; st.shared.u32 [%r9+8], 0;
+    MADE: {SYNC} add.u32 %r13, %r2, 1; rem.u32 %r13, %r13, %r3; mapa.shared::cluster.u32 %r14, %r9, %r13; shl.b32 %r12, %r0, 2; add.u32 %r15, %r14, %r12;
+    add.u32 %r11, %r1, 1000; st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r15+32], %r11, [%r14];
+    add.u32 %r15, %r15, %r12; st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.u32 [%r15+192], {{%r0, %r1}}, [%r14];
+    red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r14+8], %r0, [%r14];
+    WAIT: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r9], 0; @!%p1 bra WAIT;
+    add.u32 %r12, %r9, %r12; ld.shared.u32 %r16, [%r12+32]; shl.b32 %r17, %r0, 3; add.u32 %r17, %r17, %r9; ld.shared.v2.u32 {{%r18, %r19}}, [%r17+192];
+    ld.shared.u32 %r20, [%r9+8]; sub.u32 %r18, %r18, %r0; add.u32 %r16, %r16, %r18; mad.lo.u32 %r16, %r19, 10000, %r16; mad.lo.u32 %r16, %r20, 100000, %r16;
+    {store("%r16", 32)} {SYNC}"""
+    for cluster in (1, 3):
+        out = device.upload(np.zeros(6 * 32, "u4"))
+        assert device.launch(device.load(kernel(code)), "k", 6, 32, [out], cluster=(cluster, 1, 1)) == 0
+        block = np.arange(6)
+        sender = block // cluster * cluster + (block % cluster - 1) % cluster
+        want = np.repeat(1000 + sender + sender * 10000 + 496 * 100000, 32).reshape(6, 32)
+        assert np.array_equal(device.download(out, "u4", 6 * 32).reshape(6, 32), want)
+
+
+def test_a_copy_to_several_blocks(device: TinyDevice) -> None:
+    """Block 0 of each cluster copies to the blocks that a mask names, at the same place in each, and tells their mbarriers."""
+    code = f"""
+    mov.u32 %r9, area; mov.u32 %r10, 1; setp.ne.u32 %p0, %r0, 0; @%p0 bra MADE; mbarrier.init.shared.b64 [%r9], %r10;
+    mbarrier.arrive.expect_tx.shared.b64 %a3, [%r9], 128;
+    MADE: shl.b32 %r12, %r0, 2; add.u32 %r12, %r9, %r12; st.shared.u32 [%r12+128], 7; {SYNC}
+    setp.ne.u32 %p2, %r2, 0; or.pred %p0, %p0, %p2; @%p0 bra COPIED; add.u64 %a4, %a0, 16384; mov.u32 %r11, 128; mov.u16 %h0, MASK;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r9+128], [%a4], %r11, [%r9], %h0;
+    COPIED: mov.u32 %r13, MASK; shr.u32 %r13, %r13, %r2; and.b32 %r13, %r13, 1; setp.eq.u32 %p3, %r13, 0; @%p3 bra READ;
+    WAIT: mbarrier.try_wait.parity.shared.b64 %p1, [%r9], 0; @!%p1 bra WAIT;
+    READ: ld.shared.u32 %r16, [%r12+128]; {store("%r16", 32)} {SYNC}"""
+    for cluster, mask in ((4, 0b1011), (1, 1), (4, 0b0100)):
+        content = np.zeros(8192, "u4")
+        content[4096 : 4096 + 32] = np.arange(32) + 50
+        out = device.upload(content)
+        text = kernel(code.replace("MASK", str(mask))).replace(".reg .f32", ".reg .b16 %h<2>; .reg .f32")
+        assert device.launch(device.load(text), "k", 8, 32, [out], cluster=(cluster, 1, 1)) == 0
+        found = device.download(out, "u4", 8 * 32).reshape(8, 32)
+        for block in range(8):
+            named = mask >> block % cluster & 1
+            assert found[block].tolist() == (list(range(50, 82)) if named else [7] * 32)
