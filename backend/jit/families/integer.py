@@ -30,8 +30,13 @@ def _by_halves(e: FunctionEmitter, i: Instruction, compute: Callable[[Val, Val],
     write(e, i, pack(e, compute(x[0], y[0]), compute(x[1], y[1])))
 
 
-def _carry_in(e: FunctionEmitter, kind: str) -> Val:
-    return e.body.cast("zext", e.body.load("i1", True, e.slot(_CARRY, "i1", True)), kind)
+def _inverted(e: FunctionEmitter, flag: Val) -> Val:
+    return e.body.bin("xor", flag, integer(1, "i1"))
+
+
+def _carry_in(e: FunctionEmitter, kind: str, borrow: bool = False) -> Val:
+    flag = e.body.load("i1", True, e.slot(_CARRY, "i1", True))
+    return e.body.cast("zext", _inverted(e, flag) if borrow else flag, kind)
 
 
 def _carry_out(e: FunctionEmitter, carry: Val) -> None:
@@ -61,15 +66,16 @@ def add_sub(e: FunctionEmitter, i: Instruction) -> None:
     if "cc" not in i.modifiers and not i.base.endswith("c"):
         write(e, i, result, name)
         return
-    # After a subtraction CC holds the borrow.
+    # GPUs subtract by adding the complement, and CC holds what that addition carries: no borrow. The manual leaves it open what an
+    # addition reads there; nvcc's division of 128-bit integers relies on it.
     carry = b.icmp("ult", x, y) if subtract else b.icmp("ult", result, x)
     if i.base.endswith("c"):
-        incoming = _carry_in(e, kind)
+        incoming = _carry_in(e, kind, subtract)
         total = b.bin(operation, result, incoming)
         more = b.icmp("ult", result, incoming) if subtract else b.icmp("ult", total, result)
         carry, result = b.bin("or", carry, more), total
     if "cc" in i.modifiers:
-        _carry_out(e, carry)
+        _carry_out(e, _inverted(e, carry) if subtract else carry)
     write(e, i, result, name)
 
 

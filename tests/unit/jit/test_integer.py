@@ -161,6 +161,13 @@ def test_carry_chains(device: TinyDevice) -> None:
             (Case(mad, "u8"), lambda a, b, c: (a & low) * (b & low) + c),
             (Case("add.cc.u64 {d}, {a}, {b}; addc.u64 {d}, {c}, 0;", "u8"), lambda a, b, c: c + (a + b >> 64)),
             (Case("sub.cc.u64 {d}, {a}, {b}; subc.u64 {d}, {c}, 0;", "u8"), lambda a, b, c: c - (a < b)),
+            # What follows is another operation than the one before: CC is the adder's carry, which is no borrow.
+            (Case("sub.cc.u64 {d}, {a}, {b}; addc.u64 {d}, {c}, 0;", "u8"), lambda a, b, c: c + (a >= b)),
+            (Case("add.cc.u64 {d}, {a}, {b}; subc.u64 {d}, {c}, 0;", "u8"), lambda a, b, c: c - 1 + (a + b >> 64)),
+            (
+                Case("add.cc.u64 {d}, {a}, {b}; subc.cc.u64 {d}, {c}, {a}; addc.u64 {d}, 0, 0;", "u8"),
+                lambda a, b, c: c + (a ^ (1 << 64) - 1) + (a + b >> 64) >> 64,
+            ),
         ],
         operands(64),
     )
