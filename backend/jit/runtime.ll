@@ -1033,15 +1033,34 @@ entry:
 setup:
   %s = phi i32 [ 0, %entry ], [ %s.next, %setup ]
   %setup.warp = getelementptr %Warp, ptr %warps, i32 %s
-  call void @farlane_setup(ptr %worker, ptr %launch, ptr %setup.warp, i32 %s, [3 x i32] %coordinates)
-  %s64 = zext i32 %s to i64
-  %sp = call i64 @farlane_prepare(ptr %worker, i64 %s64, ptr @farlane_warp_main, ptr %setup.warp)
-  %sp.p = getelementptr %Warp, ptr %setup.warp, i32 0, i32 6
-  store i64 %sp, ptr %sp.p
+  call void @farlane_warp_start(ptr %worker, ptr %launch, ptr %setup.warp, i32 %s, [3 x i32] %coordinates)
   %s.next = add i32 %s, 1
-  %s.more = icmp ult i32 %s.next, %warp.count
-  br i1 %s.more, label %setup, label %started
+  %team.warps = load i32, ptr @farlane_team_warps
+  %alone = icmp eq i32 %team.warps, 0
+  %s.more.1 = icmp ult i32 %s.next, %warp.count
+  %s.more = and i1 %s.more.1, %alone
+  br i1 %s.more, label %setup, label %rest
+rest:
+  ; The first warp runs for its team. The others are started where it ends early (farlane_team_fiber).
+  %r = phi i32 [ %s.next, %setup ], [ %r.next, %idle ]
+  %r.more = icmp ult i32 %r, %warp.count
+  br i1 %r.more, label %idle, label %started
+idle:
+  %idle.state.p = getelementptr %Warp, ptr %warps, i32 %r, i32 5
+  store i32 0, ptr %idle.state.p
+  %r.next = add i32 %r, 1
+  br label %rest
 started:
+  ret void
+}
+
+; A warp's state, and a stack on which it begins.
+define internal void @farlane_warp_start(ptr %worker, ptr %launch, ptr %warp, i32 %index, [3 x i32] %block) {
+  call void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %index, [3 x i32] %block)
+  %index64 = zext i32 %index to i64
+  %sp = call i64 @farlane_prepare(ptr %worker, i64 %index64, ptr @farlane_warp_main, ptr %warp)
+  %sp.p = getelementptr %Warp, ptr %warp, i32 0, i32 6
+  store i64 %sp, ptr %sp.p
   ret void
 }
 
@@ -1070,11 +1089,16 @@ switch:
   %bad = icmp ne i32 %status, 0
   br i1 %bad, label %failed, label %after
 after:
+  %live.p = getelementptr %Worker, ptr %worker, i32 0, i32 13
+  %live = load i32, ptr %live.p
+  %team.ended = icmp eq i32 %live, -1
+  br i1 %team.ended, label %finished, label %passed
+passed:
   ; Warps pass their turn on: the last one that had it.
   %last = load i32, ptr %last.p
   br label %turn.next
 turn.next:
-  %w.had = phi i32 [ %w, %turn ], [ %last, %after ]
+  %w.had = phi i32 [ %w, %turn ], [ %last, %passed ]
   %w.next = add i32 %w.had, 1
   %w.more = icmp ult i32 %w.next, %warp.count
   br i1 %w.more, label %turn, label %settle

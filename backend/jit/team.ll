@@ -70,26 +70,31 @@ over:
   ret void
 }
 
-; A block with barriers, on the fiber of its first warp. Returns whether the whole block is done; else each warp goes on alone.
+; A block with barriers, on the fiber of its first warp. Returns whether the whole block is done; else each warp goes on alone, and the others are started.
 define internal i1 @farlane_team_fiber(ptr %warp, ptr %areas) {
 entry:
   %worker = load ptr, ptr %warp
   %warps = load i32, ptr @farlane_warps
   %entry.at = call i32 @farlane_team_try(ptr %worker, ptr %warp, ptr %areas)
   %done = icmp eq i32 %entry.at, 0
-  br label %one
-one:
-  %number = phi i32 [ 0, %entry ], [ %number.next, %next ]
-  %each = getelementptr %Warp, ptr %warp, i32 %number
   br i1 %done, label %ended, label %left
 ended:
-  %state.p = getelementptr %Warp, ptr %each, i32 0, i32 5
-  store i32 0, ptr %state.p
-  br label %next
+  ; Nobody is left to look for: farlane_block_round.
+  %live.p = getelementptr %Worker, ptr %worker, i32 0, i32 13
+  store i32 -1, ptr %live.p
+  br label %over
 left:
+  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch = load ptr, ptr %launch.p
+  %ctaid.p = getelementptr %Warp, ptr %warp, i32 0, i32 2
+  %block = load [3 x i32], ptr %ctaid.p
+  call void @farlane_team_left(ptr %warp, ptr %areas, i32 0, i32 %entry.at)
+  br label %one
+one:
+  %number = phi i32 [ 1, %left ], [ %number.next, %one ]
+  %each = getelementptr %Warp, ptr %warp, i32 %number
+  call void @farlane_warp_start(ptr %worker, ptr %launch, ptr %each, i32 %number, [3 x i32] %block)
   call void @farlane_team_left(ptr %each, ptr %areas, i32 %number, i32 %entry.at)
-  br label %next
-next:
   %number.next = add i32 %number, 1
   %more = icmp ult i32 %number.next, %warps
   br i1 %more, label %one, label %over

@@ -152,3 +152,22 @@ def test_a_loop_of_their_own_is_not_for_turns() -> None:
         warps_of_team(jit.parse_module(kernel(PUT + loop.replace("add.u32", "bar.sync 0; add.u32"))), (1024, 1, 1))
         == 32
     )
+
+
+def test_after_a_launch_that_ended_in_its_middle(device: TinyDevice) -> None:
+    """Warps that a fault has left waiting, or not begun, are nobody's in the next launch: only a team that ends early starts any."""
+    broken = device.load(
+        kernel(PUT + "bar.sync 0; setp.ne.u32 %p1, %r0, 40; @%p1 bra END; ld.global.u32 %r5, [%rd0+-4096]; END:")
+    )
+    alone = jit.Options(cache=False, optimization=0, team=False)
+    values = np.random.default_rng(6).integers(0, 1 << 20, 1024).astype(np.uint32)
+    source, result = device.upload(values), device.upload(np.zeros(1024, np.uint32))
+    module = device.load(kernel(TREE + WRITE))
+    assert device.launch(module, "k", 1, 1024, [source, result, 77], options=alone) == jit.STATUS_DONE  # reserves
+    for limit in (1024, 77):
+        assert device.launch(broken, "k", 1, 1024, [source, result, 0], options=alone) == jit.STATUS_FAULT
+        assert device.launch(module, "k", 2, 512, [source, result, limit], options=OPTIONS) == jit.STATUS_DONE
+        found = device.download(result, np.uint32, 1024).reshape(2, 512)
+        sums = values.reshape(2, 512)[:, :256].sum(1, dtype=np.uint32)
+        shown = min(limit, 512)
+        assert (found[:, :shown] == sums[:, None] + np.arange(shown, dtype=np.uint32)).all()
