@@ -48,11 +48,6 @@ class Region:
         return self.start <= block < self.end
 
 
-def scattered(cpu: str) -> int:
-    """SCATTERED of a processor by LLVM's name."""
-    return SCATTERED_ZEN if cpu.startswith("znver") else SCATTERED
-
-
 def regions(graph: Graph, parting: Divergence, always: bool = False) -> list[Region]:
     """The regions of a kernel's graph, in order. `always`: whether or not they may ever be worth it."""
     if parting.conservative or parting.waiting:

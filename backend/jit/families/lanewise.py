@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import native, serial
+from farlane.backend.jit import processors, serial
 from farlane.backend.jit.ir import BITS, LANES
 from farlane.backend.jit.strides import row_length
 
@@ -32,7 +32,7 @@ def counting(e: FunctionEmitter) -> str:
 def _count(e: FunctionEmitter, count: int) -> list[str]:
     """Text that adds to %credit what a read of so many elements costs more, whose lanes turn out not to be beside each other."""
     e.kernel.declare("declare i32 @llvm.sadd.sat.i32(i32, i32)")
-    cost = serial.scattered(e.kernel.options.cpu or native.host()[0]) * (2 if count > 1 else 1)
+    cost = (serial.SCATTERED_ZEN if processors.zen(e.kernel.options) else serial.SCATTERED) * (2 if count > 1 else 1)
     return [
         "  %credit.old = load i32, ptr %credit",
         f"  %credit.new = call i32 @llvm.sadd.sat.i32(i32 %credit.old, i32 {cost})",

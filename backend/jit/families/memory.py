@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import affine, checks, support
+from farlane.backend.jit import affine, checks, processors, support
 from farlane.backend.jit.checks import Access
 from farlane.backend.jit.families import addresses, lanewise, nearby, patterned, rows
 from farlane.backend.jit.families.addresses import Place
@@ -143,10 +143,11 @@ def _ahead(e: FunctionEmitter, place: Place, element: str, count: int) -> None:
             starts = [affine.row_base(e, ahead, row) for row in range(min(affine.rows(e) * e.warps, MOST_ROWS_AHEAD))]
     size = min(lanes * BITS[element] // 8 * count, MOST_AHEAD)
     lines = [*range(0, size, 64), *([size - 1] if lanes < LANES else [])]  # a short row may lie in one line more
+    level = 2 if processors.zen(e.kernel.options) else 3  # the second cache's, or the first one's
     for start in starts:
         for line in lines:
             pointer = b.cast("inttoptr", b.bin("add", start, integer(line, "i64")), "ptr")
-            b.line(f"call void @llvm.prefetch.p0({pointer}, i32 0, i32 3, i32 1)")
+            b.line(f"call void @llvm.prefetch.p0({pointer}, i32 0, i32 {level}, i32 1)")
 
 
 @handles("st")
