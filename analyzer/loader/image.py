@@ -40,6 +40,9 @@ class Function:
     continued: bool = False
 
 
+FIXED = 0x10000  # where a file that is not position-independent starts, at least
+
+
 @dataclass(frozen=True)
 class Image:
     """An executable or shared object.
@@ -114,6 +117,24 @@ class Image:
     def imports(self, name: str) -> bool:
         """Whether the loader is asked for a symbol of this name."""
         return name in self.stubs.values() or name in self.slots.values()
+
+    @property
+    def moves(self) -> bool:
+        """Whether it may be loaded anywhere, so that its addresses are no numbers."""
+        return not self.segments or self.segments[0].start < FIXED
+
+    def spans(self, number: int) -> bool:
+        """Whether a number may be an address in it, or the end of something there."""
+        return bool(self.segments) and self.segments[0].start <= number <= self.end
+
+    def anchor(self) -> int | None:
+        """A slot in `pointers` that the loader fills in and nobody writes: what it holds tells where the file is loaded."""
+        for segment in self.segments:
+            if segment.name == ".init_array":
+                for slot in range(segment.start, segment.end - 7, 8):
+                    if slot in self.pointers and slot not in self.slots:
+                        return slot
+        return None
 
     @property
     def code_bytes(self) -> int:

@@ -11,18 +11,19 @@ from collections.abc import Sequence
 
 from farlane.analyzer.flow.condition import Condition
 from farlane.analyzer.flow.effects import CudaCall
-from farlane.analyzer.flow.expression import LOAD, PHI, VERSION, Value
+from farlane.analyzer.flow.expression import CALL, INSIDE, LOAD, OPAQUE, OUT, PHI, VERSION, Value
 from farlane.analyzer.flow.state import State
 from farlane.analyzer.flow.summary import Analysis, Functions
 from farlane.analyzer.graph.control_flow import EXCEPTION
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loops.body import Body, ExitTest
 from farlane.analyzer.loops.dependence import LoopValues
-from farlane.analyzer.loops.formula import comparison, extended, operation, progress, total
+from farlane.analyzer.loops.formula import comparison, constant, extended, operation, progress, term, total
 from farlane.analyzer.loops.leaving import Leaving
 from farlane.analyzer.loops.location import Holders, Locator
-from farlane.analyzer.loops.model import Continuation, Formula, Test
+from farlane.analyzer.loops.model import Continuation, Formula, Location, Place, Test
 from farlane.analyzer.loops.variables import progress as progression
+from farlane.analyzer.machine.instruction import NONE, Memory
 
 
 class Continuations:
@@ -42,6 +43,15 @@ class Continuations:
         flow, executed = analysis.structure.flow, analysis.result.executed
         self._blocks = {
             instruction.address: start for start in loop.blocks for instruction in flow.blocks[start].instructions
+        }
+        # Addresses in the file that this function computes.
+        self._named = {
+            operand.displacement
+            for block in flow.blocks.values()
+            for instruction in block.instructions
+            if instruction.mnemonic == "lea"
+            for operand in instruction.operands[1:]
+            if isinstance(operand, Memory) and operand.base == NONE and operand.indexed == NONE
         }
         self._may_throw = any(
             edge.kind == EXCEPTION and edge.target not in loop.blocks and (block, edge.target) in executed
@@ -111,6 +121,9 @@ class Continuations:
                 following = self._next.get(atom)
                 blocked = blocked or following is None
                 return following or atom
+            if atom.kind in (CALL, OUT, OPAQUE, INSIDE) and atom.arguments[0] in self._blocks:
+                blocked = True  # made anew in each iteration
+                return atom
             if atom.kind == LOAD:
                 address, size, versions = atom.arguments
                 moved = self._values.substitute(address, leaf, {})
@@ -123,6 +136,8 @@ class Continuations:
     def _version(self, version: Value) -> Value:
         if version.kind == PHI and version.arguments[1] in self._loop.blocks:
             return self._next.get(version) or self._values.atom(VERSION, -1)
+        if version.kind == VERSION and version.arguments[0] in self._blocks:
+            return self._values.atom(VERSION, -1)  # stored anew in each iteration
         return version
 
     def _test(self, locator: Locator, candidate: ExitTest, after: bool) -> Test | None:
@@ -138,16 +153,38 @@ class Continuations:
         first, second = locator.find(sides[0], condition.size), locator.find(sides[1], condition.size)
         if first is None or second is None:
             return None
+        left = self._loaded(first.formula, sides[0], condition.right, condition.size)
+        right = self._loaded(second.formula, sides[1], condition.left, condition.size)
+        if left is None or right is None:
+            return None
         return Test(
             min(candidate.sources),
             condition.relation,
-            first.formula,
-            second.formula,
+            left,
+            right,
             condition.size,
             condition.signed,
             self._step(condition),
             first.exact and second.exact,
         )
+
+    def _loaded(self, formula: Formula, side: Value, beside: Value, size: int) -> Formula | None:
+        """A side of a test as it is when the program runs: a number is an address in the file where what it is compared with begins at
+        one; None when it is not known whether it is."""
+        image = self._functions.program.image
+        if size < 8 or not side.is_constant or not image.moves:
+            return formula
+        may_be = image.spans(side.constant) or side.constant in self._named
+        begun = [self._loop_values.inductions.get(atom) for atom, _ in beside.terms]
+        if any(each is None or not each.initial.is_constant for each in begun):
+            return None if may_be else formula
+        if not any(each is not None and each.initial.constant in self._named for each in begun):
+            return None if begun and side.constant in self._named else formula
+        slot = image.anchor()
+        if slot is None or len(begun) > 1:
+            return None
+        place = term(Location(Place.GLOBAL, 0, slot, 8))
+        return total([(1, place), (1, constant(side.constant - image.pointers[slot]))])
 
     def _compared(self, condition: Condition, after: bool) -> tuple[Value, Value] | None:
         """The sides of a test that follows in the same iteration (`after`) or in the next one; None when they are not known."""

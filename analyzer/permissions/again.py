@@ -34,6 +34,7 @@ from farlane.analyzer.machine.instruction import (
 from farlane.analyzer.permissions.domain import ANYTHING, EXACT, FRAME
 from farlane.analyzer.permissions.memory import HIGHEST, LEAVES, LOWEST, WRITE, Access, State
 from farlane.analyzer.permissions.symbols import (
+    MASK,
     ONE,
     ZERO,
     Expression,
@@ -43,6 +44,7 @@ from farlane.analyzer.permissions.symbols import (
     negated,
     number,
     operation,
+    placed,
 )
 from farlane.analyzer.permissions.walk import Regions
 
@@ -250,7 +252,7 @@ class Again:
                 result = self._load(values, registers[RSP], 8)
                 registers[RSP] = operation("add", registers[RSP], number(8))
             elif name == "lea" and isinstance(operands[1], Memory):
-                result = _address(values, operands[1])
+                result = self._place(values, operands[1])
             else:
                 result = self._get(values, operands[1])
                 if name in ("movsx", "movsxd"):
@@ -334,6 +336,12 @@ class Again:
                 return None
             return extended(values.registers[operand.number], operand.size)
         return self._load(values, _address(values, operand), operand.size)
+
+    def _place(self, values: _Values, memory: Memory) -> Expression | None:
+        """An address that an instruction computes; one in the file is a number only where the file cannot be moved."""
+        if memory.base == NONE and memory.indexed == NONE and not memory.thread:
+            return placed(self._state.image, memory.displacement & MASK)
+        return _address(values, memory)
 
     def _load(self, values: _Values, address: Expression | None, size: int) -> Expression | None:
         if address is None or address[0] != "frame" or size not in (1, 2, 4, 8) or not self._private:

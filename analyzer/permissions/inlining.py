@@ -33,10 +33,8 @@ from farlane.analyzer.permissions import library
 from farlane.analyzer.permissions.domain import EXACT
 from farlane.analyzer.permissions.instructions import Refused
 from farlane.analyzer.permissions.memory import State
-from farlane.analyzer.permissions.symbols import ONE, Expression, both, number
+from farlane.analyzer.permissions.symbols import ONE, Expression, both, placed
 from farlane.analyzer.permissions.walk import Regions
-
-_FIXED = 0x10000  # where a file that is not position-independent starts, at least
 
 
 def inlined(regions: Regions, chain: tuple[int, ...]) -> Regions:
@@ -131,7 +129,10 @@ def guard(image: Image, regions: Regions, chain: tuple[int, ...]) -> Expression:
         stack = state.registers[RSP]
         if stack.kind != EXACT:
             raise Refused(f"the stack pointer is not known at {at:#x}")
-        found = both(found, ("eq", ("cell", stack.number - 8, 8), _address(image, _behind(regions, chain, at))))
+        behind = placed(image, _behind(regions, chain, at))
+        if behind is None:
+            raise Refused("where the file is loaded is not known")
+        found = both(found, ("eq", ("cell", stack.number - 8, 8), behind))
     return found
 
 
@@ -149,15 +150,3 @@ def _behind(regions: Regions, chain: tuple[int, ...], call: int) -> int:
     block = regions.structure.flow.holding(call)
     assert block is not None
     return next(i.end for i in block.instructions if i.address == call)
-
-
-def _address(image: Image, address: int) -> Expression:
-    """An address in the file as it is when the program runs: told by a slot that the loader fills in and nobody writes."""
-    for segment in image.segments:
-        if segment.name == ".init_array":
-            for slot in range(segment.start, segment.end - 7, 8):
-                if slot in image.pointers and slot not in image.slots:
-                    return ("add", ("global", slot, 8), number(address - image.pointers[slot]))
-    if image.segments[0].start < _FIXED:
-        raise Refused("where the file is loaded is not known")
-    return number(address)

@@ -38,7 +38,6 @@ from farlane.analyzer.permissions.domain import (
 REGISTERS = XMM0 + 32  # general registers, then two halves of each vector register
 READ, WRITE, FREE, LEAVES = "read", "write", "free", "leaves"
 LOWEST, HIGHEST = -(2**62), 2**62
-_FIXED = 0x10000  # where a file that is not position-independent starts, at least
 _ALWAYS_KNOWN: Objects = IN_OUTSIDE | IN_GLOBAL
 _LOW_PAGES = 4096  # no object lies there
 
@@ -159,7 +158,7 @@ class State:
     def immediate(self, number: int) -> Value:
         """An instruction's immediate operand: an address only where code is not position-independent."""
         lowest = self.image.segments[0].start
-        return constant(number, IN_GLOBAL if lowest >= _FIXED and lowest <= number < 2**31 else NONE)
+        return constant(number, IN_GLOBAL if not self.image.moves and lowest <= number < 2**31 else NONE)
 
     def escape(self, objects: Objects) -> None:
         """Addresses of these objects became known elsewhere, and with them everything that they hold."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any, TypeAlias
 
+from farlane.analyzer.loader.image import Image
 from farlane.analyzer.machine.instruction import CALLEE_SAVED, NAMES, RSP
 
 MASK = 2**64 - 1
@@ -56,6 +57,14 @@ ONE: Expression = ("constant", 1)
 
 def number(value: int) -> Expression:
     return ("constant", value & MASK)
+
+
+def placed(image: Image, address: int) -> Expression | None:
+    """An address in the file as it is when the program runs; None where nothing tells it."""
+    slot = image.anchor()
+    if slot is not None:
+        return ("add", ("global", slot, 8), number(address - image.pointers[slot]))
+    return None if image.moves else number(address)
 
 
 def _signed(value: int, size: int = 8) -> int:

@@ -131,6 +131,19 @@ PROGRAM ends_the_program(float *data, int rounds) {
     exit(cudaDeviceSynchronize() != cudaSuccess);
 }
 
+static __global__ void take(int *left) { *left -= 1; }
+
+// The last call stands behind what asks for the device's data, so that this asks for the next data before it is made again.
+PROGRAM cleared_while_left(float *data, int *left, int rounds) {
+    int held = rounds;
+    cudaMemcpy(left, &held, sizeof held, cudaMemcpyHostToDevice);
+    while (held > 0) {
+        take<<<1, 1>>>(left);
+        cudaMemcpy(&held, left, sizeof held, cudaMemcpyDeviceToHost);
+        if (held > 0) touch<<<4, 256>>>(data, 1, COUNT);
+    }
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -142,6 +155,7 @@ int main(int argc, char **argv) {
         float one = 1;
         cudaMemset(flag, 0, 8), cudaMemcpy(error, &one, sizeof one, cudaMemcpyHostToDevice);
     };
+    cleared_while_left(arena.a, counter, rounds);
     reset(), by_flag(arena.a, flag, counter), reset(), until_settled(arena.a, flag, counter);
     converging(arena.a, error), reset(), converging_at_most(arena.a, error, rounds);
     left_on_device_data(arena.a, flag, counter, rounds), sent_back(arena.a, flag), choosing(arena.a, flag, rounds);

@@ -771,6 +771,20 @@ PROGRAM shared_finish_counted(float *data, int rounds) {
     sink = bad;
 }
 
+// The loop ends at an address in the file, which is loaded elsewhere.
+static float sheets[24][256];
+
+PROGRAM unread_over_sheets(float *data) {
+    float *host = (float *)malloc(1024);
+    for (float(*sheet)[256] = sheets; sheet != sheets + 24; ++sheet) {
+        cudaMemcpyAsync(data, sheet, 1024, cudaMemcpyHostToDevice, nullptr);
+        touch<<<1, 256>>>(data, 1, 256);
+        cudaMemcpy(host, data, 1024, cudaMemcpyDeviceToHost);
+    }
+    sink = host[0];
+    free(host);
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -783,6 +797,7 @@ int main(int argc, char **argv) {
     FILE *file = tmpfile();
     int stop[64] = {};
     stop[rounds / 2 & 63] = 1;
+    unread_over_sheets(data);
     read_afterwards(data, rounds), never_read(data, rounds), scalar_read_afterwards(data, rounds);
     rows_read_afterwards(data, rounds), synchronized_unread(data, rounds, stream), pinned_unread(data, rounds, stream);
     other_buffer_read(data, rounds), symbol_unread(rounds), read_at_once(data, rounds), read_next_time(data, rounds);
