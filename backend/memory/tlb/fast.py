@@ -57,8 +57,10 @@ class FastTlb:
         state.walk_cache[0] = -1
         if not len(gone):
             return
-        for pages_of in (state.private[:, layout.PAGE], state.directory[layout.PAGE], state.shared[layout.PAGE]):
+        for pages_of in (state.private[:, layout.PAGE], state.shared[layout.PAGE]):
             pages_of[gone[np.searchsorted(gone[:-1], pages_of)] == pages_of] = -1
+        if self.spec.sharing == "directory":
+            self._enter(state._replace(pages=gone), layout.FORGET)
 
     def contents(self) -> list[list[list[tuple[int, int]]]]:
         """(page, frame) by use, for each set of each core; the last list is the shared TLB's."""
@@ -92,16 +94,19 @@ class FastTlb:
             gaps=left.gap,
             left_out=left.left_out if left.left_out.any() else left.left_out[:0],
         )
+        begin, self._started = not self._started, True
+        if self._enter(arrays, layout.FINISH if final else layout.CONTINUE, begin):
+            raise RuntimeError("more events than the model has room for")
+        self._left = left
+
+    def _enter(self, arrays: layout.State, what: int, begin: bool = False) -> int:
         table = np.ones((len(arrays), layout.COLUMNS), np.int64)
         for row, array in zip(table, arrays, strict=True):
             if array.dtype.itemsize != 8 or not array.flags.c_contiguous:
                 raise TypeError(f"an array of {array.dtype} with strides {array.strides}")
             row[0], row[1 : 1 + array.ndim] = array.ctypes.data, array.shape
-        begin, self._started = not self._started, True
         entry = native.entry(f"{__package__}.compiled", layout.__name__, counts.__name__)
-        if entry(table.ctypes.data, int(final), int(begin)):
-            raise RuntimeError("more events than the model has room for")
-        self._left = left
+        return entry(table.ctypes.data, what, int(begin))
 
 
 def _join(old: Stream, taken: layout.Array, new: Stream) -> Stream:

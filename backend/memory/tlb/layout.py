@@ -21,9 +21,14 @@ Array = npt.NDArray[Any]
 PAGE, STAMP, FRAME = range(3)
 TLB_FIELDS = 3
 HINTS = 64  # of each core: where a page was found last, by the low bits of its number; not to be trusted
-# Entries of all directories [field, slot], by set, core and way; PAGE and STAMP as above
-D_SHARED, D_REPLIES = range(2, 4)
-DIRECTORY_FIELDS = 4
+# What directories know (compiled/records.py). Records [number, field]: a line of the cache each, and R_FIELDS for each 64 cores
+R_MADE, R_WORDS = range(2)
+R_HEARD, R_MEMBERS, R_OWN, R_USED, R_SHARED = range(5)
+R_FIELDS = 5
+RECORDS = 64  # of a set, beside as many as entries could have
+S_LENGTH, S_THERE = range(2)  # of a set: places up to the last record, records
+U_RECORD, U_WORD = range(2)  # by set, core and way: 0 for none
+A_MOMENT, A_RECORD = range(2)
 # MSHR entries [core, slot, field]: a line of the cache each. Their pages and bounds lie apart, for searches
 M_COUNT, M_WANTED, M_AWAITED, M_LAST, M_PEER, M_FRAME = range(6)
 MSHR_FIELDS = 8
@@ -40,7 +45,8 @@ GUESSES = 64  # of each level: where in the walk cache a key was found last; not
 # Events
 WHEEL = 1024  # cycles; a multiple of 64
 E_KEY, E_ARG, E_NEXT = range(3)
-# Scalars. V_EVENTS: on the wheel. V_LATER: in the heap. V_FREE: the first free node of the wheel. V_BLOCKED: the first at the shared TLB's port waits for the page-walk buffer
+# Scalars. V_EVENTS: on the wheel. V_LATER: in the heap. V_FREE: the first free node of the wheel. V_BLOCKED: the first at the shared TLB's port waits for the page-walk buffer.
+# V_UPDATE, V_UPDATE_TIME: the node and the cycle of the UPDATE_SET that went onto the wheel last
 (
     V_EVENTS,
     V_LATER,
@@ -59,8 +65,10 @@ E_KEY, E_ARG, E_NEXT = range(3)
     V_CLOCK,
     V_BLOCKED,
     V_FREE_WALK,
-) = range(17)
-SCALARS = 17
+    V_UPDATE,
+    V_UPDATE_TIME,
+) = range(19)
+SCALARS = 19
 # Parameters
 (
     P_CORES,
@@ -87,13 +95,16 @@ SCALARS = 17
     P_DIR_LATENCY,
     P_UPDATE,
     P_ROUTE,
+    P_WORDS,
+    P_RECORDS,
+    P_LEVELS,
     P_FILL,
     P_FILL_THRESHOLD,
     P_PEER_FILL,
     P_MRU,
     P_CANDIDATES,
     P_SPARE,
-) = range(30)
+) = range(33)
 # Counts, in the order of counts.Counts
 (
     N_REQUESTS,
@@ -138,6 +149,9 @@ class State(NamedTuple):
     parameters: Array
     near: Array  # [core, count and then the cores]
     distance: Array
+    rings: (
+        Array  # [core, ring and word]: the cores that its directory hears, all of them and then those of each distance
+    )
     words: Array
     offsets: Array
     pages: Array
@@ -147,8 +161,13 @@ class State(NamedTuple):
     cores: Array
     private: Array
     hints: Array
-    directory: Array
-    holders: Array  # [word, slot of a directory]: the L1 bitmaps
+    tags: Array  # of each record, its page; -1 where it is gone
+    records: Array
+    sets: Array
+    levels: Array  # [set, bit of a count for each word]: how many entries directories have
+    uses: Array
+    latest: Array  # of each core, when an entry of its directory was used last
+    candidates: Array  # of 64 directories, while room is made
     mshr: Array
     missed: Array  # [core, slot]: the page of an MSHR entry, -1 where it is free
     bounds: Array  # [core, slot]: no reply to an MSHR entry before this cycle
@@ -174,6 +193,8 @@ DIMENSIONS = {"private": 3, "mshr": 3} | dict.fromkeys(
     (
         "parameters",
         "words",
+        "tags",
+        "latest",
         "offsets",
         "pages",
         "gaps",
@@ -187,11 +208,13 @@ DIMENSIONS = {"private": 3, "mshr": 3} | dict.fromkeys(
     ),
     1,
 )  # the others have 2
+# What is done: as much as is certain without requests to come; all that is left; directories forget `pages`, which are in order
+CONTINUE, FINISH, FORGET = range(3)
 COLUMNS = 4  # of the table of arrays: address and lengths
 
 
 # What stays from one kernel to the next. Between kernels nothing is under way, so the rest is empty.
-CONTENTS = ("private", "directory", "holders", "shared", "walk_cache", "scalars")
+CONTENTS = ("private", "tags", "records", "sets", "levels", "uses", "latest", "shared", "walk_cache", "scalars")
 
 
 def _parameters(spec: Spec, root: int, base: int) -> Array:
@@ -210,6 +233,7 @@ def _parameters(spec: Spec, root: int, base: int) -> Array:
         *(w.queue, w.level_cycles, w.fixed_cycles),
         *(n.columns, n.hop_cycles, n.link_cycles),
         *(d.ways, d.entries // d.ways, d.latency, d.update_cycles, ("first", "nearest", "cheapest").index(d.route)),
+        *(-(-spec.cores // 64), _records(spec), d.ways.bit_length()),
         *(
             ("always", "never", "shared-entries").index(spec.policy.fill),
             spec.policy.fill_threshold,
@@ -220,18 +244,31 @@ def _parameters(spec: Spec, root: int, base: int) -> Array:
     return np.array(values, dtype=np.int64)
 
 
+def _records(spec: Spec) -> int:
+    """Places for records in a set of the directories: each has a member, and a member one for each of its entries."""
+    return spec.cores * spec.directory.ways + RECORDS
+
+
+def _rings(spec: Spec) -> Array:
+    """Whom a core's directory hears: everybody, and then those of each distance."""
+    hops = mesh.distances(spec.cores, spec.network.columns)
+    words = -(-spec.cores // 64)
+    reach = min(spec.directory.radius, int(hops.max()))
+    found = np.zeros((spec.cores, reach + 1, words), dtype=np.uint64)
+    for core, other in np.argwhere((hops > 0) & (hops <= reach)).tolist():
+        bit = np.uint64(1 << other % 64)
+        found[core, 0, other // 64] |= bit
+        found[core, hops[core, other], other // 64] |= bit
+    return found.view(np.int64).reshape(spec.cores, -1)
+
+
 def empty(spec: Spec, table: Array, root: int, base: int) -> State:
     """The state of a hierarchy that has seen nothing. `table`: the page table's words, of which `root` and `base` are addresses."""
     cores, p, w = spec.cores, spec.private, spec.walk
     uses_directory = spec.sharing == "directory"
-    entries = spec.directory.entries if uses_directory else 1
     radius = spec.probe_radius if spec.sharing == "probe" else spec.directory.radius
     asks = uses_directory or spec.sharing == "probe"
     lists = [mesh.neighbours(core, cores, spec.network.columns, radius) if asks else [] for core in range(cores)]
-    if uses_directory:
-        lists = [
-            sorted(one) for one in lists
-        ]  # told in the order in which their directories lie; each has an order of use of its own
     near = np.zeros((cores, 1 + max(map(len, lists))), dtype=np.int64)
     for core, others in enumerate(lists):
         near[core, 0] = len(others)
@@ -250,10 +287,16 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
         return np.zeros(shape, dtype=np.int64)
 
     words = -(-cores // 64)
+    ways = spec.directory.ways
+    sets, records, uses = 1, 1, 1
+    if uses_directory:
+        sets = spec.directory.entries // ways
+        records, uses = sets * _records(spec), sets * cores * ways
     return State(
         parameters=_parameters(spec, root, base),
         near=near,
         distance=mesh.distances(cores, spec.network.columns).astype(np.int64),
+        rings=_rings(spec) if uses_directory else zero(cores, words),
         words=table,
         offsets=zero(cores + 1),
         pages=zero(0),
@@ -262,8 +305,13 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
         cores=zero(cores, CORE_FIELDS),
         private=free(cores, TLB_FIELDS, p.entries),
         hints=zero(cores, HINTS),
-        directory=free(DIRECTORY_FIELDS, cores * entries),
-        holders=zero(words, cores * entries if uses_directory else 1),
+        tags=zero(records),
+        records=zero(records, -(-(R_WORDS + R_FIELDS * words) // 8) * 8),
+        sets=zero(sets, 2),
+        levels=zero(sets, words * ways.bit_length()),
+        uses=zero(2, uses),
+        latest=zero(cores),
+        candidates=zero(2, 64),
         mshr=zero(cores, p.mshr, MSHR_FIELDS),
         missed=free(cores, p.mshr),
         bounds=zero(cores, p.mshr),
@@ -297,7 +345,7 @@ def begin(state: State, spec: Spec) -> None:
     clock = state.scalars[V_CLOCK]
     state.scalars[:] = 0
     state.scalars[V_CLOCK] = clock
-    state.scalars[V_DRAIN] = state.scalars[V_PORT_CYCLE] = -1
+    state.scalars[V_DRAIN] = state.scalars[V_PORT_CYCLE] = state.scalars[V_UPDATE_TIME] = -1
     state.scalars[V_IDLE] = spec.walk.walkers
     state.chains[:] = -1
     state.walks[:, W_NEXT] = _list(len(state.walks))

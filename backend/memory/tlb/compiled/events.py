@@ -44,11 +44,19 @@ def _insert(address: int, time: int, key: int, arg: int) -> None:
         s.wheel[bucket, 0] = node
     else:
         before = head
+        if (
+            key >> KIND == UPDATE_SET
+            and v[at.V_UPDATE_TIME] == time > v[at.V_NOW]
+            and nodes[v[at.V_UPDATE], at.E_KEY] < key
+        ):
+            before = v[at.V_UPDATE]  # they come in the order of their cores, mostly, and lie before others
         behind = nodes[before, at.E_NEXT]
         while nodes[behind, at.E_KEY] < key:  # the tail's is greater
             before, behind = behind, nodes[behind, at.E_NEXT]
         nodes[before, at.E_NEXT] = node
         nodes[node, at.E_NEXT] = behind
+    if key >> KIND == UPDATE_SET:
+        v[at.V_UPDATE], v[at.V_UPDATE_TIME] = node, time
 
 
 @inner

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from farlane.backend.memory.compiling import inner, leaf
+from farlane.backend.memory.compiling import inner
 from farlane.backend.memory.tlb import layout as at
-from farlane.backend.memory.tlb.compiled.events import ISSUE, SHARED_CLEAR, SHARED_SET, UPDATE_CLEAR, UPDATE_SET, push
-from farlane.backend.memory.tlb.compiled.intrinsics import ones, state
-from farlane.backend.memory.tlb.compiled.search import directory_set, find, free, in_directory, set_of
+from farlane.backend.memory.tlb.compiled import directory
+from farlane.backend.memory.tlb.compiled.events import ISSUE, UPDATE_CLEAR, UPDATE_SET, push
+from farlane.backend.memory.tlb.compiled.intrinsics import state
+from farlane.backend.memory.tlb.compiled.search import free, set_of
 from farlane.backend.memory.tlb.compiled.shared import tell, tick
-
-
-@leaf
-def _holders(holders: Any, entry: int) -> int:
-    """The sharing degree of a directory's entry."""
-    count = 0
-    for word in range(len(holders)):
-        count += ones(holders[word, entry])
-    return count
-
-
-@inner
-def _degree(address: int, core: int, page: int) -> int:
-    s = state(address)
-    p = s.parameters
-    entry = in_directory(p, s.directory, core, page)
-    return _holders(s.holders, entry) if entry >= 0 else 1
 
 
 @inner
@@ -41,7 +23,7 @@ def _may_fill(address: int, core: int, from_peer: bool, replies: int, room: bool
         return False
     total, pages = 0, s.private[core, at.PAGE]
     for slot in range(len(pages)):
-        if pages[slot] >= 0 and _degree(address, core, pages[slot]) > 1:
+        if pages[slot] >= 0 and directory.degree(address, core, pages[slot]) > 1:
             total += 1
             if total >= p[at.P_FILL_THRESHOLD]:
                 return True
@@ -67,50 +49,12 @@ def _victim(address: int, core: int, begin: int, ways: int) -> int:
         last = sign * stamps[best]
         if favourite < 0:
             favourite = best
-        if not spare or _degree(address, core, pages[best]) < spare:
+        if not spare or directory.degree(address, core, pages[best]) < spare:
             favourite = best
             break
         passed += 1
     s.counts[at.N_SPARED] += passed
     return begin + favourite
-
-
-@leaf
-def _clear_holder(s: Any, entry: int, holder: int) -> None:
-    s.holders[holder >> 6, entry] &= ~(1 << (holder & 63))
-    if not _holders(s.holders, entry):
-        s.directory[at.PAGE, entry] = -1
-
-
-@leaf
-def _remember(s: Any, core: int, page: int, holder: int, shared: bool) -> int:
-    p = s.parameters
-    d, ways = s.directory, p[at.P_DIR_WAYS]
-    begin = directory_set(p, core, page)
-    tags = d[at.PAGE, begin : begin + ways]
-    entry = find(tags, page)
-    fresh = entry < 0
-    if fresh:
-        entry = free(tags)
-        if entry < 0:
-            # The one used least recently of those that this core's own TLB does not hold, or else of all.
-            stamps, packed = d[at.STAMP, begin : begin + ways], 1 << 62
-            holders, bit = s.holders[core >> 6, begin : begin + ways], core & 63
-            for slot in range(len(stamps)):
-                own = holders[slot] >> bit & 1
-                packed = min(packed, (own << 61) + (stamps[slot] << 16) + slot)
-            entry = packed & 0xFFFF
-        for word in range(len(s.holders)):
-            s.holders[word, begin + entry] = 0
-        d[at.D_SHARED, begin + entry] = d[at.D_REPLIES, begin + entry] = 0
-        d[at.PAGE, begin + entry] = page
-    entry += begin
-    s.holders[holder >> 6, entry] |= 1 << (holder & 63)
-    if shared:
-        d[at.D_SHARED, entry] = 1
-    if fresh or holder == core:
-        d[at.STAMP, entry] = tick(s.scalars)
-    return entry
 
 
 @inner
@@ -128,12 +72,9 @@ def fill(address: int, time: int, core: int, page: int, slot: int) -> None:
         c[at.C_ABSENT] = -1
     missed[slot], bounds[slot] = -1, at.NEVER_COMES
     if frame >= 0:
-        directory, replies = p[at.P_SHARING] == at.DIRECTORY, 1
-        if directory and from_peer:
-            entry = in_directory(p, s.directory, core, page)
-            if entry >= 0:
-                replies = min(7, s.directory[at.D_REPLIES, entry] + 1)
-                s.directory[at.D_REPLIES, entry] = replies
+        listed, replies = p[at.P_SHARING] == at.DIRECTORY, 1
+        if listed and from_peer and p[at.P_PEER_FILL]:
+            replies = directory.replied(address, core, page)
         tlb, ways = s.private[core], p[at.P_PRIVATE_WAYS]
         begin = set_of(page, p[at.P_PRIVATE_SETS]) * ways
         place = free(tlb[at.PAGE, begin : begin + ways])
@@ -145,40 +86,17 @@ def fill(address: int, time: int, core: int, page: int, slot: int) -> None:
                 place = _victim(address, core, begin, ways)
                 n[at.N_EVICTIONS] += 1
                 victim = tlb[at.PAGE, place]
-                if directory:
-                    entry = in_directory(p, s.directory, core, victim)
-                    if entry >= 0:
-                        _clear_holder(s, entry, core)
+                if listed:
+                    directory.give_up(address, core, victim)
                     tell(address, time, UPDATE_CLEAR, core, victim)
             tlb[at.PAGE, place], tlb[at.FRAME, place] = page, frame
             tlb[at.STAMP, place] = tick(s.scalars)
             s.hints[core, page & (at.HINTS - 1)] = place
-            if directory:
-                s.directory[at.D_REPLIES, _remember(s, core, page, core, not from_peer)] = 0
+            if listed:
+                directory.take(address, core, page, not from_peer)
                 tell(address, time, UPDATE_SET, core, page)
         else:
             n[at.N_FILLS_REFUSED] += 1
     if c[at.C_STALLED]:
         c[at.C_STALLED] = 0
         push(address, time, ISSUE, core, 0, 0, 0)
-
-
-@inner
-def update(address: int, kind: int, core: int, page: int) -> None:
-    """What a core's TLB took or gave up reaches the directories near it."""
-    s = state(address)
-    p = s.parameters
-    if kind in (SHARED_SET, SHARED_CLEAR):
-        for near in range(p[at.P_CORES]):
-            entry = in_directory(p, s.directory, near, page)
-            if entry >= 0:
-                s.directory[at.D_SHARED, entry] = kind == SHARED_SET
-        return
-    for i in range(s.near[core, 0]):
-        near = s.near[core, 1 + i]
-        if kind == UPDATE_SET:
-            _remember(s, near, page, core, False)
-        else:
-            entry = in_directory(p, s.directory, near, page)
-            if entry >= 0:
-                _clear_holder(s, entry, core)

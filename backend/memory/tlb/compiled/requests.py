@@ -11,9 +11,11 @@ from typing import Any
 
 from farlane.backend.memory.compiling import inner, leaf
 from farlane.backend.memory.tlb import layout as at
+from farlane.backend.memory.tlb.compiled import directory
 from farlane.backend.memory.tlb.compiled.events import CORE, FILL, ISSUE, KIND, REMOTE, SHARED, first, push
-from farlane.backend.memory.tlb.compiled.intrinsics import ahead, lowest, state
-from farlane.backend.memory.tlb.compiled.search import find, free, in_directory, in_private, in_shared
+from farlane.backend.memory.tlb.compiled.intrinsics import ahead, state
+from farlane.backend.memory.tlb.compiled.records import known
+from farlane.backend.memory.tlb.compiled.search import find, free, in_private, in_shared
 
 _AHEAD = 8  # requests: the cores' lie too far apart for the processor to foresee
 
@@ -77,26 +79,6 @@ def _ask(address: int, core: int, target: int, slot: int, page: int, time: int) 
 
 
 @inner
-def _holder(address: int, core: int, entry: int) -> int:
-    """Whom a directory's entry names to ask, or -1."""
-    s = state(address)
-    p = s.parameters
-    target = -1
-    for word in range(len(s.holders)):
-        bits = s.holders[word, entry]
-        if core >> 6 == word:
-            bits &= ~(1 << (core & 63))
-        while bits != 0:
-            other = word << 6 | lowest(bits)
-            bits &= bits - 1
-            if _better(p, s, core, other, target):
-                target = other
-                if p[at.P_ROUTE] == at.FIRST:
-                    return target
-    return target
-
-
-@inner
 def _miss(address: int, time: int, core: int, slot: int, page: int) -> None:
     s = state(address)
     p = s.parameters
@@ -109,14 +91,13 @@ def _miss(address: int, time: int, core: int, slot: int, page: int) -> None:
             return
     elif sharing == at.DIRECTORY:
         sent += p[at.P_DIR_LATENCY]
-        entry = in_directory(p, s.directory, core, page)
-        if entry >= 0:
-            s.scalars[at.V_CLOCK] += 1
-            s.directory[at.STAMP, entry] = s.scalars[at.V_CLOCK]
-            target = _holder(address, core, entry)
+        record = known(address, core, page)
+        if record >= 0:
+            directory.renew(address, core, record)
+            target = directory.holder(s, core, record)
             if target >= 0:
                 s.counts[at.N_DIRECTORY_HITS] += 1
-                if s.directory[at.D_SHARED, entry] and _shared_is_nearer(p, s, core, target):
+                if directory.knows_shared(s, core, record) and _shared_is_nearer(p, s, core, target):
                     s.counts[at.N_BYPASSED] += 1
                 else:
                     _ask(address, core, target, slot, page, sent)

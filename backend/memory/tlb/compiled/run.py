@@ -10,6 +10,7 @@ from typing import Any
 from farlane.backend.memory.compiling import OPTIONS
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled import events
+from farlane.backend.memory.tlb.compiled.directory import forget, hear
 from farlane.backend.memory.tlb.compiled.events import (
     BYTE,
     CORE,
@@ -26,17 +27,20 @@ from farlane.backend.memory.tlb.compiled.events import (
     push,
 )
 from farlane.backend.memory.tlb.compiled.intrinsics import state
-from farlane.backend.memory.tlb.compiled.private import fill, update
+from farlane.backend.memory.tlb.compiled.private import fill
 from farlane.backend.memory.tlb.compiled.requests import issue, remote
 from farlane.backend.memory.tlb.compiled.shared import drain
 from farlane.backend.memory.tlb.compiled.walks import start_walks, walk_done
 from numba import int64, njit
 
 
-def entry(address: int, final: int, begin: int) -> int:
-    """`begin`: a kernel begins. Answers V_ERROR."""
+def entry(address: int, what: int, begin: int) -> int:
+    """`what`: see layout.py. `begin`: a kernel begins. Answers V_ERROR."""
     s = state(address)
-    v = s.scalars
+    v, final = s.scalars, what == at.FINISH
+    if what == at.FORGET:
+        forget(address)
+        return 0
     if begin:
         for core in range(s.parameters[at.P_CORES]):
             push(address, 0, ISSUE, core, 0, 0, 0)
@@ -69,7 +73,7 @@ def entry(address: int, final: int, begin: int) -> int:
         elif kind == REMOTE:
             remote(address, time, core, peer, page, arg)
         else:
-            update(address, kind, core, page)
+            hear(address, kind, core, page)
     error: int = v[at.V_ERROR]
     return error
 

@@ -69,19 +69,6 @@ def in_shared(p: Any, shared: Any, page: int) -> int:
 
 
 @leaf
-def directory_set(p: Any, core: int, page: int) -> int:
-    """The first entry of a page's set in a core's directory. The sets of all cores for a page lie together: updates go through them in turn."""
-    return (set_of(page, p[at.P_DIR_SETS]) * p[at.P_CORES] + core) * p[at.P_DIR_WAYS]
-
-
-@leaf
-def in_directory(p: Any, directory: Any, core: int, page: int) -> int:
-    first = directory_set(p, core, page)
-    slot = find(directory[at.PAGE, first : first + p[at.P_DIR_WAYS]], page)
-    return first + slot if slot >= 0 else -1
-
-
-@leaf
 def in_walk_cache(s: Any, key: int) -> int:
     """A place of the walk cache, or -1. Neighbours ask for the same tables, so it is tried first where a key was found last."""
     number = (key >> 48) * at.GUESSES + (key & (at.GUESSES - 1))

@@ -137,6 +137,65 @@ def conserved(counts: Counts, stream: Stream) -> None:
     assert counts.stall_cycles <= counts.latency
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_directories_of_more_cores_than_a_word_has_bits(seed: int) -> None:
+    random = np.random.default_rng(seed)
+
+    def one_of(*values: Any) -> Any:
+        return values[int(random.integers(len(values)))]
+
+    columns, ways = one_of(8, 12), one_of(1, 2, 5)
+    spec = Spec(
+        cores=columns * one_of(9, 16),
+        sharing="directory",
+        private=Private(entries=6, ways=one_of(2, 3), mshr=one_of(1, 4), waiting=8),
+        shared=Shared(entries=16, ways=4),
+        walk=Walk(walkers=8, queue=16, level_cycles=one_of(0, 5), cache_entries=3),
+        network=Network(columns=columns),
+        directory=Directory(
+            entries=ways * one_of(1, 4),
+            ways=ways,
+            radius=one_of(2, 40),
+            update_cycles=one_of(0, 8),
+            route=one_of("first", "nearest", "cheapest"),
+        ),
+        policy=Policy(
+            fill=one_of("always", "shared-entries"),
+            peer_fill=one_of(0, 2),
+            eviction=one_of("lru", "mru"),
+            spare_degree=one_of(0, 2),
+        ),
+    )
+    table = TABLES[PAGE_4K]
+    fast, reference = FastTlb(spec, table), ReferenceTlb(spec, table)
+    for _ in range(2):
+        count = 2000
+        pages = (BASE >> 12) - 40 + random.integers(0, one_of(12, 40, PAGES), count)
+        stream = Stream.of(
+            spec.cores, random.integers(0, spec.cores, count), pages, random.integers(1, one_of(2, 12, 40), count)
+        )
+        assert fast.run(stream) == reference.run(stream)
+        assert fast.contents() == reference.contents()
+        fast.invalidate(pages[:5].tolist())
+        reference.invalidate(pages[:5].tolist())
+
+
+def test_sparing_without_directories_reads_none() -> None:
+    """A hierarchy without directories may name a degree to spare from: every entry counts as held once."""
+    spec = Spec(
+        cores=2,
+        network=Network(columns=2),
+        private=Private(entries=3, ways=3),
+        directory=Directory(entries=20, ways=4),
+        policy=Policy(spare_degree=3),
+    )
+    pages = (BASE >> 12) - 40 + np.arange(200) % 20
+    stream = Stream.of(2, np.arange(200) % 2, pages, np.full(200, 30))
+    fast, reference = FastTlb(spec, TABLES[PAGE_4K]), ReferenceTlb(spec, TABLES[PAGE_4K])
+    assert fast.run(stream) == reference.run(stream)
+    assert fast.contents() == reference.contents()
+
+
 @settings(max_examples=30, deadline=None)
 @given(cases(), st.integers(1, 50))
 def test_in_parts_is_the_same_as_at_once(case: tuple[Spec, list[Stream]], step: int) -> None:

@@ -1,0 +1,303 @@
+"""Directories, all of them together: what they have in common is kept once, in records (records.py).
+
+Directories hear the same news in the same cycle, so most of what they know is the same. News go through the few records of a page, a word of 64 directories at a time, instead of through all directories. What becomes
+of each directory's entries, and which one makes room, is as in the reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farlane.backend.memory.compiling import inner, leaf
+from farlane.backend.memory.tlb import layout as at
+from farlane.backend.memory.tlb.compiled.events import SHARED_SET, UPDATE_CLEAR, UPDATE_SET
+from farlane.backend.memory.tlb.compiled.intrinsics import lowest, ones, state
+from farlane.backend.memory.tlb.compiled.records import (
+    KEEP,
+    MORE,
+    REPLIES,
+    base_of,
+    bits_of,
+    end_of,
+    full_ones,
+    heard_of_nobody,
+    known,
+    last_use,
+    leave,
+    less,
+    make,
+    make_earlier,
+    make_room,
+    more,
+    next_of,
+    use,
+)
+from farlane.backend.memory.tlb.compiled.search import set_of
+from farlane.backend.memory.tlb.compiled.shared import tick
+
+
+@inner
+def degree(address: int, core: int, page: int) -> int:
+    """How many private TLBs hold a page of this core's, as far as its directory knows: the sharing degree."""
+    s = state(address)
+    record = known(address, core, page) if s.parameters[at.P_SHARING] == at.DIRECTORY else -1
+    if record < 0:
+        return 1
+    count = s.records[record, bits_of(core, at.R_OWN)] >> (core & 63) & 1
+    for word in range(s.parameters[at.P_WORDS]):
+        count += ones(s.records[record, base_of(word) + at.R_HEARD] & s.rings[core, word])
+    return count
+
+
+@leaf
+def holder(s: Any, core: int, record: int) -> int:
+    """Whom a core's entry names to ask, the first or the nearest, or -1. The first ring is everybody, the others are one hop wider each."""
+    words = s.parameters[at.P_WORDS]
+    begin, end = (0, 1) if s.parameters[at.P_ROUTE] == at.FIRST else (1, s.rings.shape[1] // words)
+    for ring in range(begin, end):
+        for word in range(words):
+            there = s.records[record, base_of(word) + at.R_HEARD] & s.rings[core, ring * words + word]
+            if there:
+                return word << 6 | lowest(there)
+    return -1
+
+
+@leaf
+def knows_shared(s: Any, core: int, record: int) -> bool:
+    return (s.records[record, bits_of(core, at.R_SHARED)] >> (core & 63) & 1) != 0
+
+
+@inner
+def renew(address: int, core: int, record: int) -> None:
+    """An entry is looked up."""
+    use(address, core, record, tick(state(address).scalars), KEEP)
+
+
+@inner
+def replied(address: int, core: int, page: int) -> int:
+    """A peer has answered. The how-many-eth reply in a row this is."""
+    record = known(address, core, page)
+    return use(address, core, record, 0, MORE) if record >= 0 else 1
+
+
+@inner
+def take(address: int, core: int, page: int, shared: bool) -> None:
+    """A core's own TLB takes a page; its directory knows at once."""
+    s = state(address)
+    word, bit = core >> 6, 1 << (core & 63)
+    record = known(address, core, page)
+    if record >= 0:
+        use(address, core, record, tick(s.scalars), 0)
+    else:
+        number = set_of(page, s.parameters[at.P_DIR_SETS])
+        if full_ones(s, number, word) & bit:
+            make_room(address, number, word, bit)
+        else:
+            more(s, number, word, bit)
+        record = make(address, number, page)
+        s.records[record, bits_of(core, at.R_MEMBERS)] = bit
+    s.records[record, bits_of(core, at.R_OWN)] |= bit
+    if shared:
+        s.records[record, bits_of(core, at.R_SHARED)] |= bit
+
+
+@inner
+def give_up(address: int, core: int, page: int) -> None:
+    """A core's own TLB gives up a page; its directory knows at once."""
+    s = state(address)
+    record = known(address, core, page)
+    if record < 0:
+        return
+    word, bit, number = core >> 6, 1 << (core & 63), record // s.parameters[at.P_RECORDS]
+    s.records[record, bits_of(core, at.R_OWN)] &= ~bit
+    if heard_of_nobody(s, core, record):
+        less(s, number, word, bit)
+        leave(address, number, record, word, bit)
+    elif s.records[record, bits_of(core, at.R_USED)] & bit:
+        last = last_use(s, number, core, record)
+        if last >> REPLIES < s.records[record, at.R_MADE]:
+            _leave_joined(address, number, core, page, last)
+
+
+@inner
+def _leave_joined(address: int, number: int, core: int, page: int, last: int) -> None:
+    """An entry that `_join` put into a record made later than its last use gets a record of its own again."""
+    s = state(address)
+    fresh = make_earlier(address, number, page, last >> REPLIES)
+    old = known(address, core, page)
+    for word in range(s.parameters[at.P_WORDS]):
+        heard = base_of(word) + at.R_HEARD
+        s.records[fresh, heard] = s.records[old, heard]
+    _move(address, s, number, core, old, fresh)
+    if last & 7:
+        use(address, core, fresh, 0, last & 7)
+
+
+@leaf
+def _move(address: int, s: Any, number: int, core: int, old: int, fresh: int) -> None:
+    """A directory's entry is of another record now; its use is forgotten."""
+    bit = 1 << (core & 63)
+    for field in (at.R_MEMBERS, at.R_OWN, at.R_SHARED):
+        s.records[fresh, bits_of(core, field)] |= s.records[old, bits_of(core, field)] & bit
+    leave(address, number, old, core >> 6, bit)
+
+
+@inner
+def _hear_taken(address: int, core: int, page: int) -> None:
+    s = state(address)
+    p = s.parameters
+    number = set_of(page, p[at.P_DIR_SETS])
+    first, bit = number * p[at.P_RECORDS], 1 << (core & 63)
+    fresh, own = -1, -1
+    for word in range(p[at.P_WORDS]):
+        base = base_of(word)
+        without, end = s.rings[core, word], end_of(s, number)
+        record = next_of(s, first, end, page)
+        while record >= 0:
+            if record != fresh:
+                s.records[record, bits_of(core, at.R_HEARD)] |= bit
+                members = s.records[record, base + at.R_MEMBERS]
+                without &= ~members
+                if word == core >> 6 and members == bit:
+                    own = record
+            record = next_of(s, record + 1, end, page)
+        if without == 0:
+            continue
+        full = full_ones(s, number, word) & without
+        if full != 0:
+            make_room(address, number, word, full)
+        more(s, number, word, without & ~full)
+        if fresh < 0:
+            length = s.sets[number, at.S_LENGTH]
+            fresh = make(address, number, page)
+            if s.sets[number, at.S_LENGTH] != length + 1:  # all have moved
+                own = known(address, core, page)
+            s.records[fresh, bits_of(core, at.R_HEARD)] = bit
+        s.records[fresh, base + at.R_MEMBERS] = without
+    if own >= 0:
+        _join(address, number, core, own, fresh)
+
+
+@inner
+def _join(address: int, number: int, core: int, old: int, other: int) -> None:
+    """A core's own directory made its entry of a page sooner than those that have just heard of it. Where it alone has that record, and another one has heard of the same cores, the other one holds both."""
+    s = state(address)
+    p, page = s.parameters, s.tags[old]
+    bit, word = 1 << (core & 63), core >> 6
+    if not s.records[old, bits_of(core, at.R_OWN)] & bit:
+        return
+    for other_word in range(p[at.P_WORDS]):
+        if s.records[old, base_of(other_word) + at.R_MEMBERS] != (bit if other_word == word else 0):
+            return
+    if other < 0 or not _heard_the_same(s, core, other, old):
+        end = end_of(s, number)
+        other = next_of(s, number * p[at.P_RECORDS], end, page)
+        while other >= 0 and (other == old or not _heard_the_same(s, core, other, old)):
+            other = next_of(s, other + 1, end, page)
+        if other < 0:
+            return
+    last = s.records[old, at.R_MADE] << REPLIES
+    if s.records[old, bits_of(core, at.R_USED)] & bit:
+        last = last_use(s, number, core, old)
+    _move(address, s, number, core, old, other)
+    if last & 7 or not _nothing_between(s, number, core, last >> REPLIES, other):
+        use(address, core, other, last >> REPLIES, last & 7)
+
+
+@leaf
+def _heard_the_same(s: Any, core: int, one: int, other: int) -> bool:
+    """Of the cores that a core hears."""
+    difference = 0
+    for word in range(s.parameters[at.P_WORDS]):
+        heard = base_of(word) + at.R_HEARD
+        difference |= (s.records[one, heard] ^ s.records[other, heard]) & s.rings[core, word]
+    return difference == 0
+
+
+@leaf
+def _nothing_between(s: Any, number: int, core: int, moment: int, record: int) -> bool:
+    """Whether an entry of a core that was used at a moment may count as used when the record was made: nothing of its set was in between."""
+    if s.records[record, at.R_MADE] < moment or s.latest[core] > moment:
+        return False
+    record -= 1
+    while record >= number * s.parameters[at.P_RECORDS] and s.records[record, at.R_MADE] > moment:
+        if s.tags[record] >= 0:
+            return False
+        record -= 1
+    return True
+
+
+@inner
+def _hear_given_up(address: int, core: int, page: int) -> None:
+    s = state(address)
+    p = s.parameters
+    number = set_of(page, p[at.P_DIR_SETS])
+    end, bit, words = end_of(s, number), 1 << (core & 63), p[at.P_WORDS]
+    record = next_of(s, number * p[at.P_RECORDS], end, page)
+    while record >= 0:
+        r = s.records[record]
+        if r[bits_of(core, at.R_HEARD)] & bit:
+            r[bits_of(core, at.R_HEARD)] &= ~bit
+            left = -1
+            for word in range(words):
+                heard = r[base_of(word) + at.R_HEARD]
+                if heard != 0:
+                    left = word << 6 | lowest(heard)
+                    break
+            for word in range(words):
+                base = base_of(word)
+                going = r[base + at.R_MEMBERS] & ~r[base + at.R_OWN] & s.rings[core, word]
+                if left >= 0:
+                    bits = going & ~s.rings[left, word]  # the others hear of this holder
+                    while bits != 0:
+                        if not heard_of_nobody(s, word << 6 | lowest(bits), record):
+                            going &= ~(bits & -bits)
+                        bits &= bits - 1
+                    going &= ~s.rings[left, word]
+                if going != 0:
+                    less(s, number, word, going)
+                    leave(address, number, record, word, going)
+        record = next_of(s, record + 1, end, page)
+
+
+@inner
+def hear(address: int, kind: int, core: int, page: int) -> None:
+    """What a core's TLB, or the shared one, took or gave up reaches directories."""
+    s = state(address)
+    p = s.parameters
+    if kind == UPDATE_SET:
+        _hear_taken(address, core, page)
+        return
+    if kind == UPDATE_CLEAR:
+        _hear_given_up(address, core, page)
+        return
+    number = set_of(page, p[at.P_DIR_SETS])
+    record = next_of(s, number * p[at.P_RECORDS], end_of(s, number), page)
+    while record >= 0:
+        for word in range(p[at.P_WORDS]):
+            base = base_of(word)
+            s.records[record, base + at.R_SHARED] = s.records[record, base + at.R_MEMBERS] if kind == SHARED_SET else 0
+        record = next_of(s, record + 1, end_of(s, number), page)
+
+
+@inner
+def forget(address: int) -> None:
+    """All directories lose their entries of `pages`, which are in order."""
+    s = state(address)
+    p, pages = s.parameters, s.pages
+    for number in range(len(s.sets)):
+        for record in range(number * p[at.P_RECORDS], end_of(s, number)):
+            page, low, high = s.tags[record], 0, len(pages)
+            while low < high:
+                middle = (low + high) // 2
+                if pages[middle] < page:
+                    low = middle + 1
+                else:
+                    high = middle
+            if page < 0 or low == len(pages) or pages[low] != page:
+                continue
+            for word in range(p[at.P_WORDS]):
+                members = s.records[record, base_of(word) + at.R_MEMBERS]
+                if members != 0:
+                    less(s, number, word, members)
+                    leave(address, number, record, word, members)
