@@ -91,6 +91,7 @@ class CudaCall(NamedTuple):
 
 def cuda_call(state: State, name: str, site: int) -> CudaCall | None:
     """Applies a CUDA call; what is recorded of it (None: configuration and bookkeeping, no call of its own)."""
+    written = interface.WRITES.get(name)
     name = interface.plain(name)
     values = state.memory.values
     inputs = [state.registers[number] for number in ARGUMENTS]
@@ -118,7 +119,7 @@ def cuda_call(state: State, name: str, site: int) -> CudaCall | None:
         return None
     if name in interface.LAUNCHES:
         return _launch(state, name, site, inputs)
-    return _api(state, name, site, inputs)
+    return _api(state, name, site, inputs, written)
 
 
 def _launch(state: State, name: str, site: int, inputs: Sequence[Value]) -> CudaCall:
@@ -221,7 +222,8 @@ def _parameters(state: State, array: Value, stub: bool) -> list[tuple[Value, int
     return found
 
 
-def _api(state: State, name: str, site: int, inputs: Sequence[Value]) -> CudaCall:
+def _api(state: State, name: str, site: int, inputs: Sequence[Value], written: int | None) -> CudaCall:
+    """`written`: the bytes that it writes at most where its roles do not tell."""
     values = state.memory.values
     roles = interface.roles(name)
     if roles is None:
@@ -258,7 +260,7 @@ def _api(state: State, name: str, site: int, inputs: Sequence[Value]) -> CudaCal
                 state.fresh(made)
             state.write(inputs[index], int(letter[1:]), made, site)
         elif letter == "O":
-            state.write_range(inputs[index], None, site)
+            state.write_range(inputs[index], None if written is None else values.constant(written), site)
         elif letter == "h":
             if size is not None and size.is_constant and size.constant in (1, 2, 4, 8):
                 state.write(inputs[index], size.constant, values.atom(OUT, site, name, index, 0), site)

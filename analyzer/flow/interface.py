@@ -128,6 +128,13 @@ PREDICTED: dict[str, str] = {
     "cudaProfilerStart": "",
     "cudaProfilerStop": "",
 }
+# How many bytes calls with role O write at most, by the name in the program: it changes when the structure grows.
+WRITES = {
+    "cudaGetDeviceProperties": 1008,
+    "cudaGetDeviceProperties_v2": 1032,
+    "cudaFuncGetAttributes": 144,
+    "cudaPointerGetAttributes": 88,
+}
 # What returns host memory that nothing else points to, through its first argument.
 HOST_ALLOCATORS = frozenset({"cudaMallocHost", "cudaHostAlloc", "cudaMallocManaged"})
 # Of these, copies of rectangles: where their destination, source and kind stand; the kind on the stack.

@@ -152,7 +152,19 @@ class State:
             overlapping = [(start, wide) for start, wide in cells if start < end and offset < start + wide]
             if overlapping:
                 return self._assembled(cells, sorted(overlapping), address, offset, size)
+        if base.kind == OPERATION and base.arguments[0] == "choose" and base.stack:
+            *which, first, second = base.arguments
+            if self._in_frame(first) and self._in_frame(second):
+                one, other = (self.read(values.add(place, offset), size) for place in (first, second))
+                return one if one is other else values.atom(OPERATION, *which, one, other)
         return self._untracked(address, size)
+
+    def _in_frame(self, address: Value) -> bool:
+        """Whether an address is one place of the frame, or one of several."""
+        base, _ = self.memory.values.base(address)
+        if base.kind == OPERATION and base.arguments[0] == "choose":
+            return all(self._in_frame(place) for place in base.arguments[-2:])
+        return base is self.memory.values.stack_pointer
 
     def _assembled(
         self, cells: dict[tuple[int, int], Value], keys: list[tuple[int, int]], address: Value, offset: int, size: int
@@ -287,7 +299,10 @@ class State:
         if address.stack:
             if base is values.stack_pointer:
                 self._escape_cells(offset, None if length is None else offset + length)
-                self._drop(base, offset, None if length is None else offset + length)
+                if length is None:
+                    self._drop(base, offset, None)
+                else:
+                    self._overwrite(base, offset, length, STACK_RANGES, version)
             else:
                 self._drop_frame(address, None if length is None else self._end(address, length))
             self._forget(lambda other: other.stack and other is not values.stack_pointer)
@@ -298,7 +313,7 @@ class State:
             if address.low is None:
                 self.clobber(at)
         elif address.is_constant and length is not None:
-            self._drop(base, offset, offset + length)
+            self._overwrite(base, offset, length, GLOBAL_RANGES, version)
             self._forget(lambda other: not other.stack and self._anything(other))
             registers[GLOBAL_RANGES] = registers[OTHER_STORES] = registers[GIVEN_STORES] = version
         else:
@@ -475,7 +490,7 @@ class State:
         return place[1] != size or any(_plain(atom) is _plain(held) for atom, _ in address.terms)
 
     def _overwrite(self, base: Value, offset: int, size: int, key: int, version: Value) -> None:
-        """Drops what a store covers. The rest of a cell that it covers in part is kept if it is 1, 2 or 4 bytes."""
+        """Drops what a store covers. The rest of a cell that it covers in part is kept, in cells of 1, 2 or 4 bytes."""
         cells = self.cells.get(base)
         if not cells:
             return
@@ -487,14 +502,15 @@ class State:
         cells = self._changing(base)
         left: dict[tuple[int, int], Value] = {}
         for start, wide in touched:
-            value, before, behind = cells.pop((start, wide)), offset - start, start + wide - end
-            if before in _SIZES:
-                left[start, before] = values.zero_extended(value, before)
-            if behind in _SIZES:
-                shifted = values.operation("shr", value, values.constant(8 * (end - start)), size=8)
-                left[end, behind] = values.zero_extended(shifted, behind)
-            if (before > 0 and before not in _SIZES) or (behind > 0 and behind not in _SIZES):
+            value = cells.pop((start, wide))
+            if wide > 8:
                 self.registers[key] = version
+                continue
+            for at, kept in (*_pieces(start, offset), *_pieces(end, start + wide)):
+                shifted = value
+                if at > start:
+                    shifted = values.operation("shr", value, values.constant(8 * (at - start)), size=8)
+                left[at, kept] = values.zero_extended(shifted, kept)
         for place, value in left.items():
             cells.setdefault(place, value)
 
@@ -518,6 +534,14 @@ class State:
                 del self.cells[base]
                 self.own.discard(base)
                 self.kept.pop(base, None)
+
+
+def _pieces(start: int, end: int) -> Iterable[tuple[int, int]]:
+    """Places of 1, 2 and 4 bytes that make up fewer than 8, each with its size."""
+    while start < end:
+        size = next(size for size in (4, 2, 1) if start + size <= end and start % size == 0)
+        yield start, size
+        start += size
 
 
 def _plain(value: Value) -> Value:

@@ -41,6 +41,7 @@ CODES = (RDI, RSI)  # where error codes are looked for
 _ENDS = frozenset({"_ZSt9terminatev", "__cxa_begin_catch", "abort", "exit", "_exit", "__assert_fail"})
 _MAY_BE_LOST = (*CALLER_SAVED, *range(XMM0, XMM0 + 32))
 _RESULTS = (RAX, RDX, XMM0, XMM0 + 2, *range(CONFIGURATION, PUSHED + 1))
+MAXIMUM_PLACES = 4  # of the caller's frame, one of which a called function returns
 MAXIMUM_BYTES = 4096  # of a callee that contains no CUDA calls: larger ones are unknown functions
 
 
@@ -345,6 +346,11 @@ class Functions:
                 return None
             made = values.made
             inside = values.atom(INSIDE, site, atom)
+            if atom.kind == PHI and (places := self._places(result.phis.get(atom, {}).values(), before)):
+                chosen = places[0]
+                for place in places[1:]:
+                    chosen = values.atom(OPERATION, "choose", "", inside, chosen, place)
+                return chosen
             if atom.kind == PHI and not inside.stack:
                 # One of several values, perhaps addresses that the caller gave.
                 given = [
@@ -393,6 +399,19 @@ class Functions:
         for key, value in after.items():
             state.registers[key] = value
         return calls
+
+    def _places(self, chosen: Iterable[Value], before: State) -> list[Value]:
+        """What one of several values of a called function is for its caller, when each is a place of the caller's frame that it was given."""
+        found: dict[Value, None] = {}
+        for value in chosen:
+            if len(value.terms) != 1 or value.terms[0][1] != 1 or value.terms[0][0].kind != INITIAL:
+                return []
+            given: Value = before.registers[value.terms[0][0].arguments[0]]
+            own = value.terms[0][0] is self.values.stack_pointer
+            if own or self.values.base(given)[0] is not self.values.stack_pointer:
+                return []
+            found[self.values.add(given, value.signed)] = None
+        return list(found) if len(found) <= MAXIMUM_PLACES else []
 
     def _store(
         self,

@@ -34,7 +34,7 @@ from farlane.analyzer.machine.instruction import RSP
 
 MAXIMUM_DEPTH = 6  # calls within calls
 MAXIMUM_LEVELS = 60  # called functions looked at for one loop
-MAXIMUM_RETURNS = 40  # values of called functions looked at for one loop
+MAXIMUM_RETURNS = 200  # values of called functions looked at for one loop
 _VERSIONS = (MEMORY, STACK_STORES, STACK_RANGES, OTHER_STORES, GLOBAL_RANGES, GIVEN_STORES)
 
 

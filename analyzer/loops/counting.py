@@ -100,6 +100,10 @@ class Counting:
             if found is not None and self._computed_anew(moves.start):
                 # A function tells it in each iteration, the same each time: its result stands nowhere yet.
                 return TripCount(None, f"while {_text(test.stays)}")
+            if found is not None and not all(where for _, where in found.places):
+                # What it is computed from stands somewhere, where the whole does not.
+                parts = self._leaves(moves.start, set())
+                return TripCount(None, found.text, tuple((show(p, {}), places(p, entry, self._entered)) for p in parts))
             if found is not None:
                 return found
         return self._recurrence(test.stays, extra, source)

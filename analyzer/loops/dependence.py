@@ -12,6 +12,7 @@ from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import CALL, INSIDE, LOAD, OPAQUE, OPERATION, OUT, PHI, VERSION, Value, Values
 from farlane.analyzer.flow.interface import COPIES, COPIES_2D, FROM_SYMBOL
 from farlane.analyzer.flow.memory import ADDRESS, LAUNCH_SLOT, PART
+from farlane.analyzer.graph.control_flow import EXCEPTION
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.loops.model import Kind
@@ -297,7 +298,8 @@ class LoopValues:
         found = self._all(inputs.values(), inner.header)
         for each in sorted(inner.blocks):
             edges = self._structure.flow.blocks[each].edges
-            if sum((each, edge.target) in self._result.executed for edge in edges) > 1:
+            ways = [edge for edge in edges if edge.kind != EXCEPTION or edge.target in self._loop.blocks]
+            if sum((each, edge.target) in self._result.executed for edge in ways) > 1:
                 flags = self._result.tests.get(each)
                 found = found.joined(_unknown(Reason.CONTROL) if flags is None else self.of(flags, each))
         return found.joined(Dependence(frozenset({Kind.INDUCTION})))
@@ -321,12 +323,12 @@ class LoopValues:
         self, where: int, first: int, sources: tuple[int, ...]
     ) -> tuple[list[tuple[int, Value | None]], bool]:
         """What the branches ask for by which a block is reached, from the one that all ways to it pass, through certain blocks
-        before it (None: that is not known), each with its block; and whether they all stand in this loop."""
+        before it (None: that is not known), each with its block; and whether they all stand in this loop. What leads past the block,
+        an exception among it, does not count."""
         key = (where, sources)
         known = self._ways.get(key)
         if known is not None:
             return known
-        asked: dict[tuple[int, Value | None], None] = {}
         inside = True
         seen, work = {first}, [first, *sources]
         while work:
@@ -335,13 +337,19 @@ class LoopValues:
             if innermost is None or innermost.irreducible or each not in self._loop.blocks:
                 inside = False
                 break
-            edges = self._structure.flow.blocks[each].edges
-            if sum((each, edge.target) in self._result.executed for edge in edges) > 1:
-                asked[each, self._result.tests.get(each)] = None
             if each not in seen:
                 seen.add(each)
                 work += [p for p in self._structure.predecessors[each] if (p, each) in self._result.executed]
-        self._ways[key] = list(asked), inside
+        asked: list[tuple[int, Value | None]] = []
+        for each in sorted(seen):
+            targets = {
+                edge.target
+                for edge in self._structure.flow.blocks[each].edges
+                if edge.target in seen or edge.target == where
+            }
+            if sum((each, target) in self._result.executed for target in targets) > 1:
+                asked.append((each, self._result.tests.get(each)))
+        self._ways[key] = asked, inside
         return self._ways[key]
 
     def _recurrence(self, inputs: dict[int, Value], block: int) -> Dependence:

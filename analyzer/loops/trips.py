@@ -71,6 +71,10 @@ def places(value: Value, entry: State, entered: Mapping[Value, Value]) -> tuple[
         address, size, _ = value.arguments
         base, offset = entry.memory.values.base(address)
         fixed = address.is_constant or base is entry.memory.values.stack_pointer
-        if fixed and entry.read(address, size) is value:
-            found.append(place((base, offset, size)))
+        if entry.read(address, size) is value:
+            if fixed:
+                found.append(place((base, offset, size)))
+            elif len(base.terms) == 1 and base.terms[0][1] == 1:
+                # Behind a pointer, which stands somewhere itself.
+                found += [f"[{held} + {offset}]" for held in places(base.terms[0][0], entry, entered)]
     return tuple(found)

@@ -67,6 +67,13 @@ def test_nothing_is_missed_or_skipped(report: ProgramReport) -> None:
     assert report.skipped == ()
 
 
+def test_a_number_behind_a_pointer_stands_somewhere(report: ProgramReport) -> None:
+    (loop,) = (loop for loop in report.loops if loop.function == "planned")
+    assert loop.trip_count is not None
+    assert loop.trip_count.places
+    assert all(where for _, where in loop.trip_count.places)
+
+
 def test_functions_that_are_not_analyzed_for_themselves_hold_no_loop_with_calls(program: Path) -> None:
     functions = Functions(Program(elf.load(program), Decoder()))
     left = [start for start in sorted(functions.cuda) if not may_hold(functions, start)]

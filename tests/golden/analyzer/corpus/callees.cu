@@ -1,6 +1,7 @@
 // CUDA calls in callees: functions, methods, virtual functions, std::function, templates, recursion, exceptions.
 #include "common.cuh"
 
+#include <algorithm>
 #include <ctime>
 #include <functional>
 #include <iostream>
@@ -334,6 +335,65 @@ PROGRAM shaped_at_random(float *data, int count, int rounds) {
     for (int i = 0; i < rounds; ++i) touch<<<4, 256>>>(data, parts_at_random(count), COUNT);
 }
 
+// The smaller of two variables, by their addresses.
+PROGRAM last_part(float *data, int count, int part) {
+    for (int at = 0; at < count; at += part) {
+        const int end = std::min(at + part, count);
+        touch<<<4, 256>>>(data + at, at, end - at);
+    }
+}
+
+// What is thrown leaves the function, and then something is destroyed: no other way through the loop.
+struct Farewell {
+    const int *table;
+    ~Farewell() { sink = table[0]; }
+};
+
+static APART int entry(const int *table, int i) {
+    if (i < 0) throw std::runtime_error("negative");
+    return table[i];
+}
+
+PROGRAM left_out_by_table(float *data, const int *table, int rounds) {
+    Farewell farewell{table};
+    for (int i = 0; i < rounds; ++i) {
+        const bool empty = i == 3 || entry(table, i) > 9;
+        if (empty) continue;
+        touch<<<4, 256>>>(data, i, COUNT);
+    }
+}
+
+// A flag beside a number, which are stored at once and then one of them.
+struct Starting {
+    int amount;
+    bool first;
+    float *data;
+    APART void advance() {
+        if (first) {
+            cudaMemsetAsync(data, 0, 4 * amount, nullptr);
+            first = false;
+        }
+        touch<<<4, 256>>>(data, 1, amount);
+    }
+};
+
+PROGRAM first_time(float *data, int rounds) {
+    Starting starting{64, true, data};
+    for (int i = 0; i < rounds; ++i) starting.advance();
+    sink = starting.amount;
+}
+
+// What is written beside the loop's variable has a known length.
+PROGRAM asked_devices() {
+    int count = 0;
+    cudaGetDeviceCount(&count);
+    for (int i = 0; i < count; ++i) {
+        cudaDeviceProp properties;
+        cudaGetDeviceProperties(&properties, i);
+        sink = properties.warpSize;
+    }
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -355,5 +415,6 @@ int main(int argc, char **argv) {
     chosen_in_callee_by_memory(data, amounts, rounds), timed_by_object(data, rounds), told(data, rounds);
     hidden_in_callee(data, rounds);
     counted_by_function(data, 1 << rounds), shaped_by_function(data, COUNT - 5, rounds), shaped_at_random(data, 7, rounds);
+    last_part(data, COUNT, 96), left_out_by_table(data, amounts, rounds), first_time(data, rounds), asked_devices();
     return cudaDeviceSynchronize() != cudaSuccess;
 }

@@ -153,8 +153,8 @@ def _name(call: Call, manifest: Manifest) -> str:
 
 
 def _plain(name: str) -> str:
-    """A kernel's name on the host and on the device differ in what says that it is static, and by clang's stub."""
-    return readable(name).replace("__device_stub__", "")
+    """A kernel's name on the host and on the device differ in what says that it is static, and by clang's stub; a call's, by its version."""
+    return readable(name).replace("__device_stub__", "").removesuffix("_v2")
 
 
 def _left(last: dict[tuple[int, int], Call], call: Call | None, manifest: Manifest, findings: Findings) -> None:

@@ -160,6 +160,14 @@ KEEP through_global(void (*what)(void), int rounds) {
     }
 }
 
+struct Plan {
+    int first, rounds;
+};
+
+KEEP planned(float *data, const Plan *plan) {
+    for (int i = 0; i < plan->rounds; ++i) touch<<<4, 128>>>(data, i, 1024);
+}
+
 static void nothing(void) {}
 
 int main(int argc, char **) {
@@ -172,6 +180,8 @@ int main(int argc, char **) {
     copied_back(data, other), flagged((int *)data, other), sent_back((int *)data, other), arbitrary(data);
     swapping(data, other, argc), conditional(data, argc), checked(data, argc), leaving(data, argc), nested(data, argc);
     table(both, 2), in_callee(data, argc), in_callee_sometimes(data, argc), checked_in_callee(data, argc);
+    Plan plan{0, argc};
+    planned(data, &plan);
     virtual_call(nothing, data, argc), through_global(nothing, argc);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
