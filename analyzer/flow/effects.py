@@ -102,7 +102,12 @@ def cuda_call(state: State, name: str, site: int) -> CudaCall | None:
         lose_registers(state, site, values.zero)
         return None
     if name == interface.POP:
-        configuration = [state.registers[CONFIGURATION + index] for index in range(6)]
+        held = state.registers[CONFIGURATION:PUSHED]
+        configuration = [
+            values.atom(OPAQUE, site, CONFIGURATION + index) if value.lost else value
+            for index, value in enumerate(held)
+        ]
+        state.registers[CONFIGURATION:PUSHED] = state.memory.lost[CONFIGURATION:]  # it is for one launch
         writes = [(0, 0, 8, 0), (0, 8, 4, 1), (1, 0, 8, 2), (1, 8, 4, 3), (2, 0, 8, 4), (3, 0, 8, 5)]
         state.memory.storing = LAUNCH_SLOT
         for argument, offset, size, index in writes:
@@ -339,5 +344,5 @@ def lose_registers(state: State, site: int, result: Value) -> None:
     lost, registers = state.memory.lost, state.registers
     for number in CALLER_SAVED:
         registers[number] = lost[number]
-    registers[XMM0 : XMM0 + 32] = lost[XMM0:]
+    registers[XMM0:CONFIGURATION] = lost[XMM0:CONFIGURATION]
     registers[RAX] = result

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import is_not
+from typing import cast
 
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.computed import WIDEN_INIT
@@ -418,8 +419,8 @@ class Engine:
 
     def _merge_cells(self, merged: State, block: int, states: dict[int, State], record: PhiInputs | None) -> None:
         values = self._memory.values
-        every = list(states.values())
-        met = self._cells_met.get(block, _NO_CELLS)
+        every, sources = list(states.values()), list(states)
+        met, phis = self._cells_met.get(block, _NO_CELLS), self._phis
         for base in dict.fromkeys(base for state in every for base in state.cells):
             first = every[0].cells.get(base)
             if (
@@ -437,32 +438,28 @@ class Engine:
             for key in dict.fromkeys(key for cells in held for key in cells):
                 found = [cells.get(key) for cells in held]
                 value, place = found[0], (base, *key)
-                if value is not None and found.count(value) == len(found) and (block, place) not in self._phis:
+                if value is not None and found.count(value) == len(found) and (block, place) not in phis:
                     mine[key] = value
                     continue
                 if None in found:
                     where, size = values.add(base, key[0]), key[1]
-                    inputs = {
-                        source: value or state.read(where, size)
-                        for (source, state), value in zip(states.items(), found, strict=True)
-                    }
-                else:
-                    inputs = {source: value for source, value in zip(states, found, strict=True) if value is not None}
-                mine[key] = self._meet(block, place, inputs, record)
+                    found = [value or state.read(where, size) for state, value in zip(every, found, strict=True)]
+                inputs = cast("list[Value]", found)
+                mine[key] = self._meet(block, place, dict(zip(sources, inputs, strict=True)), record)
 
     def _meet(self, block: int, key: object, values: dict[int, Value], record: PhiInputs | None) -> Value:
         place = (block, key)
-        if place not in self._phis:
-            differing = set(values.values())  # values are equal when they are the same
-            if len(differing) == 1:
-                return differing.pop()
+        differing = set(values.values())  # values are equal when they are the same
+        standing = place in self._phis
+        if len(differing) == 1 and not standing:
+            return differing.pop()
         made = self._memory.values.made
         phi = self._memory.values.atom(PHI, self._flow.entry, block, key)
         new = made != self._memory.values.made
         others = [value for value in values.values() if value is not phi]
-        if place not in self._phis and others and all(value is others[0] for value in others):
-            return others[0]
-        if place not in self._phis:
+        if not standing:
+            if len(differing) == 2 and phi in differing:
+                return others[0]
             self._phis.add(place)
             if isinstance(key, int):
                 self._places.setdefault(block, set()).add(key)
@@ -470,10 +467,11 @@ class Engine:
                 self._cells_met.setdefault(block, set()).add(key[0])
         if self._mark_address(phi, others) and not new:
             self._epoch += 1
-        if self._memory.mark_allocations(phi, others, new):
-            self._doubted = True
-        if phi.allocations:
-            self._pointing[phi] = None
+        if phi.allocations != ():
+            if self._memory.mark_allocations(phi, others, new):
+                self._doubted = True
+            if phi.allocations:
+                self._pointing[phi] = None
         if record is not None:
             record[phi] = values
         return phi

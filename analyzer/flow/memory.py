@@ -13,7 +13,9 @@ from farlane.analyzer.flow.success import decided
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.machine.instruction import XMM0
 
+EVERY = 16  # times that the time is asked for, the clock is looked at
 MAXIMUM_ALLOCATIONS = 4  # that a phi is followed into
+PLACES = XMM0 + 32 + 6  # the registers, and the launch configuration behind them
 UNDEFINED = -2  # in place of the instruction that made a value
 
 
@@ -60,7 +62,7 @@ class Memory:
         storing: what the stores in the frame are that are made next.
         at: the instruction that is executed.
         in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
-        lost: what registers hold that a call left undefined, by register; who reads one gets a value of the reader's own.
+        lost: what registers hold that a call left undefined, by register, and a launch configuration that is taken; who reads one gets a value of the reader's own.
         cut: whether a function that the block which is executed calls leaves blocks out (`engine.Result`).
         budget: the time for the binary; None: any.
         separate: whether a pointer that was read from memory is taken to point into an object of its own, which nobody reaches by
@@ -92,7 +94,8 @@ class Memory:
         self._decided: dict[tuple[str, Value], bool | None] = {}
         self._objects: dict[Value, tuple[Value, ...]] = {}
         self._given: dict[Value, bool] = {}
-        self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(XMM0 + 32)]
+        self._checks = 0
+        self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(PLACES)]
         for value in self.lost:
             value.lost = True
 
@@ -100,7 +103,8 @@ class Memory:
         """Raises AnalysisError when the time is used up, or as many values are made as may be."""
         if self.most is not None and self.values.made > self.most:
             raise AnalysisError("too many values")
-        if self.budget is not None and self.budget.used_up():
+        self._checks += 1
+        if self._checks % EVERY == 0 and self.budget is not None and self.budget.used_up():
             raise AnalysisError("the time for the binary is used up")
 
     def note_handle(self, variable: int, kernel: int) -> None:

@@ -22,10 +22,11 @@ from collections.abc import Callable, Collection, Iterable
 from farlane.analyzer.flow.apart import apart, stride
 from farlane.analyzer.flow.expression import CALL, CODE, INITIAL, LOAD, OPERATION, VERSION, Value
 from farlane.analyzer.flow.interface import GET_KERNEL
-from farlane.analyzer.flow.memory import ADDRESS, OTHER, PART, FrameStore, Memory, Store
+from farlane.analyzer.flow.memory import ADDRESS, OTHER, PART, PLACES, FrameStore, Memory, Store
+from farlane.analyzer.machine.instruction import XMM0
 
-CONFIGURATION = 48  # .. 53: grid x|y, grid z, block x|y, block z, shared memory, stream
-PUSHED = 54  # the push that set them aside
+CONFIGURATION = XMM0 + 32  # .. 53: grid x|y, grid z, block x|y, block z, shared memory, stream
+PUSHED = PLACES  # the push that set them aside
 FLAGS = 55
 # Versions: of everything; of the frame, by every store and by those of unknown extent; of what is reached through unknown
 # pointers; of global variables, by stores of unknown extent; of what the function was given pointers to.

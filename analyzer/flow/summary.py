@@ -392,7 +392,10 @@ class Functions:
         # The compiler knows which registers a function of the same file leaves alone, and may rely on it.
         if analysis.untouched is None:
             analysis.untouched = [key for key in _MAY_BE_LOST if end.registers[key] is self._initial[key]]
-        after = {key: seen(end.registers[key]) for key in _RESULTS}
+        after = {}
+        for key in _RESULTS:
+            value = end.registers[key]
+            after[key] = value if value.lost else seen(value)
         lose_registers(state, site, after[RAX])
         for key in analysis.untouched:
             state.registers[key] = before.registers[key]

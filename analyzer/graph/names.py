@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 NEVER_RETURNS = frozenset(
     [
         "exit",
@@ -62,6 +64,7 @@ NEVER_RETURNS = frozenset(
 _REGISTRATION = ("__cudaRegister", "__cudaUnregister", "__cudaInitModule")
 
 
+@cache
 def is_cuda(name: str) -> bool:
     """Whether an imported name is one of the runtime's that does something when it is called in a loop."""
     return name.startswith(("cuda", "__cuda")) and not name.startswith(_REGISTRATION)

@@ -47,6 +47,7 @@ class Program:
         self.structures: dict[int, object] = {}
         self.ranges: dict[int, Function] = {function.start: function for function in image.functions}
         self._flows: dict[int, list[Flow]] = {}
+        self._resolved: dict[tuple[int | None, int | None], Callee] = {}
         for function in image.functions:
             code = image.read(function.start, function.end - function.start) or b""
             self._flows[function.start] = decoder.sweep(code, function.start)
@@ -67,6 +68,12 @@ class Program:
 
     def resolve(self, target: int | None, slot: int | None) -> Callee:
         """What a direct target, or a target read from a fixed slot, is."""
+        known = self._resolved.get((target, slot))
+        if known is None:
+            known = self._resolved[target, slot] = self._callee(target, slot)
+        return known
+
+    def _callee(self, target: int | None, slot: int | None) -> Callee:
         image = self.image
         if target is not None and target in image.stubs:
             return self._import(image.stubs[target])

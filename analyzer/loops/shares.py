@@ -108,9 +108,7 @@ def both(
     budget: Budget,
     beside: bool,
 ) -> tuple[Share, Share]:
-    """Both shares of a large program."""
-    if not beside or len(os.sched_getaffinity(0)) < 2:
-        return share(parts[0], Questions(), budget), share(parts[1], Questions(), budget)
+    """Both shares of a large program; one after another where there is no second processor, or no second process to be had."""
     left = budget.left()
 
     def second() -> Share:
@@ -118,20 +116,35 @@ def both(
         found = share(parts[1], Questions(), own)
         return found._replace(out_of_time=own.used_up(), spent=own.spent())
 
-    with Beside(second) as other:
-        return share(parts[0], Questions(), budget), other.result()
+    if beside and len(os.sched_getaffinity(0)) > 1:
+        try:
+            other = Beside(second)
+        except OSError:
+            pass
+        else:
+            with other:
+                return share(parts[0], Questions(), budget), other.result()
+    return share(parts[0], Questions(), budget), share(parts[1], Questions(), budget)
 
 
 class Beside(Generic[T]):
     """Work that is done in a process of its own, from now on. To be used in a `with`, behind which the process is gone.
 
     The program must have no other threads: only this one is copied.
+
+    Raises:
+        OSError: there is no other process to be had.
     """
 
     def __init__(self, work: Callable[[], T]) -> None:
         reading, writing = os.pipe()
         parent = os.getpid()
-        self._child = os.fork()
+        try:
+            self._child = os.fork()
+        except OSError:
+            os.close(reading)
+            os.close(writing)
+            raise
         if self._child == 0:
             _work(work, parent, writing)
         os.close(writing)

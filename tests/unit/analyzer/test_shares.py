@@ -97,6 +97,20 @@ def test_the_same_manifest(
     assert made("one after another") == whole
 
 
+def test_the_same_is_found_where_no_process_is_to_be_had(
+    program: Path, monkeypatch: pytest.MonkeyPatch, two_processors: None
+) -> None:
+    def refused() -> int:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    whole = analyze(program)
+    monkeypatch.setattr(shares, "LARGE", 0)
+    monkeypatch.setattr(os, "fork", refused)
+    before = os.listdir("/proc/self/fd")
+    assert analyze(program, beside=True).loops == whole.loops
+    assert os.listdir("/proc/self/fd") == before
+
+
 def test_time_that_runs_out_in_the_second_share_is_told(
     program: Path, monkeypatch: pytest.MonkeyPatch, two_processors: None
 ) -> None:
