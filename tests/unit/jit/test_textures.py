@@ -343,3 +343,53 @@ def test_surfaces(device: TinyDevice, bounds: str, ends: bool) -> None:
         assert seen == [edges[0], 4, 5, 6, 7, edges[1]]
         row = device.download(int.from_bytes(device.download(handle, np.uint8, 8).tobytes(), "little"), np.int32, 4)
         assert row.tolist() == [104, 105, 106, 107]
+
+
+def asked(device: TinyDevice, handle: int, queries: list[str]) -> list[int]:
+    code = "".join(
+        f"{query.replace('[', '%r1, [')}; st.global.u32 [%l1+{4 * number}], %r1;"
+        for number, query in enumerate(queries)
+    )
+    text = f"""{HEADER}.visible .entry k(.param .u64 object, .param .u64 to) {{ .reg .b32 %r<4>; .reg .b64 %l<4>;
+    ld.param.u64 %l0, [object]; ld.param.u64 %l1, [to]; {code} ret; }}"""
+    out = device.allocate(4 * len(queries))
+    assert device.launch(device.load(text), "k", 1, 1, [handle, out]) == 0
+    return device.download(out, np.int32, len(queries)).tolist()
+
+
+def test_what_a_texture_is_asked(device: TinyDevice) -> None:
+    texels = np.zeros((3, 2, 5, 1), dtype="<f4")
+    names = [
+        "width",
+        "height",
+        "depth",
+        "array_size",
+        "num_mipmap_levels",
+        "normalized_coords",
+        "filter_mode",
+        "addr_mode_0",
+        "addr_mode_2",
+    ]
+    queries = [f"txq.{name}.b32 [%l0]" for name in names]
+    assert asked(device, texture(device, texels, normalized=1), queries) == [5, 2, 3, 3, 1, 1, 0, 3, 3]
+    modes = [
+        asked(device, texture(device, texels, mode=mode, linear=1), queries)[6:8]
+        for mode in (WRAP, CLAMP, MIRROR, BORDER)
+    ]
+    assert modes == [[1, 0], [1, 3], [1, 1], [1, 4]]
+    assert asked(device, texture(device, texels), [f"suq.{name}.b32 [%l0]" for name in names[:4]]) == [5, 2, 3, 3]
+
+
+def test_the_levels_of_a_mipmapped_texture_are_asked(device: TinyDevice) -> None:
+    handle = mipmapped(device, [np.zeros((8 >> n, 16 >> n, 1), dtype="<f4") for n in range(3)])
+    queries = ["txq.num_mipmap_levels.b32 [%l0]", "txq.width.b32 [%l0]"]
+    queries += [f"txq.level.{name}.b32 [%l0], {level}" for level in range(4) for name in ("width", "height")]
+    assert asked(device, handle, queries) == [3, 16, 16, 8, 8, 4, 4, 2, 4, 2]
+
+
+@pytest.mark.parametrize(
+    "query", ["txq.channel_order.b32", "txq.num_samples.b32", "suq.memory_layout.b32", "suq.addr_mode_0.b32"]
+)
+def test_what_cuda_has_no_answer_for_is_refused(device: TinyDevice, query: str) -> None:
+    with pytest.raises(jit.UnsupportedError, match=query.replace(".", r"\.")):
+        asked(device, texture(device, np.zeros((1, 1, 1), dtype="<f4")), [f"{query} [%l0]"])
