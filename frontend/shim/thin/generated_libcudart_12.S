@@ -239,7 +239,7 @@ forward cudaGetSurfaceObjectResourceDesc
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
 forward cudaGetTextureObjectResourceDesc
-refuse cudaGetTextureObjectResourceViewDesc, 31
+forward cudaGetTextureObjectResourceViewDesc
 forward cudaGetTextureObjectTextureDesc
 forward cudaGraphAddChildGraphNode
 forward_to cudaGraphAddDependencies, cudaGraphAddDependencies_v12
@@ -247,8 +247,8 @@ forward cudaGraphAddDependencies_v2
 forward cudaGraphAddEmptyNode
 forward cudaGraphAddEventRecordNode
 forward cudaGraphAddEventWaitNode
-refuse cudaGraphAddExternalSemaphoresSignalNode, 32
-refuse cudaGraphAddExternalSemaphoresWaitNode, 33
+refuse cudaGraphAddExternalSemaphoresSignalNode, 31
+refuse cudaGraphAddExternalSemaphoresWaitNode, 32
 forward cudaGraphAddHostNode
 forward cudaGraphAddKernelNode
 forward cudaGraphAddMemAllocNode
@@ -262,7 +262,7 @@ forward_to cudaGraphAddNode, cudaGraphAddNode_v12
 forward cudaGraphAddNode_v2
 forward cudaGraphChildGraphNodeGetGraph
 forward cudaGraphClone
-refuse cudaGraphConditionalHandleCreate, 34
+refuse cudaGraphConditionalHandleCreate, 33
 forward cudaGraphCreate
 forward cudaGraphDebugDotPrint
 forward cudaGraphDestroy
@@ -271,26 +271,26 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 35
+refuse cudaGraphExecChildGraphNodeSetParams, 34
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 36
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 37
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 35
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 36
 forward cudaGraphExecGetFlags
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 38
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 39
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 37
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 38
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 40
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 41
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 42
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 43
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 39
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 40
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 41
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 42
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v12
 forward cudaGraphGetEdges_v2
 forward cudaGraphGetNodes
@@ -313,8 +313,8 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 44
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 45
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 43
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 44
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
@@ -332,35 +332,35 @@ forward cudaGraphRemoveDependencies_v2
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 46
-refuse cudaGraphicsGLRegisterBuffer, 47
-refuse cudaGraphicsGLRegisterImage, 48
-refuse cudaGraphicsMapResources, 49
-refuse cudaGraphicsResourceGetMappedEglFrame, 50
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 51
-refuse cudaGraphicsResourceGetMappedPointer, 52
-refuse cudaGraphicsResourceSetMapFlags, 53
-refuse cudaGraphicsSubResourceGetMappedArray, 54
-refuse cudaGraphicsUnmapResources, 55
-refuse cudaGraphicsUnregisterResource, 56
-refuse cudaGraphicsVDPAURegisterOutputSurface, 57
-refuse cudaGraphicsVDPAURegisterVideoSurface, 58
+refuse cudaGraphicsEGLRegisterImage, 45
+refuse cudaGraphicsGLRegisterBuffer, 46
+refuse cudaGraphicsGLRegisterImage, 47
+refuse cudaGraphicsMapResources, 48
+refuse cudaGraphicsResourceGetMappedEglFrame, 49
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 50
+refuse cudaGraphicsResourceGetMappedPointer, 51
+refuse cudaGraphicsResourceSetMapFlags, 52
+refuse cudaGraphicsSubResourceGetMappedArray, 53
+refuse cudaGraphicsUnmapResources, 54
+refuse cudaGraphicsUnregisterResource, 55
+refuse cudaGraphicsVDPAURegisterOutputSurface, 56
+refuse cudaGraphicsVDPAURegisterVideoSurface, 57
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 59
-refuse cudaImportExternalSemaphore, 60
+refuse cudaImportExternalMemory, 58
+refuse cudaImportExternalSemaphore, 59
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 61
-refuse cudaIpcGetEventHandle, 62
-refuse cudaIpcGetMemHandle, 63
-refuse cudaIpcOpenEventHandle, 64
-refuse cudaIpcOpenMemHandle, 65
+refuse cudaIpcCloseMemHandle, 60
+refuse cudaIpcGetEventHandle, 61
+refuse cudaIpcGetMemHandle, 62
+refuse cudaIpcOpenEventHandle, 63
+refuse cudaIpcOpenMemHandle, 64
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
-refuse cudaLaunchCooperativeKernelMultiDevice, 66
+refuse cudaLaunchCooperativeKernelMultiDevice, 65
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
@@ -372,8 +372,8 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 67
-refuse cudaLibraryGetUnifiedFunction, 68
+refuse cudaLibraryGetManaged, 66
+refuse cudaLibraryGetUnifiedFunction, 67
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
@@ -394,12 +394,12 @@ forward cudaMemAdvise_v2
 forward cudaMemGetInfo
 forward cudaMemPoolCreate
 forward cudaMemPoolDestroy
-refuse cudaMemPoolExportPointer, 69
-refuse cudaMemPoolExportToShareableHandle, 70
+refuse cudaMemPoolExportPointer, 68
+refuse cudaMemPoolExportToShareableHandle, 69
 forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 71
-refuse cudaMemPoolImportPointer, 72
+refuse cudaMemPoolImportFromShareableHandle, 70
+refuse cudaMemPoolImportPointer, 71
 forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
@@ -427,22 +427,22 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 73
-refuse cudaMemcpy3DBatchAsync_ptsz, 74
+refuse cudaMemcpy3DBatchAsync, 72
+refuse cudaMemcpy3DBatchAsync_ptsz, 73
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 75
-refuse cudaMemcpyArrayToArray_ptds, 76
+refuse cudaMemcpyArrayToArray, 74
+refuse cudaMemcpyArrayToArray_ptds, 75
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
 forward_to cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_v12
 forward_to cudaMemcpyBatchAsync_ptsz, cudaMemcpyBatchAsync_v12_ptsz
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 77
-refuse cudaMemcpyFromArrayAsync_ptsz, 78
+refuse cudaMemcpyFromArrayAsync, 76
+refuse cudaMemcpyFromArrayAsync_ptsz, 77
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -451,8 +451,8 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 79
-refuse cudaMemcpyToArrayAsync_ptsz, 80
+refuse cudaMemcpyToArrayAsync, 78
+refuse cudaMemcpyToArrayAsync_ptsz, 79
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
@@ -471,8 +471,8 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 81
-refuse cudaMipmappedArrayGetSparseProperties, 82
+refuse cudaMipmappedArrayGetMemoryRequirements, 80
+refuse cudaMipmappedArrayGetSparseProperties, 81
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
@@ -488,10 +488,10 @@ forward cudaSetDeviceFlags
 forward cudaSetDoubleForDevice
 forward cudaSetDoubleForHost
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 83
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 84
-refuse cudaSignalExternalSemaphoresAsync_v2, 85
-refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 86
+refuse cudaSignalExternalSemaphoresAsync, 82
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 83
+refuse cudaSignalExternalSemaphoresAsync_v2, 84
+refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 85
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -548,11 +548,11 @@ forward cudaThreadSynchronize
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 87
-refuse cudaVDPAUSetVDPAUDevice, 88
-refuse cudaWaitExternalSemaphoresAsync, 89
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 90
-refuse cudaWaitExternalSemaphoresAsync_v2, 91
-refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 92
+refuse cudaVDPAUGetDevice, 86
+refuse cudaVDPAUSetVDPAUDevice, 87
+refuse cudaWaitExternalSemaphoresAsync, 88
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 89
+refuse cudaWaitExternalSemaphoresAsync_v2, 90
+refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 91
 
     .section .note.GNU-stack, "", %progbits

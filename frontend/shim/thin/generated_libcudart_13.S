@@ -254,15 +254,15 @@ forward cudaGetSurfaceObjectResourceDesc
 forward cudaGetSymbolAddress
 forward cudaGetSymbolSize
 forward cudaGetTextureObjectResourceDesc
-refuse cudaGetTextureObjectResourceViewDesc, 45
+forward cudaGetTextureObjectResourceViewDesc
 forward cudaGetTextureObjectTextureDesc
 forward cudaGraphAddChildGraphNode
 forward_to cudaGraphAddDependencies, cudaGraphAddDependencies_v13
 forward cudaGraphAddEmptyNode
 forward cudaGraphAddEventRecordNode
 forward cudaGraphAddEventWaitNode
-refuse cudaGraphAddExternalSemaphoresSignalNode, 46
-refuse cudaGraphAddExternalSemaphoresWaitNode, 47
+refuse cudaGraphAddExternalSemaphoresSignalNode, 45
+refuse cudaGraphAddExternalSemaphoresWaitNode, 46
 forward cudaGraphAddHostNode
 forward cudaGraphAddKernelNode
 forward cudaGraphAddMemAllocNode
@@ -275,8 +275,8 @@ forward cudaGraphAddMemsetNode
 forward_to cudaGraphAddNode, cudaGraphAddNode_v13
 forward cudaGraphChildGraphNodeGetGraph
 forward cudaGraphClone
-refuse cudaGraphConditionalHandleCreate, 48
-refuse cudaGraphConditionalHandleCreate_v2, 49
+refuse cudaGraphConditionalHandleCreate, 47
+refuse cudaGraphConditionalHandleCreate_v2, 48
 forward cudaGraphCreate
 forward cudaGraphDebugDotPrint
 forward cudaGraphDestroy
@@ -285,27 +285,27 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 50
+refuse cudaGraphExecChildGraphNodeSetParams, 49
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 51
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 52
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 50
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 51
 forward cudaGraphExecGetFlags
 forward cudaGraphExecGetId
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 53
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 54
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 52
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 53
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 55
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 56
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 57
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 58
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 54
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 55
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 56
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 57
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v13
 forward cudaGraphGetId
 forward cudaGraphGetNodes
@@ -328,18 +328,18 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 59
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 60
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 58
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 59
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
-refuse cudaGraphNodeGetContainingGraph, 61
+refuse cudaGraphNodeGetContainingGraph, 60
 forward_to cudaGraphNodeGetDependencies, cudaGraphNodeGetDependencies_v13
 forward_to cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependentNodes_v13
 forward cudaGraphNodeGetEnabled
-refuse cudaGraphNodeGetLocalId, 62
-refuse cudaGraphNodeGetParams, 63
-refuse cudaGraphNodeGetToolsId, 64
+refuse cudaGraphNodeGetLocalId, 61
+refuse cudaGraphNodeGetParams, 62
+refuse cudaGraphNodeGetToolsId, 63
 forward cudaGraphNodeGetType
 forward cudaGraphNodeSetEnabled
 forward cudaGraphNodeSetParams
@@ -348,40 +348,40 @@ forward_to cudaGraphRemoveDependencies, cudaGraphRemoveDependencies_v13
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 65
-refuse cudaGraphicsGLRegisterBuffer, 66
-refuse cudaGraphicsGLRegisterImage, 67
-refuse cudaGraphicsMapResources, 68
-refuse cudaGraphicsResourceGetMappedEglFrame, 69
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 70
-refuse cudaGraphicsResourceGetMappedPointer, 71
-refuse cudaGraphicsResourceSetMapFlags, 72
-refuse cudaGraphicsSubResourceGetMappedArray, 73
-refuse cudaGraphicsUnmapResources, 74
-refuse cudaGraphicsUnregisterResource, 75
-refuse cudaGraphicsVDPAURegisterOutputSurface, 76
-refuse cudaGraphicsVDPAURegisterVideoSurface, 77
-refuse cudaGreenCtxCreate, 78
+refuse cudaGraphicsEGLRegisterImage, 64
+refuse cudaGraphicsGLRegisterBuffer, 65
+refuse cudaGraphicsGLRegisterImage, 66
+refuse cudaGraphicsMapResources, 67
+refuse cudaGraphicsResourceGetMappedEglFrame, 68
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 69
+refuse cudaGraphicsResourceGetMappedPointer, 70
+refuse cudaGraphicsResourceSetMapFlags, 71
+refuse cudaGraphicsSubResourceGetMappedArray, 72
+refuse cudaGraphicsUnmapResources, 73
+refuse cudaGraphicsUnregisterResource, 74
+refuse cudaGraphicsVDPAURegisterOutputSurface, 75
+refuse cudaGraphicsVDPAURegisterVideoSurface, 76
+refuse cudaGreenCtxCreate, 77
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 79
-refuse cudaImportExternalSemaphore, 80
+refuse cudaImportExternalMemory, 78
+refuse cudaImportExternalSemaphore, 79
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 81
-refuse cudaIpcGetEventHandle, 82
-refuse cudaIpcGetMemHandle, 83
-refuse cudaIpcOpenEventHandle, 84
-refuse cudaIpcOpenMemHandle, 85
+refuse cudaIpcCloseMemHandle, 80
+refuse cudaIpcGetEventHandle, 81
+refuse cudaIpcGetMemHandle, 82
+refuse cudaIpcOpenEventHandle, 83
+refuse cudaIpcOpenMemHandle, 84
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
-refuse cudaLaunchHostFunc_v2, 86
-refuse cudaLaunchHostFunc_v2_ptsz, 87
+refuse cudaLaunchHostFunc_v2, 85
+refuse cudaLaunchHostFunc_v2_ptsz, 86
 forward cudaLaunchKernel
 forward cudaLaunchKernelExC
 forward cudaLaunchKernelExC_ptsz
@@ -390,16 +390,16 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 88
-refuse cudaLibraryGetUnifiedFunction, 89
+refuse cudaLibraryGetManaged, 87
+refuse cudaLibraryGetUnifiedFunction, 88
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
-refuse cudaLogsCurrent, 90
-refuse cudaLogsDumpToFile, 91
-refuse cudaLogsDumpToMemory, 92
-refuse cudaLogsRegisterCallback, 93
-refuse cudaLogsUnregisterCallback, 94
+refuse cudaLogsCurrent, 89
+refuse cudaLogsDumpToFile, 90
+refuse cudaLogsDumpToMemory, 91
+refuse cudaLogsRegisterCallback, 92
+refuse cudaLogsUnregisterCallback, 93
 forward cudaMalloc
 forward cudaMalloc3D
 forward cudaMalloc3DArray
@@ -413,29 +413,29 @@ forward cudaMallocManaged
 forward cudaMallocMipmappedArray
 forward cudaMallocPitch
 forward_to cudaMemAdvise, cudaMemAdvise_v13
-refuse cudaMemDiscardAndPrefetchBatchAsync, 95
-refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 96
-refuse cudaMemDiscardBatchAsync, 97
-refuse cudaMemDiscardBatchAsync_ptsz, 98
+refuse cudaMemDiscardAndPrefetchBatchAsync, 94
+refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 95
+refuse cudaMemDiscardBatchAsync, 96
+refuse cudaMemDiscardBatchAsync_ptsz, 97
 forward cudaMemGetDefaultMemPool
 forward cudaMemGetInfo
-refuse cudaMemGetLocationInfo, 99
+refuse cudaMemGetLocationInfo, 98
 forward cudaMemGetMemPool
 forward cudaMemPoolCreate
 forward cudaMemPoolDestroy
-refuse cudaMemPoolExportPointer, 100
-refuse cudaMemPoolExportToShareableHandle, 101
+refuse cudaMemPoolExportPointer, 99
+refuse cudaMemPoolExportToShareableHandle, 100
 forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 102
-refuse cudaMemPoolImportPointer, 103
+refuse cudaMemPoolImportFromShareableHandle, 101
+refuse cudaMemPoolImportPointer, 102
 forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
 forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v13
 forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v13_ptsz
-refuse cudaMemPrefetchBatchAsync, 104
-refuse cudaMemPrefetchBatchAsync_ptsz, 105
+refuse cudaMemPrefetchBatchAsync, 103
+refuse cudaMemPrefetchBatchAsync_ptsz, 104
 forward cudaMemRangeGetAttribute
 forward cudaMemRangeGetAttributes
 forward cudaMemSetMemPool
@@ -457,24 +457,24 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 106
-refuse cudaMemcpy3DBatchAsync_ptsz, 107
+refuse cudaMemcpy3DBatchAsync, 105
+refuse cudaMemcpy3DBatchAsync_ptsz, 106
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
-refuse cudaMemcpy3DWithAttributesAsync, 108
-refuse cudaMemcpy3DWithAttributesAsync_ptsz, 109
+refuse cudaMemcpy3DWithAttributesAsync, 107
+refuse cudaMemcpy3DWithAttributesAsync_ptsz, 108
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 110
-refuse cudaMemcpyArrayToArray_ptds, 111
+refuse cudaMemcpyArrayToArray, 109
+refuse cudaMemcpyArrayToArray_ptds, 110
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
 forward_to cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_v13
 forward_to cudaMemcpyBatchAsync_ptsz, cudaMemcpyBatchAsync_v13_ptsz
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 112
-refuse cudaMemcpyFromArrayAsync_ptsz, 113
+refuse cudaMemcpyFromArrayAsync, 111
+refuse cudaMemcpyFromArrayAsync_ptsz, 112
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -483,15 +483,15 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 114
-refuse cudaMemcpyToArrayAsync_ptsz, 115
+refuse cudaMemcpyToArrayAsync, 113
+refuse cudaMemcpyToArrayAsync_ptsz, 114
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
 forward cudaMemcpyToSymbol_ptds
-refuse cudaMemcpyWithAttributesAsync, 116
-refuse cudaMemcpyWithAttributesAsync_ptsz, 117
+refuse cudaMemcpyWithAttributesAsync, 115
+refuse cudaMemcpyWithAttributesAsync_ptsz, 116
 forward cudaMemcpy_ptds
 forward cudaMemset
 forward cudaMemset2D
@@ -505,8 +505,8 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 118
-refuse cudaMipmappedArrayGetSparseProperties, 119
+refuse cudaMipmappedArrayGetMemoryRequirements, 117
+refuse cudaMipmappedArrayGetSparseProperties, 118
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
@@ -520,8 +520,8 @@ forward_to cudaRuntimeGetVersion, cudaRuntimeGetVersion_v13
 forward cudaSetDevice
 forward cudaSetDeviceFlags
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 120
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 121
+refuse cudaSignalExternalSemaphoresAsync, 119
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 120
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -530,8 +530,8 @@ forward cudaStreamBeginCapture
 forward cudaStreamBeginCaptureToGraph
 forward cudaStreamBeginCaptureToGraph_ptsz
 forward cudaStreamBeginCapture_ptsz
-refuse cudaStreamBeginRecaptureToGraph, 122
-refuse cudaStreamBeginRecaptureToGraph_ptsz, 123
+refuse cudaStreamBeginRecaptureToGraph, 121
+refuse cudaStreamBeginRecaptureToGraph_ptsz, 122
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
@@ -544,8 +544,8 @@ forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource, 124
-refuse cudaStreamGetDevResource_ptsz, 125
+refuse cudaStreamGetDevResource, 123
+refuse cudaStreamGetDevResource_ptsz, 124
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags
@@ -566,16 +566,16 @@ forward_to cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependenc
 forward_to cudaStreamUpdateCaptureDependencies_ptsz, cudaStreamUpdateCaptureDependencies_v13_ptsz
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
-refuse cudaSubgridCreate, 126
-refuse cudaSubgridWorkerGridCreate, 127
-refuse cudaSubgridWorksetCreate, 128
+refuse cudaSubgridCreate, 125
+refuse cudaSubgridWorkerGridCreate, 126
+refuse cudaSubgridWorksetCreate, 127
 forward cudaThreadExchangeStreamCaptureMode
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 129
-refuse cudaVDPAUSetVDPAUDevice, 130
-refuse cudaWaitExternalSemaphoresAsync, 131
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 132
+refuse cudaVDPAUGetDevice, 128
+refuse cudaVDPAUSetVDPAUDevice, 129
+refuse cudaWaitExternalSemaphoresAsync, 130
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 131
 
     .section .note.GNU-stack, "", %progbits

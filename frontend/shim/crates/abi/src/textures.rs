@@ -7,6 +7,8 @@ use crate::cudaChannelFormatDesc;
 pub type cudaTextureObject_t = u64;
 pub type cudaSurfaceObject_t = u64;
 
+pub const cudaChannelFormatKindSigned: c_int = 0;
+pub const cudaChannelFormatKindUnsigned: c_int = 1;
 pub const cudaChannelFormatKindFloat: c_int = 2;
 
 pub const cudaArrayLayered: c_uint = 1;
@@ -32,10 +34,19 @@ pub struct cudaResourceDesc {
     pub pitchInBytes: usize,
 }
 
-/// Not supported; it is only ever null here.
+/// What CUDA 12 and 13 have in common of it: 13 adds words that must be zero.
 #[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct cudaResourceViewDesc {
-    _private: [u8; 0],
+    /// cudaResourceViewFormat.
+    pub format: c_int,
+    pub width: usize,
+    pub height: usize,
+    pub depth: usize,
+    pub firstMipmapLevel: c_uint,
+    pub lastMipmapLevel: c_uint,
+    pub firstLayer: c_uint,
+    pub lastLayer: c_uint,
 }
 
 c_struct! {

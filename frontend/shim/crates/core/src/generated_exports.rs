@@ -306,6 +306,7 @@ pub enum Function {
     cudaDestroySurfaceObject,
     cudaGetTextureObjectResourceDesc,
     cudaGetTextureObjectTextureDesc,
+    cudaGetTextureObjectResourceViewDesc,
     cudaGetSurfaceObjectResourceDesc,
     cudaDeviceGetTexture1DLinearMaxWidth,
 }
@@ -617,6 +618,7 @@ impl Function {
             Self::cudaDestroySurfaceObject => "cudaDestroySurfaceObject",
             Self::cudaGetTextureObjectResourceDesc => "cudaGetTextureObjectResourceDesc",
             Self::cudaGetTextureObjectTextureDesc => "cudaGetTextureObjectTextureDesc",
+            Self::cudaGetTextureObjectResourceViewDesc => "cudaGetTextureObjectResourceViewDesc",
             Self::cudaGetSurfaceObjectResourceDesc => "cudaGetSurfaceObjectResourceDesc",
             Self::cudaDeviceGetTexture1DLinearMaxWidth => "cudaDeviceGetTexture1DLinearMaxWidth",
         }
@@ -2454,6 +2456,11 @@ pub unsafe extern "C" fn farlane_cudaGetTextureObjectTextureDesc(pTexDesc: *mut 
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGetTextureObjectResourceViewDesc(pResViewDesc: *mut cudaResourceViewDesc, texObject: cudaTextureObject_t) -> cudaError_t {
+    call::enter(Function::cudaGetTextureObjectResourceViewDesc, || unsafe { texture::cudaGetTextureObjectResourceViewDesc(pResViewDesc, texObject) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cudaGetSurfaceObjectResourceDesc(pResDesc: *mut cudaResourceDesc, surfObject: cudaSurfaceObject_t) -> cudaError_t {
     call::enter(Function::cudaGetSurfaceObjectResourceDesc, || unsafe { texture::cudaGetSurfaceObjectResourceDesc(pResDesc, surfObject) })
 }
@@ -2463,7 +2470,7 @@ pub unsafe extern "C" fn farlane_cudaDeviceGetTexture1DLinearMaxWidth(maxWidthIn
     call::enter(Function::cudaDeviceGetTexture1DLinearMaxWidth, || unsafe { texture::cudaDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, fmtDesc, device) })
 }
 
-static UNSUPPORTED_12: [&str; 93] = [
+static UNSUPPORTED_12: [&str; 92] = [
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
     "cudaArrayGetPlane",
@@ -2495,7 +2502,6 @@ static UNSUPPORTED_12: [&str; 93] = [
     "cudaGLUnmapBufferObjectAsync",
     "cudaGLUnregisterBufferObject",
     "cudaGetExportTable",
-    "cudaGetTextureObjectResourceViewDesc",
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
     "cudaGraphConditionalHandleCreate",
@@ -2565,7 +2571,7 @@ pub extern "C" fn farlane_unsupported_12(index: c_uint) -> cudaError_t {
     call::unsupported(UNSUPPORTED_12.get(index as usize).copied().unwrap_or("an unknown function"))
 }
 
-static UNSUPPORTED_13: [&str; 133] = [
+static UNSUPPORTED_13: [&str; 132] = [
     "__cudaGetProcAddress",
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
@@ -2611,7 +2617,6 @@ static UNSUPPORTED_13: [&str; 133] = [
     "cudaGLUnmapBufferObjectAsync",
     "cudaGLUnregisterBufferObject",
     "cudaGetExportTable",
-    "cudaGetTextureObjectResourceViewDesc",
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
     "cudaGraphConditionalHandleCreate",

@@ -22,6 +22,8 @@ use crate::memory::{self, array_of, channels};
 use crate::{log, runtime, work};
 use tape::generated_operations as operation;
 
+mod view;
+
 const BYTES: usize = 128;
 const MAGIC: u32 = 0x7E8F_1A5E;
 /// cudaFilterModeLinear, cudaReadModeNormalizedFloat, cudaAddressModeBorder.
@@ -37,6 +39,7 @@ struct Object {
     resource: cudaResourceDesc,
     /// `None` for a surface.
     texture: Option<cudaTextureDesc>,
+    view: Option<cudaResourceViewDesc>,
 }
 
 /// By the object, and whether it is a surface: a GPU's driver may give the same value to one of each.
@@ -64,6 +67,18 @@ struct Texels {
     resource: c_int,
     extent: [u32; 3],
     flags: u32,
+}
+
+impl Texels {
+    /// As a view shows them. `extent`: what its extent is compared with.
+    fn seen(&mut self, view: &cudaResourceViewDesc, extent: [u32; 3]) -> CudaResult {
+        let viewed = view::Viewed { desc: self.desc, extent: self.extent, flags: self.flags };
+        let shown = view::shown(view, &viewed, extent)?;
+        self.desc = shown.desc;
+        self.address += u64::from(shown.first_layer) * self.slice;
+        self.size[2] = shown.depth;
+        Ok(())
+    }
 }
 
 fn texels(resource: &cudaResourceDesc) -> CudaResult<Texels> {
@@ -180,13 +195,25 @@ fn made_by_host() -> CudaResult<bool> {
 }
 
 /// Of a mipmapped array: a descriptor for each level, one behind another, that also says which levels are read (protos/tape.md).
-fn descriptors(resource: &cudaResourceDesc, texture: &cudaTextureDesc) -> CudaResult<Vec<u8>> {
+fn descriptors(
+    resource: &cudaResourceDesc,
+    texture: &cudaTextureDesc,
+    view: Option<&cudaResourceViewDesc>,
+) -> CudaResult<Vec<u8>> {
     let levels = memory::levels_of(resource.start as cudaMipmappedArray_const_t)?;
-    let last = levels.len() as u32 - 1;
+    let of = |level: abi::cudaArray_t| {
+        texels(&cudaResourceDesc { resType: abi::cudaResourceTypeArray, start: level as usize, ..*resource })
+    };
+    let extent = of(levels[0])?.extent;
+    let shown = view.map_or(Ok(0..=levels.len() - 1), |view| view::levels(view, levels.len()))?;
+    let last = (shown.end() - shown.start()) as u32;
     let mut bytes = Vec::new();
-    for level in levels {
-        let array = cudaResourceDesc { resType: abi::cudaResourceTypeArray, start: level as usize, ..*resource };
-        let mut one = descriptor(&texels(&array)?, Some(texture))?;
+    for level in &levels[shown] {
+        let mut texels = of(*level)?;
+        if let Some(view) = view {
+            texels.seen(view, extent)?;
+        }
+        let mut one = descriptor(&texels, Some(texture))?;
         let words = [
             (80, resource.resType as u32),
             (84, last),
@@ -203,17 +230,34 @@ fn descriptors(resource: &cudaResourceDesc, texture: &cudaTextureDesc) -> CudaRe
     Ok(bytes)
 }
 
-fn make(resource: &cudaResourceDesc, texture: Option<&cudaTextureDesc>) -> CudaResult<u64> {
+/// Of an array, as a view shows it.
+fn viewed(resource: &cudaResourceDesc, view: &cudaResourceViewDesc) -> CudaResult<Texels> {
+    if resource.resType != abi::cudaResourceTypeArray || (view.firstMipmapLevel, view.lastMipmapLevel) != (0, 0) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let mut texels = texels(resource)?;
+    texels.seen(view, texels.extent)?;
+    Ok(texels)
+}
+
+fn make(
+    resource: &cudaResourceDesc,
+    texture: Option<&cudaTextureDesc>,
+    view: Option<&cudaResourceViewDesc>,
+) -> CudaResult<u64> {
     let by_host = made_by_host()?;
+    if by_host && view.is_some() {
+        return refused("resource views");
+    }
     let object = match texture {
         Some(_) if resource.resType == abi::cudaResourceTypeMipmappedArray && by_host => {
             return refused("mipmapped arrays")
         }
         Some(texture) if resource.resType == abi::cudaResourceTypeMipmappedArray => {
-            put_on_device(&descriptors(resource, texture)?)?
+            put_on_device(&descriptors(resource, texture, view)?)?
         }
         _ => {
-            let bytes = descriptor(&texels(resource)?, texture)?;
+            let bytes = descriptor(&view.map_or_else(|| texels(resource), |view| viewed(resource, view))?, texture)?;
             if by_host {
                 ask(&bytes)?
             } else {
@@ -221,7 +265,10 @@ fn make(resource: &cudaResourceDesc, texture: Option<&cudaTextureDesc>) -> CudaR
             }
         }
     };
-    objects().insert((object, texture.is_none()), Object { resource: *resource, texture: texture.copied() });
+    objects().insert(
+        (object, texture.is_none()),
+        Object { resource: *resource, texture: texture.copied(), view: view.copied() },
+    );
     Ok(object)
 }
 
@@ -277,14 +324,11 @@ pub unsafe fn cudaCreateTextureObject(
 ) -> CudaResult {
     runtime::session()?;
     // SAFETY: the program says that they are such structs, or null.
-    let (resource, texture) = unsafe { (pResDesc.as_ref(), pTexDesc.as_ref()) };
+    let (resource, texture, view) = unsafe { (pResDesc.as_ref(), pTexDesc.as_ref(), pResViewDesc.as_ref()) };
     let (Some(resource), Some(texture), false) = (resource, texture, pTexObject.is_null()) else {
         return Err(CudaError::INVALID_VALUE);
     };
-    if !pResViewDesc.is_null() {
-        return refused("resource views");
-    }
-    let object = make(resource, Some(texture))?;
+    let object = make(resource, Some(texture), view)?;
     // SAFETY: the program's promise.
     unsafe { tell(pTexObject, object) }
 }
@@ -303,7 +347,7 @@ pub unsafe fn cudaCreateSurfaceObject(
     if resource.resType != abi::cudaResourceTypeArray {
         return Err(CudaError::INVALID_VALUE);
     }
-    let object = make(resource, None)?;
+    let object = make(resource, None, None)?;
     // SAFETY: the program's promise.
     unsafe { tell(pSurfObject, object) }
 }
@@ -327,6 +371,15 @@ pub unsafe fn cudaGetTextureObjectTextureDesc(
     let texture = find(texObject, false)?.texture.ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: as above.
     unsafe { tell(pTexDesc, texture) }
+}
+
+pub unsafe fn cudaGetTextureObjectResourceViewDesc(
+    pResViewDesc: *mut cudaResourceViewDesc,
+    texObject: cudaTextureObject_t,
+) -> CudaResult {
+    let view = find(texObject, false)?.view.ok_or(CudaError::INVALID_VALUE)?;
+    // SAFETY: as above.
+    unsafe { tell(pResViewDesc, view) }
 }
 
 pub unsafe fn cudaGetSurfaceObjectResourceDesc(
