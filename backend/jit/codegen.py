@@ -187,6 +187,7 @@ class FunctionEmitter(Edges):
     def _full(self, index: int, block: Block) -> None:
         self.block, self.mask, self.mask_bits = index, None, ALL
         self.body.block(f"f{index}")
+        serial_choice.leave(self, index)
         if index in self.regions:
             serial_choice.choose(self, self.regions[index], ALL)
         self._code(block)
@@ -251,6 +252,7 @@ class FunctionEmitter(Edges):
         b = self.body
         self.block = index
         b.block(f"m{index}.test")
+        serial_choice.leave(self, index)
         slot = self.pending(index)
         bits = b.load("i32", False, slot)
         run = f"m{index}.run"

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from farlane.backend.jit import teams
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.divergence import Divergence
+from farlane.backend.jit.ir import LANES
 from farlane.backend.jit.model import Address, Instruction, read_by, registers_of
 from farlane.backend.jit.ssa import Value
 
@@ -33,8 +34,20 @@ VECTOR, VECTOR_LOAD = (
     140,
 )  # of all lanes: an instruction on words, a load at addresses that turn out to be beside each other
 SCATTERED, SCATTERED_ZEN = 700, 1500  # what it costs more when they turn out not to be
-_SLOW = {"div", "rem", "sqrt", "rsqrt", "rcp", "ex2", "lg2", "sin", "cos", "tanh"}
-SLOW = 12  # instructions
+_FLOATS = {"f16", "bf16", "f32", "f64"}
+_SLOW = {
+    "div",
+    "sqrt",
+    "rsqrt",
+    "rcp",
+    "ex2",
+    "lg2",
+    "sin",
+    "cos",
+    "tanh",
+}  # of floating point; many instructions that wait for each other
+ALONE_SLOW, VECTOR_SLOW = 120, 600
+DIVISION = 100  # of integers: processors have none of vectors
 
 
 @dataclass(frozen=True)
@@ -199,12 +212,17 @@ def costs(block: Block) -> tuple[int, int]:
     """(of all lanes' vectors, of one lane by itself), without what scattered reads add."""
     vector = alone = 0
     for item in block.instructions:
-        times = SLOW if item.base in _SLOW else 1
         if item.base == "ld" and "param" not in item.modifiers:
             vector, alone = vector + VECTOR_LOAD, alone + ALONE_LOAD
             continue
-        alone += ALONE * times
+        if item.base in ("div", "rem") and not _FLOATS & set(item.modifiers):
+            vector, alone = vector + LANES * DIVISION, alone + DIVISION
+            continue
+        if item.base in _SLOW:
+            vector, alone = vector + VECTOR_SLOW, alone + ALONE_SLOW
+            continue
+        alone += ALONE
         if any(value is not None and value.varying for value in item.destinations):
             wide = any(value is not None and value.type in ("b64", "u64", "s64", "f64") for value in item.destinations)
-            vector += VECTOR * times * (2 if wide else 1)
+            vector += VECTOR * (2 if wide else 1)
     return vector, alone

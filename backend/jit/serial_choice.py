@@ -38,14 +38,19 @@ def choose(e: FunctionEmitter, region: SerialEmitter, bits: Val) -> None:
     """At the start of the region's first block, in either version: on to the lanes' code, or not."""
     b, start = e.body, region.region.start
     there, here = b.new_label("alone"), b.new_label("together")
-    others = integer(0, "i32")
-    if start in e.graph.loops and e.mask is not None:
-        # Lanes that are through the loop may wait for the others: they are done together.
-        for index in range(start + 1, region.region.end):
-            others = b.bin("or", others, b.load("i32", False, e.pending(index)))
-    free = b.icmp("eq", others, integer(0, "i32"))
+    if start in e.graph.loops:
+        # In the loop's next iterations they stay together: what a few lanes would do for its rest says little about the next ones' whole.
+        together = b.load("i1", False, _inside(e, region))
+        if e.mask is not None:
+            # Lanes that got into its middle another way (a team's that has ended) may be through, and wait for the others.
+            for index in range(start + 1, region.region.end):
+                waiting = b.icmp("ne", b.load("i32", False, e.pending(index)), integer(0, "i32"))
+                together = b.bin("or", together, waiting)
+        first = b.new_label("first")
+        b.branch_if(together, here, first)
+        b.block(first)
     if e.kernel.options.serial == ALWAYS:
-        b.branch_if(free, there, here)
+        b.branch(there)
         b.block(there)
     else:
         credit = support.latch(e, region.choice)
@@ -53,7 +58,7 @@ def choose(e: FunctionEmitter, region: SerialEmitter, bits: Val) -> None:
         earned, left = b.load("i32", False, credit), b.load("i32", False, lease)
         leased = b.icmp("ne", left, integer(0, "i32"))
         b.store(b.bin("ashr", earned, integer(1, "i32")), credit)
-        b.branch_if(b.bin("and", free, b.bin("or", leased, b.icmp("sgt", earned, integer(0, "i32")))), there, here)
+        b.branch_if(b.bin("or", leased, b.icmp("sgt", earned, integer(0, "i32"))), there, here)
         b.block(there)
         b.store(integer(0, "i32"), credit)
         b.store(b.select(leased, b.bin("sub", left, integer(1, "i32")), integer(LEASE, "i32")), lease)
@@ -63,9 +68,23 @@ def choose(e: FunctionEmitter, region: SerialEmitter, bits: Val) -> None:
     b.store(bits, e.slot(f"%{region.key}.bits", "i32", False))
     b.branch(region.key)
     b.block(here)
+    if start in e.graph.loops:
+        b.store(integer(1, "i1"), _inside(e, region))
     # Each lane leaves each of its loops once, and the processor does not know when. This is the start of an iteration, or of all of them.
     loops = sum(OFTEN for header in e.graph.loops if header in region.region and header != start)
     _charge(e, region, bits, 0, (loops + (start in e.graph.loops)) * serial.ALONE_LOOP // OFTEN)
+
+
+def leave(e: FunctionEmitter, index: int) -> None:
+    """In front of a block: regions that lead there are over."""
+    for region in e.regions.values():
+        if region.region.start in e.graph.loops and (index == region.region.end or index in region.exits):
+            e.body.store(integer(0, "i1"), _inside(e, region))
+
+
+def _inside(e: FunctionEmitter, region: SerialEmitter) -> str:
+    """Whether lanes are in the region together."""
+    return e.slot(f"%{region.key}.inside", "i1", False)
 
 
 def count(e: FunctionEmitter, block: Block) -> None:

@@ -134,6 +134,19 @@ def test_lanes_go_alone_once_their_reads_have_been_scattered(device: TinyDevice)
     assert latches[1] == 0
 
 
+def test_the_rest_of_a_loop_decides_nothing(device: TinyDevice) -> None:
+    """Long rows with much arithmetic, here and there: together they are done sooner, although few lanes are left at the end."""
+    values, columns, starts, vector = matrix(512, 4, 6, 40)
+    slow = ROW.replace(NEXT, f"ex2.approx.f32 %f1, %f0; sin.approx.f32 %f1, %f1; sqrt.rn.f32 %f1, %f1; {NEXT}")
+    module = device.load(kernel(slow))
+    to = device.upload(np.zeros(512, np.float32))
+    places = [device.upload(part) for part in (values, columns, starts, vector)]
+    options = jit.Options(cache=False, optimization=0, cpu="x86-64-v3")
+    assert device.launch(module, "k", 8, 64, [to, *places, 512], options=options) == jit.STATUS_DONE
+    assert (ctypes.c_int32 * 2).from_address(device.workers[0].state.latches)[1] == 0
+    assert np.allclose(device.download(to, np.float32, 512), product(values, columns, starts, vector), rtol=1e-6)
+
+
 @settings(max_examples=6, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(kernels(26, rows=True), st.sampled_from((ALWAYS, ALWAYS, ADAPTIVE)))
 def test_random_kernels(kernel: Kernel, options: jit.Options) -> None:
