@@ -26,6 +26,7 @@ from farlane.backend.jit.model import (
     Vector,
 )
 from farlane.backend.jit.module import SCALAR_BYTES, Function, Module, dimensions, parameter_list
+from farlane.backend.jit.selectors import SELECTING, Field, extractions, split
 from farlane.backend.jit.spelling import canonical
 
 MAX_INSTRUCTIONS = 1 << 20
@@ -252,6 +253,10 @@ class _BodyParser:
             instruction = self._call(tuple(modifiers), line)
         else:
             instruction = self._plain(base, canonical(base, tuple(modifiers)), line)
+        if base in SELECTING:
+            before = extractions(instruction, len(self.body.instructions))
+            self.body.instructions += before
+            self.body.registers += len(before)
         instruction.guard = guard
         if base in ("bra", "brx", "call"):
             self.pending.append((instruction, tuple(self.scopes)))
@@ -364,6 +369,9 @@ class _BodyParser:
         register = self.cache.get(token) or self._register(token)
         if register is not None:
             return register
+        selected = split(token)
+        if selected is not None and (register := self._register(selected[0])) is not None:
+            return Field(register, *selected[1:])
         if token == "WARP_SZ":
             return Immediate(32)
         if token.startswith("%"):

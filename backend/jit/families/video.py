@@ -1,7 +1,7 @@
 """Video instructions: scalar (vadd, vshl, ...) and on packed bytes and half-words (vadd4, vabsdiff2, vset4, ...).
 
 Every operation is exact in a wider type, then cut to its lane: saturated with .sat, wrapped without. .add sums the lanes onto the third
-operand. Without .add the third operand would fill lanes that a mask leaves out; masks, and the selection of bytes of an operand, are refused.
+operand. Without .add the third operand would fill lanes that a mask leaves out; masks are refused. Fields of operands: `selectors.py`.
 Source: PTX ISA, "Video Instructions".
 """
 
@@ -90,13 +90,49 @@ def packed(e: FunctionEmitter, i: Instruction) -> None:
 handles(*(f"{name}{count}" for name in (*_ARITHMETIC, "vset") for count in (2, 4)))(packed)
 
 
-@handles("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad")
+@handles("vmad")
+def multiply(e: FunctionEmitter, i: Instruction) -> None:
+    """vmad.dtype.atype.btype d, a, b, c: the low word, which is the same for all types."""
+    check(e, i, _TYPES, 3)
+    b = e.body
+    x, y, c = (e.read(source, "i32") for source in i.sources)
+    write(e, i, b.bin("add", b.bin("mul", x, y), c))
+
+
+@handles("vset")
+def compare(e: FunctionEmitter, i: Instruction) -> None:
+    """vset.atype.btype.cmp{.op2} d, a, b{, c}: whether a comparison of exact values holds."""
+    check(e, i, _TYPES | _COMPARISONS | _SECOND)
+    types = [item for item in i.modifiers if item in _TYPES]
+    second = next((item for item in i.modifiers if item in _SECOND), "")
+    if len(types) != 2 or len(i.sources) != (3 if second else 2):
+        raise e.fail(f"unsupported {i.text}")
+    b = e.body
+    x, y = (
+        b.resize(e.read(source, "i32"), "i64", name == "s32") for source, name in zip(i.sources, types, strict=False)
+    )
+    comparison = next(item for item in i.modifiers if item in _COMPARISONS)
+    holds = b.icmp(comparison if comparison in ("eq", "ne") else "s" + comparison, x, y)
+    write(e, i, _combined(e, i, b.cast("zext", holds, "i32"), second, False))
+
+
+def _combined(e: FunctionEmitter, i: Instruction, result: Val, second: str, signed: bool) -> Val:
+    """The second operation, with the third operand."""
+    b = e.body
+    if second == "add":
+        return b.bin("add", result, e.read(i.sources[2], "i32"))
+    if second:
+        return b.call(("s" if signed else "u") + second, "i32", [result, e.read(i.sources[2], "i32")])
+    return result
+
+
+@handles("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr")
 def scalar(e: FunctionEmitter, i: Instruction) -> None:
-    """vop.dtype.atype.btype{.sat}{.op2} d, a, b{, c} on whole words."""
+    """vop.dtype.atype.btype{.sat}{.op2} d, a, b{, c}."""
     check(e, i, _TYPES | _SECOND | {"sat", "clamp", "wrap"})
     types = [item for item in i.modifiers if item in _TYPES]
     second = next((item for item in i.modifiers if item in _SECOND), "")
-    if i.base == "vmad" or len(types) != 3 or len(i.sources) != (3 if second else 2):
+    if len(types) != 3 or len(i.sources) != (3 if second else 2):
         raise e.fail(f"unsupported {i.text}")
     b = e.body
     x, y = (
@@ -113,8 +149,4 @@ def scalar(e: FunctionEmitter, i: Instruction) -> None:
         value = _clamp(e, value, 32, types[0] == "s32")
     result = b.cast("trunc", value, "i32")
     assert BITS[result.type] == 32
-    if second == "add":
-        result = b.bin("add", result, e.read(i.sources[2], "i32"))
-    elif second:
-        result = b.call(("s" if types[0] == "s32" else "u") + second, "i32", [result, e.read(i.sources[2], "i32")])
-    write(e, i, result)
+    write(e, i, _combined(e, i, result, second, types[0] == "s32"))

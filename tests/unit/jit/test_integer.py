@@ -214,3 +214,48 @@ def test_dot_products_and_video(device: TinyDevice) -> None:
         ],
         operands(32),
     )
+
+
+def test_scalar_video(device: TinyDevice) -> None:
+    """Whole words and fields of them, chosen by selectors."""
+
+    def field(value: int, selector: str, sign: bool) -> int:
+        bits = 8 if selector[0] == "b" else 16
+        part = value >> int(selector[1]) * bits & (1 << bits) - 1
+        return signed(part, bits) if sign else part
+
+    def clamped(value: int) -> int:
+        return max(-(1 << 31), min((1 << 31) - 1, value))
+
+    verify(
+        device,
+        [
+            (Case("vmad.u32.u32.u32 {d}, {a}, {b}, {c};", "u4"), lambda a, b, c: a * b + c),
+            (
+                Case("vmad.s32.s32.u32 {d}, {a}.b3, {b}.h1, {c};", "u4"),
+                lambda a, b, c: field(a, "b3", True) * field(b, "h1", False) + c,
+            ),
+            (
+                Case("vadd.u32.u32.u32 {d}, {a}.b0, {b}.b2;", "u4"),
+                lambda a, b, c: field(a, "b0", False) + field(b, "b2", False),
+            ),
+            (
+                Case("vsub.s32.s32.s32.sat.max {d}, {a}.h0, {b}, {c};", "u4"),
+                lambda a, b, c: max(clamped(field(a, "h0", True) - signed(b, 32)), signed(c, 32)),
+            ),
+            (
+                Case("vabsdiff.u32.s32.u32.add {d}, {a}.b1, {b}.h0, {c};", "u4"),
+                lambda a, b, c: abs(field(a, "b1", True) - field(b, "h0", False)) + c,
+            ),
+            (
+                Case("vshl.u32.u32.u32.clamp.add {d}, {a}, {b}.b3, {c};", "u4"),
+                lambda a, b, c: (a << field(b, "b3", False) if b >> 24 < 32 else 0) + c,
+            ),
+            (Case("vset.u32.s32.gt {d}, {a}, {b};", "u4"), lambda a, b, c: int(a > signed(b, 32))),
+            (
+                Case("vset.s32.u32.le.add {d}, {a}.b2, {b}.b2, {c};", "u4"),
+                lambda a, b, c: int(field(a, "b2", True) <= field(b, "b2", False)) + c,
+            ),
+        ],
+        operands(32),
+    )
