@@ -212,8 +212,7 @@ class _Inlining:
             skip = Instruction("bra", (), [], [], self._call.line, (predicate, not negated), (end,))
             result.instructions.append(skip)
         begin = len(result.instructions)
-        for item in body.instructions:
-            result.instructions.append(self._instruction(item, end))
+        result.instructions += [self._instruction(instruction, end) for instruction in body.instructions]
         result.labels |= {label + self._suffix: begin + at for label, at in body.labels.items()}
         result.labels[end] = len(result.instructions)
 
