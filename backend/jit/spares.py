@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import math
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.abi import WorkerState
@@ -39,10 +40,10 @@ class Spares:
         x, y, z = kernel.info.block
         self.most = min(BLOCKS, THREADS // (-(-x * y * z // 32) * 32))
         self._workers: list[Worker] = []
-        self._callback = _More(self._more)
+        self._callback = _More(self.more)
         self.address = ctypes.cast(self._callback, ctypes.c_void_p).value
 
-    def _more(self, asking: int) -> int | None:
+    def more(self, asking: int) -> int | None:
         """The state of another block, for a thread of which this is the worker's state; None: there are enough."""
         if len(self._workers) >= self.most:
             return None
@@ -58,8 +59,9 @@ class Spares:
         self._workers.append(worker)
         return ctypes.addressof(state)
 
-    def ended(self) -> None:
-        """The launch has: what comes next may not know that it needs them."""
-        if self._workers:
+    def ended(self, alone: bool) -> None:
+        """The launch has. `alone`: one thread ran it; with others, some blocks may only have waited long for earlier ones, which run elsewhere."""
+        blocks = math.prod(self._launch.grid)
+        if self._workers and (alone or 2 * len(self._workers) >= min(blocks, self.most)):
             self._launch.patience = KNOWN_PATIENCE
-            self._workers.clear()
+        self._workers.clear()

@@ -325,7 +325,7 @@ class Launcher:
                 self._memory.zero(prepared.launch.workspace, jit.WORKSPACE_BYTES)
         status = prepared.kernel.run(prepared.launch, self._worker)
         if prepared.spares is not None:
-            prepared.spares.ended()
+            prepared.spares.ended(True)
         return status == jit.STATUS_DONE
 
     def _run_shared(self, prepared: Prepared) -> bool:
@@ -350,7 +350,7 @@ class Launcher:
         self._reserved = None
         self._pool.run(share, self._worker, helpers)
         if prepared.spares is not None:
-            prepared.spares.ended()
+            prepared.spares.ended(False)
         return all(status == jit.STATUS_DONE for status in statuses)
 
     def _prepare(self, function: SimFunction, shape: LaunchShape) -> Prepared:

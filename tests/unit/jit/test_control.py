@@ -161,7 +161,6 @@ def test_values_made_in_front_of_a_barrier_that_lanes_reach_apart(device: TinyDe
     assert np.array_equal(device.download(out, "u4", 64), np.where(thread % 2, thread + 100, 0))
 
 
-
 def test_barrier_reductions_and_named_barriers(device: TinyDevice) -> None:
     body = """
     setp.lt.u32 %p0, %r0, 10; bar.red.popc.u32 %r1, 0, %p0; bar.red.and.pred %p1, 0, %p0; bar.red.or.pred %p2, 0, !%p0;

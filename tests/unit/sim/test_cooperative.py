@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape, Rows
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.jit import spares
@@ -112,6 +114,28 @@ def test_blocks_of_a_larger_grid_wait_for_later_ones(program: Program, blocks: i
         program.context.write(Rows(at, 0, 4 * blocks, 1), memoryview(bytes(4 * blocks)), program.stream)
         program.launch("backwards", pack("Q", at), grid=blocks, block=threads)
         assert program.read(at, 4 * blocks) == pack("I", 1) * blocks
+
+
+def test_what_shows_that_a_kernel_waits_for_later_blocks(program: Program) -> None:
+    """One thread that needed more blocks at once, or that most of the grid had to be there; then the next launch waits less."""
+    at = program.allocate(4 * 2000)
+    program.launch("backwards", pack("Q", at), grid=300, block=96)
+    function = program.context.function(program.module, "backwards")
+    prepared = function.prepared
+    assert prepared is not None
+    assert prepared.spares is not None
+    known, prepared.launch.patience = prepared.launch.patience, spares.PATIENCE
+    assert known == spares.KNOWN_PATIENCE
+    kernel = spares.Spares(prepared.kernel, prepared.launch)
+    few = [kernel.more(ctypes.addressof(jit.WorkerState())) for _ in range(20)]
+    kernel.ended(False)
+    assert None not in few
+    assert prepared.launch.patience == spares.PATIENCE
+    kernel.ended(True)
+    assert prepared.launch.patience == spares.PATIENCE  # it has given them back
+    assert kernel.more(ctypes.addressof(jit.WorkerState())) is not None
+    kernel.ended(True)
+    assert prepared.launch.patience == spares.KNOWN_PATIENCE
 
 
 def test_waves_of_blocks_that_wait_for_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
