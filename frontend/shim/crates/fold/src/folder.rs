@@ -23,8 +23,8 @@ use tape::{record_length, Writer, HEADER_BYTES};
 /// Threads whose histories are kept.
 const MAX_THREADS: usize = 16;
 /// Fewer records than this, of fewer bytes: a host is sooner done with them than with a REPEAT.
-pub(crate) const LEAST_RECORDS: usize = 16;
-pub(crate) const LEAST_BYTES: usize = 512;
+const LEAST_RECORDS: usize = 16;
+const LEAST_BYTES: usize = 512;
 /// The token of what no loop may hold.
 const NO_TOKEN: u64 = 0;
 
@@ -288,6 +288,7 @@ impl Folder {
                 return false;
             }
         }
+        self.stretches.pass(length);
         self.remember(record, token, None);
         true
     }
@@ -484,6 +485,9 @@ impl Folder {
                 }
             }
         }
+        if offer.nested.is_none() {
+            self.stretches.pass(offer.record.len());
+        }
         tape.records(offer.record);
         self.remember(offer.record, offer.token, offer.nested);
     }
@@ -604,7 +608,7 @@ impl Folder {
             self.flush_held(tape, reason);
         }
         if reason == Reason::Sync {
-            self.stretches.end(held, self.counts.iterations);
+            self.stretches.end(self.counts.folded());
             if self.stretches.are_short() {
                 self.retire_all();
             }
