@@ -52,13 +52,18 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects and shakes hands: one round trip.
+    /// Connects and shakes hands: one round trip. `hello` is asked on this thread while another one connects.
     ///
     /// # Errors
     /// [`OpenError`] says what is wrong and what to do.
-    pub fn open(config: &Config, hello: HelloInfo) -> Result<Self, OpenError> {
+    pub fn open(config: &Config, hello: impl FnOnce() -> HelloInfo) -> Result<Self, OpenError> {
         let opened = Instant::now();
-        let mode = hello.mode;
+        let mut mode = config.mode;
+        let hello = || {
+            let info = hello();
+            mode = info.mode;
+            info
+        };
         let (shared, welcome) = transport::open(config, hello)?;
         shared.counters.round_trips.add(1);
         log::info(format_args!("session {} with {}, mode {}", welcome.session, shared.endpoint, mode.as_str()));

@@ -1,5 +1,6 @@
 //! The background thread from its start to its end: connection, handshake, then `conversation` until the session is over.
 //!
+//! What the guest says first is put together by the thread that opens, while this one connects.
 //! It owns the gRPC stream and is the only thread that fills results. It never waits for a lock that a thread of the program
 //! holds while waiting for the host: the outbox, which such a thread may hold, is only tried.
 
@@ -26,6 +27,7 @@ use std::{fmt, io, thread};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
+use tokio::sync::oneshot;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Uri};
 use tonic::{Code, Status, Streaming};
@@ -54,16 +56,19 @@ enum Progress {
     Ended(Box<Result<Opened, OpenError>>),
 }
 
-/// Starts the background thread and waits until it has opened the session or failed to.
-pub(crate) fn open(config: &Config, hello: HelloInfo) -> Result<Opened, OpenError> {
+/// Starts the background thread and waits until it has opened the session or failed to. `hello` runs on this thread meanwhile.
+pub(crate) fn open(config: &Config, hello: impl FnOnce() -> HelloInfo) -> Result<Opened, OpenError> {
     let deadline = Instant::now() + config.connect_timeout;
+    let (say, said) = oneshot::channel();
     // No buffer: a session that is opened too late is never taken for one that somebody has.
     let (report, reports) = mpsc::sync_channel(0);
-    let task = Task { config: config.clone(), hello, deadline, report };
-    spawn(move || task.run())
+    let task = Task { config: config.clone(), deadline, report };
+    spawn(move || task.run(said))
         .map_err(|error| OpenError::new(OpenReason::Local, format!("cannot start the connection's thread: {error}")))?;
     let mut error = timed_out(config);
-    let mut until = deadline;
+    // A connection that has failed meanwhile is told by what is received below.
+    let _ = say.send(hello());
+    let mut until = Instant::now() + config.connect_timeout;
     loop {
         match reports.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(Progress::Answered) => {
@@ -118,15 +123,14 @@ pub(crate) fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 
 struct Task {
     config: Config,
-    hello: HelloInfo,
     deadline: Instant,
     report: mpsc::SyncSender<Progress>,
 }
 
 impl Task {
-    fn run(self) {
+    fn run(self, said: oneshot::Receiver<HelloInfo>) {
         let report = self.report.clone();
-        match panic::catch_unwind(AssertUnwindSafe(|| self.serve())) {
+        match panic::catch_unwind(AssertUnwindSafe(|| self.serve(said))) {
             Ok(Ok(())) => {}
             // Nobody listens any more when opening timed out.
             Ok(Err(error)) => drop(report.send(Progress::Ended(Box::new(Err(error))))),
@@ -134,14 +138,16 @@ impl Task {
         }
     }
 
-    fn serve(self) -> Result<(), OpenError> {
+    fn serve(self, said: oneshot::Receiver<HelloInfo>) -> Result<(), OpenError> {
         let socket = connect::connect(&self.config.endpoint, self.deadline)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(|e| local(&e))?;
         runtime.block_on(async move {
             let descriptor = socket.as_raw_fd();
-            let (sender, mut replies, welcome, counters) = self.shake_hands(socket).await?;
+            let channel = self.open_channel(socket).await?;
+            let Ok(info) = said.await else { return Ok(()) }; // who opened has panicked
+            let (sender, mut replies, welcome, counters) = self.shake_hands(channel, &info).await?;
             let timer = AgeTimer::new().map_err(|e| local(&e))?;
-            let shared = Arc::new(self.share(sender, &welcome, counters, timer, descriptor));
+            let shared = Arc::new(self.share(info.mode, sender, &welcome, counters, timer, descriptor));
             if self.report.send(Progress::Ended(Box::new(Ok((shared.clone(), welcome))))).is_err() {
                 return Ok(()); // opening timed out meanwhile
             }
@@ -156,6 +162,7 @@ impl Task {
 
     fn share(
         &self,
+        mode: Mode,
         sender: UnboundedSender<GuestMessage>,
         welcome: &Welcome,
         counters: Counters,
@@ -166,7 +173,7 @@ impl Task {
             group_bytes: self.config.group_bytes.clamp(1, usize::try_from(welcome.credit_bytes).unwrap_or(usize::MAX)),
             message_bytes: welcome.message_bytes as usize,
             age: self.config.age,
-            fold: self.hello.mode == Mode::Loops && welcome.tape_version >= TEMPLATES,
+            fold: mode == Mode::Loops && welcome.tape_version >= TEMPLATES,
             ahead: self.config.ahead && welcome.tape_version >= ROWS,
         };
         Shared {
@@ -183,19 +190,26 @@ impl Task {
         }
     }
 
+    fn broken(&self, why: &dyn fmt::Display) -> OpenError {
+        let endpoint = &self.config.endpoint;
+        let message = format!("{endpoint} does not answer as a Farlane host ({why}): check FARLANE_HOST");
+        OpenError::new(OpenReason::Protocol, message)
+    }
+
+    async fn open_channel(&self, socket: Socket) -> Result<Channel, OpenError> {
+        open_channel(&self.config.endpoint, socket).await.map_err(|error| self.broken(&root_cause(&error)))
+    }
+
     async fn shake_hands(
         &self,
-        socket: Socket,
+        channel: Channel,
+        info: &HelloInfo,
     ) -> Result<(UnboundedSender<GuestMessage>, Streaming<HostMessage>, Welcome, Counters), OpenError> {
         let endpoint = &self.config.endpoint;
-        let broken = |why: &dyn fmt::Display| {
-            let message = format!("{endpoint} does not answer as a Farlane host ({why}): check FARLANE_HOST");
-            OpenError::new(OpenReason::Protocol, message)
-        };
-        let channel = open_channel(endpoint, socket).await.map_err(|error| broken(&root_cause(&error)))?;
+        let broken = |why: &dyn fmt::Display| self.broken(why);
         let counters = Counters::default();
         let (sender, receiver) = unbounded_channel();
-        post(&sender, guest_message::Kind::Hello(hello(&self.hello)), &counters);
+        post(&sender, guest_message::Kind::Hello(hello(info)), &counters);
         let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
         let mut replies = match client.open(UnboundedReceiverStream::new(receiver)).await {
             Ok(response) => response.into_inner(),
@@ -217,7 +231,7 @@ impl Task {
         match answer.kind {
             Some(host_message::Kind::Welcome(welcome)) => {
                 check(endpoint, &welcome)?;
-                check_checks(endpoint, &self.hello.checks, &welcome)?;
+                check_checks(endpoint, &info.checks, &welcome)?;
                 Ok((sender, replies, welcome, counters))
             }
             Some(host_message::Kind::Refusal(refusal)) => {

@@ -202,8 +202,10 @@ fn file_for(object: &Object) -> Option<PathBuf> {
 
 /// At most one byte more than a manifest may have: the reader names the rule.
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    File::open(path)?.take(MAX_BYTES as u64 + 1).read_to_end(&mut content)?;
+    let file = File::open(path)?;
+    let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX).min(MAX_BYTES);
+    let mut content = Vec::with_capacity(size + 1);
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content)?;
     Ok(content)
 }
 
@@ -242,7 +244,9 @@ fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
         let (more, remaining) = (expression(entry.more), expression(entry.remaining));
         sites.insert(address, Box::leak(Box::new(Site { used, entry, more, remaining, number })));
     }
-    log::info(format_args!("the manifest of {} is used ({place})", object.shown()));
+    if log::level() >= log::Level::Info {
+        log::info(format_args!("the manifest of {} is used ({place})", object.shown()));
+    }
     true
 }
 

@@ -172,7 +172,7 @@ fn open() -> Result<Opened, CudaError> {
     })?;
     clock_setting()?;
     guards::configure(config.mode)?;
-    let hello = HelloInfo {
+    let hello = || HelloInfo {
         program: program_name(),
         pid: std::process::id(),
         module_digests: registration::digests_for_hello(),

@@ -37,7 +37,7 @@ fn quiet(host: &FakeHost, mode: Mode) -> Config {
 }
 
 fn open(host: &FakeHost, mode: Mode) -> Session {
-    Session::open(&quiet(host, mode), hello(mode)).expect("opens")
+    Session::open(&quiet(host, mode), || hello(mode)).expect("opens")
 }
 
 /// Waits until a condition that another thread brings about holds.

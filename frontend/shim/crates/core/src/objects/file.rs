@@ -11,6 +11,8 @@ const MANIFEST_SECTION: &str = ".note.farlane";
 const NOTE_MANIFEST: u32 = 1;
 const SECTION_HEADER: usize = 64;
 const TYPE_NO_BITS: u32 = 8;
+/// Longer tables of names are read name by name: most of one is of no interest.
+const MOST_NAMES: usize = 16 << 10;
 /// Longer names of sections are none that matter.
 const LONGEST_NAME: usize = 64;
 const CHUNK: usize = 64 << 10;
@@ -49,7 +51,10 @@ fn places(file: &File, names: &[&str]) -> io::Result<Vec<Place>> {
     let headers = bytes_at(file, table, count * SECTION_HEADER)?;
     let section = |index: usize| headers.get(index * SECTION_HEADER..).ok_or_else(invalid);
     let long = |bytes: &[u8], at| word(bytes, at).map(u64::from_le_bytes);
-    let strings = long(section(usize::from(u16::from_le_bytes(word(&header, 62)?)))?, 24)?;
+    let strings = section(usize::from(u16::from_le_bytes(word(&header, 62)?)))?;
+    let (strings, size) = (long(strings, 24)?, long(strings, 32)?);
+    let at_once = usize::try_from(size).ok().filter(|size| *size <= MOST_NAMES);
+    let at_once = at_once.map(|size| bytes_at(file, strings, size)).transpose()?;
     let mut found: Vec<Option<Place>> = names.iter().map(|_| None).collect();
     for index in 0..count {
         let bytes = section(index)?;
@@ -57,9 +62,15 @@ fn places(file: &File, names: &[&str]) -> io::Result<Vec<Place>> {
         if kind == TYPE_NO_BITS {
             continue;
         }
-        let mut text = [0; LONGEST_NAME];
-        let length = file.read_at(&mut text, strings.checked_add(u64::from(name)).ok_or_else(invalid)?)?;
-        let text = text[..length].split(|byte| *byte == 0).next().unwrap_or_default();
+        let mut one = [0; LONGEST_NAME];
+        let text = match &at_once {
+            Some(all) => all.get(name as usize..).ok_or_else(invalid)?,
+            None => {
+                let length = file.read_at(&mut one, strings.checked_add(u64::from(name)).ok_or_else(invalid)?)?;
+                &one[..length]
+            }
+        };
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
         if let Some(wanted) = names.iter().position(|name| name.as_bytes() == text) {
             found[wanted] = Some(Place { offset: long(bytes, 24)?, size: long(bytes, 32)? });
         }
