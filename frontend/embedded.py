@@ -22,6 +22,7 @@ from farlane.frontend.errors import UserError
 SERVE_MODULE = "farlane.backend.commands.serve"
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
+MODEL_VARIABLE = "FARLANE_SIM_MODEL"  # the host models what the program did, and writes a report when its session ends: that is work, however long it takes
 
 
 class EmbeddedHost:
@@ -106,14 +107,17 @@ class EmbeddedHost:
         self.close()
 
     def close(self) -> None:
-        """Ends the host, and waits until it has. Idempotent."""
+        """Ends the host, and waits until it has: for so long, or without a limit where its report is still to come. Idempotent."""
         if self._process is not None:
             if self._process.poll() is None:
                 self._process.send_signal(signal.SIGTERM)
                 try:
                     self._process.wait(STOP_SECONDS)
                 except subprocess.TimeoutExpired:
-                    self._process.kill()
+                    if os.environ.get(MODEL_VARIABLE):
+                        print("farlane: the memory model is at work; its report comes when it is done", file=sys.stderr)
+                    else:
+                        self._process.kill()
                     self._process.wait()
             self._process = None
         if self._folder is not None:

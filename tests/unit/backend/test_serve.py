@@ -144,6 +144,19 @@ def test_what_hangs_does_not_keep_the_host_that_nobody_listens_to(tmp_path: Path
         assert process.wait(60) == 1
 
 
+def test_a_host_whose_memory_model_is_at_work_is_not_ended(tmp_path: Path) -> None:
+    """Its report is still to come: it lasts longer here than everything else may."""
+    more = "serve.Edge.stop = lambda self, grace: threading.Event().wait(1.0)"
+    process = subprocess.Popen(
+        hanging(tmp_path / "s", more), stdout=subprocess.PIPE, env={**os.environ, "FARLANE_SIM_MODEL": "settings.json"}
+    )
+    with process:
+        assert process.stdout
+        process.stdout.readline()
+        process.terminate()
+        assert process.wait(60) == 0
+
+
 def test_what_hangs_without_python_does_not_keep_the_host(tmp_path: Path) -> None:
     """The interpreter's lock is never given back: no thread of Python's can end the process."""
     more = "serve.Edge.stop = lambda self, grace: __import__('ctypes').PyDLL(None).pause()"
