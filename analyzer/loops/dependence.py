@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.apart import Strided, apart, stride
 from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import CALL, INSIDE, LOAD, OPAQUE, OPERATION, OUT, PHI, VERSION, Value, Values
@@ -21,7 +20,12 @@ from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.loops.variables import InductionVariable, induction_variables
 
 MAXIMUM_QUESTIONS = 300_000  # about values of one loop
+MAXIMUM_AT_ONCE = 30_000  # to answer one that is asked from outside; half as many after each that was not answered
 _NOTHING = 1 << 30
+
+
+class _TooManyError(Exception):
+    """Values depend on each other in too many ways: by which branches they were chosen is not followed to the end."""
 
 
 class Dependence(NamedTuple):
@@ -99,7 +103,7 @@ class LoopValues:
         self._met: dict[tuple[Value, int], Dependence] = {}
         self._active: dict[Value, int] = {}  # phis being judged -> how many were before them
         self._hit = _NOTHING  # the first of those that had a part in what is being judged
-        self._asked = 0
+        self._asked = self._allowed = self._unanswered = 0
         self._handles: set[Value] = set()
         self.returned: Callable[[Value, int], Dependence | None] | None = None
 
@@ -121,9 +125,17 @@ class LoopValues:
         if known is not None:
             return known
         before, self._hit = self._hit if depth else _NOTHING, _NOTHING
-        known = INVARIANT
-        for atom, _ in value.terms:
-            known = known.joined(self._atom(atom, block))
+        if not depth:
+            self._allowed = min(self._asked + (MAXIMUM_AT_ONCE >> self._unanswered), MAXIMUM_QUESTIONS)
+        try:
+            known = INVARIANT
+            for atom, _ in value.terms:
+                known = known.joined(self._atom(atom, block))
+        except _TooManyError:
+            if depth:
+                raise
+            self._unanswered += 1
+            known = _unknown(Reason.CONTROL)
         if not depth:
             self._memo[key] = known
         elif self._hit >= depth:
@@ -158,8 +170,8 @@ class LoopValues:
     def _atom(self, atom: Value, block: int) -> Dependence:
         arguments = atom.arguments
         self._asked += 1
-        if self._asked > MAXIMUM_QUESTIONS:
-            raise AnalysisError(f"{self._structure.flow.name}: values that depend on each other in too many ways")
+        if self._asked > self._allowed:
+            raise _TooManyError
         if atom.kind == PHI:
             return self._phi(atom, block)
         if atom.kind in (CALL, OUT):

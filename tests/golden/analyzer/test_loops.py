@@ -15,8 +15,10 @@ from farlane.analyzer.commands.analyze import command
 from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.loader import elf
+from farlane.analyzer.loops import dependence
 from farlane.analyzer.loops.analysis import analyze, may_hold
 from farlane.analyzer.loops.model import LoopReport, ProgramReport
+from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.report import export, table
 from farlane.frontend.devtools.programs import Build, compile_program
@@ -72,6 +74,16 @@ def test_a_number_behind_a_pointer_stands_somewhere(report: ProgramReport) -> No
     assert loop.trip_count is not None
     assert loop.trip_count.places
     assert all(where for _, where in loop.trip_count.places)
+
+
+def test_values_that_depend_on_each_other_in_too_many_ways_cost_no_function(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dependence, "MAXIMUM_AT_ONCE", 1)
+    report = analyze(program)
+    assert report.skipped == ()
+    assert {loop.function for loop in report.loops} == set(EXPECTED)
+    assert any(Reason.CONTROL in loop.reasons and not loop.described for loop in report.loops)
 
 
 def test_functions_that_are_not_analyzed_for_themselves_hold_no_loop_with_calls(program: Path) -> None:
