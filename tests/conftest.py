@@ -17,11 +17,18 @@ from farlane.frontend import shim_library
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.toolchain import Toolchain, ToolchainError, install
 from farlane.frontend.embedded import EmbeddedHost
+from hypothesis import HealthCheck, settings
 
 # Caches of the tests' own: what another version of this tree has left in the user's must not decide what they see, nor they what is there.
 os.environ.setdefault("PIP_CACHE_DIR", str(Path.home() / ".cache" / "pip"))
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parents[1] / ".cache" / "user")
 os.environ.pop("FARLANE_CACHE_DIR", None)
+
+# The same examples in every run, however slow the machine; what is found is kept as a test, not in a database.
+settings.register_profile(
+    "farlane", deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("farlane")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.binary(max_size=40), max_size=6))
 def test_random_entries(bodies: list[bytes]) -> None:
     data = b"".join((len(body)).to_bytes(4, "little") + body for body in bodies)
@@ -18,7 +18,7 @@ def test_random_entries(bodies: list[bytes]) -> None:
         frames(data, 0x1000)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=60), st.integers(0, 80))
 def test_random_landing_pads(data: bytes, offset: int) -> None:
     with contextlib.suppress(AnalysisError):

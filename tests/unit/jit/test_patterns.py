@@ -9,7 +9,7 @@ import pytest
 from farlane.backend import jit
 from farlane.backend.jit import cfg, divergence, patterns, ssa
 from farlane.backend.jit.kernel import body_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
@@ -76,7 +76,7 @@ def chain(seed: int, block: tuple[int, int, int]) -> Kernel:
     return k
 
 
-@settings(max_examples=12, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12)
 @given(st.integers(0, 1 << 32), st.sampled_from(BLOCKS))
 def test_index_arithmetic_agrees_with_the_interpreter(seed: int, block: tuple[int, int, int]) -> None:
     compare(chain(seed, block), OPTIONS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from farlane.backend import jit
 from farlane.backend.jit import checks
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jit_tools.device import TinyDevice
 from jit_tools.interpreter import Machine, Memory
@@ -57,13 +57,13 @@ def compare(kernel: Kernel, options: jit.Options) -> None:
     )
 
 
-@settings(max_examples=6, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6)
 @given(kernels(), st.sampled_from((0, 0, ALL)))
 def test_the_translator_agrees_with_the_interpreter(kernel: Kernel, looked_for: int) -> None:
     compare(kernel, jit.Options(cache=False, optimization=0, checks=looked_for))
 
 
-@settings(max_examples=4, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4)
 @given(kernels(20, local=True), st.sampled_from((0, 0, 0, ALL)))
 def test_local_variables(kernel: Kernel, looked_for: int) -> None:
     """In registers, or in memory where they have to be."""

@@ -10,7 +10,7 @@ import pytest
 from farlane.backend import jit
 from farlane.backend.jit import cfg, divergence, origins, serial, ssa
 from farlane.backend.jit.kernel import body_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
@@ -147,7 +147,7 @@ def test_the_rest_of_a_loop_decides_nothing(device: TinyDevice) -> None:
     assert np.allclose(device.download(to, np.float32, 512), product(values, columns, starts, vector), rtol=1e-6)
 
 
-@settings(max_examples=6, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6)
 @given(kernels(26, rows=True), st.sampled_from((ALWAYS, ALWAYS, ADAPTIVE)))
 def test_random_kernels(kernel: Kernel, options: jit.Options) -> None:
     compare(kernel, options)

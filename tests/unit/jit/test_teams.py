@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from farlane.backend import jit
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 from jit_tools.random_kernels import Kernel, kernels
@@ -84,7 +84,7 @@ bar.sync 0;
 """
 
 
-@settings(max_examples=6, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6)
 @given(kernels(12, team=True))
 def test_teams_agree_with_the_interpreter(random_kernel: Kernel) -> None:
     compare(random_kernel, OPTIONS)

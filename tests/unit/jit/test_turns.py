@@ -9,7 +9,7 @@ import pytest
 import test_teams
 from farlane.backend import jit
 from farlane.backend.jit import teams
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from jit_tools.device import TinyDevice
 from jit_tools.random_kernels import Kernel, kernels
 from test_reference import compare
@@ -23,7 +23,7 @@ def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_compiled", OrderedDict())
 
 
-@settings(max_examples=8, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8)
 @given(kernels(12, team=True))
 def test_agree_with_the_interpreter(in_turns: None, random_kernel: Kernel) -> None:
     random_kernel.lines.append("bar.sync 0;")

@@ -41,7 +41,7 @@ def plainly(stream: Stream, keep: int) -> list[tuple[int, int, int, int]]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), cores=st.integers(1, 9), keep=st.integers(1, 9))
 def test_equals_the_plain_ones(seed: int, cores: int, keep: int) -> None:
     random = np.random.default_rng(seed)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(["lowest", "scattered"]),
     st.lists(st.tuples(st.booleans(), st.sampled_from([PAGE_4K, PAGE_64K, PAGE_2M]), st.integers(0, 60)), max_size=40),

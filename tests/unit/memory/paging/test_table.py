@@ -30,7 +30,7 @@ class Model:
         return {size for page, (_, _, size) in self.pages.items() if page * PAGE_4K // PAGE_2M in touched}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(OPERATION, max_size=25))
 def test_equals_a_dictionary(operations: list[tuple[str, int, int, int, bool]]) -> None:
     table, model = PageTable(), Model()

@@ -65,7 +65,7 @@ def written(trace: Trace) -> Trace:
     return Trace(trace.sizes, steps, trace.memory, trace.kept)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), together=st.integers(1, 3))
 def test_what_a_plan_moves_is_what_every_access_needs(training: Make, seed: int, together: int) -> None:
     trace = written(training(seed, 8, 4, together=together))

@@ -8,7 +8,7 @@ import pytest
 from farlane.backend.memory.slots.allocator import Compacting, SlotAllocator, SlotError, SlotState
 from farlane.backend.memory.slots.policies import POLICIES, FirstFit, Span, TwoEnded
 from farlane.backend.memory.slots.queueing import Load, full_queue, simulate, uniform
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 
@@ -57,7 +57,6 @@ def test_buddies_refuse_what_they_cannot_round() -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**32), steps=st.integers(1, 40))
 def test_spans_never_overlap_and_the_state_goes_through_json(name: str, seed: int, steps: int) -> None:
     load = full_queue(seed, steps, uniform(16))

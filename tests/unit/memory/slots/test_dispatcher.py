@@ -11,7 +11,7 @@ from farlane.backend.memory.slots.core import Core, CoreSpec, CoreState, Demand,
 from farlane.backend.memory.slots.dispatcher import Dispatcher, DispatcherSpec, Kernel, Placement
 from farlane.backend.memory.slots.fast import FastDispatcher
 from farlane.backend.memory.slots.policies import POLICIES, FirstFit, TwoEnded
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SMALL = CoreSpec(slots=16, slot_bytes=512, registers=8192, threads=256, blocks=4)
@@ -37,7 +37,6 @@ def overlapping(placements: list[Placement], core: int, cycle: int) -> list[Plac
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**32), cores=st.integers(1, 3), fifo=st.integers(1, 3))
 def test_every_block_runs_once_and_no_core_is_overfull(name: str, seed: int, cores: int, fifo: int) -> None:
     kernels = some_kernels(seed)
@@ -70,7 +69,6 @@ def test_every_block_runs_once_and_no_core_is_overfull(name: str, seed: int, cor
 
 
 @pytest.mark.xdist_group("tlb")  # compiled code
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**32), cores=st.integers(1, 3), fifo=st.integers(1, 3))
 def test_the_compiled_one_equals_the_other(seed: int, cores: int, fifo: int) -> None:
     kernels, spec = some_kernels(seed), DispatcherSpec(cores, SMALL, fifo)

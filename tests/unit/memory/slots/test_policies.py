@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from farlane.backend.memory.slots import search
 from farlane.backend.memory.slots.policies import POLICIES, BestFit, Buddy, FirstFit, NextFit, SplitEnds, TwoEnded
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 STATES = st.integers(1, 64).flatmap(
@@ -14,7 +14,6 @@ STATES = st.integers(1, 64).flatmap(
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(deadline=None)
 @given(state=STATES)
 def test_a_span_is_free_and_long_enough(name: str, state: tuple[int, int, int, int]) -> None:
     slots, free, wanted, last_end = state
@@ -28,7 +27,6 @@ def test_a_span_is_free_and_long_enough(name: str, state: tuple[int, int, int, i
         assert free & span.mask == span.mask
 
 
-@settings(deadline=None)
 @given(state=STATES)
 def test_two_ended_takes_the_start_nearest_to_an_end(state: tuple[int, int, int, int]) -> None:
     slots, free, wanted, last_end = state

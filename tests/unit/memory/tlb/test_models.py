@@ -105,7 +105,7 @@ def cases(draw: st.DrawFn) -> tuple[Spec, list[Stream]]:
     return spec, streams
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(cases())
 def test_fast_equals_reference(case: tuple[Spec, list[Stream]]) -> None:
     spec, streams = case
@@ -196,7 +196,7 @@ def test_sparing_without_directories_reads_none() -> None:
     assert fast.contents() == reference.contents()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cases(), st.integers(1, 50))
 def test_in_parts_is_the_same_as_at_once(case: tuple[Spec, list[Stream]], step: int) -> None:
     spec, streams = case
@@ -210,7 +210,7 @@ def test_in_parts_is_the_same_as_at_once(case: tuple[Spec, list[Stream]], step: 
             assert parts.contents() == whole.contents()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(cases())
 def test_state_goes_through_json(case: tuple[Spec, list[Stream]]) -> None:
     spec, streams = case
