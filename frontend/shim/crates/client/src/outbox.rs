@@ -108,7 +108,12 @@ impl Outbox {
 
     /// Nothing waits to be sent.
     fn is_idle(&self) -> bool {
-        self.writer.is_empty() && !self.loops.as_ref().is_some_and(Loops::holds)
+        self.writer.is_empty() && !self.holds_loops()
+    }
+
+    /// A loop holds records that are not on the tape.
+    pub(crate) fn holds_loops(&self) -> bool {
+        self.loops.as_ref().is_some_and(Loops::holds)
     }
 
     /// The records behind `mark` were appended.

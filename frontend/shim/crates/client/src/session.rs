@@ -234,7 +234,7 @@ impl Session {
         self.shared.record_read(destination, from, write).unwrap_or(Err(UNUSABLE_DESTINATION))
     }
 
-    /// Nothing more follows soon: sends what is recorded within 20 us, without waiting for an answer (where there is no age timer at once, waiting
+    /// A loop has ended: sends what of it is held within 20 us, without waiting for an answer (where there is no age timer at once, waiting
     /// perhaps for credit).
     pub fn flush(&self) {
         // A dead connection is told by the calls that need it.

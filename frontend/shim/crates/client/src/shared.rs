@@ -216,9 +216,13 @@ impl Shared {
         }
     }
 
-    /// Sends the tape: at once, or in a moment where the program may be about to wait, which sends it too.
+    /// Sends what a loop has held: at once, or in a moment where the program may be about to wait, which sends it too. A tape on which no loop has been held
+    /// back ages as any other.
     pub(crate) fn flush(&self) -> Result<(), Failure> {
         let mut outbox = self.lock_running()?;
+        if outbox.loops.is_some() && !outbox.holds_loops() && outbox.reads.is_empty() {
+            return Ok(());
+        }
         outbox.close_loops(Reason::Hint);
         if outbox.send_soon(&self.timer) {
             return Ok(());

@@ -41,7 +41,7 @@ fn a_full_tape_is_sent() {
 #[test]
 fn an_explicit_flush_sends_once() {
     let host = FakeHost::start(Behaviour::default());
-    let session = open(&host, Mode::Loops);
+    let session = open(&host, Mode::Calls);
     session.flush();
     chunk(&session, 64);
     session.flush();
@@ -54,9 +54,9 @@ fn an_explicit_flush_sends_once() {
 #[test]
 fn a_flush_brings_the_timer_forward() {
     let host = FakeHost::start(Behaviour::default());
-    let mut config = quiet(&host, Mode::Loops);
+    let mut config = quiet(&host, Mode::Calls);
     config.age = Duration::from_secs(3600);
-    let session = Session::open(&config, || hello(Mode::Loops)).expect("opens");
+    let session = Session::open(&config, || hello(Mode::Calls)).expect("opens");
     for round in 1..=3 {
         chunk(&session, 64);
         session.flush();

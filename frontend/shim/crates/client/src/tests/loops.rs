@@ -63,6 +63,19 @@ fn what_is_held_is_sent_when_the_program_makes_no_call() {
 }
 
 #[test]
+fn the_end_of_a_loop_sends_what_was_held_and_nothing_else() {
+    let host = FakeHost::start(Behaviour::default());
+    let session = open(&host, Mode::Loops);
+    launches(&session, 2);
+    session.flush();
+    assert_eq!(session.counters().groups.get(), 0);
+    launches(&session, 100);
+    session.flush();
+    assert_eq!(session.counters().groups.get(), 1);
+    eventually("everything arrives", || replayed(&host).len() == 102);
+}
+
+#[test]
 fn the_end_of_the_session_sends_what_is_held() {
     let host = FakeHost::start(Behaviour::default());
     let session = open(&host, Mode::Loops);
