@@ -132,6 +132,9 @@ class Beside(Generic[T]):
 
     The program must have no other threads: only this one is copied.
 
+    Attributes:
+        process: its number; 0 when it has ended.
+
     Raises:
         OSError: there is no other process to be had.
     """
@@ -140,12 +143,12 @@ class Beside(Generic[T]):
         reading, writing = os.pipe()
         parent = os.getpid()
         try:
-            self._child = os.fork()
+            self.process = os.fork()
         except OSError:
             os.close(reading)
             os.close(writing)
             raise
-        if self._child == 0:
+        if self.process == 0:
             _work(work, parent, writing)
         os.close(writing)
         self._stream = os.fdopen(reading, "rb")
@@ -161,8 +164,8 @@ class Beside(Generic[T]):
             Exception: what the work raised.
         """
         content = self._stream.read()
-        _, status = os.waitpid(self._child, 0)
-        self._child = 0
+        _, status = os.waitpid(self.process, 0)
+        self.process = 0
         if status != 0:
             how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
             raise AnalysisError(f"a process of the analysis ended with {how}")
@@ -176,9 +179,9 @@ class Beside(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._stream.close()
-        if self._child:
-            os.kill(self._child, signal.SIGKILL)
-            os.waitpid(self._child, 0)
+        if self.process:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
 
 
 def _work(work: Callable[[], object], parent: int, writing: int) -> NoReturn:

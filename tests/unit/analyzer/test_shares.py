@@ -132,10 +132,11 @@ def test_what_fails_beside_fails_here() -> None:
 
 
 def test_work_that_nobody_waits_for_ends() -> None:
-    with Beside(lambda: time.sleep(600)):
-        pass
+    with Beside(lambda: time.sleep(600)) as work:
+        process = work.process
+        os.kill(process, 0)
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(process, os.WNOHANG)
 
 
 def test_it_ends_with_the_process_that_began_it() -> None:
