@@ -4,8 +4,8 @@
 
 1. Small instances: the search with four seeds each against the best plan there is (every assignment considered).
 2. 200 objects: processor time, beside a greedy assignment's.
-3. Ten generated traces, those of files, and those of real programs (recorded.py), which are recorded first. A file's and a program's memory is `--memory` of its footprint, or as much as its
-   largest step needs: bytes moved by the plan, a greedy and a random assignment, LRU and known future (free placement and contiguous), and the least
+3. Fourteen generated traces, those of files, and those of real programs (recorded.py), which are recorded first. A file's and a program's memory is `--memory` of its footprint, or as much as its
+   largest step needs: bytes moved by the plan, the best plan there is (by dynamic programming; up to 14 objects), a greedy and a random assignment, LRU and known future (free placement and contiguous), and the least
    that any scheme without fragmentation can move. A segment holds one object, as a direct-mapped cache does: LRU with free placement is often better in bytes;
    what the plan has is no fragmentation, no decision while the program runs, and a fixed address for every object.
 """
@@ -25,7 +25,7 @@ from pathlib import Path
 import recorded
 from farlane.backend.memory.planner.aside import set_aside
 from farlane.backend.memory.planner.bound import Bound, least_moved
-from farlane.backend.memory.planner.exhaustive import best_plan
+from farlane.backend.memory.planner.exhaustive import MOST_OBJECTS, best_plan
 from farlane.backend.memory.planner.genetic import GeneticSpec, search
 from farlane.backend.memory.planner.merging import merge_adjacent
 from farlane.backend.memory.planner.rivals.assigning import at_random, greedily
@@ -133,12 +133,14 @@ def compare(name: str, trace: Trace) -> None:
         plan = search(aside.trace, choose(aside.trace), GeneticSpec(), time.process_time).plan
         planned, marked = (plan.bytes_moved + aside.bytes_moved if plan else None), f" ({len(aside.objects)} aside)"
     greedy, drawn = greedily(trace, segments), at_random(trace, segments, 0, 20)
+    best = best_plan(trace, segments) if len(segments.order) <= MOST_OBJECTS else None
 
     def evicting(policy: Eviction, contiguous: bool) -> Callable[[], int]:
         return lambda: moved_by(trace, policy, contiguous=contiguous).bytes_moved
 
     figures: dict[str, int | None] = {
         f"plan{marked}": planned,
+        "dp": best.bytes_moved if best else None,
         "greedy": greedy.bytes_moved if greedy else None,
         "random": drawn.bytes_moved if drawn else None,
         "lru": evicting(least_recently_used, False)(),
@@ -167,7 +169,11 @@ def main() -> None:
     options = parser.parse_args()
     small(options.instances)
     large()
-    print("\nBytes moved, by trace ('-': objects that are needed together cannot be kept apart in these segments):")
+    print(
+        "\nBytes moved, by trace ('-': objects that are needed together cannot be kept apart in these segments; dp: or there are too many):"
+    )
+    for seed, (objects, count) in enumerate(((9, 3), (12, 5), (13, 4), (14, 6))):
+        compare(f"small {seed}", training(seed, objects, count))
     for seed in range(5):
         compare(f"training {seed}", training(seed, 12 + 6 * seed, 5 + seed))
     for seed, share in enumerate((0.7, 0.5, 0.35, 0.25, 0.2)):
