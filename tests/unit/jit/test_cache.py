@@ -124,7 +124,7 @@ def test_layouts_agree() -> None:
     worker = ctypes_offsets(jit.abi.WorkerState)
     assert offsets("Worker")[: len(worker)] == worker
     assert tuple(offsets("Warp")) == support.WARP_OFFSETS
-    assert offsets("Warp")[-1] + 8 == arenas.WARP_BYTES
+    assert offsets("Warp")[-1] + 4 == arenas.WARP_BYTES
     assert arenas.BARRIER_BYTES == 16 * 24
     assert (
         jit.Launch.parameters.offset, jit.Launch.variables.offset, jit.Launch.abort.offset,
