@@ -1,0 +1,200 @@
+//! What runs send: a REPEAT, or the records themselves where that is shorter; at a run's end, at a flush, and in parts of a loop that goes on.
+
+use super::{Folder, Offer};
+use crate::body::Nested;
+use crate::run::Run;
+use crate::{mix, Reason};
+use tape::operations::{self, code};
+use tape::Writer;
+
+/// Fewer records than this, of fewer bytes: a host is sooner done with them than with a REPEAT.
+const LEAST_RECORDS: usize = 16;
+const LEAST_BYTES: usize = 512;
+
+impl Folder {
+    /// Closes a run that was taken off the stack: what it holds goes to those below, in order.
+    pub(super) fn close(&mut self, mut run: Box<Run>, tape: &mut Writer, failed: bool) {
+        self.send_iterations(&mut run, tape, true);
+        self.give_back(&run, run.k, run.pos, tape);
+        self.retire(&run, failed && run.k == 0);
+    }
+
+    /// The records of an iteration, up to item `end`.
+    fn give_back(&mut self, run: &Run, k: u64, end: usize, tape: &mut Writer) {
+        let mut record = Vec::new();
+        for index in 0..end {
+            run.expand(index, k, &mut record);
+            let item = &run.body.items[index];
+            self.counts.returned += u64::from(item.nested.is_none());
+            self.offer(Offer { record: &record, token: item.token, nested: item.nested, settled: true }, tape);
+        }
+    }
+
+    /// Sends a run's complete iterations; the run is off the stack. `last`: it will not go on from here.
+    /// True when a REPEAT of them is on the tape itself.
+    pub(super) fn send_iterations(&mut self, run: &mut Run, tape: &mut Writer, last: bool) -> bool {
+        let count = run.complete();
+        let continues = run.base > 0;
+        if count == 0 && !(last && continues) {
+            return false;
+        }
+        let number = if count == 0 || self.is_worth(run) { self.number(run, tape) } else { None };
+        let (Some(number), Some(birth)) = (number, self.templates.get(run.place).map(|t| t.birth)) else {
+            for k in run.base..run.k {
+                self.give_back(run, k, run.body.items.len(), tape);
+            }
+            return false;
+        };
+        self.counts.iterations += count;
+        run.repeated |= count > 0;
+        let token = mix(mix(birth, run.shape()), code::REPEAT.into()).max(1);
+        let nested = Some(Nested { place: run.place, birth, levels: run.body.levels });
+        let at_bottom = self.stack.is_empty();
+        if continues && at_bottom {
+            if count > 0 {
+                self.put_continued(run, number, tape);
+            }
+            if last {
+                // The search for outer loops sees one REPEAT, however it was sent.
+                self.remember(&run.repeat(number, 0), token, nested);
+            }
+            return true;
+        }
+        let record = run.repeat(number, run.base);
+        self.counts.repeats += u64::from(at_bottom);
+        if at_bottom {
+            self.sent_run(run);
+        }
+        if last || !at_bottom {
+            self.offer(Offer { record: &record, token, nested, settled: false }, tape);
+        } else {
+            tape.records(&record);
+        }
+        at_bottom
+    }
+
+    fn sent_run(&mut self, run: &Run) {
+        if let Some(template) = self.templates.get_mut(run.place) {
+            template.last_run = run.birth;
+        }
+    }
+
+    fn put_continued(&mut self, run: &Run, number: u16, tape: &mut Writer) {
+        self.counts.repeats += 1;
+        if self.templates.get(run.place).is_some_and(|t| t.last_run == run.birth) {
+            operations::repeat(tape, number.into(), run.complete(), true, &[]);
+        } else {
+            tape.records(&run.repeat(number, run.base));
+        }
+        self.sent_run(run);
+    }
+
+    /// Whether a REPEAT is to be sent, not the records themselves: it is shorter, or has been seen before, or the loop around expects it.
+    fn is_worth(&self, run: &Run) -> bool {
+        if run.base > 0 || self.stack.last().is_some_and(|below| expects(below, run)) {
+            return true;
+        }
+        let iterations = usize::try_from(run.complete()).unwrap_or(usize::MAX);
+        let records = iterations.saturating_mul(run.body.bytes.len());
+        if records < LEAST_BYTES && iterations.saturating_mul(run.body.items.len()) < LEAST_RECORDS {
+            return false;
+        }
+        let repeat = run.repeat_bytes();
+        let seen = self.templates.get(run.place).is_some_and(|t| t.uses > 0);
+        let template = if run.sealed || seen { 0 } else { 24 + run.body.content_bytes() };
+        2 * repeat + template <= records
+    }
+
+    /// The number of the run's template, which the host is told now if it does not know it.
+    fn number(&mut self, run: &mut Run, tape: &mut Writer) -> Option<u16> {
+        if let Some(number) = self.templates.get(run.place)?.number {
+            return Some(number);
+        }
+        let number = self.templates.publish(run.place)?;
+        let holes = u32::try_from(run.body.holes.len()).ok()?;
+        operations::template(tape, number.into(), holes, &run.body.content());
+        self.counts.templates += 1;
+        run.sealed = true;
+        Some(number)
+    }
+
+    /// A flush: everything that is held goes to the tape. A run that stands between two iterations goes on afterwards.
+    pub fn flush(&mut self, tape: &mut Writer, reason: Reason) {
+        if self.ahead.is_active() {
+            self.ahead.settle(tape);
+        }
+        let held = self.holds();
+        if held {
+            self.flush_held(tape, reason);
+        }
+        if reason == Reason::Sync {
+            self.stretches.end(self.counts.folded());
+            if self.stretches.are_short() {
+                self.retire_all();
+            }
+        }
+    }
+
+    fn flush_held(&mut self, tape: &mut Writer, reason: Reason) {
+        self.counts.closed(reason);
+        while self.holds() {
+            let Some(mut run) = self.stack.pop() else { break };
+            if self.stack.is_empty() && run.pos == 0 {
+                self.send_part(&mut run, tape);
+                self.stack.push(run);
+            } else {
+                self.close(run, tape, false);
+            }
+        }
+        self.pending = 0;
+    }
+
+    /// Sends the complete iterations of the outermost loop and keeps it open. False when there are none.
+    pub fn part(&mut self, tape: &mut Writer) -> bool {
+        if self.stack.first().is_none_or(|run| run.complete() == 0) {
+            return false;
+        }
+        let mut above = std::mem::take(&mut self.stack);
+        let mut run = above.remove(0);
+        self.send_part(&mut run, tape);
+        self.counts.closed(Reason::Age);
+        self.stack.push(run);
+        self.stack.append(&mut above);
+        self.pending = 0;
+        true
+    }
+
+    /// Sends the complete iterations of the only run, which is off the stack and goes on.
+    fn send_part(&mut self, run: &mut Run, tape: &mut Writer) {
+        if run.complete() == 0 {
+            return;
+        }
+        let repeated = self.send_iterations(run, tape, false);
+        self.templates.succeeded(run.place);
+        // Records that were given back may have been found to repeat: this run repeats them already.
+        while let Some(found) = self.stack.pop() {
+            self.close(found, tape, false);
+        }
+        if repeated && run.can_continue() {
+            run.continue_from_here();
+        } else {
+            run.rebase();
+        }
+    }
+
+    /// Closes every run for good.
+    pub(super) fn end_all(&mut self, tape: &mut Writer, reason: Reason) {
+        if self.holds() {
+            self.counts.closed(reason);
+        }
+        while let Some(run) = self.stack.pop() {
+            self.close(run, tape, false);
+        }
+        self.pending = 0;
+    }
+}
+
+/// Whether the run below waits for this run's REPEAT.
+fn expects(below: &Run, run: &Run) -> bool {
+    below.body.items[below.pos].nested.is_some_and(|nested| nested.place == run.place)
+}
