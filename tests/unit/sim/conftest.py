@@ -17,14 +17,14 @@ QUOTA = 1 << 30
 
 
 class Program:
-    """A session with the test kernels loaded, and short ways to use it."""
+    """A session with the test kernels, or an image of one's own, loaded, and short ways to use it."""
 
-    def __init__(self, device: SimDevice) -> None:
+    def __init__(self, device: SimDevice, image: bytes = PTX) -> None:
         context = device.open_context(QUOTA)
         assert isinstance(context, SimContext)
         self.context = context
-        self.image = PTX
-        self.module = context.load_module(PTX)
+        self.image = image
+        self.module = context.load_module(image)
         self.stream = context.default_stream(LEGACY_STREAM)
         self._next = context.window.base
 
@@ -65,7 +65,9 @@ def device() -> Iterator[SimDevice]:
 
 
 @pytest.fixture
-def program(device: SimDevice) -> Iterator[Program]:
-    program = Program(device)
+def program(device: SimDevice, request: pytest.FixtureRequest) -> Iterator[Program]:
+    """With the PTX that the test's module calls MODULE, if it has some."""
+    own = getattr(request.module, "MODULE", None)
+    program = Program(device) if own is None else Program(device, own.encode())
     yield program
     program.context.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from farlane.backend.device.base import CudaError, LaunchShape
@@ -40,14 +38,6 @@ MODULE = f""".version 8.5
 mov.u32 %r0, 0; mapa.shared::cluster.u32 %r1, %r0, 1; ld.shared::cluster.u32 %r2, [%r1+64]; ret;
 }}
 """
-
-
-@pytest.fixture
-def program(device: SimDevice) -> Iterator[Program]:
-    program = Program(device)
-    program.module = program.context.load_module(MODULE.encode())
-    yield program
-    program.context.close()
 
 
 def launch(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -68,14 +67,6 @@ ld.param.u64 %rd0, [out]; mov.u32 %r0, %ctaid.x; mul.wide.u32 %rd1, %r0, 4; add.
 ret;
 }
 """
-
-
-@pytest.fixture
-def program(device: SimDevice) -> Iterator[Program]:
-    program = Program(device)
-    program.module = program.context.load_module(MODULE.encode())
-    yield program
-    program.context.close()
 
 
 def launch(program: Program, kernel: str, at: int, grid: tuple[int, int, int], block: int) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.plan import Body, Hole, Kind, Step, Stop
-from farlane.backend.device.sim import SimDevice
 from farlane.backend.device.sim.nested import MAX_DEPTH
 
 from .conftest import Program, pack
@@ -107,14 +105,6 @@ st.u64 [%rd9], %rd1; st.u32 [%rd9+8], %r1;
 ret;
 }}
 """
-
-
-@pytest.fixture
-def program(device: SimDevice) -> Iterator[Program]:
-    program = Program(device)
-    program.module = program.context.load_module(MODULE.encode())
-    yield program
-    program.context.close()
 
 
 def words(program: Program, address: int, count: int) -> list[int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.sim import SimDevice
@@ -132,14 +130,6 @@ $fine:
 ret;
 }}
 """
-
-
-@pytest.fixture
-def program(device: SimDevice) -> Iterator[Program]:
-    program = Program(device)
-    program.module = program.context.load_module(MODULE.encode())
-    yield program
-    program.context.close()
 
 
 def output(program: Program) -> bytes:
