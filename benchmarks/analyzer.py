@@ -49,7 +49,7 @@ seconds = time.process_time() - started
 started = time.process_time()
 image = elf.load(path)
 program = Program(image, Decoder())
-loops = {start: sorted(Structure(control_flow.build(program, start)).loops) for start in program.reaching_cuda()}
+loops = {start: sorted(Structure(control_flow.build(program, start)).loops) for start in program.cuda}
 graphs = time.process_time() - started
 parts = {part.start: start for start in loops for part in program.parts(start)}
 text = sum(len(segment.data) for segment in image.segments if segment.name == ".text")

@@ -166,7 +166,7 @@ class Functions:
         self.program = program
         self.values = Values()
         self.memory = Memory(self.values, program.image, budget, separate, most)
-        self.cuda = program.reaching_cuda()
+        self.cuda = program.cuda
         self.failed: dict[int, str] = {}
         self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}
         self._computed = Computed(program, self.values)
@@ -174,7 +174,7 @@ class Functions:
         self._quiet: dict[Callee, bool] = {}
         self._initial = State.at_entry(self.memory).registers
         self._holding: dict[int, int | None] = {}
-        self._circles = Circles(self.values, program.circles(self.cuda), self._anew, self._callee)
+        self._circles = Circles(self.values, program.circles, self._anew, self._callee)
 
     def analysis(self, start: int, codes: frozenset[int] = frozenset()) -> Analysis | None:
         """The analysis of a function; None when there is none, and `failed` says why.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Callable, Container
+from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
@@ -99,7 +100,8 @@ class Program:
         flows = (flow for member in self._members[start] for flow in self._flows[member])
         return any(flow.kind == "jump" and flow.target is None and flow.slot is None for flow in flows)
 
-    def reaching_cuda(self) -> set[int]:
+    @cached_property
+    def cuda(self) -> set[int]:
         """The functions that contain a CUDA call or may call, however deep, one that does."""
         return self.reaching(is_cuda)
 
@@ -115,14 +117,15 @@ class Program:
                     direct.add(start)
         return reached(direct, callers)
 
-    def circles(self, without: Container[int]) -> dict[int, tuple[int, ...]]:
-        """Function -> the functions that it calls, however deep, and that call it, itself included; for those that call themselves.
-        Some are left out."""
+    @cached_property
+    def circles(self) -> dict[int, tuple[int, ...]]:
+        """Function -> the functions that it calls, however deep, and that call it, itself included; for those that call themselves,
+        and no CUDA."""
         onward: dict[int, list[int]] = {}
         for start, callees in self.callees.items():
             inner = {self.owner.get(each.address, each.address) for each in callees if each.address is not None}
-            if start not in without:
-                onward[start] = sorted(each for each in inner if each in self.callees and each not in without)
+            if start not in self.cuda:
+                onward[start] = sorted(each for each in inner if each in self.callees and each not in self.cuda)
         return circles(onward)
 
     def _calls(self, start: int) -> set[Callee]:

@@ -73,7 +73,7 @@ def _analyze(path: Path, seconds: float, in_callees: bool, beside: bool) -> Prog
     image = elf.load(path)
     source = lines.read(path)
     program = Program(image, Decoder())
-    cuda = sorted(program.reaching_cuda())
+    cuda = sorted(program.cuda)
     prover = Prover(program, budget)
     parts = divide(program, cuda)
 

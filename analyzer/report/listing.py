@@ -79,7 +79,7 @@ def read(path: Path, report: ProgramReport) -> Listing:
     loops: dict[int, list[LoopReport]] = defaultdict(list)
     for loop in report.loops:
         loops[loop.entry].append(loop)
-    entries = sorted(program.reaching_cuda(), key=lambda entry: (entry not in loops, entry))
+    entries = sorted(program.cuda, key=lambda entry: (entry not in loops, entry))
     shown: list[Function] = []
     left_out: list[str] = []
     instructions = 0

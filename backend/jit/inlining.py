@@ -29,9 +29,10 @@ _WIDE = {4: {"b32", "f32"}, 8: {"b64", "f64"}}  # registers of as many bytes
 _WHOLE = {4: ("b32", {"b32", "u32", "s32", "f32"}), 8: ("b64", {"b64", "u64", "s64", "f64"})}
 
 
-def inlined(bodies: Mapping[str, Body], functions: Mapping[str, Function], kernel: str) -> dict[str, Body]:
-    """The kernel's body and those of the functions that are still called."""
-    calls = {name: _callees(body, bodies) for name, body in bodies.items()}
+def inlined(
+    bodies: Mapping[str, Body], calls: Mapping[str, list[str]], functions: Mapping[str, Function], kernel: str
+) -> dict[str, Body]:
+    """The kernel's body and those of the functions that are still called. `calls`: what each calls by name."""
     if not any(calls.values()) or not any(spins.may_wait(body) for body in bodies.values()):
         return dict(bodies)
     result = dict(bodies)
@@ -66,11 +67,6 @@ def _small(body: Body) -> bool:
             for label in item.labels
         )
     )
-
-
-def _callees(body: Body, bodies: Mapping[str, Body]) -> list[str]:
-    named = [_callee(item) for item in body.instructions if item.base == "call"]
-    return [name for name in dict.fromkeys(named) if name in bodies]
 
 
 def _callee(call: Instruction) -> str:

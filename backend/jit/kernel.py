@@ -123,7 +123,7 @@ class KernelContext:
 
     def _inline(self) -> None:
         """Puts functions that wait where they are called, and forgets those that nobody calls any more."""
-        parsed = inlining.inlined(self.bodies, self.module.functions, self.name)
+        parsed = inlining.inlined(self.bodies, self.calls, self.module.functions, self.name)
         if parsed == self.bodies:
             return
         self.bodies, self.calls = {}, {}

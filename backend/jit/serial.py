@@ -24,15 +24,10 @@ from farlane.backend.jit.ssa import Value
 MOST_INSTRUCTIONS, MOST_BLOCKS = 120, 16
 _OTHERS = {"st", "bar", "barrier", "shfl", "?pick"}
 # Costs in tenths of a cycle. A vector of 32 lanes is two registers of words.
-ALONE, ALONE_LOAD, ALONE_LOOP = (
-    3,
-    15,
-    200,
-)  # of one lane: an instruction, a load with its check, leaving a loop unforeseen
-VECTOR, VECTOR_LOAD = (
-    15,
-    140,
-)  # of all lanes: an instruction on words, a load at addresses that turn out to be beside each other
+# Of one lane: an instruction, a load with its check, leaving a loop unforeseen.
+ALONE, ALONE_LOAD, ALONE_LOOP = 3, 15, 200
+# Of all lanes: an instruction on words, a load at addresses that turn out to be beside each other.
+VECTOR, VECTOR_LOAD = 15, 140
 SCATTERED, SCATTERED_ZEN = 700, 1500  # what it costs more when they turn out not to be
 _FLOATS = {"f16", "bf16", "f32", "f64"}
 _SLOW = {

@@ -259,16 +259,8 @@ class SerialEmitter(ValueScope):
         return b.icmp("ne", b.load("i8", True, place, ", align 1"), integer(0, "i8"))
 
     # Values --------------------------------------------------------------------------------------------------------
-    def value(self, value: Value) -> Val:
-        known = self.local.get(value)
-        if known is not None:
-            return known
-        kind = REGISTER_LLVM[value.type]
-        if value.definition is None:
-            return self._zero(kind)
-        result = self.body.load(kind, False, self._place(value))
-        self.local[value] = result
-        return result
+    def stored(self, value: Value, kind: str) -> Val:
+        return self.body.load(kind, False, self._place(value))
 
     def define(self, value: Value | None, result: Val) -> None:
         if value is None:

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 MULTIPROCESSORS = 132
 THREADS, BLOCKS = 2048 * MULTIPROCESSORS, 32 * MULTIPROCESSORS  # at once
-PATIENCE, KNOWN_PATIENCE = (
-    2048,
-    16,
-)  # turns; where blocks are known to wait for later ones, it does not take long to see
+PATIENCE = 2048  # turns
+KNOWN_PATIENCE = 16  # where blocks are known to wait for later ones, it does not take long to see
 
 _log = logging.getLogger(__name__)
 _More = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)

@@ -120,12 +120,16 @@ class ValueScope:
         pattern = self.pattern(value) if value.varying else None
         if pattern is not None and pattern.known:
             result = lanes(list(pattern.offsets), kind)
-        elif value.exported and self.outside(value):
-            result = self.body.load(kind, True, self.export_slot(value))
         else:
-            result = self.body.load(kind, value.varying, self.value_slot(value))
+            result = self.stored(value, kind)
         self.local[value] = result
         return result
+
+    def stored(self, value: Value, kind: str) -> Val:
+        """A value from where it was left in another block."""
+        if value.exported and self.outside(value):
+            return self.body.load(kind, True, self.export_slot(value))
+        return self.body.load(kind, value.varying, self.value_slot(value))
 
     def _zero(self, kind: str) -> Val:
         return floating(0, kind) if kind in ("float", "double", "half") else integer(0, kind)

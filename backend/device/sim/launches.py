@@ -50,14 +50,9 @@ _log = logging.getLogger(__name__)
 _compiling = threading.Lock()  # LLVM is entered by one thread at a time anyway; the second finds the first one's result
 
 
-def _blocks_of(cluster: tuple[int, ...] | None) -> int:
-    return 1 if cluster is None else math.prod(cluster)
-
-
-def _whole_clusters(blocks: int, cluster: tuple[int, ...] | None) -> int:
-    """So many blocks or fewer, at least one cluster of them."""
-    of_cluster = _blocks_of(cluster)
-    return max(1, blocks // of_cluster) * of_cluster
+def _whole_clusters(blocks: int, size: int) -> int:
+    """So many blocks or fewer, at least one cluster of `size` of them."""
+    return max(1, blocks // size) * size
 
 
 class Prepared(NamedTuple):
@@ -292,15 +287,18 @@ class Launcher:
         """
         kernel, launch = prepared.kernel, prepared.launch
         end, chunk, workers = launch.end_block, launch.chunk, prepared.helpers + 1
-        cluster = tuple(launch.cluster)
-        begin, part = 0, 2 * workers * _blocks_of(cluster)
+        begin, part = 0, 2 * workers * launch.cluster_blocks
         try:
             while begin < end:
                 light = kernel.light
                 whole = light is None or kernel.info.waits or prepared.together is not None
                 stop = end if whole else min(end, begin + part)
                 launch.next_block, launch.end_block = begin, stop
-                launch.chunk = chunk if whole else _whole_clusters(min(chunk, (stop - begin) // (2 * workers)), cluster)
+                launch.chunk = (
+                    chunk
+                    if whole
+                    else _whole_clusters(min(chunk, (stop - begin) // (2 * workers)), launch.cluster_blocks)
+                )
                 started = time.monotonic_ns()
                 if not run(prepared):
                     return False
@@ -359,6 +357,7 @@ class Launcher:
         kernel = function.compiled.get(shape.block) or self._compile(function, shape.block)
         self._admission.check_shared(function, shape, kernel.info.static_shared)
         cluster = self._admission.cluster(function, shape)
+        of_cluster = math.prod(cluster or ())
         blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
         cooperative = shape.cooperative and kernel.info.barriers
         if cooperative:
@@ -375,14 +374,14 @@ class Launcher:
             page_shift=PAGE_SHIFT,
             fault=ctypes.pointer(self._fault),
             end_block=blocks,
-            chunk=_whole_clusters(min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), _MAX_CHUNK), cluster),
+            chunk=_whole_clusters(min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), _MAX_CHUNK), of_cluster),
             grid=shape.grid,
             block=shape.block,
             dynamic_shared=shape.shared_bytes,
             services=self._runtime.services,
             check=None if self._checker is None else self._checker.table.address,
             cluster=cluster or (1, 1, 1),
-            cluster_blocks=_blocks_of(cluster),
+            cluster_blocks=of_cluster,
             cluster_explicit=cluster is not None,
         )
         last = function.prepared

@@ -99,18 +99,25 @@ def multiply(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, b.bin("add", b.bin("mul", x, y), c))
 
 
+def _operands(e: FunctionEmitter, i: Instruction, count: int) -> tuple[list[str], str, Val, Val]:
+    """The types, of which there must be so many and the last two are the operands'; the second operation; the operands' exact values."""
+    types = [item for item in i.modifiers if item in _TYPES]
+    second = next((item for item in i.modifiers if item in _SECOND), "")
+    if len(types) != count or len(i.sources) != (3 if second else 2):
+        raise e.fail(f"unsupported {i.text}")
+    x, y = (
+        e.body.resize(e.read(source, "i32"), "i64", name == "s32")
+        for source, name in zip(i.sources, types[-2:], strict=False)
+    )
+    return types, second, x, y
+
+
 @handles("vset")
 def compare(e: FunctionEmitter, i: Instruction) -> None:
     """vset.atype.btype.cmp{.op2} d, a, b{, c}: whether a comparison of exact values holds."""
     check(e, i, _TYPES | _COMPARISONS | _SECOND)
-    types = [item for item in i.modifiers if item in _TYPES]
-    second = next((item for item in i.modifiers if item in _SECOND), "")
-    if len(types) != 2 or len(i.sources) != (3 if second else 2):
-        raise e.fail(f"unsupported {i.text}")
+    _, second, x, y = _operands(e, i, 2)
     b = e.body
-    x, y = (
-        b.resize(e.read(source, "i32"), "i64", name == "s32") for source, name in zip(i.sources, types, strict=False)
-    )
     comparison = next(item for item in i.modifiers if item in _COMPARISONS)
     holds = b.icmp(comparison if comparison in ("eq", "ne") else "s" + comparison, x, y)
     write(e, i, _combined(e, i, b.cast("zext", holds, "i32"), second, False))
@@ -130,15 +137,8 @@ def _combined(e: FunctionEmitter, i: Instruction, result: Val, second: str, sign
 def scalar(e: FunctionEmitter, i: Instruction) -> None:
     """vop.dtype.atype.btype{.sat}{.op2} d, a, b{, c}."""
     check(e, i, _TYPES | _SECOND | {"sat", "clamp", "wrap"})
-    types = [item for item in i.modifiers if item in _TYPES]
-    second = next((item for item in i.modifiers if item in _SECOND), "")
-    if len(types) != 3 or len(i.sources) != (3 if second else 2):
-        raise e.fail(f"unsupported {i.text}")
+    types, second, x, y = _operands(e, i, 3)
     b = e.body
-    x, y = (
-        b.resize(e.read(source, "i32"), "i64", name == "s32")
-        for source, name in zip(i.sources, types[1:], strict=False)
-    )
     if i.base in ("vshl", "vshr"):
         limit = integer(32, "i64")
         amount = b.bin("and", y, integer(31, "i64")) if "wrap" in i.modifiers else b.call("umin", "i64", [y, limit])

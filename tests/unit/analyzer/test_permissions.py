@@ -52,7 +52,7 @@ def permissions(program: Path) -> Permissions:
     found: Permissions = {}
     image = Program(elf.load(program), Decoder())
     prover = Prover(image)
-    for start in sorted(image.reaching_cuda()):
+    for start in sorted(image.cuda):
         try:
             sites = sorted(prover.structure(start).flow.calls)
         except instructions.Refused:

@@ -190,7 +190,7 @@ def permissions(program: Path) -> dict[int, Permission]:
     image = Program(elf.load(program), Decoder())
     prover = Prover(image)
     found: dict[int, Permission] = {}
-    for start in sorted(image.reaching_cuda()):
+    for start in sorted(image.cuda):
         for site in prover.structure(start).flow.calls:
             permission = prover.permission(start, site)
             if permission is not None:

@@ -54,7 +54,7 @@ def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_small_programs_are_whole(program: Path) -> None:
     found = Program(elf.load(program), Decoder())
-    starts = sorted(found.reaching_cuda())
+    starts = sorted(found.cuda)
     assert divide(found, starts) == [starts]
 
 
@@ -62,7 +62,7 @@ def test_small_programs_are_whole(program: Path) -> None:
 def test_each_function_is_in_one_share(program: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(shares, "LARGE", 0)
     found = Program(elf.load(program), Decoder())
-    starts = sorted(found.reaching_cuda())[:count]
+    starts = sorted(found.cuda)[:count]
     parts = divide(found, starts)
     assert len(parts) == min(count, 2)
     assert all(parts)

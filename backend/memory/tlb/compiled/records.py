@@ -182,10 +182,8 @@ def _longest_unused_own(address: int, number: int, core: int) -> int:
 def make_room(address: int, number: int, word: int, cores: int) -> None:
     """Full directories lose an entry of a set: of those whose page the core itself does not hold, or else of all, the one used least recently."""
     s = state(address)
-    base, waiting = (
-        base_of(word),
-        0,
-    )  # `waiting`: those with a candidate that was used since it was made
+    base = base_of(word)
+    waiting = 0  # those with a candidate that was used since it was made
     for record in range(number * s.parameters[at.P_RECORDS], end_of(s, number)):
         if s.tags[record] < 0:
             continue

@@ -31,7 +31,6 @@ pub struct HelloInfo {
     pub pid: u32,
     /// BLAKE2b-256 of every image registered so far.
     pub module_digests: Vec<[u8; 32]>,
-    pub mode: Mode,
     /// The objects of the program that may call CUDA; mode loops only.
     pub objects: Vec<Object>,
     /// What the host is to look for in kernels.
@@ -58,19 +57,13 @@ impl Session {
     /// [`OpenError`] says what is wrong and what to do.
     pub fn open(config: &Config, hello: impl FnOnce() -> HelloInfo) -> Result<Self, OpenError> {
         let opened = Instant::now();
-        let mut mode = config.mode;
-        let hello = || {
-            let info = hello();
-            mode = info.mode;
-            info
-        };
         let (shared, welcome) = transport::open(config, hello)?;
         shared.counters.round_trips.add(1);
-        log::info(format_args!("session {} with {}, mode {}", welcome.session, shared.endpoint, mode.as_str()));
+        log::info(format_args!("session {} with {}, mode {}", welcome.session, shared.endpoint, config.mode.as_str()));
         Ok(Self {
             shared,
             welcome,
-            mode,
+            mode: config.mode,
             report: config.report.clone(),
             local: config.endpoint.is_local(),
             payloads: config.payloads,

@@ -147,7 +147,7 @@ impl Task {
             let Ok(info) = said.await else { return Ok(()) }; // who opened has panicked
             let (sender, mut replies, welcome, counters) = self.shake_hands(channel, &info).await?;
             let timer = AgeTimer::new().map_err(|e| local(&e))?;
-            let shared = Arc::new(self.share(info.mode, sender, &welcome, counters, timer, descriptor));
+            let shared = Arc::new(self.share(sender, &welcome, counters, timer, descriptor));
             if self.report.send(Progress::Ended(Box::new(Ok((shared.clone(), welcome))))).is_err() {
                 return Ok(()); // opening timed out meanwhile
             }
@@ -162,7 +162,6 @@ impl Task {
 
     fn share(
         &self,
-        mode: Mode,
         sender: UnboundedSender<GuestMessage>,
         welcome: &Welcome,
         counters: Counters,
@@ -173,7 +172,7 @@ impl Task {
             group_bytes: self.config.group_bytes.clamp(1, usize::try_from(welcome.credit_bytes).unwrap_or(usize::MAX)),
             message_bytes: welcome.message_bytes as usize,
             age: self.config.age,
-            fold: mode == Mode::Loops && welcome.tape_version >= TEMPLATES,
+            fold: self.config.mode == Mode::Loops && welcome.tape_version >= TEMPLATES,
             ahead: self.config.ahead && welcome.tape_version >= ROWS,
         };
         Shared {
@@ -209,7 +208,7 @@ impl Task {
         let broken = |why: &dyn fmt::Display| self.broken(why);
         let counters = Counters::default();
         let (sender, receiver) = unbounded_channel();
-        post(&sender, guest_message::Kind::Hello(hello(info)), &counters);
+        post(&sender, guest_message::Kind::Hello(hello(info, self.config.mode)), &counters);
         let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
         let mut replies = match client.open(UnboundedReceiverStream::new(receiver)).await {
             Ok(response) => response.into_inner(),
@@ -261,7 +260,7 @@ fn local(error: &io::Error) -> OpenError {
     OpenError::new(OpenReason::Local, format!("cannot set up the connection: {error}"))
 }
 
-fn hello(info: &HelloInfo) -> Hello {
+fn hello(info: &HelloInfo, mode: Mode) -> Hello {
     Hello {
         tape_version_min: OLDEST_TAPE,
         tape_version_max: tape::VERSION,
@@ -269,7 +268,7 @@ fn hello(info: &HelloInfo) -> Hello {
         objects: info.objects.clone(),
         program: info.program.clone(),
         pid: info.pid,
-        mode: info.mode.as_str().to_owned(),
+        mode: mode.as_str().to_owned(),
         checks: info.checks.clone(),
         module_digests: info.module_digests.iter().map(|digest| digest.to_vec()).collect(),
     }

@@ -176,7 +176,6 @@ fn open() -> Result<Opened, CudaError> {
         program: program_name(),
         pid: std::process::id(),
         module_digests: registration::digests_for_hello(),
-        mode: config.mode,
         objects: manifests::prepare(config.mode),
         checks: config.checks.clone(),
     };

@@ -3,7 +3,7 @@
 
 use super::fake_host::{Behaviour, FakeHost};
 use super::hello;
-use crate::{Config, Destination, Mode, Session};
+use crate::{Config, Destination, Session};
 use std::time::{Duration, Instant};
 use tape::operations;
 use tape::Writer;
@@ -20,7 +20,7 @@ fn per(what: &str, count: u32, took: Duration) {
 
 /// A session with `SIZE` bytes at the start of its window.
 fn session(config: &Config) -> (Session, u64) {
-    let session = Session::open(config, || hello(Mode::Calls)).expect("opens");
+    let session = Session::open(config, hello).expect("opens");
     let base = session.welcome().window_base;
     session.defer(|w| operations::allocate(w, base, SIZE as u64)).expect("alive");
     (session, base)

@@ -64,7 +64,7 @@ fn an_idle_session_notices_and_finishing_it_is_harmless() {
     let path = std::env::temp_dir().join(format!("farlane-dead-{}.json", std::process::id()));
     let mut config = quiet(&host, Mode::Calls);
     config.report = Some(path.clone());
-    let session = Session::open(&config, || hello(Mode::Calls)).expect("opens");
+    let session = Session::open(&config, hello).expect("opens");
     host.kill();
     eventually("the session is dead", || session.defer(|w| operations::free(w, 1)) == Err(Failure::Dead));
     let start = Instant::now();

@@ -27,7 +27,7 @@ fn a_full_tape_is_sent() {
     let host = FakeHost::start(Behaviour::default());
     let mut config = quiet(&host, Mode::Calls);
     config.group_bytes = 4096;
-    let session = Session::open(&config, || hello(Mode::Calls)).expect("opens");
+    let session = Session::open(&config, hello).expect("opens");
     for _ in 0..3 {
         chunk(&session, 1024);
     }
@@ -56,7 +56,7 @@ fn a_flush_brings_the_timer_forward() {
     let host = FakeHost::start(Behaviour::default());
     let mut config = quiet(&host, Mode::Calls);
     config.age = Duration::from_secs(3600);
-    let session = Session::open(&config, || hello(Mode::Calls)).expect("opens");
+    let session = Session::open(&config, hello).expect("opens");
     for round in 1..=3 {
         chunk(&session, 64);
         session.flush();
@@ -72,7 +72,7 @@ fn an_old_tape_is_sent_by_the_timer() {
     let host = FakeHost::start(Behaviour::default());
     let mut config = quiet(&host, Mode::Calls);
     config.age = Duration::from_micros(200);
-    let session = Session::open(&config, || hello(Mode::Calls)).expect("opens");
+    let session = Session::open(&config, hello).expect("opens");
     for round in 1..=5 {
         chunk(&session, 64);
         eventually("the timer sends", || host.codes().len() == round);
@@ -87,7 +87,7 @@ fn a_busy_host_lets_the_tape_grow() {
     host.gate.send_replace(false);
     let mut config = quiet(&host, Mode::Calls);
     config.age = Duration::from_micros(200);
-    let session = Session::open(&config, || hello(Mode::Calls)).expect("opens");
+    let session = Session::open(&config, hello).expect("opens");
     for _ in 0..50 {
         chunk(&session, 64);
         std::thread::sleep(Duration::from_millis(1));
@@ -103,7 +103,7 @@ fn groups_are_cut_into_messages_between_records() {
     let host = FakeHost::start(welcome(MAX_RECORD_BYTES, 16 << 20));
     let mut config = quiet(&host, Mode::Calls);
     config.group_bytes = 8 << 20;
-    let session = Session::open(&config, || hello(Mode::Calls)).expect("opens");
+    let session = Session::open(&config, hello).expect("opens");
     for _ in 0..5 {
         chunk(&session, 500_000);
     }
@@ -121,7 +121,7 @@ fn a_tape_larger_than_the_credit_becomes_several_groups() {
     let host = FakeHost::start(welcome(MAX_RECORD_BYTES, MAX_RECORD_BYTES));
     let mut config = quiet(&host, Mode::Calls);
     config.group_bytes = 8 << 20;
-    let session = Session::open(&config, || hello(Mode::Calls)).expect("opens");
+    let session = Session::open(&config, hello).expect("opens");
     for _ in 0..5 {
         chunk(&session, 600_000);
     }
@@ -142,7 +142,7 @@ fn credit_bounds_what_is_in_flight_and_a_waiting_thread_goes_on() {
     host.gate.send_replace(false);
     let mut config = quiet(&host, Mode::Calls);
     config.group_bytes = 256 * 1024;
-    let session = Session::open(&config, || hello(Mode::Calls)).expect("opens");
+    let session = Session::open(&config, hello).expect("opens");
     let waiting = AtomicBool::new(true);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -54,7 +54,7 @@ fn what_is_held_is_sent_when_the_program_makes_no_call() {
     let host = FakeHost::start(Behaviour::default());
     let mut config: Config = quiet(&host, Mode::Loops);
     config.age = Duration::from_micros(200);
-    let session = Session::open(&config, || hello(Mode::Loops)).expect("opens");
+    let session = Session::open(&config, hello).expect("opens");
     for round in 1..=3_usize {
         launches(&session, 100);
         eventually("everything arrives without another call", || replayed(&host).len() == 100 * round);

@@ -17,12 +17,11 @@ use crate::{Config, HelloInfo, Mode, Session};
 use fake_host::FakeHost;
 use std::time::Duration;
 
-fn hello(mode: Mode) -> HelloInfo {
+fn hello() -> HelloInfo {
     HelloInfo {
         program: "test".to_owned(),
         pid: 1,
         module_digests: vec![[7; 32]],
-        mode,
         objects: Vec::new(),
         checks: Vec::new(),
     }
@@ -37,7 +36,7 @@ fn quiet(host: &FakeHost, mode: Mode) -> Config {
 }
 
 fn open(host: &FakeHost, mode: Mode) -> Session {
-    Session::open(&quiet(host, mode), || hello(mode)).expect("opens")
+    Session::open(&quiet(host, mode), hello).expect("opens")
 }
 
 /// Waits until a condition that another thread brings about holds.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 fn fails(config: &Config) -> OpenError {
     let start = Instant::now();
-    let error = Session::open(config, || hello(Mode::Calls)).expect_err("fails");
+    let error = Session::open(config, hello).expect_err("fails");
     assert!(start.elapsed() < config.connect_timeout.max(config.admission_timeout) + Duration::from_millis(500));
     assert!(error.message.contains(&config.endpoint.to_string()), "{error}");
     error
@@ -60,7 +60,7 @@ fn it_connects_while_what_is_said_first_is_put_together() {
         let mut preface = [0; 14];
         stream.read_exact(&mut preface).expect("read");
         assert_eq!(preface, *b"PRI * HTTP/2.0");
-        hello(Mode::Calls)
+        hello()
     };
     let error = Session::open(&local(listener.local_addr().expect("address").port()), hello).expect_err("hung up");
     assert_eq!(error.reason, OpenReason::Protocol);
@@ -72,7 +72,7 @@ fn a_host_that_has_answered_may_take_longer_to_open_the_session() {
     let host = FakeHost::start(Behaviour { delay, ..Behaviour::default() });
     let mut config = quiet(&host, Mode::Calls);
     config.connect_timeout = Duration::from_secs(2);
-    Session::open(&config, || hello(Mode::Calls)).expect("opens");
+    Session::open(&config, hello).expect("opens");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn the_program_may_fail_to_open_and_try_again() {
     let host = FakeHost::start(Behaviour::default());
     let port = TcpListener::bind("127.0.0.1:0").expect("bind").local_addr().expect("address").port();
     fails(&local(port));
-    Session::open(&quiet(&host, Mode::Calls), || hello(Mode::Calls)).expect("opens");
+    Session::open(&quiet(&host, Mode::Calls), hello).expect("opens");
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn reads_in_a_loop_that_is_sent_in_parts_go_with_their_records() {
     let host = FakeHost::start_unix(Behaviour::default());
     let mut config = super::quiet(&host, Mode::Loops);
     config.age = Duration::from_micros(200);
-    let session = Session::open(&config, || super::hello(Mode::Loops)).expect("opens");
+    let session = Session::open(&config, super::hello).expect("opens");
     let mut memory = vec![0xee_u8; COUNT * WIDTH];
     for (index, part) in memory.chunks_mut(WIDTH).enumerate() {
         record(&session, part, 1);

@@ -148,7 +148,7 @@ fn threads_interleave_by_whole_calls() {
     let host = FakeHost::start(Behaviour::default());
     let mut config = quiet(&host, Mode::Calls);
     config.group_bytes = 4096;
-    let session = Session::open(&config, || super::hello(Mode::Calls)).expect("opens");
+    let session = Session::open(&config, super::hello).expect("opens");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let session = &session;
@@ -214,7 +214,7 @@ fn finish_sends_what_is_left_and_writes_the_report() {
     let path = std::env::temp_dir().join(format!("farlane-finish-{}.json", std::process::id()));
     let mut config = quiet(&host, Mode::Calls);
     config.report = Some(path.clone());
-    let session = Session::open(&config, || super::hello(Mode::Calls)).expect("opens");
+    let session = Session::open(&config, super::hello).expect("opens");
     memset(&session, 1);
     synchronize(&session).expect("alive");
     memset(&session, 2);

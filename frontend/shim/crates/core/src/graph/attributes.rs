@@ -54,10 +54,7 @@ impl Attributes {
             CudaError::NOT_SUPPORTED
         })?;
         // Whether the grid is made of such clusters is seen when it is launched: either may change until then.
-        let possible = |cluster| clusters::blocks(cluster).is_some_and(|count| count <= clusters::MOST);
-        if meaning.cluster.is_some_and(|cluster| !possible(cluster)) {
-            return Err(CudaError::INVALID_CLUSTER_SIZE);
-        }
+        clusters::Bounds { non_portable: true, ..clusters::Bounds::default() }.cluster(meaning.cluster)?;
         // SAFETY: it covers the union, every byte of which the caller has given.
         self.0.insert(id, unsafe { value.pad });
         Ok(())
