@@ -1,6 +1,7 @@
 """What a computed call calls, as far as a prediction may guess: it is checked when the program runs, so permissions know nothing of it.
 
 - An address that is known, or a slot that the loader fills.
+- An indirect function (IFUNC): those that the function which chooses for the loader may return.
 - Behind a comparison of the address with a function's, by which a compiler guesses itself before it calls: that function.
 - Through an object's table of virtual functions: those that stand at this place in the file's own tables. An object of a class of
   another file has another table; of these, only the character types of the standard streams are known (`std::endl`).
@@ -11,7 +12,7 @@ Source: Itanium C++ ABI, 2.5, Virtual Table Layout.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from farlane.analyzer.flow.expression import LOAD, Value, Values
 from farlane.analyzer.graph.names import NEVER_RETURNS
@@ -26,8 +27,9 @@ MAXIMUM_CALLEES = 8
 class Computed:
     """Answers for one program."""
 
-    def __init__(self, program: Program, values: Values) -> None:
-        self._program, self._values = program, values
+    def __init__(self, program: Program, values: Values, returned: Callable[[int], Iterable[Value]]) -> None:
+        """`returned`: the values that a function may return, given its start; none when it is not known."""
+        self._program, self._values, self._returned = program, values, returned
         self._tables: dict[int, dict[Callee, None]] | None = None
 
     def callees(self, target: Value, first: Value, compared: Iterable[Value], widens: bool) -> list[Callee]:
@@ -41,6 +43,9 @@ class Computed:
         found = self._at(target)
         if found != UNKNOWN:
             return [found]
+        chooser = self._chooser(target)
+        if chooser is not None:
+            return self._chosen(chooser)
         offset = self._offset(target, first)
         for other in compared:
             guessed = self._at(other)
@@ -57,13 +62,26 @@ class Computed:
         """The function at an address that is known."""
         if target.is_constant:
             return self._program.resolve(target.constant, None)
-        if target.kind == LOAD and target.arguments[0].is_constant and target.arguments[1] == 8:
-            slot = target.arguments[0].constant
+        if (slot := _slot(target)) is not None:
             image = self._program.image
             segment = image.segment(slot)
             fixed = slot in image.slots or (segment is not None and segment.name.startswith((".data.rel.ro", ".got")))
             return self._program.resolve(None, slot) if fixed else UNKNOWN
         return UNKNOWN
+
+    def _chooser(self, target: Value) -> int | None:
+        """The function that chooses what stands at an address: an indirect function's entry in the PLT, or its slot."""
+        at = target.constant if target.is_constant else _slot(target)
+        return None if at is None else self._program.image.choosers.get(at)
+
+    def _chosen(self, chooser: int) -> list[Callee]:
+        found: dict[Callee, None] = {}
+        for value in self._returned(chooser):
+            callee = self._at(value)
+            if callee == UNKNOWN or len(found) == MAXIMUM_CALLEES:
+                return []
+            found[callee] = None
+        return list(found)
 
     def _offset(self, target: Value, first: Value) -> int | None:
         """Where in an object's table of virtual functions an address was read."""
@@ -103,3 +121,9 @@ class Computed:
             return None
         callee = self._program.resolve(None, slot)
         return None if callee == UNKNOWN else callee
+
+
+def _slot(target: Value) -> int | None:
+    """The place, at a known address, that an address was read from."""
+    whole = target.kind == LOAD and target.arguments[0].is_constant and target.arguments[1] == 8
+    return target.arguments[0].constant if whole else None

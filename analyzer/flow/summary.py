@@ -169,7 +169,7 @@ class Functions:
         self.cuda = program.cuda
         self.failed: dict[int, str] = {}
         self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}
-        self._computed = Computed(program, self.values)
+        self._computed = Computed(program, self.values, self._returned)
         self._active: list[int] = []
         self._quiet: dict[Callee, bool] = {}
         self._initial = State.at_entry(self.memory).registers
@@ -272,6 +272,26 @@ class Functions:
         """What a computed call is taken to call: one function, or one of several that do nothing to memory; else UNKNOWN."""
         found = self._computed.callees(target, first, compared, widens)
         return found[0] if len(found) == 1 or (found and all(map(self._touches_nothing, found))) else UNKNOWN
+
+    def _returned(self, start: int) -> list[Value]:
+        """What a function may return, as one of some values each of which is known; none when that is not known."""
+        analysis = self.analysis(start) if start in self.program.ranges else None
+        if analysis is None or analysis.result.end is None:
+            return []
+        found: dict[Value, None] = {}
+        seen, work = set(), [analysis.result.end.registers[RAX]]
+        while work:
+            value = work.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if value.kind == PHI:
+                work += analysis.result.phis.get(value, {}).values()
+            elif value.kind == OPERATION and value.arguments[0] == "choose":
+                work += value.arguments[-2:]
+            else:
+                found[value] = None
+        return list(found)
 
     def _touches_nothing(self, callee: Callee) -> bool:
         if callee.address is None:

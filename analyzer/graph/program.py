@@ -148,7 +148,7 @@ class Program:
         A symbol ending in ".cold" says so, the exception tables do, and a jump into the range's middle or a conditional one,
         since a tail call is a plain jump to a start.
         """
-        called: set[int] = set(self.image.pointers.values()) | {self.image.entry}
+        called = {*self.image.pointers.values(), *self.image.choosers.values(), self.image.entry}
         entered: dict[int, set[int]] = defaultdict(set)
         evident: set[int] = set()
         for start, flows in self._flows.items():

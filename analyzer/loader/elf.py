@@ -6,6 +6,7 @@ Whatever goes wrong on a damaged file becomes an `AnalysisError`. The exception 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from farlane.analyzer.errors import AnalysisError
@@ -30,8 +31,8 @@ BUILD_ID_LIMIT = 32
 
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXECINSTR = 1, 2, 4
 _BUILD_ID = 3  # a note's type
-_GLOB_DAT, _JUMP_SLOT, _RELATIVE, _ABSOLUTE = 6, 7, 8, 1
-STUB_SECTIONS = (".plt", ".plt.sec", ".plt.got", ".plt.bnd")
+_GLOB_DAT, _JUMP_SLOT, _RELATIVE, _ABSOLUTE, _INDIRECT = 6, 7, 8, 1, 37  # kinds of relocations
+STUB_SECTIONS = (".plt", ".iplt", ".plt.sec", ".plt.got", ".plt.bnd")
 
 
 def load(path: Path) -> Image:
@@ -66,8 +67,13 @@ def _load(content: bytes, name: str) -> Image:
     tables = Tables(content)
     _check_extents(tables.sections, len(content))
     segments = tuple(_segments(tables))
-    slots, pointers = _relocations(tables)
-    stubs = _stubs(segments, slots)
+    slots, pointers, choosers = _relocations(tables)
+    stubs: dict[int, str] = {}
+    for stub, slot in _stubs(segments):
+        if slot in slots:
+            stubs[stub] = slots[slot]
+        elif slot in choosers:
+            choosers[stub] = choosers[slot]
     symbols = _symbols(tables)
     functions = _functions(segments, symbols, _named(segments, ".eh_frame"), _named(segments, ".gcc_except_table"))
     return Image(
@@ -78,6 +84,7 @@ def _load(content: bytes, name: str) -> Image:
         stubs=stubs,
         slots=slots,
         pointers=pointers,
+        choosers=choosers,
         entry=tables.entry,
         stripped=not any(section.name == ".symtab" for section in tables.sections),
         end=max((s.address + s.size for s in tables.sections if s.flags & _SHF_ALLOC), default=0),
@@ -109,10 +116,12 @@ def _named(segments: tuple[Segment, ...], name: str) -> Segment | None:
     return next((segment for segment in segments if segment.name == name), None)
 
 
-def _relocations(tables: Tables) -> tuple[dict[int, str], dict[int, int]]:
-    """Names and local addresses that the loader puts into slots. A name that this file defines stays a name."""
+def _relocations(tables: Tables) -> tuple[dict[int, str], dict[int, int], dict[int, int]]:
+    """Names and local addresses that the loader puts into slots, and functions that choose what it puts there. A name that this file
+    defines stays a name."""
     slots: dict[int, str] = {}
     pointers: dict[int, int] = {}
+    choosers: dict[int, int] = {}
     for section in tables.sections:
         if section.kind != RELA or not section.flags & _SHF_ALLOC:
             continue
@@ -122,36 +131,37 @@ def _relocations(tables: Tables) -> tuple[dict[int, str], dict[int, int]]:
         for offset, kind, number, addend in tables.relocations(section):
             if kind == _RELATIVE:
                 pointers[offset] = addend
+            elif kind == _INDIRECT:
+                choosers[offset] = addend
             elif kind in (_GLOB_DAT, _JUMP_SLOT, _ABSOLUTE) and named and table is not None:
                 symbol = symbols[number]
-                # What an indirect function's symbol points to is the function that chooses, not the chosen one.
-                if symbol.section != UNDEFINED and symbol.value and symbol.kind != INDIRECT_FUNCTION:
+                if symbol.section != UNDEFINED and symbol.value:
+                    if symbol.kind == INDIRECT_FUNCTION:
+                        # The symbol points to the function that chooses, not to the chosen one.
+                        choosers[offset] = symbol.value
+                        continue
                     pointers[offset] = symbol.value + addend
                 name = tables.name(table, symbol)
                 if name and not addend:
                     slots[offset] = name
-    return slots, pointers
+    return slots, pointers, choosers
 
 
-def _stubs(segments: tuple[Segment, ...], slots: dict[int, str]) -> dict[int, str]:
-    """PLT entries: an optional endbr64, then `jmp *slot(%rip)` (with or without a bnd prefix)."""
-    stubs: dict[int, str] = {}
+def _stubs(segments: tuple[Segment, ...]) -> Iterator[tuple[int, int]]:
+    """PLT entries and their slots: an optional endbr64, then `jmp *slot(%rip)` (with or without a bnd prefix)."""
     for segment in segments:
         if segment.name not in STUB_SECTIONS:
             continue
         position = segment.data.find(b"\xff\x25")
         while position >= 0:
             displacement = int.from_bytes(segment.data[position + 2 : position + 6], "little", signed=True)
-            name = slots.get(segment.start + position + 6 + displacement)
-            if name is not None:
-                start = position
-                if start and segment.data[start - 1] == 0xF2:
-                    start -= 1
-                if segment.data[max(0, start - 4) : start] == b"\xf3\x0f\x1e\xfa":
-                    start -= 4
-                stubs[segment.start + start] = name
+            start = position
+            if start and segment.data[start - 1] == 0xF2:
+                start -= 1
+            if segment.data[max(0, start - 4) : start] == b"\xf3\x0f\x1e\xfa":
+                start -= 4
+            yield segment.start + start, segment.start + position + 6 + displacement
             position = segment.data.find(b"\xff\x25", position + 2)
-    return stubs
 
 
 def _symbols(tables: Tables) -> dict[int, tuple[int, str]]:

@@ -53,6 +53,7 @@ class Image:
         stubs: address of a PLT entry -> the imported name.
         slots: address of a GOT slot -> the name that the loader puts there.
         pointers: address of a slot -> the address inside this file that the loader puts there.
+        choosers: address of a PLT entry or slot of an indirect function (IFUNC) -> the function whose result the loader puts there.
         entry: the address at which the process starts, 0 for a shared object without one.
         stripped: whether function bounds come from the exception tables alone.
         end: where the last section ends, those that have no bytes in the file included.
@@ -65,6 +66,7 @@ class Image:
     stubs: dict[int, str]
     slots: dict[int, str]
     pointers: dict[int, int]
+    choosers: dict[int, int]
     entry: int
     stripped: bool
     end: int = 0
@@ -93,7 +95,7 @@ class Image:
     def constant(self, address: int, size: int) -> int | None:
         """A value that the program cannot change; None for what it can change, or what a relocation fills in."""
         segment = self.segment(address)
-        if segment is None or segment.writable or address in self.pointers or address in self.slots:
+        if segment is None or segment.writable or any(address in each for each in (self.pointers, self.slots, self.choosers)):
             return None
         data = self.read(address, size)
         return None if data is None else int.from_bytes(data, "little")

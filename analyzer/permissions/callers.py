@@ -42,7 +42,7 @@ class Callers:
 
     def _all_direct(self, start: int) -> bool:
         image = self._image
-        if start == image.entry or start in image.pointers.values():
+        if start == image.entry or any(start in each.values() for each in (image.pointers, image.choosers)):
             return False
         direct = {address for _, address, _ in self.of(start)}
         address = start.to_bytes(8, "little")
