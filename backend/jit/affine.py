@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit.ir import BITS, LANES, Val, integer, lanes
 from farlane.backend.jit.model import Instruction, Special, extends
-from farlane.backend.jit.specials import first_tid, special
+from farlane.backend.jit.specials import FIRST, ROW, first_tid, special
 from farlane.backend.jit.ssa import Value
 from farlane.backend.jit.strides import row_length, signed_constant
 from farlane.backend.jit.types import PTX_LLVM
@@ -101,12 +101,17 @@ def operand(e: ValueScope, source: Any, kind: str) -> Affine:
 
 
 def affine_special(e: ValueScope, name: str) -> Affine | None:
-    """%tid and %laneid where they are affine."""
+    """%tid and %laneid where they are affine, and in a team what is each warp's own."""
     base, _, axis = name.partition(".")
     row = row_length(e.kernel.block)
     one = integer(1, "i32")
     if base == "laneid":
         return Affine(integer(0, "i32"), 1, integer(row, "i32") if row < LANES else None)
+    if name in (FIRST, ROW) and e.team is not None:
+        start = e.once("first.x", lambda p: first_tid(e, p, "x"))
+        if name == FIRST:
+            return Affine(start, 0, integer(LANES, "i32"))
+        return Affine(e.body.bin("lshr", start, integer(LANES.bit_length() - 1, "i32")), 0, one)
     if base != "tid":
         return None
     if e.team is None:

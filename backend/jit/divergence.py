@@ -21,7 +21,7 @@ from typing import Any
 from farlane.backend.jit import strides
 from farlane.backend.jit.cfg import EFFECTS, EXIT, Graph
 from farlane.backend.jit.model import Address, Instruction, Special, Symbol, extends, read_by, registers_of
-from farlane.backend.jit.specials import varying_axes
+from farlane.backend.jit.specials import FIRST, ROW, varying_axes
 from farlane.backend.jit.ssa import Phi, Value
 
 LANE_SPECIALS = {"laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"}
@@ -316,6 +316,8 @@ class _TeamAnalysis(_Analysis):
         self.axes = {"x", *steps}
 
     def _operand_class(self, operand: Any, block: int) -> int | None:
+        if isinstance(operand, Special) and operand.name in (FIRST, ROW):
+            return 0
         if isinstance(operand, Special) and operand.name.startswith("tid."):
             axis = operand.name[4:]
             return strides.UNIFORM if axis not in self.axes else 1 if axis == "x" else 0

@@ -4,14 +4,15 @@ For kernels with barriers, where a team's end costs a switch between warps at ev
 row of branches.
 
 Owns which blocks are done that way, and their code. They read and write what they share with other blocks through memory only; nothing that
-they compute is read elsewhere, but by phis right behind them. Their affine values are vectors here, but what is read and written at addresses that were affine before is still contiguous.
+they compute is read elsewhere, but by phis right behind them. Their affine values are vectors here, but what is read and written at addresses that were affine before is still contiguous, and what a
+warp's lanes have in common is a scalar.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import families, teams
+from farlane.backend.jit import affine, families, teams
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.families import memory
 from farlane.backend.jit.ir import LANES, Val, integer
@@ -66,11 +67,16 @@ def emit(e: TeamEmitter, inside: int, bits: Val) -> None:
     b.branch_if(b.icmp("ne", bits, integer(0, "i32")), some, past)
     b.block(some)
     values, forms = dict(e.local), dict(e.forms)
+    one_row = row_length(e.kernel.block) == LANES
     behind = e.graph.blocks[inside].targets[0]
     phis = e.graph.blocks[behind].phis if behind != EXIT else []
     read = [value for instruction in instructions for value in read_by(instruction)]
     for value in [*read, *(phi.operands[inside] for phi in phis)]:
-        if isinstance(value, Value) and value.block != inside:
+        if not isinstance(value, Value) or value.block == inside:
+            continue
+        if one_row and value.stride == 0 and (form := e.affine(value)) is not None:
+            e.local[value] = affine.row_bases(e, form)[0]  # the same in all lanes of this warp
+        else:
             e.value(value)  # as a vector, while it still has a form
     e.mask, e.mask_bits = b.mask(bits), bits
     for instruction in instructions:

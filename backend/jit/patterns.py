@@ -9,19 +9,25 @@ Owns the analysis: one pass over a function's instructions, for values in warps 
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.ir import LANES
 from farlane.backend.jit.model import Immediate, Instruction, Special, extends
-from farlane.backend.jit.specials import FIRST, varying_axes
+from farlane.backend.jit.specials import FIRST, ROW, varying_axes
 from farlane.backend.jit.ssa import Value
 from farlane.backend.jit.strides import constant, signed_constant
 
 _WORD = {"u32", "s32", "b32"}
 _LONG = {"u64", "s64", "b64"}
 _REGISTERS = {"b32", "b64", "u32", "s32", "u64", "s64"}
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge,
+}  # fmt: skip
 _LARGEST = 1 << 40  # of an offset
 _ZEROS = (0,) * LANES
 
@@ -66,7 +72,13 @@ def analyse(graph: Graph, block: tuple[int, int, int]) -> dict[Value, Pattern]:
             if len(instruction.destinations) != 1 or instruction.guard is not None:
                 continue
             value = instruction.destinations[0]
-            if value is None or value.type not in _REGISTERS or value.exported:
+            if value is None or value.exported:
+                continue
+            if value.type == "pred" and instruction.base == "setp":
+                if (told := _compared(instruction, found, block)) is not None:
+                    found[value] = told
+                continue
+            if value.type not in _REGISTERS:
                 continue
             pattern = _result(instruction, found, block)
             if pattern is not None and max(map(abs, pattern.offsets)) < _LARGEST:
@@ -82,6 +94,8 @@ def _special(name: str, block: tuple[int, int, int]) -> Pattern | None:
         return Pattern(tuple(range(LANES)), 32, 32)
     if name == FIRST:
         return Pattern(_ZEROS, lane_bits, 32, x) if x % LANES == 0 or y == z == 1 else None
+    if name == ROW:
+        return Pattern(_ZEROS, 0, 32, -(-x // LANES))
     if base in ("ctaid", "nctaid", "ntid"):
         return Pattern(_ZEROS, 0, 32)
     if base != "tid" or axis not in ("x", "y", "z"):
@@ -152,6 +166,23 @@ def _result(i: Instruction, found: dict[Value, Pattern], block: tuple[int, int, 
             return Pattern(tuple(item << number for item in first.offsets), min(bits, first.align + number), bits)
         return _shifted_right(first, number, kind.startswith("s"))
     return None
+
+
+def _compared(i: Instruction, found: dict[Value, Pattern], block: tuple[int, int, int]) -> Pattern | None:
+    """The lanes for which a comparison holds, where both sides are known; as numbers of one bit."""
+    if len(i.modifiers) != 2 or len(i.sources) != 2 or i.modifiers[0] not in _COMPARISONS:
+        return None
+    name, kind = i.modifiers
+    if kind not in _WORD | _LONG:
+        return None
+    bits = 32 if kind in _WORD else 64
+    sides = [_operand(item, bits, found, block) for item in i.sources]
+    if not all(side is not None and side.known for side in sides):
+        return None
+    signed = kind.startswith("s") and name in ("lt", "le", "gt", "ge")
+    x, y = ([_number(item & (1 << bits) - 1, bits, signed) for item in side.offsets] for side in sides if side)
+    holds = _COMPARISONS[name]
+    return Pattern(tuple(int(holds(a, b)) for a, b in zip(x, y, strict=True)), 1, 1)
 
 
 def _sum(x: Pattern, y: Pattern, minus: bool) -> Pattern:

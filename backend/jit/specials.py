@@ -32,6 +32,7 @@ _CONSTANTS = {
 
 CLUSTER_OFFSET = 144  # of Launch.cluster
 FIRST = "?first"  # %tid.x of the warp's first lane; no register of PTX is spelled like this (indices.py)
+ROW = "?row"  # that divided by the lanes of a warp; in teams only
 WARP_RANGE = ", !range !2"  # the metadata that kernel.py writes: indices of the block's warps
 
 

@@ -1,7 +1,7 @@
 """The code of a team: warps of a block that run as one (teams.py).
 
 `TeamEmitter` emits the function @farlane_team once over the kernel's graph, with the same values as FunctionEmitter (values.py), but classes of its own: uniform is
-what is the same in the whole team, affine what is so over all its rows. Vectors are per warp: slots have the warp's number behind their name.
+what is the same in the whole team, affine what is so over all its rows. Vectors are per warp (team_values.py).
 
 A block is emitted in segments, each in two steps. First what all warps share, among it the checks of accesses at uniform and affine addresses;
 then, warp by warp, what differs. So a value that every warp loads from the same place is loaded once (LLVM sees to that, as no call
@@ -16,16 +16,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from farlane.backend.jit import affine, divergence, families, guarding, liveness, native, support, teams
+from farlane.backend.jit import affine, divergence, families, guarding, indices, native, support, teams
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.families import addresses, memory
 from farlane.backend.jit.ir import BITS, LANES, Val, integer
 from farlane.backend.jit.model import Address, Body, Instruction, Special, Symbol, read_by, registers_of
 from farlane.backend.jit.ssa import Value
-from farlane.backend.jit.strides import stepping
+from farlane.backend.jit.team_values import TeamValues
 from farlane.backend.jit.teams import FIRST_ENTRY, place_offset
 from farlane.backend.jit.types import REGISTER_LLVM
 from farlane.backend.jit.values import ALL
@@ -54,7 +54,15 @@ class Unfit(Exception):
 
 @dataclass
 class Segment:
+    """Instructions of a block between which no warp has to wait for another.
+
+    Attributes:
+        apart: whether it begins with a barrier, or where a load follows a store.
+    """
+
     instructions: list[Instruction] = field(default_factory=list)
+    apart: bool = False
+    loads: bool = False
     stores: bool = False
 
 
@@ -74,6 +82,8 @@ def plan(kernel: KernelContext, body: Body, alone: FunctionEmitter) -> TeamEmitt
         graph, values, _ = kernel.prepare_again(body)
         if not all(teams.accepts(item) for block in graph.blocks for item in block.instructions):
             return None
+        if "x" in shape.steps:
+            indices.simplify(graph, kernel.block, team=True)
         found = divergence.team(graph, values, kernel.block, shape.steps, set(kernel.parameter_offsets))
         if found.conservative or not teams.coherent(graph):
             return None
@@ -83,7 +93,7 @@ def plan(kernel: KernelContext, body: Body, alone: FunctionEmitter) -> TeamEmitt
     return None
 
 
-class TeamEmitter(FunctionEmitter):
+class TeamEmitter(TeamValues):
     def __init__(
         self,
         kernel: KernelContext,
@@ -92,20 +102,11 @@ class TeamEmitter(FunctionEmitter):
         found: divergence.Divergence,
         shape: teams.Team,
     ) -> None:
-        super().__init__(kernel, alone.name, graph, found, alone.storage, True)
-        self.team, self.dual = shape, True
-        self.shared: dict[Value, Val] = {}
-        self.each: list[dict[Value, Val]] = [{} for _ in range(shape.warps)]
-        self.stepping = stepping(graph, self.is_affine, {f"tid.{axis}" for axis in shape.steps})
-        self.live_in, self.live_out = liveness.compute(graph, lambda value: value.definition is not None)
+        super().__init__(kernel, alone, graph, found, shape)
         self.entries: dict[int, list[Value]] = {}  # of the kernel's own code: what it goes on with
-        self.looped = shape.warps > teams.MOST  # the warps take turns in one code: `instance` is known when it runs
+        self.done: set[int] = set()  # blocks that are emitted
         if self.looped:
-            self.each = [{}]
             self._cross_segments()
-        self.done: set[int] = set()  # blocks that are emitted with the one before them
-        self.access = 0  # which of the function's loads and stores is being emitted
-        self._sites: dict[int, int] = {}
 
     def fits(self) -> bool:
         """Whether what all warps need at once is no more than the processor has room for."""
@@ -129,38 +130,51 @@ class TeamEmitter(FunctionEmitter):
         families.layout_frame(self)
         self.counter_site = self.kernel.site()
         for index, block in enumerate(self.graph.blocks):
-            if index in self.done:
-                continue
-            self.leaves_full = False
-            self._block(index, block)
-            self.leave_block(index)
+            if index not in self.done:
+                self._blocks(index, block)
         self.prologue.branch("f0")
         lines = ["define internal i32 @farlane_team(ptr %warp, ptr %areas) #0 {", "entry:"]
         lines += [*self.allocas, "  %lsp = add i64 0, 0", *self.prologue.lines, *self.body.lines]
         return "\n".join([*lines, "done:", "  ret i32 0", "}"]) + "\n"
 
-    def _block(self, index: int, block: Block) -> None:
-        b = self.body
-        self.block = index
-        b.block(f"f{index}")
+    def _blocks(self, index: int, block: Block) -> None:
+        """A block, and those behind it to which the only way is from it."""
+        self.body.block(f"f{index}")
         self._forget()
+        leaving = []
+        following: int | None = index
+        while following is not None:
+            self.block, self.leaves_full = following, False
+            self.done.add(following)
+            onward = self._block(following, self.graph.blocks[following])
+            leaving += [following] if self.leaves_full else []
+            following = onward
+        self.leaves_full = True
+        for each in leaving:
+            self.leave_block(each)
+
+    def _block(self, index: int, block: Block) -> int | None:
+        """Returns the block that is to follow in the same code, if one is."""
+        b = self.body
         for segment in self._segments(block):
             self._segment(segment)
         if block.condition is None or len(set(block.targets)) == 1:
+            self._settle()
             self._full_jump(block.targets[0])
-            return
+            return None
         if block.switch:
+            self._settle()
             self._full_switch(index, block)
-            return
+            return None
         yes, no = block.targets
         if not any(self._differs(value) for value in registers_of(block.condition)):
+            self._settle()
             self._uniform_branch(self._condition(block), [(yes, self._full_jump), (no, self._full_jump)])
-            return
+            return None
         inside = guarding.inner(self.graph, index, self.looped) if self.kernel.fibers else None
         if inside is not None and guarding.cheap(self.graph.blocks[inside]):
-            self._mixed(block, inside)
             self.done.add(inside)
-            return
+            return self._mixed(block, inside, onward=True)
         every, none = self._agreement(block)
         labels = [b.new_label(hint) for hint in ("all", "some", "none", "mixed")]
         b.branch_if(every, labels[0], labels[1])
@@ -174,37 +188,51 @@ class TeamEmitter(FunctionEmitter):
         self._recall(known)
         b.block(labels[3])
         if inside is not None:
-            self._mixed(block, inside)
-            return
+            self._mixed(block, inside, onward=False)
+            return None
         wanted = set(self.live_out[index]) | set(registers_of(block.condition))
         self._leave_at(FIRST_ENTRY + 2 * index + 1, sorted(wanted, key=lambda value: value.number))
+        return None
 
-    def _mixed(self, block: Block, inside: int) -> None:
-        """A block for the lanes that want it, and on to what is behind it."""
-        b = self.body
-        behind = self.graph.blocks[inside].targets[0]
+    def _mixed(self, block: Block, inside: int, onward: bool) -> int | None:
+        """A block for the lanes that want it, and on to what is behind it, which may follow in the same code if no other way leads there (`onward`)."""
+        b, index, graph = self.body, self.block, self.graph
+        behind = graph.blocks[inside].targets[0]
         if behind != EXIT:
-            self._copies([(behind, None)])
-        for _ in self._warps():
+            self._move([(phi.value, phi.operands[index]) for phi in graph.blocks[behind].phis])
+
+        def guarded() -> None:
             bits = b.bits(self._condition(block))
             guarding.emit(self, inside, bits if block.targets[0] == inside else b.invert(bits))
-        if EXIT != behind <= self.block:
+
+        bases = {item.base for item in graph.blocks[inside].instructions}
+        self._for_each(guarded, "ld" in bases, "st" in bases)
+        if onward and self.looped and index < behind and set(graph.blocks[behind].predecessors) == {index, inside}:
+            return behind
+        self._settle()
+        if EXIT != behind <= index:
             self._poll(behind)
         b.branch("done" if behind == EXIT else f"f{behind}")
+        return None
 
     def _agreement(self, block: Block) -> tuple[Val, Val]:
         """Whether a branch's condition holds for all lanes, and whether it does for none."""
         b = self.body
         found = self._bounds_agree(block)
         if found is not None:
+            self._settle()
             return (found[1], found[0]) if block.negated else found
         every, some = self.slot("%every", "i32", False), self.slot("%some", "i32", False)
         b.store(ALL, every)
         b.store(integer(0, "i32"), some)
-        for _ in self._warps():
+
+        def look() -> None:
             bits = b.bits(self._condition(block))
             b.store(b.bin("and", b.load("i32", False, every), bits), every)
             b.store(b.bin("or", b.load("i32", False, some), bits), some)
+
+        self._for_each(look)
+        self._settle()
         found_every, found_some = b.load("i32", False, every), b.load("i32", False, some)
         return b.icmp("eq", found_every, ALL), b.icmp("eq", found_some, integer(0, "i32"))
 
@@ -240,47 +268,7 @@ class TeamEmitter(FunctionEmitter):
         none = b.icmp(fails[1], least[fails[0]], bound)
         return b.bin("and", every, fine), b.bin("and", none, fine)
 
-    # Values ------------------------------------------------------------------------------------------------------
-    def _forget(self) -> None:
-        assert self.team is not None
-        self.shared, self.each, self.forms = {}, [{} for _ in range(self.team.warps)], {}
-        self.local = self.shared
-
-    def _known(self) -> Any:
-        return dict(self.shared), [dict(each) for each in self.each], dict(self.forms)
-
-    def _recall(self, known: Any) -> None:
-        self.shared, self.each, self.forms = dict(known[0]), [dict(each) for each in known[1]], dict(known[2])
-        self.local = self.shared
-
-    def _warps(self) -> Iterator[int]:
-        """Makes each warp the current one in turn."""
-        if self.looped:
-            yield from self._turns()
-            return
-        for number in range(self.warps):
-            self.instance, self.local = number, self.each[number]
-            self.local.update(self.shared)
-            yield number
-        self.instance, self.local = 0, self.shared
-
-    def _turns(self) -> Iterator[int]:
-        """The same as a loop of the code itself."""
-        b = self.body
-        again, over, turn = b.new_label("warp"), b.new_label("warps"), self.slot("%turn", "i32", False)
-        b.store(integer(0, "i32"), turn)
-        b.branch(again)
-        b.block(again)
-        self.instance = b.load("i32", False, turn)
-        self.each = [dict(self.shared)]
-        self.local = self.each[0]
-        yield 0
-        following = b.bin("add", self.instance, integer(1, "i32"))
-        b.store(following, turn)
-        b.branch_if(b.icmp("ult", following, integer(self.warps, "i32")), again, over)
-        b.block(over)
-        self.instance, self.local = 0, self.shared
-
+    # Segments ----------------------------------------------------------------------------------------------------
     def _cross_segments(self) -> None:
         """A turn is a segment: what others read of a warp's values lies in memory."""
         self._across: set[Value] = set()
@@ -301,79 +289,19 @@ class TeamEmitter(FunctionEmitter):
                 value for value in (*made, *(phi.value for phi in block.phis)) if value.crosses and teams.differs(value)
             )
 
-    def _differs(self, value: Any) -> bool:
-        """Whether it is a vector: one for each warp."""
-        return isinstance(value, Value) and value.varying
-
-    def value_slot(self, value: Value) -> str:
-        if self.looped and value.varying:
-            assert isinstance(self.instance, Val)
-            name, shown = f"%x{value.number}", f"<{LANES} x {REGISTER_LLVM[value.type]}>"
-            if name not in self.slots:
-                self.slots.add(name)
-                self.allocas.append(f"  {name} = alloca [{self.warps} x {shown}], align 128")
-            place = self.body.name("p")
-            self.body.line(f"{place} = getelementptr {shown}, ptr {name}, {self.instance}")
-            return place
-        number = f".{self.instance}" if value.varying else ""
-        return self.slot(f"%x{value.number}{number}", REGISTER_LLVM[value.type], value.varying)
-
-    def read(self, operand: Any, kind: str) -> Val:
-        if isinstance(operand, Special) and (form := affine.affine_special(self, operand.name)) is not None:
-            return affine.materialise(self, form)
-        return super().read(operand, kind)
-
-    def site(self) -> int:
-        """One for all warps."""
-        if self.access not in self._sites:
-            self._sites[self.access] = self.kernel.site()
-        return self._sites[self.access]
-
-    def leave(self, bits: Val) -> None:
-        """Nobody waits for the lanes of a team."""
-
-    def _full_jump(self, target: int) -> None:
-        known = self._known()
-        super()._full_jump(target)
-        self._recall(known)
-
-    def _copies(self, edges: list[tuple[int, Val | None]]) -> None:
-        b = self.body
-        stores: list[tuple[Val, str]] = []
-        forms: list[tuple[Value, affine.Affine]] = []
-        moves = [(phi.value, phi.operands[self.block]) for target, _ in edges for phi in self.graph.blocks[target].phis]
-        for target, source in moves:
-            if self.is_affine(target):
-                forms.append((target, affine.operand(self, source, REGISTER_LLVM[source.type])))
-            elif not target.varying:
-                stores.append((self.value(source), self.value_slot(target)))
-        differing = [(target, source) for target, source in moves if target.varying and not self.is_affine(target)]
-        if differing:
-            for _ in self._warps():
-                moved = [(b.splat(self.value(source)), self.value_slot(target)) for target, source in differing]
-                if not self.looped:
-                    stores += moved
-                    continue
-                for value, slot in moved:
-                    b.store(value, slot)
-        for value, slot in stores:
-            b.store(value, slot)
-        for target, form in forms:
-            self.store_form(target, form)
-
-    # Segments ----------------------------------------------------------------------------------------------------
     def _segments(self, block: Block) -> list[Segment]:
         found = [Segment()]
         for instruction in block.instructions:
             if teams.waits(instruction):
-                found.append(Segment())
+                found.append(Segment(apart=True))
                 continue
             if instruction.base in ("ld", "st") and "param" not in instruction.modifiers:
                 if found[-1].stores and instruction.base == "ld":
-                    found.append(Segment())
+                    found.append(Segment(apart=True))
+                found[-1].loads |= instruction.base == "ld"
                 found[-1].stores |= instruction.base == "st"
             found[-1].instructions.append(instruction)
-        return [segment for segment in found if segment.instructions]
+        return [segment for segment in found if segment.instructions or segment.apart]
 
     def _placeable(self, instruction: Instruction) -> bool:
         """Whether the address is uniform, or affine and as good as that for an access of this size."""
@@ -386,6 +314,8 @@ class TeamEmitter(FunctionEmitter):
         return operand.base.stride is not None and operand.base.stride % size == 0
 
     def _segment(self, segment: Segment) -> None:
+        if segment.apart or (segment.loads and self._stored):
+            self._settle()
         places: dict[int, addresses.Place] = {}
         rest: list[tuple[int, Instruction]] = []
         for number, instruction in enumerate(segment.instructions):
@@ -401,11 +331,14 @@ class TeamEmitter(FunctionEmitter):
             rest.append((number, instruction))
         if not rest:
             return
-        for _ in self._warps():
+
+        def work() -> None:
             for number, instruction in rest:
                 self.line, self.access, self.placed = instruction.line, id(instruction), places.get(number)
                 families.emit(self, instruction)
             self.placed = None
+
+        self._for_each(work, segment.loads, segment.stores)
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:

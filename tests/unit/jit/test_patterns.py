@@ -82,6 +82,39 @@ def test_index_arithmetic_agrees_with_the_interpreter(seed: int, block: tuple[in
     compare(chain(seed, block), OPTIONS)
 
 
+@pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
+def test_comparisons_of_what_is_known(kind: str) -> None:
+    """As numpy compares: of lanes with numbers on either side of them, some of which are negative for signed types only."""
+    orders = {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+    }
+    orders |= {} if kind[0] == "s" else {"lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal}
+    bits, number = kind[1:], {"u": np.uint64, "s": np.int64}[kind[0]]
+    wide = "cvt.s64.s32 %rd1, %r1; add.s64 %rd1, %rd1, 0;" if bits == "64" else ""
+    lanes = np.arange(32, dtype=np.int64) - 16
+    lanes = lanes.astype(number) if kind[0] == "s" or bits == "64" else lanes.astype(np.uint32).astype(np.uint64)
+    for limit in (-17, -16, -3, 0, 15, 16):
+        text = f"""{HEADER}
+.visible .entry k(.param .u64 p)
+{{
+.reg .pred %p<16>; .reg .b32 %r<4>; .reg .b64 %rd<4>;
+mov.u32 %r0, %laneid; add.s32 %r1, %r0, -16; {wide}
+{" ".join(f"setp.{order}.{kind} %p{at}, {'%rd1' if wide else '%r1'}, {limit};" for at, order in enumerate(orders))}
+ret;
+}}
+"""
+        found = values(text, (64, 1, 1))
+        with_bound = np.int64(limit) if kind[0] == "s" else np.uint64(limit % (1 << int(bits)))
+        for at, compare_lanes in enumerate(orders.values()):
+            expected = compare_lanes(lanes, with_bound).astype(int)
+            assert found[f"%p{at}"] == patterns.Pattern(tuple(expected.tolist()), 1, 1)
+
+
 def values(text: str, block: tuple[int, int, int]) -> dict[str, patterns.Pattern]:
     """The patterns of a kernel's registers, each of which is written once."""
     module = jit.parse_module(text)

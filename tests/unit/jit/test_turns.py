@@ -110,6 +110,34 @@ def test_sums_of_a_block(device: TinyDevice, threads: int) -> None:
         assert (found == np.cumsum(values.reshape(3, threads), axis=1, dtype=np.uint32)).all()
 
 
+def loops_of_turns(body: str, block: tuple[int, int, int] = (1024, 1, 1)) -> int:
+    """How many times a team's code goes through its warps, but for where it ends early."""
+    text = jit.translate(jit.parse_module(kernel(body)), "k", block, OPTIONS)[2]
+    team = text[text.index("define internal i32 @farlane_team(") :]
+    team = team[: team.index("\n}\n")]
+    ended = sum("store i32 0, ptr %turn" in part for part in team.split("\nleave")[1:])
+    return team.count("store i32 0, ptr %turn") - ended
+
+
+def test_what_no_warp_waits_for_is_one_loop() -> None:
+    """From barrier to barrier, branches round a few instructions and what is behind them included."""
+    assert loops_of_turns(SCAN) == SCAN.count("bar.sync") + 1
+    guarded = "setp.ge.u32 %p0, %r0, %r4; @%p0 bra A; st.shared.u32 [%r8], %r3;\nA:\nadd.u32 %r5, %r5, 1; st.global.u32 [%rd4], %r5;"
+    assert loops_of_turns(PUT + guarded + "bar.sync 0;") == 1
+    read = guarded.replace("st.shared.u32 [%r8], %r3;", "ld.shared.u32 %r5, [%r8+4];")
+    assert loops_of_turns(PUT + read + "bar.sync 0;") == 2, "a load waits for what all warps have stored"
+
+
+def test_a_warps_own_address_is_a_number() -> None:
+    """One word is written for each warp, by the lane that is known now, and read for all lanes at once."""
+    text = jit.translate(jit.parse_module(kernel(SCAN)), "k", (1024, 1, 1), OPTIONS)[2]
+    team = text[text.index("define internal i32 @farlane_team(") :]
+    team = team[: team.index("\n}\n")]
+    # The only access by lanes is the first warp's, of the row of sums. Predicates that differ between warps are two; those of lanes are constants.
+    assert team.count("@farlane_write_") == team.count("@farlane_read_") == 1
+    assert team.count("alloca [32 x <32 x i1>]") == 2
+
+
 def test_rows_of_a_square_block(device: TinyDevice) -> None:
     """32 by 32, turned by way of shared memory."""
     body = """mov.u32 %r5, %tid.y; shl.b32 %r6, %r5, 5; add.s32 %r6, %r6, %r0; mul.wide.u32 %rd2, %r6, 4; add.s64 %rd3, %rd0, %rd2;
