@@ -40,6 +40,8 @@ from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.machine.instruction import RAX, RDI, RSP, Instruction
 
 VISITS = 400  # of one block
+# Rounds that are given up at once when less than a part of the blocks has been executed and a phi is found to point elsewhere.
+FALSE_STARTS, YOUNG = 4, 8
 ROUNDS = 4  # in which phis are taken to point into allocations, before they are taken to point anywhere
 TOTAL = 60, 2000  # of all blocks of a function: for each of them, and in addition
 END = -1  # the pseudo block in which all returns meet
@@ -128,7 +130,7 @@ class Engine:
         self._wanted: Set[int] = self._flow.blocks.keys() if wanted is None else wanted
         self._entry = State.at_entry(memory, codes)
         self._position = {block: index for index, block in enumerate(structure.order)}
-        self._begin()
+        self._doubted = True  # nothing is known yet
         self._nests = {loop.parent for loop in structure.loops.values()}
         # For a loop's header: whether a value arises in the loop; the addresses of the loop's instructions.
         self._tangled = any(loop.irreducible for loop in structure.loops.values())
@@ -158,15 +160,15 @@ class Engine:
         log, frames, asked, cut = self._memory.log, self._memory.frame_log, self._memory.asked, self._memory.cut
         outer, self._memory.in_stub = self._memory.in_stub, self._asks_for_kernel()
         try:
-            self._settle()
-            self._collect()
-            rounds = 1
+            rounds = false_starts = 0
             while self._doubted:
                 self._begin()
                 if rounds >= ROUNDS:
                     for phi in self._pointing:
                         self._memory.forget_allocations(phi)
-                self._settle()
+                if not self._settle(len(self._wanted) // YOUNG if false_starts < FALSE_STARTS else 0):
+                    false_starts += 1
+                    continue
                 self._collect()
                 rounds += 1
         finally:
@@ -177,7 +179,8 @@ class Engine:
     def _asks_for_kernel(self) -> bool:
         return any(plain(callee.name) == GET_KERNEL for callee in self._flow.calls.values())
 
-    def _settle(self) -> None:
+    def _settle(self, young: int) -> bool:
+        """False, and given up, when it is in doubt before `young` executions of blocks what the phis point to."""
         entry = self._flow.entry
         work = [self._position[entry]]
         queued = {entry}
@@ -203,6 +206,8 @@ class Engine:
             if visits[start] > 1 and start in self._nests:
                 self._restart(start, {start})
             record = self._execute(self._flow.blocks[start], state.copy())
+            if self._doubted and total <= young:
+                return False
             for target, after in record.targets:
                 if target not in self._wanted:
                     continue
@@ -210,6 +215,7 @@ class Engine:
                 if target not in queued:
                     queued.add(target)
                     heapq.heappush(work, self._position[target])
+        return True
 
     def _enter(self, header: int) -> None:
         """A loop is entered with other values than before: what it made of the former ones is forgotten, its phis too.

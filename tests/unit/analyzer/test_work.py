@@ -1,0 +1,75 @@
+"""How much the analyzer does for its answers: counts of what it executes and makes, which no machine's load changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from farlane.analyzer.flow.engine import Engine
+from farlane.analyzer.flow.state import State
+from farlane.analyzer.flow.summary import Functions
+from farlane.analyzer.graph.control_flow import Block
+from farlane.analyzer.graph.program import Program
+from farlane.analyzer.loader import elf
+from farlane.analyzer.machine.decoder import Decoder
+
+RUNTIME = 'extern "C" int cudaFree(void *) { return 0; }'
+SOURCE = """
+#include <cstdlib>
+extern "C" int cudaFree(void *);
+#define APART __attribute__((noipa))
+struct Node { Node *next; long more, value; };
+static int bits;
+APART static void some(int n) { bits += n; }
+#define BRANCH(k) if (n & 1 << k) some(k);
+#define BRANCHES(k) BRANCH(k) BRANCH(k + 1) BRANCH(k + 2) BRANCH(k + 3) BRANCH(k + 4) BRANCH(k + 5)
+
+// What the pointer is turns out in the first blocks: first a place in what was allocated, then something read.
+APART void doubtful(int n) {
+    Node *at = static_cast<Node *>(malloc(4096)), *left = at;
+    while (at->value != 3) {
+        Node *next = left;
+        left = at->next;
+        if (at->more) { next = at + 1; some(1); }
+        next->value = n;
+        at = next;
+    }
+    BRANCHES(0) BRANCHES(6) BRANCHES(12) BRANCHES(18)
+    n *= 3;
+    BRANCHES(0) BRANCHES(6) BRANCHES(12) BRANCHES(18)
+    cudaFree(at);
+}
+int main(int n, char **) { doubtful(n); return bits; }
+"""
+
+
+@pytest.fixture(scope="module")
+def program(build: Callable[..., Path]) -> Program:
+    library = build(RUNTIME, "-shared", "-fPIC")
+    return Program(elf.load(build(SOURCE, "-O1", "-fno-reorder-blocks", "-x", "none", str(library))), Decoder())
+
+
+def start(program: Program, name: str) -> int:
+    (found,) = (s for s, f in program.ranges.items() if name in f.name and s not in program.owner)
+    return found
+
+
+def test_what_begins_in_doubt_is_given_up_at_once(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    executed: Counter[int] = Counter()
+    execute = Engine._execute
+
+    def counted(engine: Engine, block: Block, state: State) -> object:
+        executed[block.start] += 1
+        return execute(engine, block, state)
+
+    monkeypatch.setattr(Engine, "_execute", counted)
+    found = Functions(program).analysis(start(program, "doubtful"))
+    assert found is not None
+    (loop,) = found.structure.loops.values()
+    phis = [phi for phi in found.result.phis if phi.arguments[1] == loop.header and phi.allocations is not None]
+    assert any(phi.allocations == () for phi in phis), "a pointer that may point anywhere"
+    behind = found.structure.flow.blocks.keys() - found.structure.leading_to([loop.header])
+    assert len(behind) > 40
+    assert {executed[each] for each in behind} == {1}
