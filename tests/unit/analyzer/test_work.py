@@ -72,4 +72,5 @@ def test_what_begins_in_doubt_is_given_up_at_once(program: Program, monkeypatch:
     assert any(phi.allocations == () for phi in phis), "a pointer that may point anywhere"
     behind = found.structure.flow.blocks.keys() - found.structure.leading_to([loop.header])
     assert len(behind) > 40
-    assert {executed[each] for each in behind} == {1}
+    again = [each for each in behind if executed[each] > 1]
+    assert len(again) <= 1, "only where the way past the loop meets the one out of it"
