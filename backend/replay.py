@@ -70,14 +70,14 @@ _LATER = frozenset(
     _NAMED[name].code
     for name in (
         "TEMPLATE", "REPEAT", "RUN_AHEAD", "KEEP_AHEAD", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT", "CHECK_END",
-        "OBJECT_CREATE", "OBJECT_DESTROY",
+        "OBJECT_CREATE", "OBJECT_DESTROY", "ALIAS",
     )
 )  # fmt: skip
 # Operations after which every object that a plan holds is still there, and every launch still passes its checks.
 _LASTING = frozenset(
     _NAMED[name].code
     for name in (
-        "FENCE", "ALLOCATE", "FREE", "MEMSET", "WRITE", "READ", "COPY", "STREAM_WAIT_EVENT", "STREAM_SYNCHRONIZE",
+        "FENCE", "ALLOCATE", "FREE", "ALIAS", "MEMSET", "WRITE", "READ", "COPY", "STREAM_WAIT_EVENT", "STREAM_SYNCHRONIZE",
         "STREAM_QUERY", "EVENT_RECORD", "EVENT_SYNCHRONIZE", "EVENT_QUERY", "EVENT_ELAPSED", "DEVICE_SYNCHRONIZE",
         "MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END", "MODULE_QUERY", "VARIABLE_ADDRESS", "LAUNCH", "REPEAT",
         "PAYLOAD_KEEP", "WRITE_KEPT", "RUN_AHEAD", "KEEP_AHEAD",

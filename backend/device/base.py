@@ -56,6 +56,7 @@ class Description:
     takes_ptx: bool
     takes_machine_code: bool
     makes_objects: bool = False  # texture and surface objects are the host's to make (tape.md, "Textures")
+    has_aliases: bool = False  # kernels can have memory at the program's addresses (tape.md, "Aliases")
     pci_bus_id: str = "0000:00:00.0"
     attributes: Mapping[int, int] = field(default_factory=dict)  # cudaDeviceAttr -> value
 
@@ -133,6 +134,13 @@ class Context(ABC):
 
     @abstractmethod
     def free(self, address: int) -> None: ...
+
+    def alias(self, address: int, device: int, size: int) -> None:
+        """Kernels find the whole pages [device, device + size) of one allocation at the address, too, until that allocation ends.
+
+        Raises CudaError 801 where they cannot be there.
+        """
+        raise CudaError(801, "kernels of this device have memory at the device's addresses only")
 
     @abstractmethod
     def set(self, rows: Rows, value: int, element: int, stream: Any) -> None: ...

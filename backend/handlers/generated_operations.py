@@ -122,6 +122,15 @@ def _decode_copy(buffer: bytes, view: memoryview, at: int, length: int, record_f
     return (destination, destination_pitch, source, source_pitch, width, height, stream)
 
 
+_unpack_alias = struct.Struct("<8xQQQ").unpack_from
+
+
+def _decode_alias(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 32 or record_flags:
+        raise _malformed("ALIAS", at, length, record_flags, "length or flags")
+    return _unpack_alias(buffer, at)
+
+
 _unpack_stream_create = struct.Struct("<8xIIiI").unpack_from
 
 
@@ -623,6 +632,19 @@ OPERATIONS: dict[int, Operation] = {
         result="none",
         slot_at=None,
         decode=_decode_copy,
+    ),
+    0x0016: Operation(
+        name="ALIAS",
+        code=0x0016,
+        family="memory",
+        fields=(Field("address", "Q", 8), Field("device", "Q", 16), Field("size", "Q", 24),),
+        fixed=32,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_alias,
     ),
     0x0020: Operation(
         name="STREAM_CREATE",

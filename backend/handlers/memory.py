@@ -1,4 +1,4 @@
-"""Memory operations of the tape: ALLOCATE, FREE, MEMSET, WRITE, READ, COPY.
+"""Memory operations of the tape: ALLOCATE, FREE, ALIAS, MEMSET, WRITE, READ, COPY.
 
 Owns the translation from a record's fields to the context's calls, and the checks that follow from tape.md alone. What is
 allocated where is the context's to know.
@@ -34,6 +34,10 @@ def free(resources: Resources, address: int) -> None:
     if resources.poisoned and resources.poisoned.remove(address):
         return  # the refusal was reported where it happened
     resources.context.free(address)
+
+
+def alias(resources: Resources, address: int, device: int, size: int) -> None:
+    resources.context.alias(address, resources.rows(device, size, size, 1).address, size)
 
 
 def memset(

@@ -12,8 +12,8 @@ may be touched. The API itself is re-exported by the package:
     worker.reserve(kernel, launch)                    # grows the arenas to what this launch needs
     status = kernel.run(launch, worker)               # releases the GIL; 0 = done, 1 = fault (see Launch.fault), 2 = aborted
 
-Device addresses are host addresses (identity map). A kernel touches only: pages inside the window whose flag byte allows it, its shared
-and local arenas, its parameter buffer (read-only). Every access is checked; a bad one ends the launch with a Fault, never with a signal.
+Device addresses are host addresses (identity map). A kernel touches only: pages inside the window whose flag byte allows it, runs of pages
+elsewhere that the caller names (Aliases), its shared and local arenas, its parameter buffer (read-only). Every access is checked; a bad one ends the launch with a Fault, never with a signal.
 
 Ordering: blocks are taken from Launch.next_block in increasing order, `chunk` at a time, by every worker that runs the launch;
 linear index = x + grid.x * (y + grid.y * z); with clusters, cluster after cluster (clusters.py). Page flags may gain permissions while a launch runs; they may lose
@@ -28,7 +28,7 @@ import ctypes
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
@@ -79,6 +79,23 @@ class Fault(ctypes.Structure):
     )
 
 
+class Run(ctypes.Structure):
+    _fields_ = (("start", ctypes.c_uint64), ("end", ctypes.c_uint64))
+
+
+class Aliases(ctypes.Structure):
+    """Memory of the window that is also at addresses outside of it: disjoint runs of pages, which may be read and written."""
+
+    _fields_ = (("count", ctypes.c_uint64), ("runs", Run * 64))
+
+    def run(self, address: int) -> tuple[int, int]:
+        """The run that holds an address; (0, 0): none."""
+        for one in self.runs[: self.count]:
+            if one.start <= address < one.end:
+                return one.start, one.end
+        return 0, 0
+
+
 class Launch(ctypes.Structure):
     """One launch, shared by all workers that run it. `next_block` and `abort` are accessed atomically."""
 
@@ -119,6 +136,7 @@ class Launch(ctypes.Structure):
             "more",
             ctypes.c_void_p,
         ),  # spares.Spares.address: arenas for those; null: blocks that wait for later ones wait for ever
+        ("aliases", ctypes.POINTER(Aliases)),  # null: there are none
     )
 
 

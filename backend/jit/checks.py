@@ -232,12 +232,19 @@ def initialised(e: FunctionEmitter, place: Place, space: str, size: int, write: 
     check = e.once("check", lambda p: p.load("ptr", False, p.gep(support.launch(e), CHECK_OFFSET))).name
     delta = e.once("delta", lambda p: p.load("i64", False, p.gep(check, _DELTA)))
     saved = e.mask, e.mask_bits
-    if space == "":
-        base = e.once("window_base", lambda p: p.load("i64", False, p.gep(support.launch(e), 16)))
-        room = e.once("window_size", lambda p: p.load("i64", False, p.gep(support.launch(e), 24)))
-        inside = b.splat(b.icmp("ult", b.bin("sub", place.index, base), room))
-        e.mask_bits = b.bin("and", e.mask_bits, b.bits(inside))
+    # What is outside of the window has no shadow: another space, or an alias.
+    base = e.once("window_base", lambda p: p.load("i64", False, p.gep(support.launch(e), 16)))
+    room = e.once("window_size", lambda p: p.load("i64", False, p.gep(support.launch(e), 24)))
+    lanes = addresses.as_offsets(e, place).index
+    inside = b.bits(b.splat(b.icmp("ult", b.bin("sub", lanes, base), room)))
+    shadowed, over = b.new_label("shadowed"), b.new_label("over")
+    if place.form is None:
+        e.mask_bits = b.bin("and", e.mask_bits, inside)
         e.mask = b.mask(e.mask_bits)
+        b.branch_if(b.icmp("ne", e.mask_bits, integer(0, "i32")), shadowed, over)
+    else:  # a row of lanes lies in one run of pages
+        b.branch_if(b.icmp("eq", b.bin("and", e.mask_bits, inside), e.mask_bits), shadowed, over)
+    b.block(shadowed)
     moved = b.bin("add", place.index, delta)
     form = place.form and affine.Affine(moved, place.form.stride, place.form.step)
     shadow = addresses.Place("null", moved, form)
@@ -257,6 +264,8 @@ def initialised(e: FunctionEmitter, place: Place, space: str, size: int, write: 
         b.block(written)
     if write:
         memory.write_memory(e, shadow, element, [all_ones] * count)
+    b.branch(over)
+    b.block(over)
     e.mask, e.mask_bits = saved
 
 

@@ -5,12 +5,13 @@
 ; A kernel always runs on a fiber, so that a fault or an abort can leave it from any depth: it switches to the scheduler and never returns.
 ; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
 
-%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32, ptr }
+%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32, ptr, ptr }
 %Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr, ptr, i32, i32, ptr }
 %Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr, i32, i32 }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
 %Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }
 %Latch = type { i64, i64 }
+%Aliases = type { i64, [64 x { i64, i64 }] }
 
 declare void @farlane_switch(ptr, i64)
 declare void @farlane_start()
@@ -196,7 +197,52 @@ pages:
   %good = icmp eq i8 %has, %need
   ret i1 %good
 no:
+  %held = and i8 %need, 4
+  %asks = icmp ne i8 %held, 0
+  br i1 %asks, label %never, label %elsewhere
+elsewhere:
+  %run = call { i64, i64 } @farlane_alias(ptr %launch, i64 %address, i64 %size)
+  %run.end = extractvalue { i64, i64 } %run, 1
+  %found = icmp ne i64 %run.end, 0
+  ret i1 %found
+never:
   ret i1 false
+}
+
+; The run of pages outside of the window that is window memory at another address, and holds [%address, %address + %size): its start and its end.
+; { 0, 0 }: none. Such pages may be read and written.
+define internal { i64, i64 } @farlane_alias(ptr %launch, i64 %address, i64 %size) cold noinline {
+entry:
+  %aliases.p = getelementptr %Launch, ptr %launch, i32 0, i32 24
+  %aliases = load ptr, ptr %aliases.p
+  %none = icmp eq ptr %aliases, null
+  br i1 %none, label %no, label %count
+count:
+  %number = load i64, ptr %aliases
+  br label %look
+look:
+  %index = phi i64 [ 0, %count ], [ %next, %test ]
+  %more = icmp ult i64 %index, %number
+  br i1 %more, label %test, label %no
+test:
+  %next = add i64 %index, 1
+  %low.p = getelementptr %Aliases, ptr %aliases, i32 0, i32 1, i64 %index, i32 0
+  %low = load i64, ptr %low.p
+  %end.p = getelementptr %Aliases, ptr %aliases, i32 0, i32 1, i64 %index, i32 1
+  %end = load i64, ptr %end.p
+  %length = sub i64 %end, %low
+  %offset = sub i64 %address, %low
+  %inside = icmp ult i64 %offset, %length
+  %room = sub i64 %length, %offset
+  %fits = icmp uge i64 %room, %size
+  %ok = and i1 %inside, %fits
+  br i1 %ok, label %yes, label %look
+yes:
+  %a = insertvalue { i64, i64 } poison, i64 %low, 0
+  %b = insertvalue { i64, i64 } %a, i64 %end, 1
+  ret { i64, i64 } %b
+no:
+  ret { i64, i64 } zeroinitializer
 }
 
 ; Asks the device about an access that the flags do not allow, where a page of it is held (PAGE_HELD): it may be away, and is brought in.
@@ -354,6 +400,14 @@ find:
   %shift32 = load i32, ptr %shift.p
   %shift = zext i32 %shift32 to i64
   %offset = sub i64 %address, %base
+  %in.window = icmp ult i64 %offset, %window
+  br i1 %in.window, label %flags.walk, label %alias
+alias:
+  %run = call { i64, i64 } @farlane_alias(ptr %launch, i64 %address, i64 %size)
+  %run.low = extractvalue { i64, i64 } %run, 0
+  %run.end = extractvalue { i64, i64 } %run, 1
+  br label %set
+flags.walk:
   %page = lshr i64 %offset, %shift
   %pages = lshr i64 %window, %shift
   %need.1 = insertelement <64 x i8> poison, i8 %need, i32 0
@@ -361,7 +415,7 @@ find:
   br label %below.64
 ; As far as pages like this one reach, 64 at a time: a kernel that reads at random in much memory comes here often.
 below.64:
-  %low.64 = phi i64 [ %page, %find ], [ %low.64.next, %below.load ]
+  %low.64 = phi i64 [ %page, %flags.walk ], [ %low.64.next, %below.load ]
   %below.has.64 = icmp uge i64 %low.64, 64
   %below.distance = sub i64 %page, %low.64
   %below.near = icmp ult i64 %below.distance, 261888
@@ -420,7 +474,7 @@ above.load:
 above.some:
   %above.count = call i64 @llvm.cttz.i64(i64 %above.64.mask, i1 true)
   %high.some = add i64 %high.64, %above.count
-  br label %set
+  br label %walked
 up:
   %high.page = phi i64 [ %high.64, %above.64 ], [ %above, %up.next ]
   %above = add i64 %high.page, 1
@@ -428,25 +482,29 @@ up:
   %distance.up = sub i64 %high.page, %high.64
   %near.up = icmp ult i64 %distance.up, 64
   %go = and i1 %inside, %near.up
-  br i1 %go, label %up.load, label %set
+  br i1 %go, label %up.load, label %walked
 up.load:
   %above.p = getelementptr i8, ptr %flags, i64 %high.page
   %above.flag = load i8, ptr %above.p
   %above.has = and i8 %above.flag, %need
   %above.ok = icmp eq i8 %above.has, %need
-  br i1 %above.ok, label %up.next, label %set
+  br i1 %above.ok, label %up.next, label %walked
 up.next:
   br label %up
-set:
+walked:
   %end.page = phi i64 [ %high.some, %above.some ], [ %high.page, %up ], [ %high.page, %up.load ]
   %low.offset = shl i64 %low.found, %shift
   %low.page.address = add i64 %base, %low.offset
   %end.offset = shl i64 %end.page, %shift
   %end.page.address = add i64 %base, %end.offset
+  br label %set
+set:
+  %low.run = phi i64 [ %low.page.address, %walked ], [ %run.low, %alias ]
+  %end.run = phi i64 [ %end.page.address, %walked ], [ %run.end, %alias ]
   %bound.low = extractvalue { i64, i64 } %bound, 0
   %bound.end = extractvalue { i64, i64 } %bound, 1
-  %low.address = call i64 @llvm.umax.i64(i64 %low.page.address, i64 %bound.low)
-  %end.address = call i64 @llvm.umin.i64(i64 %end.page.address, i64 %bound.end)
+  %low.address = call i64 @llvm.umax.i64(i64 %low.run, i64 %bound.low)
+  %end.address = call i64 @llvm.umin.i64(i64 %end.run, i64 %bound.end)
   %bytes.all = sub i64 %end.address, %low.address
   ; Distances from its start have 31 bits in code (nearby.py).
   %bytes = call i64 @llvm.umin.i64(i64 %bytes.all, i64 2147483647)

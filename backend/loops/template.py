@@ -34,6 +34,7 @@ _ALONE = frozenset(
         "KEEP_AHEAD",
         "FUNCTION_OPEN",
         "VARIABLE_OPEN",
+        "ALIAS",
         "OBJECT_CREATE",
         "OBJECT_DESTROY",
         "PAYLOAD_KEEP",

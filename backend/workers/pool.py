@@ -305,6 +305,7 @@ def _described(value: dict[str, Any]) -> Description:
         takes_ptx=value["takes_ptx"],
         takes_machine_code=value["takes_machine_code"],
         makes_objects=value["makes_objects"],
+        has_aliases=value["has_aliases"],
         pci_bus_id=value["pci_bus_id"],
         attributes={int(key): number for key, number in value["attributes"].items()},
     )

@@ -94,15 +94,15 @@ class Checker:
         self.freed(Allocation(address, size, BLOCK))
         self.table.remove_range(address)
 
-    def refresh(self, allocations: Allocations) -> None:
-        """What kernels may access, to the byte."""
+    def refresh(self, allocations: Allocations, aliases: Iterable[tuple[int, int]] = ()) -> None:
+        """What kernels may access, to the byte; `aliases`: runs of pages, by the program's addresses."""
         live = self._live(allocations)
         if self._shadow is not None:
             for one in live:
                 if one.label not in (GUEST, BLOCK) and one.start not in self._known:
                     self._known.add(one.start)
                     self._shadow.written(Rows(one.start, one.size, one.size, 1))  # variables have an initial value
-        self.table.set_ranges([(one.start, one.end) for one in live])
+        self.table.set_ranges(sorted([(one.start, one.end) for one in live] + list(aliases)))
 
     def _live(self, allocations: Allocations) -> list[Allocation]:
         live = [one for one in allocations if one.label != HEAP]
@@ -112,10 +112,10 @@ class Checker:
         return live
 
     # Launches ---------------------------------------------------------------------------------------------------
-    def begin(self, allocations: Allocations) -> None:
+    def begin(self, allocations: Allocations, aliases: Iterable[tuple[int, int]] = ()) -> None:
         if self._version != (id(allocations), allocations.version):
             self._version = id(allocations), allocations.version
-            self.refresh(allocations)
+            self.refresh(allocations, aliases)
         self.table.begin()
 
     def ended(self, module: jit.Module, kernel: str, block: tuple[int, int, int], allocations: Allocations) -> None:

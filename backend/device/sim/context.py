@@ -156,6 +156,10 @@ class SimContext(Context):
         if self._checker is not None:
             self._checker.freed(ended)
 
+    def alias(self, address: int, device: int, size: int) -> None:
+        with self._working:
+            self._memory.alias(address, device, size)
+
     def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:
         self._timeline.check_stream(stream)
         with self._working:

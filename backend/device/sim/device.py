@@ -73,6 +73,7 @@ class SimDevice(Device):
             total_memory=self._total_memory,
             takes_ptx=True,
             takes_machine_code=False,
+            has_aliases=True,
             attributes=self._attributes,
         )
 

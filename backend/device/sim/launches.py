@@ -190,7 +190,7 @@ class Launcher:
         if self._watch is not None:
             self._watch.begin(function.name, prepared.kernel.info, shape)
         if self._checker is not None:
-            self._checker.begin(self._memory.allocations)
+            self._checker.begin(self._memory.allocations, self._memory.aliases.ranges())
         memory, spread = self._memory, prepared.helpers > 0
         if memory.attended:
             addresses = function.module.addresses
@@ -383,6 +383,7 @@ class Launcher:
             cluster=cluster or (1, 1, 1),
             cluster_blocks=of_cluster,
             cluster_explicit=cluster is not None,
+            aliases=self._memory.aliases.pointer,
         )
         last = function.prepared
         effort = last.effort if last is not None and last.kernel is kernel else Effort()

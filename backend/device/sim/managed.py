@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from farlane.backend.device.allocations import Allocation
 from farlane.backend.device.base import CudaError, Rows
+from farlane.backend.device.sim.aliases import NOT_SUPPORTED
 from farlane.backend.device.sim.extents import Extent
 from farlane.backend.device.sim.journal import Point
 from farlane.backend.device.sim.memory import OUT_OF_MEMORY, PIECE, Budget, Memory
@@ -85,6 +86,12 @@ class ManagedMemory(Memory):
     def _unmap(self, first: int, last: int) -> None:
         self.residency.remove(self._page(first), self._page(last))
         self.window.unmap(first, last)
+
+    def alias(self, address: int, device: int, size: int) -> None:
+        raise CudaError(
+            NOT_SUPPORTED,
+            "kernels do not reach registered memory by the program's address where device memory is reused",
+        )
 
     def _page(self, address: int) -> int:
         return (address - self.window.base) >> PAGE_SHIFT

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.base import Window as AddressRange
+from farlane.backend.device.sim.aliases import AliasTable
 from farlane.backend.device.sim.journal import Journal, Point
 from farlane.backend.device.sim.space import Physical, Space
 from farlane.backend.device.sim.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window, WindowError
@@ -97,6 +98,7 @@ class Memory:
             ) from None
         self.guest = AddressRange(self.window.base, guest)
         self.allocations = Allocations()
+        self.aliases = AliasTable(self.window)
         self._guest_bytes = 0
         self._module_bytes = 0
         self._journal = Journal()
@@ -129,6 +131,7 @@ class Memory:
             self.space.close()
             self.space = None
         self._budget.give(self.allocations.bytes)
+        self.aliases.end(self.window.base, self.window.end)
         self.allocations = Allocations()
         self.quota = 0
         self.window.close()
@@ -160,6 +163,16 @@ class Memory:
         ended = self._release(address)
         self._guest_bytes -= ended.size
         return ended
+
+    def alias(self, address: int, device: int, size: int) -> None:
+        """Kernels find these whole pages of one allocation at another address, too, until it ends."""
+        allocation = self.allocations.holding(device)
+        if allocation is None or device + size > allocation.end:
+            raise CudaError(
+                INVALID_VALUE, f"an alias of {size} bytes at {device:#x}, {self.allocations.describe(device)}"
+            )
+        self.aliases.add(address, device, size)
+        self.allocations.version += 1  # what kernels may touch is another
 
     def allocate_module(self, size: int, parts: Sequence[Part], alignment: int = MODULE_ALIGNMENT) -> int:
         """Finds size bytes in the module area and backs these parts of them; returns their address."""
@@ -227,6 +240,7 @@ class Memory:
                 f"free of {address:#x}: no allocation starts there ({self.allocations.describe(address)})",
             )
         self._budget.give(allocation.size)
+        self.aliases.end(allocation.start, allocation.end)
         first, last = _pages(allocation.start, allocation.end)
         for page in self._shared(allocation, first, last):
             if page == first:

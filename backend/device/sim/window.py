@@ -17,6 +17,7 @@ Source: mission.md S2 points 1 and 4; the design in docs/simulated-device.md.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -39,13 +40,17 @@ LOWEST = 0x2000_0000_0000
 HIGHEST = 0x5000_0000_0000
 
 _PROT_NONE, _PROT_READ, _PROT_WRITE = 0, 1, 2
-_MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x02, 0x20, 0x4000, 0x100000
+_MAP_SHARED, _MAP_PRIVATE, _MAP_FIXED = 0x01, 0x02, 0x10
+_MAP_ANONYMOUS, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x20, 0x4000, 0x100000
+_MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
 _MADV_DONTNEED, _MADV_HUGEPAGE, _MADV_NOHUGEPAGE, _MADV_DONTDUMP = 4, 14, 15, 16
 _MAP_FAILED = (1 << 64) - 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_uint64
 _libc.mmap.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.mremap.restype = ctypes.c_uint64
+_libc.mremap.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64]
 for _name, _kinds in (
     ("munmap", [ctypes.c_uint64, ctypes.c_size_t]),
     ("mprotect", [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int]),
@@ -66,6 +71,13 @@ def _checked(result: int, what: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise WindowError(number, f"{what}: {os.strerror(number)}")
+
+
+def _mapped(address: int, what: str) -> int:
+    if address == _MAP_FAILED:
+        number = ctypes.get_errno()
+        raise WindowError(number, f"{what}: {os.strerror(number)}")
+    return address
 
 
 def _reserve(size: int) -> int:
@@ -197,6 +209,33 @@ class Window:
         """Pages, by their numbers, that stay mapped and are held: gives their memory back to the system. They read as zero afterwards."""
         self.flags[low:high] = HELD
         _checked(_libc.madvise(self.base + low * PAGE, (high - low) * PAGE, _MADV_DONTNEED), "madvise")
+
+    def show(self, start: int, size: int, elsewhere: int) -> None:
+        """Whole mapped pages are at another address too from now on, which must be free. Raises WindowError; then nothing has changed."""
+        access, flags = _PROT_READ | _PROT_WRITE, _MAP_ANONYMOUS | _MAP_NORESERVE
+        place = _libc.mmap(elsewhere, size, _PROT_NONE, flags | _MAP_PRIVATE | _MAP_FIXED_NOREPLACE, -1, 0)
+        if _mapped(place, "no room at the address") != elsewhere:  # by an old kernel, taken as a hint only
+            _libc.munmap(place, size)
+            raise WindowError(errno.EEXIST, os.strerror(errno.EEXIST))
+        shared = int(_libc.mmap(0, size, access, flags | _MAP_SHARED, -1, 0))
+        if shared == _MAP_FAILED:
+            number = ctypes.get_errno()
+            _libc.munmap(elsewhere, size)
+            raise WindowError(number, os.strerror(number))
+        ctypes.memmove(shared, start, size)
+        # Of an old size of 0 it makes a second mapping of the same memory. Both take the place of mappings of ours.
+        _mapped(_libc.mremap(shared, 0, size, _MREMAP_MAYMOVE | _MREMAP_FIXED, start), "mremap")
+        _mapped(_libc.mremap(shared, size, size, _MREMAP_MAYMOVE | _MREMAP_FIXED, elsewhere), "mremap")
+        for address in (start, elsewhere):
+            _libc.madvise(address, size, _MADV_DONTDUMP)
+
+    def hide_again(self, start: int, size: int, elsewhere: int) -> None:
+        """The opposite of `show`. The pages stay mapped and read as zero."""
+        _libc.munmap(elsewhere, size)
+        flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED
+        _mapped(_libc.mmap(start, size, _PROT_READ | _PROT_WRITE, flags, -1, 0), "mmap")
+        for advice in (_MADV_DONTDUMP, _MADV_NOHUGEPAGE):
+            _libc.madvise(start, size, advice)
 
     def close(self) -> None:
         """Gives everything back. The arrays of this object must not be used afterwards."""

@@ -5,7 +5,8 @@
 //!
 //! Kernels may use pinned memory by the address that the program has (unified addressing). What is allocated here lies at addresses that the device can have too
 //! (`placed`), and becomes memory of both sides (`managed`) when a kernel is given an address in it or cudaHostGetDevicePointer is asked
-//! (`reach`). Memory that the program registered lies elsewhere: kernels reach it by the pointer that cudaHostGetDevicePointer gives (`device_pointer`).
+//! (`reach`). Memory that the program registered lies elsewhere: kernels reach it by the pointer that cudaHostGetDevicePointer gives (`device_pointer`), and by
+//! the program's own once one was given that (`reach_registered`).
 //!
 //! Locking: one read-write lock around the ranges, held for one lookup or change.
 //! Source: CUDA runtime API, "Memory Management" (cudaHostAlloc, cudaHostRegister).
@@ -16,7 +17,7 @@ pub use placed::{keep, near as near_placed};
 
 use crate::call::CudaResult;
 use crate::memory::Addresses;
-use crate::{managed, work};
+use crate::{log, managed, runtime, work};
 use abi::CudaError;
 use std::alloc::{alloc, dealloc, Layout};
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub struct Range {
     pub size: usize,
     pub flags: u32,
     place: Place,
+    /// It was tried, and cannot be memory of both sides.
+    refused: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +89,7 @@ impl Pinned {
         if self.overlaps(start, size) {
             return Err(CudaError::HOST_MEMORY_ALREADY_REGISTERED);
         }
-        self.0.insert(start, Range { start, size, flags, place: Place::Registered });
+        self.0.insert(start, Range { start, size, flags, place: Place::Registered, refused: false });
         Ok(())
     }
 
@@ -154,7 +157,7 @@ pub fn allocate(size: usize, flags: u32, addresses: Option<&Addresses>) -> CudaR
     while let Some(stale) = pinned.find(start).or_else(|| pinned.0.range(start..start + size).next().map(|(_, r)| *r)) {
         pinned.0.remove(&stale.start);
     }
-    pinned.0.insert(start, Range { start, size, flags, place });
+    pinned.0.insert(start, Range { start, size, flags, place, refused: false });
     Ok(memory)
 }
 
@@ -229,6 +232,28 @@ pub fn device_pointer(address: usize) -> CudaResult<Option<usize>> {
     work::settle_memory(range.start, range.size)?;
     managed::mirror(range.start, range.size)?;
     Ok(managed::device_address(address))
+}
+
+/// A kernel may use this address of memory that the program has registered: it becomes memory of both sides, at the program's addresses.
+/// Where it cannot, stderr says so, once, and kernels fault.
+pub fn reach_registered(address: usize) -> CudaResult {
+    let Some(range) = find(address).filter(|range| !range.refused) else { return Ok(()) };
+    let reached = if runtime::device()?.description.has_aliases {
+        device_pointer(address).and_then(|_| managed::alias(address))
+    } else {
+        log::error(format_args!(
+            "kernels of this device reach memory at {:#x}, which the program has registered, only by the pointer that cudaHostGetDevicePointer gives",
+            range.start
+        ));
+        Err(CudaError::NOT_SUPPORTED)
+    };
+    if reached != Err(CudaError::NOT_SUPPORTED) {
+        return reached;
+    }
+    if let Some(range) = pinned_mut().0.get_mut(&range.start) {
+        range.refused = true;
+    }
+    Ok(())
 }
 
 /// Forgets what starts there if it is memory of both sides, which the caller ends.

@@ -10,7 +10,7 @@
 //! Source: crt/device_functions.h and crt/host_runtime.h of CUDA 12 and 13; CUDA runtime API, "Execution Control".
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::{Once, OnceLock};
+use std::sync::OnceLock;
 
 use abi::{
     cudaDevAttrClusterLaunch, cudaDevAttrCooperativeLaunch, cudaDevAttrMultiProcessorCount, cudaHostFn_t,
@@ -236,7 +236,7 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
     // SAFETY: the caller's promise.
     let arguments = unsafe { Arguments::new(&signature.image, args) }?;
     if hostmem::any() {
-        reach(kernel, &arguments)?;
+        reach(&arguments)?;
     }
     if output::may_print(signature.image.prints) {
         output::found_printing();
@@ -245,20 +245,13 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
 }
 
 /// Pinned memory of which the kernel is given an address becomes memory of the device, too.
-fn reach(kernel: &Kernel, arguments: &Arguments<'_>) -> CudaResult {
+fn reach(arguments: &Arguments<'_>) -> CudaResult {
     for word in arguments.words() {
         let address = word as usize;
         if hostmem::near_placed(address) {
             hostmem::reach(address)?;
         } else if hostmem::is_registered(address) {
-            static SAID: Once = Once::new();
-            SAID.call_once(|| {
-                log::error(format_args!(
-                    "kernel {} is given the address of memory that the program has registered: kernels reach it only by the \
-                     pointer that cudaHostGetDevicePointer gives",
-                    kernel.name().to_string_lossy()
-                ));
-            });
+            hostmem::reach_registered(address)?;
         }
     }
     Ok(())

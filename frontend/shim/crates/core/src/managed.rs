@@ -23,7 +23,7 @@ mod io;
 mod mirror;
 mod region;
 
-pub use mirror::{device_address, end as end_mirror, is_ordinary, meets as meets_mirror, mirror};
+pub use mirror::{alias, device_address, end as end_mirror, is_ordinary, meets as meets_mirror, mirror};
 pub use region::Kind;
 
 use crate::call::CudaResult;

@@ -217,6 +217,7 @@ mod tests {
                     | c::MODULE_QUERY
                     | c::FUNCTION_OPEN
                     | c::VARIABLE_OPEN
+                    | c::ALIAS
                     | c::OBJECT_CREATE
                     | c::OBJECT_DESTROY
                     | c::PAYLOAD_KEEP

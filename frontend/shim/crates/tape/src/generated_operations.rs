@@ -16,6 +16,7 @@ pub mod code {
     pub const WRITE: u16 = 0x0013;
     pub const READ: u16 = 0x0014;
     pub const COPY: u16 = 0x0015;
+    pub const ALIAS: u16 = 0x0016;
     pub const STREAM_CREATE: u16 = 0x0020;
     pub const STREAM_DESTROY: u16 = 0x0021;
     pub const STREAM_WAIT_EVENT: u16 = 0x0022;
@@ -71,6 +72,7 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::WRITE => "WRITE",
         code::READ => "READ",
         code::COPY => "COPY",
+        code::ALIAS => "ALIAS",
         code::STREAM_CREATE => "STREAM_CREATE",
         code::STREAM_DESTROY => "STREAM_DESTROY",
         code::STREAM_WAIT_EVENT => "STREAM_WAIT_EVENT",
@@ -205,6 +207,16 @@ pub fn copy(w: &mut Writer, destination: u64, destination_pitch: u64, source: u6
     fields[40..48].copy_from_slice(&height.to_le_bytes());
     fields[48..52].copy_from_slice(&stream.to_le_bytes());
     w.record(code::COPY, 0, &fields, 0);
+}
+
+/// Kernels find the whole pages [device, device + size) of one allocation at the guest's own address, too, until that ends (tape.md, "Aliases"). Only on a device with has_aliases.
+#[inline]
+pub fn alias(w: &mut Writer, address: u64, device: u64, size: u64) {
+    let mut fields = [0u8; 24];
+    fields[0..8].copy_from_slice(&address.to_le_bytes());
+    fields[8..16].copy_from_slice(&device.to_le_bytes());
+    fields[16..24].copy_from_slice(&size.to_le_bytes());
+    w.record(code::ALIAS, 0, &fields, 0);
 }
 
 /// Mints a stream. flags as in cudaStreamCreateWithFlags.

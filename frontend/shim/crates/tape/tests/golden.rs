@@ -81,6 +81,7 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
     match operation {
         "FENCE" => o::fence(w, f.u32("slot")),
         "ALLOCATE" => o::allocate(w, f.u64("address"), f.u64("size")),
+        "ALIAS" => o::alias(w, f.u64("address"), f.u64("device"), f.u64("size")),
         "FREE" => o::free(w, f.u64("address")),
         "MEMSET" => {
             let rows = (f.u64("address"), f.u64("pitch"), f.u64("width"), f.u64("height"));

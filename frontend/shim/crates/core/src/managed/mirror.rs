@@ -1,4 +1,5 @@
-//! Memory that the program has registered and of which it asks for a device pointer: a region whose device memory lies at another address.
+//! Memory that the program has registered and that kernels reach: a region whose device memory lies at another address. Where a kernel is given the
+//! program's own address, the host is told that kernels find the memory there, too (an alias).
 //!
 //! Owns the exchange of the program's pages for shared ones that a region can map twice, and back when the memory is unregistered. Their bytes stay
 //! where they are, for the program; they are copied in both exchanges, so another thread must not write to them meanwhile.
@@ -68,6 +69,11 @@ pub fn device_address(address: usize) -> Option<usize> {
     regions().find(address).and_then(|region| region.mirrored(address))
 }
 
+/// Kernels find the mirrored memory that holds the address at the program's own addresses, too.
+pub fn alias(address: usize) -> CudaResult {
+    regions().find(address).map_or(Ok(()), Region::alias)
+}
+
 /// Whether the pages of `[start, start + size)` hold nothing else. `head` is the word before it, where there is one.
 fn is_alone(start: usize, size: usize, head: Option<usize>) -> bool {
     let end = start + size;
@@ -121,7 +127,7 @@ pub fn mirror(start: usize, size: usize) -> CudaResult {
     let own_pages = is_ordinary(&maps, first, bytes) && !(first..first + bytes).contains(&own);
     if regions().overlap(first, bytes) || !own_pages || !is_alone(start, size, head) {
         log::error(format_args!(
-            "cudaHostGetDevicePointer: kernels do not reach memory at {start:#x} that the program has registered: it has no pages of its own \
+            "kernels do not reach memory at {start:#x} that the program has registered: it has no pages of its own \
              (whole ones, or those of a large malloc), or is not the process's own writable memory"
         ));
         return Err(CudaError::NOT_SUPPORTED);

@@ -57,6 +57,8 @@ pub struct Region {
     kind: Kind,
     /// Where its first byte is on the device.
     device: usize,
+    /// Kernels find it at `start`, too.
+    aliased: bool,
     /// The device allocation's address.
     raw: usize,
     /// The second mapping.
@@ -173,6 +175,7 @@ impl Region {
             length,
             kind,
             device: start,
+            aliased: false,
             raw,
             alias,
             states: vec![state; length / PAGE],
@@ -214,6 +217,17 @@ impl Region {
     /// The device's address of a byte that it has at another one.
     pub fn mirrored(&self, address: usize) -> Option<usize> {
         (self.kind == Kind::Registered).then(|| self.device + (address - self.start))
+    }
+
+    /// Makes kernels find it at the program's address, too.
+    pub fn alias(&mut self) -> CudaResult {
+        if self.aliased || self.device == self.start {
+            return Ok(());
+        }
+        let (start, device, length) = (self.start as u64, self.device as u64, self.length as u64);
+        work::append(|w| operation::alias(w, start, device, length))?;
+        self.aliased = true;
+        Ok(())
     }
 
     pub fn set_ranges(&mut self, ranges: Vec<(usize, usize)>) {
