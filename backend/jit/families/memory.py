@@ -14,7 +14,7 @@ from farlane.backend.jit.checks import Access
 from farlane.backend.jit.families import addresses, lanewise, nearby, patterned, rows
 from farlane.backend.jit.families.addresses import Place
 from farlane.backend.jit.families.base import check, handles, type_of
-from farlane.backend.jit.ir import BITS, LANES, Val, integer
+from farlane.backend.jit.ir import BITS, LANES, Builder, Val, integer
 from farlane.backend.jit.model import Address, Instruction, Symbol, Vector
 from farlane.backend.jit.strides import row_length
 from farlane.backend.jit.types import PTX_LLVM, SIGNED, integer_of, widen
@@ -207,10 +207,10 @@ def parameter_load(e: FunctionEmitter, i: Instruction, element: str, count: int)
     if slot is None:
         return None
     kind = slot[1]
-    if offset or count != 1 or BITS[kind] < BITS[element]:
-        raise e.fail(f"{i.text} of part of a scalar parameter")
+    if offset % size or not 0 <= offset <= BITS[kind] // 8 - size * count:
+        raise e.fail(f"{i.text} outside of the parameter")
     value = b.load(kind, True, slot[0])
-    return [value if kind == element else b.cast("trunc", value, element)]
+    return [b.resize(_shifted(b, "lshr", value, offset + size * index), element) for index in range(count)]
 
 
 def parameter_store(e: FunctionEmitter, operand: object, values: list[Val]) -> bool:
@@ -222,13 +222,25 @@ def parameter_store(e: FunctionEmitter, operand: object, values: list[Val]) -> b
         return False
     b = e.body
     name, kind = slot
-    if operand.offset or len(values) != 1 or BITS[values[0].type] > BITS[kind]:
-        raise e.fail("st.param to part of a scalar parameter")
-    value = b.splat(b.resize(values[0], kind))
+    size = BITS[values[0].type] // 8
+    if operand.offset % size or not 0 <= operand.offset <= BITS[kind] // 8 - size * len(values):
+        raise e.fail("st.param outside of the parameter")
+    if values[0].type == kind:
+        value = b.splat(values[0])
+    else:
+        written = ((1 << 8 * size * len(values)) - 1) << 8 * operand.offset
+        value = b.bin("and", b.load(kind, True, name), integer(~written, kind))
+        for index, part in enumerate(values):
+            value = b.bin("or", value, _shifted(b, "shl", b.resize(part, kind), operand.offset + size * index))
     if e.mask is not None:
         value = b.select(e.mask, value, b.load(kind, True, name))
     b.store(value, name)
     return True
+
+
+def _shifted(b: Builder, operation: str, value: Val, count: int) -> Val:
+    """A value shifted by whole bytes."""
+    return b.bin(operation, value, integer(8 * count, value.type)) if count else value
 
 
 def scalar_slot(e: FunctionEmitter, name: str) -> tuple[str, str] | None:

@@ -325,3 +325,31 @@ def test_exit_in_functions(device: TinyDevice, indirect: bool) -> None:
         return 0xDEAD if gone else 10 * (thread + 2)
 
     assert list(result) == [expected(thread) for thread in range(100)]
+
+
+@pytest.mark.parametrize("pragma", ["", '.pragma "noinline";'])
+def test_parts_of_scalar_parameters(device: TinyDevice, pragma: str) -> None:
+    """A function reads the upper byte of an argument that nvcc passed as 32 bits; arguments and results are written in parts."""
+    before = f"""
+    .func (.param .b64 result) parts(.param .b32 a, .param .b64 b)
+    {{
+    .reg .b16 %h<2>; .reg .b32 %r<4>;{pragma}
+    ld.param.u8 %h0, [a+1]; cvt.u32.u16 %r0, %h0; ld.param.v2.u32 {{%r1, %r2}}, [b]; ld.param.s16 %r3, [b+6];
+    add.u32 %r0, %r0, %r1; xor.b32 %r2, %r2, %r3; st.param.u32 [result+4], %r0; st.param.u32 [result], %r2; ret;
+    }}
+    """
+    body = """
+    mul.lo.u32 %r1, %r0, 4001; not.b32 %r2, %r1; setp.gt.u32 %p0, %r0, 9; @%p0 mov.u32 %r1, 7;
+    {
+    .param .b32 x; .param .b64 y; .param .b64 z; st.param.b32 [x], %r1; st.param.v2.b32 [y], {%r0, %r2};
+    call.uni (z), parts, (x, y); ld.param.b32 %r3, [z+4]; ld.param.b32 %r4, [z];
+    }
+    mad.lo.u32 %r3, %r3, 65599, %r4; st.global.u32 [%rd0], %r3; ret;
+    """
+    wanted = []
+    for t in range(40):
+        second = ~(t * 4001) & 0xFFFF_FFFF
+        first = 7 if t > 9 else t * 4001
+        extended = (second >> 16 ^ 0x8000) - 0x8000
+        wanted.append((((first >> 8 & 255) + t) * 65599 + ((second ^ extended) & 0xFFFF_FFFF)) & 0xFFFF_FFFF)
+    assert list(run(device, module_text(body, before), 40)) == wanted
