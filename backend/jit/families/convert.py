@@ -1,6 +1,6 @@
 """cvt: integer and float conversions with rounding and saturation, packed and 8-bit float forms.
 
-Float to integer saturates and maps NaN to 0. Clamping (.sat, .relu) happens before a 16-bit result is rounded, which is the same. Directed float roundings go through the exact error, as in floating.py.
+Float to integer saturates; NaN becomes 0, or the top bit where 64 bits are involved. Clamping (.sat, .relu) happens before a 16-bit result is rounded, which is the same. Directed float roundings go through the exact error, as in floating.py.
 Source: PTX ISA, "cvt".
 """
 
@@ -225,7 +225,11 @@ def _float_to_integer(e: FunctionEmitter, i: Instruction, value: Val, target: st
         raise e.fail(f"{i.text} needs an integer rounding")
     if integral != "rzi":
         value = b.call(_TO_INTEGRAL[integral], value.type, [value])
-    return to_integer(e, value, PTX_LLVM[target], target in SIGNED)
+    kind = PTX_LLVM[target]
+    result = to_integer(e, value, kind, target in SIGNED)
+    if value.type == "double" or BITS[kind] == 64:
+        result = b.select(b.fcmp("uno", value, value), integer(1 << BITS[kind] - 1, kind), result)
+    return result
 
 
 def to_integer(e: FunctionEmitter, value: Val, kind: str, signed: bool) -> Val:
