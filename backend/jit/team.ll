@@ -4,7 +4,8 @@
 ; @farlane_team(warp, areas) runs the warps from the given one's index on. 0: they are done; else where each goes on alone (Warp.entry; what is alive there lies
 ; in the area, at 256 bytes for each warp), with 65536 added when it has not been worth it.
 
-; The same, and 1, the start, without trying when many teams of this launch have ended early.
+; The same, and 1, the start, without trying when many teams of this launch have ended early. Each that was not tried counts one off, so that what holds
+; for one part of a grid (the blocks at an edge, which come one after the other) does not decide about the rest: where all end early, one in nine is tried.
 define internal i32 @farlane_team_try(ptr %worker, ptr %warp, ptr %areas) {
 entry:
   %latches.p = getelementptr %Worker, ptr %worker, i32 0, i32 8
@@ -15,6 +16,8 @@ entry:
   %many = icmp ugt i32 %ended, 64
   br i1 %many, label %alone, label %together
 alone:
+  %fewer = sub i32 %ended, 1
+  store i32 %fewer, ptr %ended.p
   ret i32 1
 together:
   %result = call i32 @farlane_team(ptr %warp, ptr %areas)

@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import affine, divergence, families, guarding, indices, native, support, teams
+from farlane.backend.jit import agreement, divergence, families, guarding, indices, native, support, teams
 from farlane.backend.jit.cfg import EXIT, Block, Graph
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.families import addresses, memory
 from farlane.backend.jit.ir import BITS, LANES, Val, integer
-from farlane.backend.jit.model import Address, Body, Instruction, Special, Symbol, read_by, registers_of
+from farlane.backend.jit.model import Address, Body, Instruction, Symbol, read_by, registers_of
 from farlane.backend.jit.ssa import Value
 from farlane.backend.jit.team_values import TeamValues
 from farlane.backend.jit.teams import FIRST_ENTRY, place_offset
@@ -34,18 +34,6 @@ if TYPE_CHECKING:
     from farlane.backend.jit.kernel import KernelContext
 
 EARLY = 1 << 16  # in the result: the team has not been worth it
-_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "lo": "hi", "hi": "lo", "ls": "hs", "hs": "ls"}
-# Of a comparison with a bound: which extreme has to be in which relation to it, for all lanes and for none.
-_ORDERS = {
-    name: relations
-    for names, relations in {
-        ("lt", "lo"): (("high", "slt"), ("low", "sge")),
-        ("le", "ls"): (("high", "sle"), ("low", "sgt")),
-        ("gt", "hi"): (("low", "sgt"), ("high", "sle")),
-        ("ge", "hs"): (("low", "sge"), ("high", "slt")),
-    }.items()
-    for name in names
-}
 
 
 class Unfit(Exception):
@@ -175,24 +163,38 @@ class TeamEmitter(TeamValues):
         if inside is not None and guarding.cheap(self.graph.blocks[inside]):
             self.done.add(inside)
             return self._mixed(block, inside, onward=True)
-        every, none = self._agreement(block)
-        labels = [b.new_label(hint) for hint in ("all", "some", "none", "mixed")]
-        b.branch_if(every, labels[0], labels[1])
-        b.block(labels[1])
-        b.branch_if(none, labels[2], labels[3])
+        labels = [b.new_label(hint) for hint in ("all", "none", "mixed")]
+        told = agreement.found(self, block.condition)
+        if told is not None:
+            self._settle()
+            self._three_ways(*((told.none, told.every) if block.negated else (told.every, told.none)), labels)
         known = self._known()
-        for label, target in ((labels[0], yes), (labels[2], no)):
+        if told is None or not told.whole:
+            # What is computed for that is not known on the ways that do without.
+            self._three_ways(*self._look(block), labels)
+            known = known if told is not None else self._known()
+        b.branch(labels[2])
+        for label, target in ((labels[0], yes), (labels[1], no)):
             self._recall(known)
             b.block(label)
             self._full_jump(target)
         self._recall(known)
-        b.block(labels[3])
+        b.block(labels[2])
         if inside is not None:
             self._mixed(block, inside, onward=False)
             return None
         wanted = set(self.live_out[index]) | set(registers_of(block.condition))
         self._leave_at(FIRST_ENTRY + 2 * index + 1, sorted(wanted, key=lambda value: value.number))
         return None
+
+    def _three_ways(self, every: Val, none: Val, labels: list[str]) -> None:
+        """To the labels for all lanes and for none, and on here otherwise."""
+        b = self.body
+        not_all, neither = b.new_label("some"), b.new_label("neither")
+        b.branch_if(every, labels[0], not_all)
+        b.block(not_all)
+        b.branch_if(none, labels[1], neither)
+        b.block(neither)
 
     def _mixed(self, block: Block, inside: int, onward: bool) -> int | None:
         """A block for the lanes that want it, and on to what is behind it, which may follow in the same code if no other way leads there (`onward`)."""
@@ -215,13 +217,9 @@ class TeamEmitter(TeamValues):
         b.branch("done" if behind == EXIT else f"f{behind}")
         return None
 
-    def _agreement(self, block: Block) -> tuple[Val, Val]:
+    def _look(self, block: Block) -> tuple[Val, Val]:
         """Whether a branch's condition holds for all lanes, and whether it does for none."""
         b = self.body
-        found = self._bounds_agree(block)
-        if found is not None:
-            self._settle()
-            return (found[1], found[0]) if block.negated else found
         every, some = self.slot("%every", "i32", False), self.slot("%some", "i32", False)
         b.store(ALL, every)
         b.store(integer(0, "i32"), some)
@@ -235,38 +233,6 @@ class TeamEmitter(TeamValues):
         self._settle()
         found_every, found_some = b.load("i32", False, every), b.load("i32", False, some)
         return b.icmp("eq", found_every, ALL), b.icmp("eq", found_some, integer(0, "i32"))
-
-    def _bounds_agree(self, block: Block) -> tuple[Val, Val] | None:
-        """The same for an affine value compared with a uniform one, from the least and the greatest. Where a lane wraps, neither holds."""
-        definition = block.condition.definition if isinstance(block.condition, Value) else None
-        if not isinstance(definition, Instruction) or definition.base != "setp" or block.condition.block != self.block:
-            return None
-        if len(definition.modifiers) != 2 or len(definition.destinations) != 1 or len(definition.sources) != 2:
-            return None
-        (name, kind), (x, y) = definition.modifiers, definition.sources
-        if kind not in ("s32", "u32"):
-            return None
-        if isinstance(y, Value) and y.varying:
-            (x, y), name = (y, x), _MIRRORED.get(name, name)
-        if (
-            not isinstance(x, Value)
-            or not self.is_affine(x)
-            or (isinstance(y, Value) and y.varying)
-            or isinstance(y, Special)
-        ):
-            return None
-        if name not in _ORDERS:
-            return None
-        b = self.body
-        signed = kind == "s32"
-        low, high, wraps = affine.extremes(self, affine.operand(self, x, "i32"), signed)
-        bound = b.resize(self.read(y, "i32"), "i64", signed)
-        holds, fails = _ORDERS[name]
-        fine = b.invert(wraps)
-        least = {"low": low, "high": high}
-        every = b.icmp(holds[1], least[holds[0]], bound)
-        none = b.icmp(fails[1], least[fails[0]], bound)
-        return b.bin("and", every, fine), b.bin("and", none, fine)
 
     # Segments ----------------------------------------------------------------------------------------------------
     def _cross_segments(self) -> None:

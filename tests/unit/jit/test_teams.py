@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 
 import numpy as np
@@ -277,3 +278,57 @@ def test_what_has_no_team() -> None:
     assert warps("vote.sync.ballot.b32 %r3, %p0, -1;" + store) == 0
     load = "ld.global.u32 %r5, [%rd3]; setp.eq.s32 %p0, %r5, 0; @%p0 bra END; st.global.u32 [%rd3], 1;\nEND:"
     assert warps("mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2;" + load) == 0
+
+
+def ended_early(module: jit.Module, device: TinyDevice, block: tuple[int, int, int]) -> int:
+    """What the last launch of a kernel has counted."""
+    text = jit.translate(module, "k", block, OPTIONS)[2]
+    found = re.search(r"@farlane_team_latch = internal constant i64 (\d+)", text)
+    assert found is not None
+    return ctypes.c_uint32.from_address(device.workers[0].state.latches + int(found.group(1))).value
+
+
+def test_blocks_at_an_edge_do_not_decide_for_the_others(device: TinyDevice) -> None:
+    """Lanes of the first 40 blocks disagree. The teams of all others run to their end, and are soon tried again."""
+    body = """mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2;
+    setp.lt.u32 %p0, %r1, 40; setp.ge.u32 %p1, %r0, 100; and.pred %p2, %p0, %p1; @%p2 bra END;
+    st.global.u32 [%rd3], %r3;
+    END:"""
+    module = device.load(kernel(body))
+    assert warps_of_team(module, (256, 1, 1)) == 8
+    for blocks, counted in ((40, range(57, 73)), (240, range(1))):
+        result = device.upload(np.full(256 * blocks, 7, np.uint32))
+        assert device.launch(module, "k", blocks, 256, [0, result, 0], options=OPTIONS) == jit.STATUS_DONE
+        i = np.arange(256 * blocks, dtype=np.uint32)
+        expected = np.where((i // 256 < 40) & (i % 256 >= 100), 7, i)
+        assert (device.download(result, np.uint32, 256 * blocks) == expected).all()
+        assert ended_early(module, device, (256, 1, 1)) in counted
+
+
+# Inside of an image of n by 20: as nvcc has it, with `and` and `not`, and with a side that is the same for all lanes.
+INSIDE = {
+    "or": "or.pred %p4, %p0, %p1; or.pred %p4, %p2, %p4; or.pred %p4, %p3, %p4; @%p4 bra END;",
+    "and": "not.pred %p0, %p0; not.pred %p1, %p1; and.pred %p4, %p0, %p1; or.pred %p5, %p2, %p3; not.pred %p5, %p5; and.pred %p4, %p4, %p5; @!%p4 bra END;",
+    "uniform": "setp.eq.u32 %p5, %r4, 3; or.pred %p4, %p0, %p5; or.pred %p4, %p1, %p4; or.pred %p4, %p4, %p2; or.pred %p4, %p4, %p3; @%p4 bra END;",
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+@pytest.mark.parametrize("width", [3, 34, 70, 96])
+def test_conditions_of_several_comparisons(device: TinyDevice, name: str, width: int) -> None:
+    body = f"""mov.u32 %r5, %tid.y; mov.u32 %r6, %ctaid.y; mad.lo.u32 %r6, %r6, 8, %r5; mad.lo.u32 %r7, %r6, 96, %r3;
+    setp.lt.s32 %p0, %r3, 1; add.s32 %r8, %r4, -1; setp.ge.s32 %p1, %r3, %r8; setp.lt.s32 %p2, %r6, 1; setp.ge.s32 %p3, %r6, 19;
+    {INSIDE[name]}
+    mul.wide.s32 %rd2, %r7, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r7;
+    END:"""
+    module = device.load(kernel(body))
+    assert warps_of_team(module, (32, 8, 1)) == 8
+    result = device.upload(np.full(96 * 24, 7, np.uint32))
+    assert device.launch(module, "k", (3, 3), (32, 8), [0, result, width], options=OPTIONS) == jit.STATUS_DONE
+    y, x = np.mgrid[:24, :96]
+    inside = (x >= 1) & (x < width - 1) & (y >= 1) & (y < 19) & ((name != "uniform") | (width != 3))
+    found = device.download(result, np.uint32, 96 * 24).reshape(24, 96)
+    assert (found == np.where(inside, 96 * y + x, 7)).all()
+    text = jit.translate(module, "k", (32, 8, 1), OPTIONS)[2]
+    team = text[text.index("define internal i32 @farlane_team(") :]
+    assert team.index("neither") < team.index("bitcast <32 x i1>"), "lanes are looked at where bounds do not tell"
