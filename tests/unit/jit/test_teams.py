@@ -332,3 +332,20 @@ def test_conditions_of_several_comparisons(device: TinyDevice, name: str, width:
     text = jit.translate(module, "k", (32, 8, 1), OPTIONS)[2]
     team = text[text.index("define internal i32 @farlane_team(") :]
     assert team.index("neither") < team.index("bitcast <32 x i1>"), "lanes are looked at where bounds do not tell"
+
+
+@pytest.mark.parametrize(
+    ("reads", "distances"), [(1, {"znver4": 2, "skylake-avx512": 2}), (4, {"znver4": 1, "skylake-avx512": 0})]
+)
+def test_how_far_a_loop_asks_ahead(reads: int, distances: dict[str, int]) -> None:
+    """Log2 of the iterations: of an unrolled loop more where that is for the second-level cache."""
+    loads = "".join(f"ld.global.f32 %f1, [%rd3+{4096 * at}]; add.f32 %f0, %f0, %f1;\n" for at in range(reads))
+    body = STRIDING.replace("ld.global.f32 %f1, [%rd3]; add.f32 %f0, %f0, %f1;", loads)
+    assert body.count("ld.global") == reads
+    for cpu, distance in distances.items():
+        options = jit.Options(cache=False, optimization=0, cpu=cpu)
+        text = jit.translate(jit.parse_module(kernel(body)), "k", (256, 1, 1), options)[2]
+        team = text[text.index("define internal i32 @farlane_team(") :]
+        team = team[: team.index("\n}\n")]
+        steps = re.findall(r"= sub i64 (?:%\w+), (?:%\w+)\n  store i64 .*\n  %\w+ = shl i64 %\w+, (\d+)", team)
+        assert steps == [str(distance)] * reads
