@@ -124,6 +124,8 @@ def cuda_call(state: State, name: str, site: int) -> CudaCall | None:
         return None
     if name in interface.LAUNCHES:
         return _launch(state, name, site, inputs)
+    if name == interface.LAUNCH_BY_STRUCTURE:
+        return _launch_by_structure(state, name, site, inputs)
     return _api(state, name, site, inputs, written)
 
 
@@ -145,6 +147,41 @@ def _launch(state: State, name: str, site: int, inputs: Sequence[Value]) -> Cuda
     state.registers[PUSHED] = values.zero  # a push is for one launch; another one may be made without
     lose_registers(state, site, values.atom(CALL, site, name))
     return launch
+
+
+def _launch_by_structure(state: State, name: str, site: int, inputs: Sequence[Value]) -> CudaCall:
+    values = state.memory.values
+    configuration, kernel, parameters = inputs[:3]
+    parts = {"grid.xy": (0, 8), "grid.z": (8, 4), "block.xy": (12, 8), "block.z": (20, 4), "shared": (24, 8)}
+    parts |= {"stream": (32, 8), "attributes": (48, 4)}
+    arguments = [(part, state.read(values.add(configuration, at), size)) for part, (at, size) in parts.items()]
+    launch = CudaCall(site, (), interface.LAUNCH, None, tuple(arguments), None, kernel, parameters, launch=(site,))
+    launch = resolved(state, launch)
+    count = arguments[-1][1]
+    if not count.is_constant or count.constant:
+        attributes = _attributes(state, state.read(values.add(configuration, 40), 8), count)
+        launch = launch._replace(arguments=launch.arguments + attributes)
+    lose_registers(state, site, values.atom(CALL, site, name))
+    return launch
+
+
+def _attributes(state: State, address: Value, count: Value) -> tuple[tuple[str, Value], ...]:
+    """A launch's attributes as far as the function has stored them; where the first one is, when it has not."""
+    base, first = state.memory.values.base(address)
+    cells = state.cells.get(base, {})
+    end = first + interface.ATTRIBUTE * (
+        count.constant if count.is_constant and count.constant < MAXIMUM_PARAMETERS else 1
+    )
+    stored = [
+        (f"attribute + {at - first}", value)
+        for (at, _), value in sorted(cells.items(), key=_by_place)
+        if first <= at < end
+    ]
+    return tuple(stored[:MAXIMUM_PARAMETERS]) or (("attribute", state.read(address, 8)),)
+
+
+def _by_place(cell: tuple[tuple[int, int], Value]) -> tuple[int, int]:
+    return cell[0]
 
 
 def resolved(state: State, launch: CudaCall) -> CudaCall:
@@ -283,7 +320,7 @@ def library_call(state: State, name: str, site: int) -> None:
         unknown_call(state, site)
         return
     inputs = [state.registers[number] for number in ARGUMENTS]
-    if known.stream and inputs[0].stack:
+    if known.stream and inputs[0].stack and not state.memory.separate:
         state.write_range(inputs[0], values.constant(library.STREAM), site)
     for argument, size in known.writes:
         target = inputs[argument]

@@ -69,10 +69,12 @@ class Result:
         before: call instruction that calls a function of this file -> the state before it.
         end: the state in which all returns meet; None when the function never returns.
         stores: what is stored outside the own frame, callees' stores included, block by block.
+        stores_in: the same by block.
         frame_stores: block -> what is stored in the own frame.
         straight: whether there is only one path through the function.
         unknown_calls: block -> call instructions whose effects are not known.
         cut: whether blocks were left out, here or in a called function, that may store before an exception leaves the function.
+        used: what the function was given, as registers, through which it accesses memory, when `separate`.
         separate: whether pointers that were read from memory were taken to point into objects of their own (`Memory.separate`).
     """
 
@@ -87,10 +89,12 @@ class Result:
     before: dict[int, State] = field(default_factory=dict)
     end: State | None = None
     stores: list[Store] = field(default_factory=list)
+    stores_in: dict[int, list[Store]] = field(default_factory=dict)
     frame_stores: dict[int, list[FrameStore]] = field(default_factory=dict)
     straight: bool = False
     unknown_calls: dict[int, list[int]] = field(default_factory=dict)
     cut: bool = False
+    used: set[Value] = field(default_factory=set)
     separate: bool = False
 
 
@@ -159,6 +163,7 @@ class Engine:
         """Raises AnalysisError when the function is over its budget."""
         log, frames, asked, cut = self._memory.log, self._memory.frame_log, self._memory.asked, self._memory.cut
         outer, self._memory.in_stub = self._memory.in_stub, self._asks_for_kernel()
+        used, self._memory.used = self._memory.used, set()
         try:
             rounds = false_starts = 0
             while self._doubted:
@@ -174,6 +179,7 @@ class Engine:
         finally:
             self._memory.log, self._memory.in_stub, self._memory.frame_log = log, outer, frames
             self._memory.asked, self._memory.cut = asked, cut
+            self._result.used, self._memory.used = self._memory.used, used
         return self._result
 
     def _asks_for_kernel(self) -> bool:
@@ -298,6 +304,7 @@ class Engine:
         result.cut = result.cut or record.cut
         result.frame_stores[start] = record.frame_stores
         result.stores += record.stores
+        result.stores_in[start] = record.stores
         result.sites.update(record.sites)
         result.before.update(record.before)
         result.executed.update((start, target) for target, _ in record.targets)
@@ -353,9 +360,8 @@ class Engine:
             for phi, limit in every[0].limits.items()
             if all(phi in state.limits and state.limits[phi][1] == limit[1] for state in every)
         }
-        zero = self._memory.values.zero
         for own in dict.fromkeys(own for state in states.values() for own in state.objects):
-            versions = {source: state.objects.get(own, zero) for source, state in states.items()}
+            versions = {source: state.version_of(own) for source, state in states.items()}
             merged.objects[own] = self._meet(block, ("object", own), versions, record)
         for base in dict.fromkeys(base for state in states.values() for base in state.kept):
             pairs = {source: state.versions_at(base) for source, state in states.items()}

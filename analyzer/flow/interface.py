@@ -20,7 +20,9 @@ HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS = ran
 # Calls that are a kernel's launch, by the argument in which the kernel stands.
 LAUNCHES = frozenset({"cudaLaunchKernel", "__cudaLaunchKernel", "cudaLaunchCooperativeKernel"})
 LAUNCH = "launch"
-LAUNCH_BY_STRUCTURE = "cudaLaunchKernelExC"  # one whose kernel and parameters are not looked for
+# One whose configuration is a structure: grid and block as three numbers of 4 bytes each, shared memory, stream, attributes and their number.
+LAUNCH_BY_STRUCTURE = "cudaLaunchKernelExC"
+ATTRIBUTE = 72  # bytes of an attribute: what it is, and from byte 8 on its value
 PUSH, POP, GET_KERNEL = "__cudaPushCallConfiguration", "__cudaPopCallConfiguration", "__cudaGetKernel"
 
 # Calls that copy: where their destination, source, size and kind stand.

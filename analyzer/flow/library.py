@@ -336,6 +336,8 @@ _PATTERNS: tuple[tuple[str, Effect], ...] = (
     (r"_ZNSaI.+E[CD][12]E", NOTHING),
     # Streams' own construction and destruction.
     (r"_ZNK?St14basic_ofstream|_ZNK?St14basic_ifstream|_ZNK?St13basic_fstream", Effect(((0, STREAM),))),
+    # What a string stream or buffer holds, as a string.
+    (r"_ZNKSt7__cxx111[589]basic_(i|o|)string(stream|buf).*3strEv", Effect(((0, 32),))),
     (r"_ZNK?St7__cxx1118basic_stringstream|_ZNK?St7__cxx1119basic_[io]stringstream", Effect(((0, 392),))),
     (r"_ZNK?St7__cxx1115basic_stringbuf", Effect(((0, 104),))),
     (r"_ZNK?St13basic_filebuf|_ZNK?St12__basic_file", Effect(((0, 240),))),

@@ -11,7 +11,7 @@ from farlane.analyzer.flow import interface, library
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPAQUE, OUT, PHI, Value, Values
 from farlane.analyzer.flow.success import decided
 from farlane.analyzer.loader.image import Image
-from farlane.analyzer.machine.instruction import XMM0
+from farlane.analyzer.machine.instruction import ARGUMENTS, XMM0
 
 EVERY = 16  # times that the time is asked for, the clock is looked at
 MAXIMUM_ALLOCATIONS = 4  # that a phi is followed into
@@ -32,14 +32,15 @@ class Store(NamedTuple):
     length: Value | None = None
 
 
-# What is stored in the own frame: what a launch's configuration is put back into, a whole address of the frame, less than 8 bytes.
-OTHER, LAUNCH_SLOT, ADDRESS, PART = range(4)
+# What is stored in the own frame: what a launch's configuration is put back into, a whole address of the frame, less than 8 bytes,
+# a floating-point number.
+OTHER, LAUNCH_SLOT, ADDRESS, PART, NUMBER = range(5)
 
 
 class FrameStore(NamedTuple):
     """A store in the own frame: offsets from `start` to before `end`; None: without limit. `what`: see above.
 
-    `address`, `size`: where, as a value, and how many bytes, when that is known.
+    `address`, `size`: where, as a value, and how many bytes, when that is known; `value`: what.
     """
 
     start: int | None
@@ -47,6 +48,7 @@ class FrameStore(NamedTuple):
     what: int = OTHER
     address: Value | None = None
     size: int | None = None
+    value: Value | None = None
 
 
 class Memory:
@@ -65,9 +67,13 @@ class Memory:
         lost: what registers hold that a call left undefined, by register, and a launch configuration that is taken; who reads one gets a value of the reader's own.
         cut: whether a function that the block which is executed calls leaves blocks out (`engine.Result`).
         budget: the time for the binary; None: any.
-        separate: whether a pointer that was read from memory is taken to point into an object of its own, which nobody reaches by
-            another pointer, and which is none of the frame; and whether a store at a computed place of the frame is taken to leave alone
-            what has another size there, and what the place is computed from; and functions of the C++ library that the file holds to
+        arrays: stands for what the function was given pointers to and indexes.
+        used: what the function was given through which it reads or writes memory, when `separate`.
+        separate: whether a pointer that the function was given, or that was read from memory, is taken to point into an object of its own,
+            which nobody reaches by a pointer from elsewhere, and which is none of the frame, but for arrays that were given; whether what is stored at a computed place of the
+            own frame is taken to stay in that frame; and whether a store at a computed place of the frame is taken to leave alone
+            what has another size there, and what the place is computed from; whether output leaves alone what the program itself stores
+            in the frame, where a stream lies beside it; and functions of the C++ library that the file holds to
             do what those of their names do. For predictions that are marked as assuming so.
         most: how many values may be made; None: any number.
     """
@@ -94,7 +100,10 @@ class Memory:
         self._decided: dict[tuple[str, Value], bool | None] = {}
         self._objects: dict[Value, tuple[Value, ...]] = {}
         self._given: dict[Value, bool] = {}
+        self._timeless: dict[Value, Value] = {}
         self._checks = 0
+        self.arrays = values.atom(OPAQUE, UNDEFINED, "arrays")
+        self.used: set[Value] = set()
         self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(PLACES)]
         for value in self.lost:
             value.lost = True
@@ -132,8 +141,11 @@ class Memory:
         if known is None:
             whole = [atom for atom, factor in base.terms if factor == 1]
             found = [own for own in map(self._allocations, whole) if own]
-            if not found and self.separate and not any(atom.kind == INITIAL for atom in whole):
-                found = [(atom,) for atom in whole if _pointer_read(atom)]
+            if not found and self.separate:
+                found = [self._pointed_to(atom, base) for atom in whole]
+                found = [own for own in found if own]
+            if self.separate and len(found) > 1:
+                found = [tuple(dict.fromkeys(each for own in found for each in own))]  # a pointer and an index, or two
             known = self._objects[base] = found[0] if len(found) == 1 else ()
         return known
 
@@ -167,6 +179,8 @@ class Memory:
                     found.clear()
                     break
                 found.update(dict.fromkeys(own))
+                if any(each.kind == INITIAL for each in own):
+                    found[self.arrays] = None  # a pointer that moves
         else:
             if len(found) == len(known or ()):
                 return False
@@ -180,8 +194,46 @@ class Memory:
         phi.allocations = ()
         self._objects.clear()
 
+    def seen_from_outside(self, inside: Value, own: Iterable[Value]) -> None:
+        """What a called function computed (`inside`) points into objects, as its caller sees them; (): into anything."""
+        known = inside.allocations
+        found = () if known == () else tuple(dict.fromkeys((*(known or ()), *own)))
+        if len(found) > MAXIMUM_ALLOCATIONS:
+            found = ()
+        if found != known:
+            inside.allocations = found
+            if known is not None:
+                self.epoch += 1
+            self._objects.clear()
+
+    def _pointed_to(self, atom: Value, base: Value) -> tuple[Value, ...]:
+        """What stands for the object of its own that a pointer points into, which was given or read from memory: in the latter case
+        the place that it was read from, at whatever time. Arrays that were given may be one, so those have something in common."""
+        inner = atom
+        while inner.kind == INSIDE:
+            inner = inner.arguments[1]
+        if inner.kind == INITIAL:
+            own = (atom,) if inner.arguments[0] in ARGUMENTS else ()
+            return (*own, self.arrays) if own and base is not atom else own
+        if inner.kind != LOAD or inner.arguments[1] != 8:
+            return ()
+        return (self.pointer_at(atom.arguments[0]),) if inner is atom else (atom,)
+
+    def use(self, base: Value) -> None:
+        """Memory is accessed at an address with this base."""
+        self.used.update(atom for atom, factor in base.terms if factor == 1 and atom.kind == INITIAL)
+
+    def pointer_at(self, address: Value) -> Value:
+        """What stands for what the pointers at a place point into."""
+        return self.values.atom(LOAD, self.values.substitute(address, self._ever, self._timeless), 8, ())
+
+    def _ever(self, atom: Value) -> Value | None:
+        return self.pointer_at(atom.arguments[0]) if atom.kind == LOAD and atom.arguments[1] == 8 else None
+
     def _allocations(self, atom: Value) -> tuple[Value, ...]:
         """The allocations that an atom is an address in."""
+        if atom.kind == INSIDE and atom.allocations is not None:
+            return atom.allocations
         calls, inner = [], atom
         while inner.kind == INSIDE:
             calls.append(inner.arguments[0])
@@ -196,13 +248,6 @@ class Memory:
 
 def _by_serial(value: Value) -> int:
     return value.serial
-
-
-def _pointer_read(atom: Value) -> bool:
-    """Whether an atom may be a pointer that was read from memory, here or in a called function."""
-    while atom.kind == INSIDE:
-        atom = atom.arguments[1]
-    return atom.kind == LOAD and atom.arguments[1] == 8
 
 
 def allocated(atom: Value) -> bool:

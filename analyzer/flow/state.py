@@ -22,8 +22,8 @@ from collections.abc import Callable, Collection, Iterable
 from farlane.analyzer.flow.apart import apart, stride
 from farlane.analyzer.flow.expression import CALL, CODE, INITIAL, LOAD, OPERATION, VERSION, Value
 from farlane.analyzer.flow.interface import GET_KERNEL
-from farlane.analyzer.flow.memory import ADDRESS, OTHER, PART, PLACES, FrameStore, Memory, Store
-from farlane.analyzer.machine.instruction import XMM0
+from farlane.analyzer.flow.memory import ADDRESS, NUMBER, OTHER, PART, PLACES, FrameStore, Memory, Store
+from farlane.analyzer.machine.instruction import SCALAR_FLOATING, XMM0
 
 CONFIGURATION = XMM0 + 32  # .. 53: grid x|y, grid z, block x|y, block z, shared memory, stream
 PUSHED = PLACES  # the push that set them aside
@@ -116,15 +116,16 @@ class State:
         """The offset of the frame behind a store at an address of it; None: not known, or it may be no address of it at all."""
         if address.low is None or (self.memory.values.stack_pointer, 1) not in address.terms:
             return None
+        own = 0 if self.memory.separate and address.low < 0 else None
         end = address.low + size
         for atom, coefficient in address.terms:
             if atom is self.memory.values.stack_pointer:
                 continue
             largest = self._largest(atom)
             if largest is None or coefficient >> 32:
-                return None
+                return own
             end += coefficient * max(largest, 0)
-        return end
+        return end if own is None else min(end, own)
 
     def _largest(self, atom: Value) -> int | None:
         bytes_, more = 8, 0
@@ -213,6 +214,8 @@ class State:
     def _versions(self, address: Value) -> tuple[Value, ...]:
         memory, registers = self.memory, self.registers
         base, _ = memory.values.base(address)
+        if memory.separate:
+            memory.use(base)
         version = registers[MEMORY]
         if address.is_constant:
             return (version, registers[GLOBAL_RANGES])
@@ -223,8 +226,17 @@ class State:
             return (version, registers[STACK_STORES], registers[STACK_RANGES], *others)
         own = memory.objects_of(base)
         if own:
-            return (version, *[self.objects.get(each, memory.values.zero) for each in own])
+            return (version, *[self.version_of(each) for each in own])
         return self.versions_at(base)
+
+    def version_of(self, own: Value) -> Value:
+        """The version of an object."""
+        known = self.objects.get(own)
+        if known is None:
+            values = self.memory.values
+            from_before = self.memory.separate and (own is self.memory.arrays or self.memory.given(own))
+            known = values.atom(INITIAL, GIVEN_STORES) if from_before else values.zero
+        return known
 
     def versions_at(self, base: Value) -> tuple[Value, Value]:
         """The versions of what no cell holds at a base that may point anywhere."""
@@ -242,7 +254,7 @@ class State:
             self._drop(base, offset, offset + size)
             return
         self._note(address, size, value)
-        self._note_frame(address, size, ADDRESS if size == 8 and value.stack else PART if size < 8 else OTHER)
+        self._note_frame(address, size, PART if size < 8 else _what(value), value)
         if base is values.stack_pointer:
             self._overwrite(base, offset, size, STACK_RANGES, version)
             self._forget(lambda other: other.stack and other is not base)
@@ -402,14 +414,18 @@ class State:
             end = self._end(address, size)
             own = end is not None and end <= 0
         if not own:
+            if self.memory.separate:
+                self.memory.use(base)
             self.memory.log.append(Store(address, size, value, False, length if size is None else None))
 
-    def _note_frame(self, address: Value, size: int | None, what: int = OTHER) -> None:
+    def _note_frame(self, address: Value, size: int | None, what: int = OTHER, value: Value | None = None) -> None:
         if self.memory.frame_log is None:
             return
         if address.stack:
             end = None if size is None else self._end(address, size)
-            self.memory.frame_log.append(FrameStore(address.low, end, self.memory.storing or what, address, size))
+            self.memory.frame_log.append(
+                FrameStore(address.low, end, self.memory.storing or what, address, size, value)
+            )
 
     def clobber(self, at: int) -> None:
         """Anything reachable may have changed: all but the part of the frame that has not escaped."""
@@ -535,6 +551,13 @@ class State:
                 del self.cells[base]
                 self.own.discard(base)
                 self.kept.pop(base, None)
+
+
+def _what(value: Value) -> int:
+    """What 8 bytes are that are stored in the frame."""
+    if value.stack:
+        return ADDRESS
+    return NUMBER if value.kind == OPERATION and value.arguments[0] in SCALAR_FLOATING else OTHER
 
 
 def _pieces(start: int, end: int) -> Iterable[tuple[int, int]]:

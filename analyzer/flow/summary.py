@@ -248,7 +248,27 @@ class Functions:
         if start is not None and start in self._circles:
             return NO_CALLS if self._circles.apply(state, start, self._active[-1], site) else None
         analysis = self._callee(state, callee)
-        return None if analysis is None else self._apply(state, analysis, site)
+        if analysis is None or (self.memory.separate and self._meet(state, analysis)):
+            return None
+        return self._apply(state, analysis, site)
+
+    def _meet(self, state: State, analysis: Analysis) -> bool:
+        """Whether a function stores through one of its arguments where another one points to as well: then what it was given lies not apart."""
+        base = self.values.base
+        stored = {
+            own
+            for store in analysis.result.stores
+            if store.address
+            for own in self.memory.objects_of(base(store.address)[0])
+        }
+        for own in stored:
+            if own.kind == INITIAL:
+                place, offset = base(state.registers[own.arguments[0]])
+                for other in analysis.result.used - {own, self.values.stack_pointer}:
+                    where, at = base(state.registers[other.arguments[0]])
+                    if where is place and place.terms and (at == offset or not place.stack):
+                        return True
+        return False
 
     def _anew(self, start: int) -> Analysis:
         """An analysis of a function that calls itself, which holds for what is known of it now."""
@@ -353,6 +373,7 @@ class Functions:
         values, result = self.values, analysis.result
         before = state.copy()
         memo: dict[Value, Value] = {}
+        looking: set[Value] = set()
 
         def leaf(atom: Value) -> Value | None:
             if atom.kind == INITIAL:
@@ -366,6 +387,11 @@ class Functions:
                 return None
             made = values.made
             inside = values.atom(INSIDE, site, atom)
+            if self.memory.separate and atom.kind in (PHI, LOAD) and atom not in looking:
+                looking.add(atom)  # a pointer that is read through itself, as a list is followed
+                own = self._pointed_to(atom, before, leaf, memo)
+                if own is not None:
+                    self.memory.seen_from_outside(inside, own)
             if atom.kind == PHI and (places := self._places(result.phis.get(atom, {}).values(), before)):
                 chosen = places[0]
                 for place in places[1:]:
@@ -423,6 +449,31 @@ class Functions:
             state.registers[key] = value
         return calls
 
+    def _pointed_to(
+        self, atom: Value, before: State, leaf: Callable[[Value], Value | None], memo: dict[Value, Value]
+    ) -> list[Value] | None:
+        """The objects that a called function's pointer points into, as the caller sees them: into one of those that it was given, or that
+        pointers at some places point into, now or when the function was called. None: the function knows of none."""
+        memory, values = self.memory, self.values
+        found: list[Value] = []
+        own = memory.objects_of(atom)
+        for each in own:
+            if each is memory.arrays:
+                continue
+            if each.kind == INITIAL:
+                given: Value = before.registers[each.arguments[0]]
+            elif each.kind == LOAD:
+                place = values.substitute(each.arguments[0], leaf, memo)
+                found.append(memory.pointer_at(place))
+                given = before.read(place, 8)
+            else:
+                return None
+            theirs = memory.objects_of(values.base(given)[0]) if given.terms else ()
+            if not theirs and each.kind == INITIAL:
+                return []
+            found += theirs
+        return found or None
+
     def _places(self, chosen: Iterable[Value], before: State) -> list[Value]:
         """What one of several values of a called function is for its caller, when each is a place of the caller's frame that it was given."""
         found: dict[Value, None] = {}
@@ -470,8 +521,10 @@ class Functions:
             kept.append((where, size, values.substitute(value, leaf, memo)))
         for value in escaping:
             state.escape(value)
+        known = {(where, size) for where, size, _ in kept}
         for where, length in places:
-            state.write_range(where, length, site)
+            if length is None or not length.is_constant or (where, length.constant) not in known:
+                state.write_range(where, length, site)
         for where, size, value in kept:
             state.write(where, size, value, site)
 

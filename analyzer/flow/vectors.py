@@ -111,20 +111,14 @@ def _unpack_low(state: State, instruction: Instruction) -> None:
         state.registers[lane(target.number, 1)] = get(state, source)
 
 
-def _clear_vector(state: State, instruction: Instruction) -> None:
+def _exclusive_or(state: State, instruction: Instruction) -> None:
+    """With itself it clears a register; with a constant it is how compilers negate."""
     target, source = instruction.operands
     if target == source and isinstance(target, Register):
         zero = state.memory.values.zero
         state.registers[lane(target.number)] = state.registers[lane(target.number, 1)] = zero
     else:
-        _lose_vector(state, instruction)
-
-
-def _lose_vector(state: State, instruction: Instruction) -> None:
-    target = instruction.operands[0]
-    if isinstance(target, Register) and target.number >= XMM0:
-        for half in (0, 1):
-            state.registers[lane(target.number, half)] = opaque(state, instruction, half)
+        lanewise(state, instruction)
 
 
 def _floating(state: State, instruction: Instruction) -> None:
@@ -213,7 +207,7 @@ HANDLERS: dict[str, Callable[[State, Instruction], None]] = {
     "unpcklpd": _unpack_low,
     "punpckldq": _unpack_words,
     "unpcklps": _unpack_words,
-    **dict.fromkeys(("pxor", "xorps", "xorpd"), _clear_vector),
+    **dict.fromkeys(("pxor", "xorps", "xorpd"), _exclusive_or),
     **dict.fromkeys(SCALAR_FLOATING, _floating),
     **dict.fromkeys(LANEWISE, lanewise),
     "pshufd": _shuffle_words,

@@ -22,7 +22,7 @@ from farlane.analyzer.loader import elf, lines
 from farlane.analyzer.loader.lines import Lines
 from farlane.analyzer.loops.assuming import SecondReading
 from farlane.analyzer.loops.body import Body
-from farlane.analyzer.loops.called import Called, Wholes, arises
+from farlane.analyzer.loops.called import Called, Wholes, arises, is_handle
 from farlane.analyzer.loops.continuation import Continuations
 from farlane.analyzer.loops.counting import Counting
 from farlane.analyzer.loops.deciding import Deciding
@@ -175,11 +175,11 @@ class _Describer:
         self._functions, self._prover, self._loop, self._hidden = functions, prover, loop, hidden
         self._analysis, self._structure, self._result = analysis, analysis.structure, analysis.result
         self._flow = analysis.structure.flow
-        self._scope = Scope(self._structure, self._result, functions.values, loop, wholes.managed)
+        self._body = Body(analysis, loop)
+        self._scope = Scope(self._structure, self._result, functions.values, loop, self._body, wholes.managed)
         self._values = LoopValues(self._scope)
         self._on_the_way: LoopValues | None = None
         self._names = {phi: f"i{index}" if index else "i" for index, phi in enumerate(self._values.inductions)}
-        self._body = Body(analysis, loop)
         self._deciding = Deciding(self._result, loop, self._body, self._values)
         self._called = Called(functions, wholes, analysis, self._values)
         self._continuations = Continuations(functions, analysis, loop, self._values, self._body)
@@ -239,7 +239,7 @@ class _Describer:
         inside: dict[str, Dependence] | None = None
         sizes = {f"parameter {index}": size for index, size in enumerate(call.sizes)} if call.sizes else {}
         for name, value in call.arguments:
-            if value.kind == LOAD and _is_handle(call.name, name):
+            if value.kind == LOAD and is_handle(call.name, name):
                 self._values.handle(value)
             dependence = self._judge(call, value).of(value, block)
             if call.chain and Kind.UNKNOWN in dependence.kinds:
@@ -352,17 +352,6 @@ def _obstacle(name: str, kind: int | None) -> Reason | None:
     if name in interface.QUERIES:
         return Reason.QUERIES
     return Reason.UNKNOWN_API if interface.roles(name) is None and name != interface.LAUNCH else None
-
-
-@cache
-def _is_handle(call: str, argument: str) -> bool:
-    """Whether an argument is a handle or a device's address, and no number or a kernel's parameter."""
-    if call == interface.LAUNCH:
-        return argument == "stream"
-    roles, (what, _, index) = (interface.roles(call) or "").split(), argument.partition(" ")
-    if what != "argument" or int(index) >= len(roles) or call in interface.COPIES:
-        return False
-    return roles[int(index)] == "v" and int(index) not in interface.NUMBERS.get(call, ())
 
 
 def _runs(calls: list[Call], reading: set[int]) -> tuple[tuple[int, ...], ...]:

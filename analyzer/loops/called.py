@@ -8,8 +8,10 @@ all branches on its way ask for such values.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
+from farlane.analyzer.flow import interface
 from farlane.analyzer.flow.effects import CudaCall
 from farlane.analyzer.flow.engine import END
 from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
@@ -32,6 +34,7 @@ from farlane.analyzer.loops.dependence import INVARIANT, Dependence, LoopValues,
 from farlane.analyzer.loops.model import Kind
 from farlane.analyzer.machine.instruction import RSP
 
+STREAM = 4  # the argument of an asynchronous copy that is one
 MAXIMUM_DEPTH = 6  # calls within calls
 MAXIMUM_LEVELS = 60  # called functions looked at for one loop
 MAXIMUM_RETURNS = 200  # values of called functions looked at for one loop
@@ -168,7 +171,7 @@ class Wholes:
         whole = _Whole(structure)
         body = Body(analysis, whole.loop)
         body.latches = set(whole.loop.latches)
-        return Scope(whole, analysis.result, values, whole.loop, self.managed), body
+        return Scope(whole, analysis.result, values, whole.loop, body, self.managed), body
 
 
 class Called:
@@ -222,6 +225,9 @@ class Called:
             return {}
         for each in level.analysis.result.calls.get(inside, ()):
             if each.site == call.site and not each.chain:
+                for name, value in each.arguments:
+                    if is_handle(each.name, name):
+                        level.judge.handle(value)
                 return {name: level.judge.of(value, inside) for name, value in each.arguments}
         return {}
 
@@ -284,3 +290,14 @@ def arises(value: Value, site: int) -> bool:
                 seen.add(atom.arguments[0])
                 work.append(atom.arguments[0])
     return False
+
+
+@cache
+def is_handle(call: str, argument: str) -> bool:
+    """Whether an argument is a handle or a device's address, and no number or a kernel's parameter."""
+    if call == interface.LAUNCH:
+        return argument == "stream"
+    roles, (what, _, index) = (interface.roles(call) or "").split(), argument.partition(" ")
+    if what != "argument" or int(index) >= len(roles) or (call in interface.COPIES and int(index) != STREAM):
+        return False
+    return roles[int(index)] == "v" and int(index) not in interface.NUMBERS.get(call, ())

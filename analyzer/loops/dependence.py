@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from farlane.analyzer.flow.apart import Strided, apart, stride
 from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import CALL, INSIDE, LOAD, OPAQUE, OPERATION, OUT, PHI, VERSION, Value, Values
 from farlane.analyzer.flow.interface import COPIES, COPIES_2D, FROM_SYMBOL
-from farlane.analyzer.flow.memory import ADDRESS, LAUNCH_SLOT, PART
+from farlane.analyzer.flow.memory import ADDRESS, LAUNCH_SLOT, NUMBER, PART
 from farlane.analyzer.graph.control_flow import EXCEPTION
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.structure import Loop, Structure
+from farlane.analyzer.loops.body import Body
 from farlane.analyzer.loops.model import Kind
 from farlane.analyzer.loops.ranges import Ranges
 from farlane.analyzer.loops.reasons import Reason
-from farlane.analyzer.loops.variables import InductionVariable, induction_variables
+from farlane.analyzer.loops.stored import Stores, Written
+from farlane.analyzer.loops.variables import induction_variables
 
 MAXIMUM_QUESTIONS = 300_000  # about values of one loop
 MAXIMUM_AT_ONCE = 30_000  # to answer one that is asked from outside; half as many after each that was not answered
@@ -64,20 +64,24 @@ class Scope:
     Attributes:
         inductions: the loop's induction variables by their phis.
         addresses: of its instructions.
-        inner: header of a loop inside it -> that one's induction variables, as far as they were asked for.
+        stores: what the loop stores.
         ways: what `LoopValues` found of branches.
 
     Args:
+        body: what runs in one iteration.
         managed: whether the program has managed variables: any global variable may be one, which the device writes.
     """
 
-    def __init__(self, structure: Structure, result: Result, values: Values, loop: Loop, managed: bool = False) -> None:
-        self.structure, self.result, self.values, self.loop, self.managed = structure, result, values, loop, managed
+    def __init__(
+        self, structure: Structure, result: Result, values: Values, loop: Loop, body: Body, managed: bool = False
+    ) -> None:
+        self.structure, self.result, self.values, self.loop = structure, result, values, loop
+        self.body, self.managed = body, managed
         blocks = structure.flow.blocks
         self.addresses = {i.address for block in loop.blocks for i in blocks[block].instructions}
         self.inductions = induction_variables(result, values, loop)
-        self.ranges = Ranges(structure, result, values, loop, self.inductions)
-        self.inner: dict[int, dict[Value, InductionVariable]] = {}
+        ranges = Ranges(structure, result, values, loop, self.inductions)
+        self.stores = Stores(structure, result, values, loop, self.inductions, ranges)
         self.ways: Ways = {}
 
 
@@ -96,8 +100,9 @@ class LoopValues:
             scope.values,
             scope.loop,
         )
-        self._managed, self._addresses, self._ranges = scope.managed, scope.addresses, scope.ranges
-        self._inner, self._ways, self.inductions = scope.inner, scope.ways, scope.inductions
+        self._managed, self._addresses = scope.managed, scope.addresses
+        self._stores, self._body, self._ways = scope.stores, scope.body, scope.ways
+        self.inductions = scope.inductions
         self._memo: dict[tuple[Value, int], Dependence] = {}
         # The same of values met on the way, where no phi that was being judged had a part in it; until another handle is known.
         self._met: dict[tuple[Value, int], Dependence] = {}
@@ -222,7 +227,7 @@ class LoopValues:
         for version in versions:
             changed = self.changed(version, block)
             if changed.kinds:
-                return changed
+                return self._filled(atom, block) or changed
         found = self.of(address, block)
         return found.joined(Dependence(frozenset({Kind.LOAD}))) if found.kinds else found
 
@@ -233,43 +238,53 @@ class LoopValues:
 
     def _untouched_frame(self, load: Value, block: int) -> bool:
         """Whether a load is from the own frame and nothing that the loop stores there is within its reach."""
-        address, size, _ = load.arguments
-        if not address.stack:
-            return False
-        low, end = self._ranges.extent(address, size, block)
-        if low is None:
-            return False
-        harmless = {LAUNCH_SLOT, ADDRESS, PART} if load in self._handles else {LAUNCH_SLOT}
-        if self._result.separate and size == 8:
-            harmless.add(PART)
-        places = self._strided(address, block)
-        for each in self._loop.blocks:
-            for store in self._result.frame_stores.get(each, ()):
-                before = store.end is not None and store.end <= low
-                behind = end is not None and store.start is not None and store.start >= end
-                if before or behind or store.what in harmless:
-                    continue
-                if places is None or store.address is None or store.size is None:
-                    return False
-                stored = self._strided(store.address, each)
-                if stored is None or not apart(places, size, stored, store.size):
-                    return False
-        return True
+        return load.arguments[0].stack and not any(self._stores.in_frame(load, block, self._harmless(load)))
 
-    def _strided(self, address: Value, block: int) -> Strided | None:
-        """Where an address of the frame may be, its induction variables followed from where they begin."""
-        inner = self._structure.innermost(block)
-        variables = [self.inductions]
-        if inner is not None and inner.header != self._loop.header and not inner.irreducible:
-            variables.append(self._variables(inner))
-        steps = 0
-        for atom, coefficient in address.terms:
-            variable = next((each[atom] for each in variables if atom in each), None)
-            if atom.stack and variable is not None and coefficient == 1 and variable.size == 8:
-                address = self._values.combine(self._values.combine(address, atom, -1), variable.initial)
-                steps = math.gcd(steps, variable.step)
-        found = stride(self._values, address)
-        return None if found is None else (found[0], math.gcd(found[1], steps))
+    def _harmless(self, load: Value) -> set[int]:
+        """Kinds of stores in the frame that are none where this is loaded from."""
+        harmless = {LAUNCH_SLOT, ADDRESS, PART, NUMBER} if load in self._handles else {LAUNCH_SLOT}
+        if self._result.separate and load.arguments[1] == 8:
+            harmless.add(PART)
+        return harmless
+
+    def _filled(self, load: Value, block: int) -> Dependence | None:
+        """On what it depends what is read of memory that the loop fills with results of CUDA calls and nothing else: a table of streams, of
+        buffers. None: something else may be stored there, or when and where is not known when the loop is entered."""
+        address, state = load.arguments[0], self._result.headers.get(self._loop.header) or self._result.end
+        if state is None or self._loop.irreducible or load.arguments[1] != 8 or load in self._active:
+            return None
+        in_frame = address.stack
+        if in_frame and address.low is None:
+            return None
+        stores = (
+            self._stores.in_frame(load, block, self._harmless(load))
+            if in_frame
+            else self._stores.elsewhere(load, state)
+        )
+        self._active[load] = len(self._active)
+        try:
+            found = INVARIANT
+            for store in dict.fromkeys(stores):
+                if store.address is None or store.value is None:
+                    return None
+                value = self.of(store.value, store.block)
+                if not value.kinds <= {Kind.RESULT}:
+                    return None
+                found = found.joined(value).joined(self._when(store))
+                if Kind.UNKNOWN in found.kinds:
+                    return None
+        finally:
+            del self._active[load]
+        return found.joined(self.of(address, block)) if Kind.RESULT in found.kinds else None
+
+    def _when(self, store: Written) -> Dependence:
+        """On what it depends where something is stored, and in which iterations."""
+        assert store.address is not None
+        found = self.of(store.address, store.block)
+        for branch in self._body.paths.deciders(store.block):
+            flags = self._result.tests.get(branch)
+            found = found.joined(_unknown(Reason.CONTROL) if flags is None else self.of(flags, branch))
+        return found
 
     def _phi(self, phi: Value, block: int) -> Dependence:
         _, where, _ = phi.arguments
@@ -288,7 +303,7 @@ class LoopValues:
                 return self._recurrence(inputs, block)
             inner = self._structure.loops.get(where)
             if inner is not None and block in inner.blocks and not inner.irreducible:
-                variable = self._variables(inner).get(phi)
+                variable = self._stores.variables(inner).get(phi)
                 if variable is not None:
                     return self.of(variable.initial, block).joined(Dependence(frozenset({Kind.AFFINE})))
                 return self._all(inputs.values(), block).joined(Dependence(frozenset({Kind.INDUCTION})))
@@ -297,13 +312,6 @@ class LoopValues:
             return self._chosen(where, inputs, block)
         finally:
             del self._active[phi]
-
-    def _variables(self, inner: Loop) -> dict[Value, InductionVariable]:
-        """The induction variables of a loop inside this one."""
-        known = self._inner.get(inner.header)
-        if known is None:
-            known = self._inner[inner.header] = induction_variables(self._result, self._values, inner)
-        return known
 
     def _left(self, inner: Loop, inputs: dict[int, Value]) -> Dependence:
         """What a loop inside this one leaves in its variable: known when all that it branches on is."""

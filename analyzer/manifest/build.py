@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow.interface import LAUNCH, LAUNCH_BY_STRUCTURE, NUMBERS, roles
+from farlane.analyzer.flow.interface import LAUNCH, NUMBERS, roles
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.loops.model import Argument as Described
 from farlane.analyzer.loops.model import Call, Class, Continuation, Kind, LoopReport, ProgramReport
@@ -165,7 +165,6 @@ class _Tables:
         """Call instruction -> the innermost loop that it is in.
 
         A function that ends by jumping to one of several functions of the runtime is one call instruction with several names: nothing is told of it.
-        Nor is of a launch whose configuration is a structure: for the shim it is the kernel's, which the analysis does not look for there.
         """
         places: dict[int, _Place] = {}
         names: dict[int, set[str]] = {}
@@ -174,7 +173,7 @@ class _Tables:
                 names.setdefault(call.site, set()).add(call.name)
         for index, report in enumerate(self._reports):
             for call in report.calls:
-                if len(names[call.site]) > 1 or call.name == LAUNCH_BY_STRUCTURE or self._returns(call.site) is None:
+                if len(names[call.site]) > 1 or self._returns(call.site) is None:
                     continue
                 known = places.get(call.site)
                 if known is None or self._closer(call, report, known):

@@ -1,0 +1,117 @@
+"""What a loop may store where a load reads: in the function's own frame, and elsewhere.
+
+Owns which stores of the loop's blocks may touch what a load in the loop reads. What is stored there, and whether that is known when the
+loop is entered, is judged elsewhere (dependence.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from farlane.analyzer.flow.apart import Strided, apart, stride
+from farlane.analyzer.flow.engine import Result
+from farlane.analyzer.flow.expression import OUT, Value, Values
+from farlane.analyzer.flow.memory import FrameStore, Store
+from farlane.analyzer.flow.state import State
+from farlane.analyzer.graph.structure import Loop, Structure
+from farlane.analyzer.loops.ranges import Ranges
+from farlane.analyzer.loops.variables import InductionVariable, induction_variables
+
+
+class Written(NamedTuple):
+    """A store that may touch what is read: where, and what; None: that is not followed."""
+
+    block: int
+    address: Value | None
+    value: Value | None
+
+
+class Stores:
+    """Of one loop."""
+
+    def __init__(
+        self,
+        structure: Structure,
+        result: Result,
+        values: Values,
+        loop: Loop,
+        inductions: Mapping[Value, InductionVariable],
+        ranges: Ranges,
+    ) -> None:
+        self._structure, self._result, self._values, self._loop = structure, result, values, loop
+        self._inductions, self._ranges = inductions, ranges
+        self._inner: dict[int, dict[Value, InductionVariable]] = {}
+
+    def variables(self, inner: Loop) -> dict[Value, InductionVariable]:
+        """The induction variables of a loop inside this one."""
+        known = self._inner.get(inner.header)
+        if known is None:
+            known = self._inner[inner.header] = induction_variables(self._result, self._values, inner)
+        return known
+
+    def in_frame(self, load: Value, block: int, harmless: Collection[int]) -> Iterator[Written]:
+        """The stores in the own frame within a load's reach, but for those of kinds that are harmless."""
+        address, size, _ = load.arguments
+        low, end = self._ranges.extent(address, size, block)
+        if low is None:
+            yield Written(block, None, None)
+            return
+        places = self._strided(address, block)
+        for each in self._loop.blocks:
+            for store in self._result.frame_stores.get(each, ()):
+                before = store.end is not None and store.end <= low
+                behind = end is not None and store.start is not None and store.start >= end
+                if (
+                    not before
+                    and not behind
+                    and store.what not in harmless
+                    and not self._apart(places, size, store, each)
+                ):
+                    yield Written(each, store.address, store.value)
+
+    def _apart(self, places: Strided | None, size: int, store: FrameStore, block: int) -> bool:
+        if places is None or store.address is None or store.size is None:
+            return False
+        stored = self._strided(store.address, block)
+        return stored is not None and apart(places, size, stored, store.size)
+
+    def elsewhere(self, load: Value, state: State) -> Iterator[Written]:
+        """The stores outside the own frame that may touch what a load from there reads. `state`: any of the function's."""
+        address, size, _ = load.arguments
+        base, offset = self._values.base(address)
+        own = state.memory.objects_of(base)
+        if any(each.kind == OUT for each in own):
+            yield Written(self._loop.header, None, None)  # the device may write it, too
+            return
+        for each in self._loop.blocks:
+            for store in self._result.stores_in.get(each, ()):
+                if store.address is None or not self._beside(state, base, offset, size, own, store):
+                    yield Written(each, store.address, store.value)
+
+    def _beside(self, state: State, base: Value, offset: int, size: int, own: tuple[Value, ...], store: Store) -> bool:
+        """Whether a store lies elsewhere than what is read."""
+        assert store.address is not None
+        where, at = self._values.base(store.address)
+        if where is base:
+            return at >= offset + size or (store.size is not None and at + store.size <= offset)
+        if own and (store.address.is_constant or store.address.stack):
+            return True
+        theirs = state.memory.objects_of(where) if where.terms else ()
+        return bool(own and theirs) and not any(each in own for each in theirs)
+
+    def _strided(self, address: Value, block: int) -> Strided | None:
+        """Where an address of the frame may be, its induction variables followed from where they begin."""
+        inner = self._structure.innermost(block)
+        variables = [self._inductions]
+        if inner is not None and inner.header != self._loop.header and not inner.irreducible:
+            variables.append(self.variables(inner))
+        steps = 0
+        for atom, coefficient in address.terms:
+            variable = next((each[atom] for each in variables if atom in each), None)
+            if atom.stack and variable is not None and coefficient == 1 and variable.size == 8:
+                address = self._values.combine(self._values.combine(address, atom, -1), variable.initial)
+                steps = math.gcd(steps, variable.step)
+        found = stride(self._values, address)
+        return None if found is None else (found[0], math.gcd(found[1], steps))
