@@ -14,6 +14,8 @@ pub(crate) const MAX_HOLES: usize = 4096;
 /// Holes that one comparison may open: a record that differs in more is data, not a call of a loop.
 const MAX_NEW_HOLES: usize = 160;
 pub(crate) const MAX_LEVELS: u8 = 8;
+/// What a REPEAT in a body costs a host, in records.
+const NESTED_RECORDS: u64 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hole {
@@ -86,6 +88,16 @@ impl Body {
         #[allow(clippy::cast_possible_truncation)] // at most MAX_BODY
         self.items.push(Item { start: start as u32, end: self.bytes.len() as u32, holes: 0..0, token, nested });
         true
+    }
+
+    /// A hash of the calls, whatever their arguments.
+    pub(crate) fn token(&self) -> u64 {
+        self.items.iter().fold(0, |hash, item| crate::mix(hash, item.token))
+    }
+
+    /// How much a host has to do for an iteration, in records.
+    pub(crate) fn records(&self) -> u64 {
+        self.items.iter().map(|item| if item.nested.is_some() { NESTED_RECORDS } else { 1 }).sum()
     }
 
     /// Whether a record is like the item outside the holes.

@@ -1,4 +1,5 @@
-//! The engine: runs within runs, and what becomes of a record. What a run sends is `sending`'s.
+//! The engine: runs within runs, and what becomes of a record. How runs begin and end is `opening`'s, what they send `sending`'s, and what the host does ahead
+//! `ahead`'s. Whether it is worth it is the policy's.
 //!
 //! Open runs form a stack: each but the lowest is an iteration's part of the one below, which expects its REPEAT. A record goes to the top
 //! run. What that one does not take closes it: its REPEAT, and then the records of its unfinished iteration, go to the run below like
@@ -9,16 +10,18 @@
 //! thread's history, which may find that it repeats.
 
 use crate::ahead::{Ahead, Found};
-use crate::body::{Body, Nested};
+use crate::body::Nested;
 use crate::history::{History, MAX_RECORD};
 use crate::layout::{self, operation, u32_at, u64_at};
+use crate::policy::{Ending, Policy};
 use crate::run::{Run, Verdict};
-use crate::stretches::Stretches;
 use crate::templates::Templates;
-use crate::{mix, AheadCounts, Counts, Origin, Read, Reason};
+use crate::{mix, Counts, Origin, Reason};
 use std::sync::Arc;
 use tape::{record_length, Writer, HEADER_BYTES};
 
+mod ahead;
+mod opening;
 mod sending;
 
 /// Threads whose histories are kept.
@@ -39,8 +42,8 @@ struct Offer<'a> {
     record: &'a [u8],
     token: u64,
     nested: Option<Nested>,
-    /// Given back by a run: it begins none.
-    settled: bool,
+    /// Given back by a run, which had so many records in its body: it begins none that is known. 0: it is the program's.
+    settled: usize,
 }
 
 /// Folds the records of one session. See the crate's and the module's comments.
@@ -59,7 +62,7 @@ pub struct Folder {
     counts: Counts,
     scratch: Vec<u8>,
     ahead: Ahead,
-    stretches: Stretches,
+    policy: Policy,
 }
 
 impl Default for Folder {
@@ -100,7 +103,7 @@ impl Folder {
             counts: Counts::default(),
             scratch: Vec::new(),
             ahead: Ahead::default(),
-            stretches: Stretches::default(),
+            policy: Policy::default(),
         }
     }
 
@@ -147,71 +150,6 @@ impl Folder {
         self.record(tape, mark, origin);
     }
 
-    /// As `appended`, for a READ that the program waits for.
-    pub fn appended_read(&mut self, tape: &mut Writer, mut mark: usize, origin: Origin) -> Read {
-        match self.ahead.appended(tape, &mut mark, origin, true, token_of) {
-            Found::Done(data) => return Read::Done(data),
-            Found::Waits => return Read::Coming,
-            Found::New => {}
-        }
-        self.record(tape, mark, origin);
-        Read::Recorded
-    }
-
-    /// In the group behind a READ that the program will wait for: has the host run ahead, where that is promising. The most bytes that
-    /// will come for the slot. `nanoseconds`: what a round trip takes.
-    pub fn run_ahead(&mut self, tape: &mut Writer, slot: u32, nanoseconds: u64) -> Option<usize> {
-        if !self.ahead.awake || self.holds() {
-            return None;
-        }
-        let bytes = self.ahead.issue(tape, &mut self.templates, slot, nanoseconds)?;
-        // What the program does next is compared with what the host does, not with these.
-        self.retire_all();
-        Some(bytes)
-    }
-
-    /// How long the program has waited for its READ: told before `read_answered`, so that the host runs ahead only where that is faster.
-    pub fn read_waited(&mut self, nanoseconds: u64) {
-        self.ahead.waited(nanoseconds);
-    }
-
-    /// The same for one that the host was about to do ahead.
-    pub fn coming_waited(&mut self, nanoseconds: u64) {
-        self.ahead.waited_ahead(nanoseconds);
-    }
-
-    /// The READ that the program waited for has yielded this.
-    pub fn read_answered(&mut self, data: &[u8]) {
-        self.ahead.answered(data);
-    }
-
-    /// More of what the host does ahead is here; `ended`: it does no more.
-    pub fn ahead_arrived(&mut self, tape: &mut Writer, rows: &[u8], ended: bool) {
-        self.ahead.arrived(tape, rows, ended);
-    }
-
-    /// Whether there are calls that the host may not have done ahead, and that are not on the tape.
-    #[must_use]
-    pub fn holds_ahead(&self) -> bool {
-        self.ahead.holds()
-    }
-
-    /// Whether what a READ yields is of interest (`read_answered`).
-    #[must_use]
-    pub fn watches(&self) -> bool {
-        self.ahead.awake
-    }
-
-    /// A call comes that waits for something else, or whose answer comes later: nothing is ahead of it.
-    pub fn forget_ahead(&mut self, tape: &mut Writer) {
-        self.ahead.forget(tape);
-    }
-
-    #[must_use]
-    pub fn ahead_counts(&self) -> AheadCounts {
-        self.ahead.counts
-    }
-
     #[inline(always)]
     fn record(&mut self, tape: &mut Writer, mark: usize, origin: Origin) {
         if let Some(run) = self.stack.last_mut() {
@@ -256,7 +194,7 @@ impl Folder {
                 let (record, behind) = rest.split_at(length);
                 rest = behind;
                 let token = token_of(record, origin.site);
-                self.offer(Offer { record, token, nested: None, settled: false }, tape);
+                self.offer(Offer { record, token, nested: None, settled: 0 }, tape);
             }
             self.scratch = appended;
             return;
@@ -270,8 +208,8 @@ impl Folder {
         }
         let Some(record) = tape.as_slice().get(at..at + length) else { return false };
         let token = token_of(record, origin.site);
-        if self.stretches.are_short() {
-            self.stretches.pass(length);
+        if self.policy.stretches.are_short() {
+            self.policy.stretches.pass(length);
             self.note(record, token, None);
             return true;
         }
@@ -286,16 +224,9 @@ impl Folder {
                 return false;
             }
         }
-        self.stretches.pass(length);
-        self.remember(record, token, None);
+        self.policy.stretches.pass(length);
+        self.remember(record, token, None, 0);
         true
-    }
-
-    /// The runs go; they hold nothing.
-    fn retire_all(&mut self) {
-        while let Some(run) = self.stack.pop() {
-            self.retire(&run, false);
-        }
     }
 
     fn switch(&mut self, thread: u64) {
@@ -314,10 +245,10 @@ impl Folder {
         self.recorders[self.current].used = self.clock;
     }
 
-    /// Puts a record that went to the tape into the history; opens a run when it is seen to repeat.
-    fn remember(&mut self, record: &[u8], token: u64, nested: Option<Nested>) {
+    /// Puts a record that went to the tape into the history; opens a run when it is seen to repeat. `settled`: not with that period, which has just ended.
+    fn remember(&mut self, record: &[u8], token: u64, nested: Option<Nested>, settled: usize) {
         let Some(period) = self.note(record, token, nested) else { return };
-        if self.stack.is_empty() {
+        if self.stack.is_empty() && period != settled as u64 {
             if let Some(body) = self.recorders[self.current].history.body(period) {
                 self.begin(body);
             }
@@ -334,55 +265,19 @@ impl Folder {
         history.push(token, record, nested)
     }
 
-    /// Opens a run of a body that nobody knows yet.
-    fn begin(&mut self, body: Body) {
-        let Some(place) = self.templates.add(Arc::new(body)) else { return };
-        if let Some(run) = self.open(place) {
-            self.stack.push(run);
-        }
-    }
-
-    fn open(&mut self, place: u32) -> Option<Box<Run>> {
-        self.templates.touch(place);
-        self.births += 1;
-        let template = self.templates.get_mut(place).filter(|template| !template.open)?;
-        template.open = true;
-        let sealed = template.number.is_some();
-        Some(Box::new(Run::new(self.births, place, template.body.clone(), sealed, &template.steps)))
-    }
-
-    /// A run that has nothing left to send goes. `failed`: the program did something else than the template said.
-    fn retire(&mut self, run: &Run, failed: bool) {
-        let Some(template) = self.templates.get_mut(run.place) else { return };
-        template.open = false;
-        let worthwhile = run.repeated || template.uses == 0;
-        if run.k > 0 && worthwhile || run.sealed && !failed {
-            template.steps = run.steps();
-            self.templates.succeeded(run.place);
-            self.templates.register(run.place);
-        } else if run.pos == 0 && self.templates.register_first(run.place) {
-            return; // it has repeated, and ended there: perhaps it comes again
-        } else if failed || run.k > 0 {
-            self.templates.missed(run.place);
-        }
-        if self.templates.get(run.place).is_some_and(|t| t.uses == 0) {
-            self.templates.drop_private(run.place);
-        }
-    }
-
     fn offer(&mut self, offer: Offer, tape: &mut Writer) {
         while let Some(mut run) = self.stack.pop() {
             match self.feed(&mut run, offer) {
                 Verdict::Taken => {
                     if run.is_due() {
-                        self.send_iterations(&mut run, tape, false);
+                        self.send_iterations(&mut run, tape, Ending::GoesOn);
                         run.rebase();
                     }
                     self.stack.push(run);
                     return;
                 }
                 Verdict::Restart(wider) => {
-                    self.send_iterations(&mut run, tape, false);
+                    self.send_iterations(&mut run, tape, Ending::GoesOn);
                     run.rebase();
                     if wider.is_none_or(|wider| self.widen(&mut run, wider)) {
                         self.stack.push(run);
@@ -391,9 +286,9 @@ impl Folder {
                     }
                 }
                 Verdict::Other => {
-                    let mut inner = if offer.settled { None } else { run.body.items[run.pos].nested };
+                    let mut inner = if offer.settled > 0 { None } else { run.body.items[run.pos].nested };
                     if inner.is_some_and(|inner| self.templates.is_superseded(inner)) {
-                        self.templates.unregister(run.place);
+                        self.templates.outdate(run.place);
                         inner = None;
                     }
                     self.stack.push(run);
@@ -425,57 +320,9 @@ impl Folder {
         verdict
     }
 
-    /// A template that takes the place of the run's, with more holes. The run holds its unfinished iteration only.
-    fn widen(&mut self, run: &mut Run, wider: Arc<Body>) -> bool {
-        let Some(place) = self.templates.add(wider.clone()) else { return false };
-        let mut ancestor = None;
-        if let Some(template) = self.templates.get_mut(run.place) {
-            template.open = false;
-            ancestor = Some(Nested { place: run.place, birth: template.birth, levels: wider.levels });
-        }
-        if let Some(template) = self.templates.get_mut(place) {
-            template.open = true;
-            template.ancestor = ancestor;
-        }
-        run.adopt(place, wider);
-        true
-    }
-
-    /// Opens a run of the template that is expected here, if the record begins it.
-    fn enter(&mut self, nested: Nested, offer: Offer) -> bool {
-        let current = !self.templates.is_superseded(nested);
-        let Some(run) = current.then(|| self.open(nested.place)).flatten() else { return false };
-        self.start(run, offer)
-    }
-
-    /// The first record of a run that was just opened.
-    fn start(&mut self, mut run: Box<Run>, offer: Offer) -> bool {
-        let mut verdict = self.feed(&mut run, offer);
-        if let Verdict::Restart(Some(wider)) = verdict {
-            if !self.widen(&mut run, wider) {
-                self.retire(&run, true);
-                return false;
-            }
-            verdict = self.feed(&mut run, offer);
-        }
-        if matches!(verdict, Verdict::Taken) {
-            self.stack.push(run);
-            return true;
-        }
-        let inner = run.body.items[run.pos].nested;
-        self.stack.push(run);
-        if inner.is_some_and(|inner| self.enter(inner, offer)) {
-            return true;
-        }
-        if let Some(run) = self.stack.pop() {
-            self.retire(&run, true);
-        }
-        false
-    }
-
     /// No run has taken the record: it begins a known loop, or goes to the tape.
     fn settle(&mut self, offer: Offer, tape: &mut Writer) {
-        if !offer.settled && offer.token != NO_TOKEN {
+        if offer.settled == 0 && offer.token != NO_TOKEN {
             let known = self.templates.starting_with(offer.token);
             if let Some(run) = known.and_then(|place| self.open(place)) {
                 if self.start(run, offer) {
@@ -484,9 +331,9 @@ impl Folder {
             }
         }
         if offer.nested.is_none() {
-            self.stretches.pass(offer.record.len());
+            self.policy.stretches.pass(offer.record.len());
         }
         tape.records(offer.record);
-        self.remember(offer.record, offer.token, offer.nested);
+        self.remember(offer.record, offer.token, offer.nested, offer.settled);
     }
 }

@@ -6,6 +6,7 @@
 //! Memory is bounded: `WINDOW` records, `MAX_BYTES` of their bytes; what a short program does not need is not touched.
 
 use crate::body::{Body, Nested, MAX_BODY};
+use crate::policy::Doubt;
 
 pub(crate) const WINDOW: usize = 2048;
 const TABLE: usize = 2 * WINDOW;
@@ -41,6 +42,8 @@ pub(crate) struct History {
     matched: u64,
     /// The hinted loop, and where its body began last.
     hinted: (u32, u64),
+    /// How much more than a period has to be seen.
+    pub(crate) doubt: Doubt,
 }
 
 impl History {
@@ -54,6 +57,7 @@ impl History {
             period: 0,
             matched: 0,
             hinted: (0, 0),
+            doubt: Doubt::default(),
         }
     }
 
@@ -109,7 +113,8 @@ impl History {
             return None;
         }
         let needed = if self.period < 4 { 2 * self.period } else { self.period };
-        (self.matched >= needed && self.matched.is_multiple_of(self.period)).then_some(self.period)
+        let found = self.matched >= needed && self.matched.is_multiple_of(self.period);
+        (found && self.doubt.allows(self.matched)).then_some(self.period)
     }
 
     /// How many records before `place` match those `distance` before them.
@@ -156,7 +161,7 @@ impl History {
         let (before, place) = self.hinted;
         self.hinted = (hint, self.count);
         let period = self.count - place;
-        (before == hint && period > 0 && period < WINDOW as u64).then_some(period)
+        (before == hint && period > 0 && period < WINDOW as u64 && self.doubt.allows_hints()).then_some(period)
     }
 }
 

@@ -5,7 +5,7 @@
 //! knowing it. Nothing is lost, repeated or brought into another order: what the host replays is, byte for byte, what was
 //! recorded (tests/property.rs expands it again).
 //!
-//! From outside in: `folder` (runs within runs; `sending`: what they send), `run` (one loop's iterations, the fast path), `column` (one hole's values),
+//! From outside in: `folder` (runs within runs; `opening`: how they begin and end, `sending`: what they send), `policy` (whether it is worth it), `run` (one loop's iterations, the fast path), `column` (one hole's values),
 //! `body` (records and holes), `templates` (what the session has given), `history` (the search), `layout` (where holes may lie). Beside
 //! them `ahead`: loops that wait in their iterations.
 //!
@@ -22,6 +22,7 @@ mod column;
 mod folder;
 mod history;
 mod layout;
+mod policy;
 mod run;
 mod stretches;
 mod templates;

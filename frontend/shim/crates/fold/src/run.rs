@@ -57,6 +57,8 @@ pub(crate) struct Run {
     pub(crate) pos: usize,
     /// It was worth a REPEAT.
     pub(crate) repeated: bool,
+    /// Records of the iterations that it does not hold any more, sent or given back.
+    pub(crate) done: u64,
     columns: Vec<Column>,
     expected: Vec<u8>,
     plan: Vec<Step>,
@@ -88,6 +90,7 @@ impl Run {
             base: 0,
             pos: 0,
             repeated: false,
+            done: 0,
             columns: body.holes.iter().enumerate().map(column).collect(),
             expected: body.bytes.clone(),
             plan: Vec::new(),

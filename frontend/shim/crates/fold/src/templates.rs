@@ -6,7 +6,8 @@
 //!
 //! Source: `protos/tape.md`, the limits of "Loops".
 
-use crate::body::{Body, Nested};
+use crate::body::{Body, Item, Nested};
+use crate::policy::Balance;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -18,9 +19,6 @@ const MAX_NUMBERS: usize = 3072;
 const MAX_CONTENT: usize = 8 << 20;
 /// Bytes of all bodies that were not sent.
 const MAX_PRIVATE: usize = 4 << 20;
-/// First iterations that fail in a row before a template is no longer tried.
-const MAX_MISSES: u8 = 4;
-
 /// Tokens are hashes already.
 #[derive(Default)]
 pub(crate) struct Plain(u64);
@@ -48,8 +46,7 @@ pub(crate) struct Template {
     /// Templates that contain it.
     parents: u32,
     used: u64,
-    pub(crate) uses: u32,
-    misses: u8,
+    pub(crate) balance: Balance,
     pub(crate) open: bool,
     /// The steps of the last run's columns: what the next run's are likely to be.
     pub(crate) steps: Vec<u64>,
@@ -66,6 +63,8 @@ pub(crate) struct Templates {
     places: Vec<Option<Template>>,
     free: Vec<u32>,
     by_first: HashMap<u64, u32, BuildHasherDefault<Plain>>,
+    /// By all tokens of a body: the template that was made of it last.
+    by_body: HashMap<u64, u32, BuildHasherDefault<Plain>>,
     clock: u64,
     births: u64,
     numbers: u16,
@@ -80,6 +79,15 @@ impl Templates {
             return None;
         }
         self.by_first.get(&token).copied()
+    }
+
+    /// A template of the same calls, which may differ in their arguments.
+    pub(crate) fn like(&self, body: &Body) -> Option<u32> {
+        let place = *self.by_body.get(&body.token())?;
+        let known = self.get(place)?;
+        let same = |(one, other): (&Item, &Item)| one.token == other.token && one.bytes() == other.bytes();
+        let alike = known.body.items.len() == body.items.len() && known.body.items.iter().zip(&body.items).all(same);
+        (alike && !known.open && !known.superseded).then_some(place)
     }
 
     #[inline]
@@ -121,6 +129,7 @@ impl Templates {
         }
         self.change_parents(&body, true);
         self.private += body.bytes.len();
+        let token = body.token();
         self.clock += 1;
         self.births += 1;
         let template = Template {
@@ -129,20 +138,21 @@ impl Templates {
             number: None,
             parents: 0,
             used: self.clock,
-            uses: 0,
-            misses: 0,
+            balance: Balance::default(),
             open: false,
             steps: Vec::new(),
             ancestor: None,
             superseded: false,
             last_run: 0,
         };
-        if let Some(place) = self.free.pop() {
-            self.places[place as usize] = Some(template);
-            return Some(place);
+        let place = self.free.pop().map_or(self.places.len(), |place| place as usize);
+        match self.places.get_mut(place) {
+            Some(free) => *free = Some(template),
+            None => self.places.push(Some(template)),
         }
-        self.places.push(Some(template));
-        u32::try_from(self.places.len() - 1).ok()
+        let place = u32::try_from(place).ok()?;
+        self.by_body.insert(token, place);
+        Some(place)
     }
 
     fn change_parents(&mut self, body: &Body, more: bool) {
@@ -166,9 +176,6 @@ impl Templates {
     /// From now on a record that looks like its first one begins it.
     pub(crate) fn register(&mut self, place: u32) {
         let Some(first) = self.get(place).and_then(|t| t.body.items.first()).map(|item| item.token) else { return };
-        if let Some(template) = self.get_mut(place) {
-            template.misses = 0;
-        }
         if let Some(ancestor) = self.get_mut(place).and_then(|template| template.ancestor.take()) {
             if self.nested(ancestor).is_some() {
                 self.unregister(ancestor.place);
@@ -185,17 +192,25 @@ impl Templates {
     }
 
     /// As `register`, if nothing else begins with that record.
-    pub(crate) fn register_first(&mut self, place: u32) -> bool {
+    pub(crate) fn register_first(&mut self, place: u32) {
         let first = self.get(place).and_then(|t| t.body.items.first()).map(|item| item.token);
-        if first.is_none_or(|first| self.by_first.contains_key(&first)) {
-            return false;
+        if first.is_some_and(|first| !self.by_first.contains_key(&first)) {
+            self.register(place);
         }
-        self.register(place);
-        true
     }
 
     pub(crate) fn is_superseded(&self, nested: Nested) -> bool {
         self.nested(nested).is_none_or(|template| template.superseded)
+    }
+
+    /// It contains one that is superseded, and so does the one that it was to take the place of: both are.
+    pub(crate) fn outdate(&mut self, place: u32) {
+        self.unregister(place);
+        let Some(template) = self.get_mut(place) else { return };
+        template.superseded = true;
+        if let Some(ancestor) = template.ancestor.take().filter(|ancestor| self.nested(*ancestor).is_some()) {
+            self.outdate(ancestor.place);
+        }
     }
 
     /// Nothing begins it any more.
@@ -206,20 +221,11 @@ impl Templates {
         }
     }
 
-    /// A run of it failed in its first iteration.
-    pub(crate) fn missed(&mut self, place: u32) {
-        let Some(template) = self.get_mut(place) else { return };
-        template.misses = template.misses.saturating_add(1);
-        if template.misses >= MAX_MISSES {
-            self.unregister(place);
+    /// Forgets it, if nothing begins it.
+    pub(crate) fn drop_unused(&mut self, place: u32) {
+        let first = self.get(place).and_then(|t| t.body.items.first()).map(|item| item.token);
+        if first.is_some_and(|first| self.by_first.get(&first) != Some(&place)) {
             self.drop_private(place);
-        }
-    }
-
-    pub(crate) fn succeeded(&mut self, place: u32) {
-        if let Some(template) = self.get_mut(place) {
-            template.misses = 0;
-            template.uses = template.uses.saturating_add(1);
         }
     }
 
@@ -233,6 +239,10 @@ impl Templates {
     fn remove(&mut self, place: u32) {
         self.unregister(place);
         let Some(template) = self.places.get_mut(place as usize).and_then(Option::take) else { return };
+        let token = template.body.token();
+        if self.by_body.get(&token) == Some(&place) {
+            self.by_body.remove(&token);
+        }
         self.change_parents(&template.body, false);
         match template.number {
             Some(_) => self.content -= template.body.content_bytes(),

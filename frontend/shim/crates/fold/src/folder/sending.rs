@@ -2,43 +2,46 @@
 
 use super::{Folder, Offer};
 use crate::body::Nested;
+use crate::policy::{Ending, Held};
 use crate::run::Run;
 use crate::{mix, Reason};
 use tape::operations::{self, code};
 use tape::Writer;
 
-/// Fewer records than this, of fewer bytes: a host is sooner done with them than with a REPEAT.
-const LEAST_RECORDS: usize = 16;
-const LEAST_BYTES: usize = 512;
+/// Of a TEMPLATE without its content.
+const TEMPLATE_BYTES: usize = 24;
 
 impl Folder {
     /// Closes a run that was taken off the stack: what it holds goes to those below, in order.
     pub(super) fn close(&mut self, mut run: Box<Run>, tape: &mut Writer, failed: bool) {
-        self.send_iterations(&mut run, tape, true);
+        let expected = self.expects(&run);
+        self.send_iterations(&mut run, tape, Ending::Over);
         self.give_back(&run, run.k, run.pos, tape);
-        self.retire(&run, failed && run.k == 0);
+        self.retire(&run, failed && run.k == 0, expected);
     }
 
     /// The records of an iteration, up to item `end`.
     fn give_back(&mut self, run: &Run, k: u64, end: usize, tape: &mut Writer) {
         let mut record = Vec::new();
+        let settled = run.body.items.len();
         for index in 0..end {
             run.expand(index, k, &mut record);
             let item = &run.body.items[index];
             self.counts.returned += u64::from(item.nested.is_none());
-            self.offer(Offer { record: &record, token: item.token, nested: item.nested, settled: true }, tape);
+            self.offer(Offer { record: &record, token: item.token, nested: item.nested, settled }, tape);
         }
     }
 
-    /// Sends a run's complete iterations; the run is off the stack. `last`: it will not go on from here.
-    /// True when a REPEAT of them is on the tape itself.
-    pub(super) fn send_iterations(&mut self, run: &mut Run, tape: &mut Writer, last: bool) -> bool {
+    /// Sends a run's complete iterations; the run is off the stack. True when a REPEAT of them is on the tape itself.
+    pub(super) fn send_iterations(&mut self, run: &mut Run, tape: &mut Writer, ending: Ending) -> bool {
+        let last = ending == Ending::Over;
         let count = run.complete();
         let continues = run.base > 0;
         if count == 0 && !(last && continues) {
             return false;
         }
-        let number = if count == 0 || self.is_worth(run) { self.number(run, tape) } else { None };
+        let number = if count == 0 || self.is_worth(run, ending) { self.number(run, tape) } else { None };
+        run.done += count * run.body.records();
         let (Some(number), Some(birth)) = (number, self.templates.get(run.place).map(|t| t.birth)) else {
             for k in run.base..run.k {
                 self.give_back(run, k, run.body.items.len(), tape);
@@ -56,7 +59,7 @@ impl Folder {
             }
             if last {
                 // The search for outer loops sees one REPEAT, however it was sent.
-                self.remember(&run.repeat(number, 0), token, nested);
+                self.remember(&run.repeat(number, 0), token, nested, 0);
             }
             return true;
         }
@@ -66,7 +69,7 @@ impl Folder {
             self.sent_run(run);
         }
         if last || !at_bottom {
-            self.offer(Offer { record: &record, token, nested, settled: false }, tape);
+            self.offer(Offer { record: &record, token, nested, settled: 0 }, tape);
         } else {
             tape.records(&record);
         }
@@ -89,20 +92,20 @@ impl Folder {
         self.sent_run(run);
     }
 
-    /// Whether a REPEAT is to be sent, not the records themselves: it is shorter, or has been seen before, or the loop around expects it.
-    fn is_worth(&self, run: &Run) -> bool {
-        if run.base > 0 || self.stack.last().is_some_and(|below| expects(below, run)) {
+    /// Whether a REPEAT is to be sent, not the records themselves: the loop around expects it, one of the same run is on the tape, or it is worth it.
+    fn is_worth(&self, run: &Run, ending: Ending) -> bool {
+        if run.base > 0 || self.expects(run) {
             return true;
         }
-        let iterations = usize::try_from(run.complete()).unwrap_or(usize::MAX);
-        let records = iterations.saturating_mul(run.body.bytes.len());
-        if records < LEAST_BYTES && iterations.saturating_mul(run.body.items.len()) < LEAST_RECORDS {
-            return false;
-        }
-        let repeat = run.repeat_bytes();
-        let seen = self.templates.get(run.place).is_some_and(|t| t.uses > 0);
-        let template = if run.sealed || seen { 0 } else { 24 + run.body.content_bytes() };
-        2 * repeat + template <= records
+        let template = if run.sealed { 0 } else { TEMPLATE_BYTES + run.body.content_bytes() };
+        let held = Held {
+            records: run.complete().saturating_mul(run.body.records()),
+            bytes: run.complete().saturating_mul(run.body.bytes.len() as u64),
+            repeat: run.repeat_bytes() as u64,
+            template: template as u64,
+            ending,
+        };
+        self.templates.get(run.place).is_some_and(|template| template.balance.is_worth(held))
     }
 
     /// The number of the run's template, which the host is told now if it does not know it.
@@ -128,8 +131,8 @@ impl Folder {
             self.flush_held(tape, reason);
         }
         if reason == Reason::Sync {
-            self.stretches.end(self.counts.folded());
-            if self.stretches.are_short() {
+            self.policy.stretches.end(self.counts.folded());
+            if self.policy.stretches.are_short() {
                 self.retire_all();
             }
         }
@@ -140,7 +143,7 @@ impl Folder {
         while self.holds() {
             let Some(mut run) = self.stack.pop() else { break };
             if self.stack.is_empty() && run.pos == 0 {
-                self.send_part(&mut run, tape);
+                self.send_part(&mut run, tape, Ending::Waits);
                 self.stack.push(run);
             } else {
                 self.close(run, tape, false);
@@ -156,7 +159,7 @@ impl Folder {
         }
         let mut above = std::mem::take(&mut self.stack);
         let mut run = above.remove(0);
-        self.send_part(&mut run, tape);
+        self.send_part(&mut run, tape, Ending::GoesOn);
         self.counts.closed(Reason::Age);
         self.stack.push(run);
         self.stack.append(&mut above);
@@ -165,12 +168,11 @@ impl Folder {
     }
 
     /// Sends the complete iterations of the only run, which is off the stack and goes on.
-    fn send_part(&mut self, run: &mut Run, tape: &mut Writer) {
+    fn send_part(&mut self, run: &mut Run, tape: &mut Writer, ending: Ending) {
         if run.complete() == 0 {
             return;
         }
-        let repeated = self.send_iterations(run, tape, false);
-        self.templates.succeeded(run.place);
+        let repeated = self.send_iterations(run, tape, ending);
         // Records that were given back may have been found to repeat: this run repeats them already.
         while let Some(found) = self.stack.pop() {
             self.close(found, tape, false);
@@ -192,9 +194,4 @@ impl Folder {
         }
         self.pending = 0;
     }
-}
-
-/// Whether the run below waits for this run's REPEAT.
-fn expects(below: &Run, run: &Run) -> bool {
-    below.body.items[below.pos].nested.is_some_and(|nested| nested.place == run.place)
 }
