@@ -56,6 +56,7 @@ _PADDING = bytes(8)
 
 _NAMED = {operation.name: operation for operation in TABLE.values()}
 _LAUNCH, _REPEAT, _WRITE = _NAMED["LAUNCH"], _NAMED["REPEAT"], _NAMED["WRITE"]
+_TEMPLATE = _NAMED["TEMPLATE"]
 _RUN_AHEAD, _KEEP_AHEAD = _NAMED["RUN_AHEAD"], _NAMED["KEEP_AHEAD"]
 _LAUNCH_BYTES = _LAUNCH.fixed
 _RESET = _NAMED["DEVICE_RESET"].code
@@ -83,8 +84,13 @@ _LASTING = frozenset(
         "PAYLOAD_KEEP", "WRITE_KEPT", "RUN_AHEAD", "KEEP_AHEAD",
     )
 )  # fmt: skip
+# Operations that make something: plans stay as they are, and what could not be planned may be possible now.
+_MAKING = frozenset(
+    _NAMED[name].code
+    for name in ("TEMPLATE", "STREAM_CREATE", "EVENT_CREATE", "FUNCTION_OPEN", "VARIABLE_OPEN", "MODULE_OPEN")
+)
 _WORTH = 16  # records: fewer are walked sooner than a device is asked
-_WORTH_PLANNING = 128  # records of one template, so far: a plan costs about as much as walking so many
+_WORTH_PLANNING = 48  # records of one template, so far: a plan costs about as much as walking so many
 _BLOCK = 256  # iterations whose values are at hand at once ...
 _BLOCK_VALUES = 1 << 16  # ... and values, at most
 _TOGETHER, _TOGETHER_BYTES = 32, 16 << 10  # iterations, of so many bytes, that are walked as if they had been sent
@@ -112,6 +118,7 @@ class Replay:
         self._ahead = Ahead()
         self._foreseen = False  # an outer loop has looked ahead
         self._walked: Counter[int] = Counter()  # records of each template that was not planned yet
+        self._declined: set[int] = set()  # templates that could not be planned as things were
 
     def run(self, buffer: bytes, start: int, end: int) -> Iterator[list[Piece]]:
         """Replays the records in buffer[start:end].
@@ -228,7 +235,9 @@ class Replay:
         if operation is _KEEP_AHEAD:
             self._ahead.keep(self.resources, operation.handler(self.resources, *arguments))
             return None
-        if operation.code not in _LASTING:
+        if operation.code in _MAKING:
+            self._made(operation, arguments)
+        elif operation.code not in _LASTING:
             self.resources.plans.clear()
         if operation.flagged:
             arguments = (flags, *arguments)
@@ -322,6 +331,7 @@ class Replay:
                 stop = self.resources.context.repeat(planned.body, matrix, results)
                 if stop is None:
                     planned = self.resources.plans[template.number] = None
+                    self._declined.add(template.number)
                     continue
                 at += stop.iterations
                 ended = planned.body.steps[stop.step - 1].result_end if stop.step else 0
@@ -384,8 +394,23 @@ class Replay:
             if self._walked[template.number] < _WORTH_PLANNING:
                 return None
             plans[template.number] = plan(template, self.resources)
+            if plans[template.number] is None:
+                self._declined.add(template.number)
         known = plans[template.number]
         return known if known is not None and count * len(known.body.steps) >= _WORTH else None
+
+    def _made(self, operation: Bound, arguments: tuple[Any, ...]) -> None:
+        """Something is about to be made: what could not be planned is looked at again, and so is a template that is given anew."""
+        plans = self.resources.plans
+        if operation is _TEMPLATE:
+            number = arguments[0]  # no other template contains it: it could not be given anew
+            plans.pop(number, None)
+            self._walked.pop(number, None)
+            return
+        while self._declined:
+            number = self._declined.pop()
+            if plans.get(number) is None:
+                plans.pop(number, None)
 
     def _clear_for(self, planned: Plan) -> bool:
         """Whether nothing but the steps themselves decides what comes of them."""

@@ -173,3 +173,31 @@ def test_version_1_knows_no_loops(host: Any) -> None:
         with pytest.raises(ProtocolError, match="version 1"):
             list(session.submit(1, record, 0, len(record), True))
         host.end(session, "test")
+
+
+def test_a_plan_outlives_what_is_made_beside_it(guest: Any) -> None:
+    """Programs that give one template after the other would have each loop planned anew."""
+    plans = guest.session.resources.plans
+    body = encode("MEMSET", guest.base, 0, 64, 1, 0, 1, 1, 0)
+    guest.submit(encode("ALLOCATE", guest.base, 4096), template(1, [], body), repeat(1, 100))
+    first = plans[1]
+    assert first is not None
+    guest.submit(
+        template(2, [], body), repeat(2, 100), encode("STREAM_CREATE", 16, 0, 0, 0), encode("EVENT_CREATE", 16, 0)
+    )
+    assert plans[1] is first
+    second = plans[2]
+    guest.submit(template(1, [], body), repeat(1, 100))
+    assert plans[1] is not first, "the template is another one"
+    assert plans[2] is second
+    guest.submit(encode("EVENT_DESTROY", 16, 0))
+    assert not plans, "an object that they may hold has ended"
+
+
+def test_what_could_not_be_planned_may_be_possible_later(guest: Any) -> None:
+    plans = guest.session.resources.plans
+    body = encode("MEMSET", guest.base, 0, 64, 1, 0, 1, 16, 0)
+    guest.submit(encode("ALLOCATE", guest.base, 4096), template(1, [], body), repeat(1, 100))
+    assert plans[1] is None, "there is no such stream"
+    guest.submit(encode("STREAM_CREATE", 16, 0, 0, 0), repeat(1, 100))
+    assert plans[1] is not None
