@@ -1,4 +1,4 @@
-"""Device functions that wait, put where they are called.
+"""Device functions that wait or have barriers, put where they are called.
 
 A function returns for all lanes of a warp together. So a lock that is taken in a function of its own, which the compiler did not inline, would
 keep the lanes that have it until the others have it, too. In one function lanes that are through a loop that waits go ahead (codegen.py).
@@ -6,6 +6,9 @@ keep the lanes that have it until the others have it, too. In one function lanes
 Owns which functions that are, and the rewriting of bodies: what waits is inlined where it is called by name, and so is what calls it, up to the kernel.
 Without optimization an atomic operation is a function, too: a small one that asks memory and calls nothing is inlined first, and the loop round its call
 is then seen to wait. Not inlined: what calls itself, calls by pointers, and where a body would get too large.
+
+A barrier in a function counts the lanes that called it, and the warp stops there: those that have parted from them would never come (to the same barrier, or
+to the kernel's end). So functions with barriers are inlined, too, where lanes may have parted; without optimization `__syncthreads_count` is such a function.
 
 A call's arguments are storage of the caller already; the function's parameters become other names for them, and where they are written and read as a
 whole, registers. Order: parser -> promotion -> this -> cfg.
@@ -16,7 +19,7 @@ Source: PTX ISA, "call", "ABI: Function Declarations and Definitions".
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from farlane.backend.jit import cfg, spins, ssa
@@ -30,14 +33,24 @@ _WHOLE = {4: ("b32", {"b32", "u32", "s32", "f32"}), 8: ("b64", {"b64", "u64", "s
 
 
 def inlined(
-    bodies: Mapping[str, Body], calls: Mapping[str, list[str]], functions: Mapping[str, Function], kernel: str
+    bodies: Mapping[str, Body],
+    calls: Mapping[str, list[str]],
+    functions: Mapping[str, Function],
+    kernel: str,
+    called_apart: Callable[[Body], set[str]],
 ) -> dict[str, Body]:
-    """The kernel's body and those of the functions that are still called. `calls`: what each calls by name."""
-    if not any(calls.values()) or not any(spins.may_wait(body) for body in bodies.values()):
+    """The kernel's body and those of the functions that are still called.
+
+    Args:
+        calls: what each calls by name.
+        called_apart: what the kernel's body calls where lanes may have parted.
+    """
+    if not any(calls.values()) or not any(spins.may_wait(body) or has_barrier(body) for body in bodies.values()):
         return dict(bodies)
     result = dict(bodies)
     asking: set[str] = set()
     waiting: set[str] = set()
+    meeting: set[str] = set()
     for name in _callees_first(calls, kernel):
         alone = [callee for callee in calls[name] if callee not in _reached(calls, callee)]
         if any(callee in asking for callee in alone):
@@ -47,11 +60,22 @@ def inlined(
         wanted = {callee: (functions[callee], result[callee]) for callee in alone if callee in waiting}
         if wanted:
             result[name] = _with(result[name], wanted)
+        met = {callee for callee in alone if callee in meeting}
+        if met and name == kernel:
+            met &= called_apart(result[name])
+        if met:
+            result[name] = _with(result[name], {callee: (functions[callee], result[callee]) for callee in met})
+        if name != kernel and (has_barrier(result[name]) or meeting & set(calls[name])):
+            meeting.add(name)
         if name != kernel and (wanted or _waits(result[name])):
             waiting.add(name)
         elif name != kernel and _small(result[name]):
             asking.add(name)
     return result
+
+
+def has_barrier(body: Body) -> bool:
+    return any(item.base in ("bar", "barrier") and "warp" not in item.modifiers for item in body.instructions)
 
 
 def _small(body: Body) -> bool:

@@ -122,12 +122,23 @@ class KernelContext:
         return body if self.options.checks or self.options.touches else promotion.promoted(body)
 
     def _inline(self) -> None:
-        """Puts functions that wait where they are called, and forgets those that nobody calls any more."""
-        parsed = inlining.inlined(self.bodies, self.calls, self.module.functions, self.name)
+        """Puts functions that wait or have barriers where they are called, and forgets those that nobody calls any more."""
+        parsed = inlining.inlined(self.bodies, self.calls, self.module.functions, self.name, self._called_apart)
         if parsed == self.bodies:
             return
         self.bodies, self.calls = {}, {}
         self._reach(self.name, parsed)
+
+    def _called_apart(self, body: Body) -> set[str]:
+        """The functions that the kernel's body calls where lanes may have parted."""
+        graph = cfg.build(body)
+        parting = divergence.analyse(graph, ssa.build(graph), self.block, True, set(self.parameter_offsets))
+        return {
+            item.sources[0].name
+            for index in parting.parted
+            for item in graph.blocks[index].instructions
+            if item.base == "call" and isinstance(item.sources[0], Symbol)
+        }
 
     def _cyclic(self) -> bool:
         state: dict[str, int] = {}
@@ -260,7 +271,7 @@ class KernelContext:
             graph, values, waiting = self.prepared.pop(name)
             self.waits |= bool(waiting)
             parting = divergence.analyse(graph, values, self.block, entry, set(self.parameter_offsets))
-            strict = not parting.conservative and not entry and self._barriers(body)
+            strict = not parting.conservative and not entry and inlining.has_barrier(body)
             if waiting & parting.loops:
                 # Lanes may wait for lanes of their own warp: those that are through stop before what the others take part in.
                 graph, values, waiting = self._prepare(body, spins.behind(graph, waiting))
@@ -321,10 +332,6 @@ class KernelContext:
         ]
         known = [item.value for item in numbers if isinstance(item, Immediate) and item.kind == "i"]
         return max((value & 15 for value in known), default=0) + 1 if len(known) == len(numbers) else 16
-
-    @staticmethod
-    def _barriers(body: Body) -> bool:
-        return any(item.base in ("bar", "barrier") and "warp" not in item.modifiers for item in body.instructions)
 
     def _assemble(self, texts: list[str]) -> str:
         warps = (self.threads + LANES - 1) // LANES

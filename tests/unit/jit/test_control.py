@@ -193,6 +193,36 @@ def test_barrier_deadlock_is_reported(device: TinyDevice) -> None:
     assert device.fault.kind == jit.FaultKind.BARRIER_DEADLOCK
 
 
+@pytest.mark.parametrize("deeper", [False, True])
+def test_barriers_in_functions_that_some_lanes_do_not_call(device: TinyDevice, deeper: bool) -> None:
+    """nvcc -O0 makes a function of __syncthreads_count. Every third thread has ended, every fifth meets the others from another place."""
+    before = """
+    .func (.param .b32 sum) counted(.param .b32 held)
+    {
+    .reg .b32 %r<2>; .reg .pred %p; ld.param.u32 %r0, [held]; setp.ne.u32 %p, %r0, 0; bar.red.popc.u32 %r1, 0, %p;
+    st.param.u32 [sum], %r1; ret;
+    }
+    .func (.param .b32 sum) through(.param .b32 held)
+    {
+    .reg .b32 %r<2>; .param .b32 a; .param .b32 b; ld.param.u32 %r0, [held]; st.param.b32 [a], %r0; call.uni (b), counted, (a);
+    ld.param.b32 %r1, [b]; st.param.u32 [sum], %r1; ret;
+    }
+    """
+    name = "through" if deeper else "counted"
+    body = f"""
+    .param .b32 a; .param .b32 b;
+    rem.u32 %r1, %r0, 3; setp.eq.u32 %p0, %r1, 1; @!%p0 bra ON; st.global.u32 [%rd0], %r1; bra END;
+    ON: and.b32 %r2, %r0, 4; rem.u32 %r3, %r0, 5; setp.eq.u32 %p1, %r3, 0; @%p1 bra APART;
+    st.param.b32 [a], %r2; call.uni (b), {name}, (a); ld.param.b32 %r4, [b]; bra MEET;
+    APART: st.param.b32 [a], 1; call.uni (b), {name}, (a); ld.param.b32 %r4, [b]; add.u32 %r4, %r4, 1000;
+    MEET: st.global.u32 [%rd0], %r4; END: ret;
+    """
+    block = 70
+    held = sum(t % 5 == 0 or t & 4 != 0 for t in range(block) if t % 3 != 1)
+    wanted = [1 if t % 3 == 1 else held + 1000 * (t % 5 == 0) for t in range(block)]
+    assert list(run(device, module_text(body, before), block)) == wanted
+
+
 def test_producer_and_consumer_warps(device: TinyDevice) -> None:
     """A spin loop on shared memory with nanosleep lets the other warp run."""
     body = """
