@@ -2,7 +2,8 @@
 //!
 //! Records are compared by their tokens alone: a period is how far back the same token stood, and it is confirmed when a whole iteration
 //! (three, of bodies of one to three records) has matched. Each record costs one look into a table, and the backward look of a new
-//! candidate ends at the first difference. The bytes of records that were seen before are kept, so that a body can be made of them.
+//! candidate ends at the first difference. The bytes of records that were seen before are kept, so that a body can be made of them; not where the
+//! policy would not have one made.
 //! Memory is bounded: `WINDOW` records, `MAX_BYTES` of their bytes; what a short program does not need is not touched.
 
 use crate::body::{Body, Nested, MAX_BODY};
@@ -15,23 +16,25 @@ pub(crate) const MAX_RECORD: usize = 1024;
 const MAX_BYTES: usize = 256 << 10;
 /// How far a new candidate is followed backwards.
 const MAX_BACKWARD: u64 = 512;
-const NOT_KEPT: u64 = u64::MAX;
 
+/// A record of which more than its token was kept.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    token: u64,
+struct Kept {
+    place: u64,
     /// Of its bytes, counted from the beginning.
     start: u64,
     length: u32,
     nested: Option<Nested>,
 }
 
-const EMPTY: Entry = Entry { token: 0, start: NOT_KEPT, length: 0, nested: None };
+/// There is no such place.
+const NONE: Kept = Kept { place: 0, start: 0, length: 0, nested: None };
 
 #[derive(Debug)]
 pub(crate) struct History {
-    /// The last `WINDOW` places.
-    entries: Vec<Entry>,
+    /// Of the last `WINDOW` places. Apart from what was kept, so that little memory is touched where nothing repeats.
+    tokens: Vec<u64>,
+    kept: Vec<Kept>,
     /// By token: the last place where one like it stood, in its low bits.
     last: Box<[u32]>,
     count: u64,
@@ -49,7 +52,8 @@ pub(crate) struct History {
 impl History {
     pub(crate) fn new() -> Self {
         Self {
-            entries: vec![EMPTY],
+            tokens: vec![0],
+            kept: Vec::new(),
             last: vec![0; TABLE].into(),
             count: 1, // so that 0 is never a place
             bytes: Vec::new(),
@@ -61,20 +65,20 @@ impl History {
         }
     }
 
-    fn entry(&self, place: u64) -> &Entry {
-        &self.entries[place as usize % WINDOW]
+    fn token(&self, place: u64) -> u64 {
+        self.tokens[place as usize % WINDOW]
     }
 
     /// Something that no body may hold.
     pub(crate) fn interrupt(&mut self) {
         (self.period, self.matched, self.hinted.0) = (0, 0, 0);
-        self.put(EMPTY);
+        self.put(0);
     }
 
-    fn put(&mut self, entry: Entry) {
-        match self.entries.get_mut(self.count as usize % WINDOW) {
-            Some(place) => *place = entry,
-            None => self.entries.push(entry),
+    fn put(&mut self, token: u64) {
+        match self.tokens.get_mut(self.count as usize % WINDOW) {
+            Some(place) => *place = token,
+            None => self.tokens.push(token),
         }
         self.count += 1;
     }
@@ -85,7 +89,7 @@ impl History {
         let slot = &mut self.last[token as usize % TABLE];
         let distance = u64::from((place as u32).wrapping_sub(*slot));
         *slot = place as u32;
-        let known = distance < WINDOW as u64 && distance < place && self.entry(place - distance).token == token;
+        let known = distance < WINDOW as u64 && distance < place && self.token(place - distance) == token;
         if known {
             distance
         } else {
@@ -98,12 +102,12 @@ impl History {
         let place = self.count;
         let distance = self.distance(token, place);
         let known = distance != 0;
-        let kept = (known || self.matched > 0 || self.hinted.0 != 0) && record.len() <= MAX_RECORD;
-        let start = if kept { self.keep(record) } else { NOT_KEPT };
-        #[allow(clippy::cast_possible_truncation)] // at most MAX_RECORD where it is read
-        let entry = Entry { token, start, length: record.len() as u32, nested };
-        self.put(entry);
-        if self.period != 0 && self.entry(place - self.period).token == token {
+        let promising = self.hinted.0 != 0 || self.doubt.allows(self.matched + self.period + 1);
+        if (known || self.matched > 0 || self.hinted.0 != 0) && promising && record.len() <= MAX_RECORD {
+            self.keep(place, record, nested);
+        }
+        self.put(token);
+        if self.period != 0 && self.token(place - self.period) == token {
             self.matched += 1;
         } else if known {
             self.period = distance;
@@ -123,14 +127,14 @@ impl History {
         (1..=most)
             .take_while(|back| {
                 place - back > distance && {
-                    let token = self.entry(place - back).token;
-                    token != 0 && token == self.entry(place - back - distance).token
+                    let token = self.token(place - back);
+                    token != 0 && token == self.token(place - back - distance)
                 }
             })
             .count() as u64
     }
 
-    fn keep(&mut self, record: &[u8]) -> u64 {
+    fn keep(&mut self, place: u64, record: &[u8], nested: Option<Nested>) {
         if self.bytes.len() + record.len() > MAX_BYTES {
             let half = self.bytes.len() / 2;
             self.bytes.drain(..half);
@@ -138,17 +142,23 @@ impl History {
         }
         let start = self.forgotten + self.bytes.len() as u64;
         self.bytes.extend_from_slice(record);
-        start
+        #[allow(clippy::cast_possible_truncation)] // at most MAX_RECORD
+        let kept = Kept { place, start, length: record.len() as u32, nested };
+        let index = place as usize % WINDOW;
+        if self.kept.len() <= index {
+            self.kept.resize(index + 1, NONE);
+        }
+        self.kept[index] = kept;
     }
 
     /// The last `period` records as a body, if all of their bytes are at hand.
     pub(crate) fn body(&self, period: u64) -> Option<Body> {
         let mut body = Body::new();
         for place in self.count.checked_sub(period)?..self.count {
-            let entry = self.entry(place);
-            let start = usize::try_from(entry.start.checked_sub(self.forgotten)?).ok()?;
-            let record = self.bytes.get(start..start.checked_add(entry.length as usize)?)?;
-            if entry.start == NOT_KEPT || !body.push(record, entry.token, entry.nested) {
+            let kept = self.kept.get(place as usize % WINDOW).filter(|kept| kept.place == place)?;
+            let start = usize::try_from(kept.start.checked_sub(self.forgotten)?).ok()?;
+            let record = self.bytes.get(start..start.checked_add(kept.length as usize)?)?;
+            if !body.push(record, self.token(place), kept.nested) {
                 return None;
             }
         }
@@ -196,13 +206,29 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_kept_that_doubt_would_not_allow_a_body_of() {
+        let mut history = History::new();
+        (0..5).for_each(|_| history.doubt.ran(false));
+        for place in 0..3000_u64 {
+            history.push(1 + place * place % 7 % 5, &[7; 64], None); // repeats after 7
+        }
+        assert!(history.body(7).is_some());
+        let mut history = History::new();
+        (0..5).for_each(|_| history.doubt.ran(false));
+        for place in 0..3000_u64 {
+            history.push(1 + (place >> (place % 3)) % 2, &[7; 64], None);
+        }
+        assert!(history.bytes.len() < 3000 * 64 / 2, "{}", history.bytes.len());
+    }
+
+    #[test]
     fn memory_is_bounded() {
         let mut history = History::new();
-        assert_eq!(history.entries.len(), 1, "what is not needed is not touched");
+        assert_eq!(history.tokens.len(), 1, "what is not needed is not touched");
         for index in 0..100_000_u64 {
             history.push(1 + index % 7, &[7; 1000], None);
         }
-        assert_eq!(history.entries.len(), WINDOW);
+        assert_eq!((history.tokens.len(), history.kept.len()), (WINDOW, WINDOW));
         assert!(history.bytes.len() <= MAX_BYTES && history.bytes.capacity() <= 2 * MAX_BYTES);
     }
 }
