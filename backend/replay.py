@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,7 +32,7 @@ from farlane.backend.errors import NOT_READY, DeadTransport, ProtocolError, name
 from farlane.backend.handlers.binding import TABLE, Bound
 from farlane.backend.handlers.memory import Reading
 from farlane.backend.loops.columns import Columns
-from farlane.backend.loops.plan import Path, Plan, plan
+from farlane.backend.loops.plan import Path, Plan, Plans
 from farlane.backend.loops.store import Repetition
 from farlane.backend.loops.template import Record, Template
 from farlane.backend.resources import Resources
@@ -89,8 +88,6 @@ _MAKING = frozenset(
     _NAMED[name].code
     for name in ("TEMPLATE", "STREAM_CREATE", "EVENT_CREATE", "FUNCTION_OPEN", "VARIABLE_OPEN", "MODULE_OPEN")
 )
-_WORTH = 16  # records: fewer are walked sooner than a device is asked
-_WORTH_PLANNING = 48  # records of one template, so far: a plan costs about as much as walking so many
 _BLOCK = 256  # iterations whose values are at hand at once ...
 _BLOCK_VALUES = 1 << 16  # ... and values, at most
 _TOGETHER, _TOGETHER_BYTES = 32, 16 << 10  # iterations, of so many bytes, that are walked as if they had been sent
@@ -117,7 +114,6 @@ class Replay:
         self._unfinished: Iterator[Piece] | None = None
         self._ahead = Ahead()
         self._foreseen = False  # an outer loop has looked ahead
-        self._walked: Counter[int] = Counter()  # records of each template that was not planned yet
         self._declined: set[int] = set()  # templates that could not be planned as things were
 
     def run(self, buffer: bytes, start: int, end: int) -> Iterator[list[Piece]]:
@@ -318,7 +314,7 @@ class Replay:
         """Replays the records that a REPEAT stands for."""
         template, columns, at, count = repetition
         end = at + count
-        planned = self._plan(template, count)
+        planned = self._plan(template, columns, count)
         if planned is not None:
             planned.pace.begin()
         block = max(1, min(_BLOCK, _BLOCK_VALUES // max(1, len(template.holes))))
@@ -326,12 +322,12 @@ class Replay:
             if planned is not None and self._clear_for(planned):
                 self._check_interrupted()
                 size = planned.pace.start(end - at)
-                matrix = planned.columns(columns.evaluated, at, size)
+                matrix = planned.columns(columns, at, size)
                 results = planned.results(matrix)
                 stop = self.resources.context.repeat(planned.body, matrix, results)
                 if stop is None:
-                    planned = self.resources.plans[template.number] = None
-                    self._declined.add(template.number)
+                    planned.declined = True
+                    planned = None
                     continue
                 at += stop.iterations
                 ended = planned.body.steps[stop.step - 1].result_end if stop.step else 0
@@ -386,31 +382,26 @@ class Replay:
         if self.interrupted:
             raise DeadTransport("the guest is gone")
 
-    def _plan(self, template: Template, count: int) -> Plan | None:
+    def _plan(self, template: Template, columns: Columns, count: int) -> Plan | None:
         """The template as the device can repeat it, when that is worth it."""
-        plans = self.resources.plans
-        if template.number not in plans:
-            self._walked[template.number] += count * len(template.records)
-            if self._walked[template.number] < _WORTH_PLANNING:
-                return None
-            plans[template.number] = plan(template, self.resources)
-            if plans[template.number] is None:
-                self._declined.add(template.number)
-        known = plans[template.number]
-        return known if known is not None and count * len(known.body.steps) >= _WORTH else None
+        known = self.resources.plans.get(template.number)
+        if known is None:
+            known = self.resources.plans[template.number] = Plans(template)
+        planned = known.of(columns, count, self.resources)
+        if planned is None and known.declined:
+            self._declined.add(template.number)
+        return planned
 
     def _made(self, operation: Bound, arguments: tuple[Any, ...]) -> None:
         """Something is about to be made: what could not be planned is looked at again, and so is a template that is given anew."""
         plans = self.resources.plans
         if operation is _TEMPLATE:
-            number = arguments[0]  # no other template contains it: it could not be given anew
-            plans.pop(number, None)
-            self._walked.pop(number, None)
+            plans.pop(arguments[0], None)  # no other template contains it: it could not be given anew
             return
         while self._declined:
-            number = self._declined.pop()
-            if plans.get(number) is None:
-                plans.pop(number, None)
+            known = plans.get(self._declined.pop())
+            if known is not None:
+                known.look_again()
 
     def _clear_for(self, planned: Plan) -> bool:
         """Whether nothing but the steps themselves decides what comes of them."""

@@ -22,7 +22,7 @@ from farlane.backend.loops.store import TemplateStore
 from farlane.backend.payloads import PayloadStore
 
 if TYPE_CHECKING:
-    from farlane.backend.loops.plan import Plan
+    from farlane.backend.loops.plan import Plans
 
 log = logging.getLogger("farlane.session")
 
@@ -99,8 +99,8 @@ class Resources:
         self.payloads = PayloadStore()
         # Prepared launches by the fixed bytes of their record: its length, where its parameters end, function, shape, stream.
         # Emptied whenever something that an entry holds may have ended.
-        # The same holds for `plans`: templates as devices repeat them, None for those that no device can (loops/plan.py).
-        self.plans: dict[int, Plan | None] = {}
+        # The same holds for `plans`: templates as devices repeat them (loops/plan.py).
+        self.plans: dict[int, Plans] = {}
         self.launches: dict[bytes, tuple[int, int, Any, LaunchShape, Any]] = {}
 
     def _default_streams(self) -> dict[int, Any]:

@@ -20,6 +20,7 @@ from farlane.backend.errors import ProtocolError
 AFFINE, VALUES, PERIODIC, SAME = range(4)
 MAX_LAG = 16
 MAX_LAGS = 256  # of the columns that one leads to, together
+_SMALL = 96  # values: a matrix of so many is made of lists
 _FEW, _MANY = 16, 256  # iterations of a column that follows others, and of any other: fewer are not worth arrays
 
 _HEADER = struct.Struct("<BBHI")
@@ -143,6 +144,24 @@ class Columns:
         if self._columns is None:
             self._columns = _evaluate(self._headers, memoryview(self._data))
         return self._columns
+
+    def constant(self, index: int) -> int | None:
+        """What a column holds in every iteration, where its form says that it is always the same."""
+        header = self._headers[index]
+        if header.kind == AFFINE:
+            start, step = _AFFINE.unpack_from(self._data, header.begin)
+            return None if step else start & (1 << 8 * header.width) - 1
+        return self._value(index, 0) if header.kind == PERIODIC and header.number == 1 else None
+
+    def fill(self, matrix: Values, first: int) -> None:
+        """Writes the values of iterations from `first` on into the rows of a matrix, which has a column for each iteration."""
+        if not self._headers:
+            return
+        if matrix.size <= _SMALL:
+            matrix[:] = np.array(self.rows(first, matrix.shape[1]), np.uint64)
+            return
+        for row, column in zip(matrix, self.evaluated, strict=True):
+            row[:] = column.values(first, matrix.shape[1])
 
     def rows(self, first: int, count: int) -> list[list[int]]:
         """The values of iterations [first, first + count), a list for each column."""

@@ -2,7 +2,7 @@
 
 Owns the resolving of handles for all iterations at once, and the unrolling of inner loops whose count is fixed and small: a hole of an
 inner loop is then a sum of the outer one's columns. Kept payloads that change from iteration to iteration become places in the host's
-memory. Declines (None) what a device cannot be asked to repeat: values, handles or shapes that change, large reads, objects that are
+memory. Declines (None) what a device cannot be asked to repeat: handles or shapes that change from iteration to iteration, large reads, objects that are
 made, handles that are not there. Whoever replays such a template record by record finds
 the errors where they belong.
 
@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,9 @@ from farlane.backend.device.base import CudaError
 from farlane.backend.device.plan import Body, Columns, Hole, Kind, Results, Step
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers import launch as launching
-from farlane.backend.loops.columns import AFFINE, SAME, Column
+from farlane.backend.loops import columns
+from farlane.backend.loops.columns import AFFINE, SAME
+from farlane.backend.loops.template import Hole as TemplateHole
 from farlane.backend.loops.template import Record, Template, check_repetitions
 from farlane.backend.payloads import expand
 from farlane.backend.repeating import Pace
@@ -33,6 +36,24 @@ MAX_STEPS = 256
 MAX_ROWS = 1024
 MAX_READ = 64 << 10  # bytes of a READ inside of a body
 MAX_RESULTS = 256 << 10  # of an iteration's results
+MAX_PLANS = 16  # of one template
+WORTH_PLANNING = 48  # records of one template, so far: a plan costs about as much as walking so many
+WORTH_ASKING = 16  # records: fewer are walked sooner than a device is asked
+
+# Where in a record a hole can only be planned with a constant in it: handles, shapes, and how often an inner loop goes round.
+_FIXED = {
+    "LAUNCH": (8, 48),
+    "MEMSET": (48, 56),
+    "COPY": (56, 64),
+    "WRITE": (40, 44),
+    "WRITE_KEPT": (40, 44),
+    "READ": (24, 44),
+    "STREAM_SYNCHRONIZE": (8, 12),
+    "EVENT_SYNCHRONIZE": (8, 12),
+    "EVENT_RECORD": (8, 24),
+    "STREAM_WAIT_EVENT": (8, 16),
+    "REPEAT": (16, 24),
+}
 
 _MASK = (1 << 64) - 1
 _U64 = struct.Struct("<Q")
@@ -82,6 +103,7 @@ class Plan:
         self._derived = tuple(builder.derived)
         self._result_row = np.frombuffer(bytes(builder.results), np.uint8)
         self._slots = tuple(builder.slots)
+        self.declined = False  # by the device, as things were
 
     @property
     def answers(self) -> bool:
@@ -97,11 +119,10 @@ class Plan:
             return 0
         return int.from_bytes(row[last.result_at : last.result_at + size].tobytes(), "little")
 
-    def columns(self, columns: Sequence[Column], first: int, count: int) -> Columns:
+    def columns(self, columns: columns.Columns, first: int, count: int) -> Columns:
         """The matrix of iterations [first, first + count)."""
         matrix = np.empty((self._given + len(self._derived), count), np.uint64)
-        for index, column in enumerate(columns):
-            matrix[index] = column.values(first, count)
+        columns.fill(matrix[: self._given], first)
         for index, row in enumerate(self._derived, self._given):
             if row is None:
                 continue  # the second row of what is in front of it
@@ -124,13 +145,64 @@ class Plan:
         return results
 
 
-def plan(template: Template, resources: Resources) -> Plan | None:
-    """How a device could repeat the template; None: it cannot."""
+class Plans:
+    """A template's plans: one, or one for each set of values of the holes that only a constant may fill: loops are entered with another stream, or another grid.
+
+    What is not planned is walked; a plan is made once so many records were.
+    """
+
+    def __init__(self, template: Template) -> None:
+        self._template = template
+        self._fixed = tuple(index for index, hole in enumerate(template.holes) if _is_fixed(template, hole))
+        self._known: OrderedDict[tuple[int, ...], Plan | int | None] = OrderedDict()  # a number: of records walked
+
+    @property
+    def declined(self) -> bool:
+        """Whether something could not be planned, or not repeated."""
+        return any(known is None or (isinstance(known, Plan) and known.declined) for known in self._known.values())
+
+    @property
+    def made(self) -> list[Plan]:
+        return [known for known in self._known.values() if isinstance(known, Plan)]
+
+    def of(self, columns: columns.Columns, count: int, resources: Resources) -> Plan | None:
+        """The plan for so many iterations with these columns, when there is one, and it is worth it. None: they are to be walked."""
+        values = [columns.constant(index) for index in self._fixed]
+        key = tuple(value for value in values if value is not None)
+        if len(key) < len(values):
+            return None
+        known = self._known.get(key, 0)
+        if isinstance(known, int):
+            known += count * len(self._template.records)
+            if known >= WORTH_PLANNING:
+                known = plan(self._template, resources, dict(zip(self._fixed, key, strict=True)))
+            self._known[key] = known
+            if len(self._known) > MAX_PLANS:
+                self._known.popitem(last=False)
+        if not isinstance(known, Plan) or known.declined or count * len(known.body.steps) < WORTH_ASKING:
+            return None
+        return known
+
+    def look_again(self) -> None:
+        """What could not be planned may be possible now."""
+        for key, known in list(self._known.items()):
+            if known is None or (isinstance(known, Plan) and known.declined):
+                del self._known[key]
+
+
+def _is_fixed(template: Template, hole: TemplateHole) -> bool:
+    record = template.records[hole.record]
+    begin, end = _FIXED.get(record.row.name, (0, 0))
+    return begin < hole.offset - record.offset + hole.width and hole.offset - record.offset < end
+
+
+def plan(template: Template, resources: Resources, constants: Mapping[int, int]) -> Plan | None:
+    """How a device could repeat the template, with constants in some of its holes; None: it cannot."""
     if resources.poisoned:
         return None
     builder = _Builder(resources, len(template.holes), template.widths)
     try:
-        builder.add(template, [Row(index) for index in range(len(template.holes))], ())
+        builder.add(template, [constants.get(index, Row(index)) for index in range(len(template.holes))], ())
     except (Declined, CudaError, ProtocolError):
         return None
     return Plan(template, builder)

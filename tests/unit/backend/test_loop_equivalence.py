@@ -480,3 +480,29 @@ def test_random_loops(host: Host, block: int) -> None:
     assert seen["fine"] > 10
     if host.device.name == "sim":
         assert seen["ALLOCATE"] > 0
+
+
+def test_a_loop_entered_with_other_streams_and_shapes(host: Host) -> None:
+    """Each pair has a plan of its own; one that is not there is an error of each record."""
+    looped, plain = Side(host), Side(host)
+    rng = random.Random(1)
+    for number in range(60):
+        stream, blocks, count = rng.choice([1, 2, 16, 99]), rng.choice([1, 2, 40]), rng.choice([5, 30, 70])
+        columns = [Column(0, 4, start=stream), Column(0, 4, start=blocks), Column(0, 4, start=number, step=3)]
+        outcomes = []
+        for side in (looped, plain):
+            parameters = struct.pack("<QI", side.base, 0)
+            record = encode("LAUNCH", 22, 1, 1, 1, 1, 128, 1, 1, 0, len(parameters), tail=parameters)
+            setting = encode("MEMSET", side.base + 64, 0, 4, 1, 7, 1, 16, 0)
+            template = Template(7, [record, setting], [(12, 4), (16, 4), (56, 4)])
+            loop = Loop(template, columns, count)
+            if side is looped:
+                outcomes.append(side.submit(*([template.encode()] if number == 0 else []), loop.encode()))
+            else:
+                outcomes.append(side.submit(*expanded(loop.encode(), {7: template})))
+        assert outcomes[0] == outcomes[1], f"entry {number}"
+        assert looped.memory() == plain.memory(), f"entry {number}"
+        assert counted(host, looped) == counted(host, plain), f"entry {number}"
+    assert len(looped.session.resources.plans[7].made) == 9, "of three streams and three shapes"
+    for side in (looped, plain):
+        host.end(side.session, "test")

@@ -180,16 +180,14 @@ def test_a_plan_outlives_what_is_made_beside_it(guest: Any) -> None:
     plans = guest.session.resources.plans
     body = encode("MEMSET", guest.base, 0, 64, 1, 0, 1, 1, 0)
     guest.submit(encode("ALLOCATE", guest.base, 4096), template(1, [], body), repeat(1, 100))
-    first = plans[1]
-    assert first is not None
-    guest.submit(
-        template(2, [], body), repeat(2, 100), encode("STREAM_CREATE", 16, 0, 0, 0), encode("EVENT_CREATE", 16, 0)
-    )
-    assert plans[1] is first
-    second = plans[2]
+    (first,) = plans[1].made
+    made = encode("STREAM_CREATE", 16, 0, 0, 0) + encode("EVENT_CREATE", 16, 0)
+    guest.submit(template(2, [], body), repeat(2, 100), made, repeat(1, 100))
+    assert plans[1].made == [first]
+    (second,) = plans[2].made
     guest.submit(template(1, [], body), repeat(1, 100))
-    assert plans[1] is not first, "the template is another one"
-    assert plans[2] is second
+    assert plans[1].made != [first], "the template is another one"
+    assert plans[2].made == [second]
     guest.submit(encode("EVENT_DESTROY", 16, 0))
     assert not plans, "an object that they may hold has ended"
 
@@ -198,6 +196,26 @@ def test_what_could_not_be_planned_may_be_possible_later(guest: Any) -> None:
     plans = guest.session.resources.plans
     body = encode("MEMSET", guest.base, 0, 64, 1, 0, 1, 16, 0)
     guest.submit(encode("ALLOCATE", guest.base, 4096), template(1, [], body), repeat(1, 100))
-    assert plans[1] is None, "there is no such stream"
+    assert not plans[1].made, "there is no such stream"
     guest.submit(encode("STREAM_CREATE", 16, 0, 0, 0), repeat(1, 100))
-    assert plans[1] is not None
+    assert len(plans[1].made) == 1
+
+
+def test_a_loop_entered_with_other_handles_has_a_plan_for_each(guest: Any) -> None:
+    plans = guest.session.resources.plans
+    body = encode("MEMSET", 0, 0, 64, 1, 0, 1, 0, 0)
+    streams = b"".join(encode("STREAM_CREATE", 16 + number, 0, 0, 0) for number in range(20))
+    guest.submit(encode("ALLOCATE", guest.base, 4096), streams, template(1, [(8, 8), (48, 4)], body))
+
+    def enter(stream: int, count: int = 60, step: int = 0) -> int:
+        """Sets bytes of iterations one behind the other, in the stream."""
+        guest.submit(repeat(1, count, affine(guest.base, 8), affine(stream, step)))
+        return len(plans[1].made)
+
+    assert enter(16) == 1
+    assert enter(17) == 2
+    assert (enter(16), enter(17, 4)) == (2, 2)
+    assert enter(16, 3, 1) == 2, "the stream changes in the loop: it is walked"
+    assert enter(18, 20) == 2, "not yet worth it"
+    assert enter(18, 30) == 3
+    assert [enter(16 + number) for number in range(20)][-1] == 16, "so many are kept"
