@@ -54,6 +54,12 @@ def inner(graph: Graph, index: int, looped: bool) -> int | None:
     return None
 
 
+def guards(graph: Graph, index: int, looped: bool) -> bool:
+    """Whether the branch at the end of a block, in a kernel with barriers, is done under a guard whatever lanes say, so that no team ends there."""
+    inside = inner(graph, index, looped)
+    return inside is not None and cheap(graph.blocks[inside])
+
+
 def cheap(block: Block) -> bool:
     """Whether the way for all lanes is not worth its code: masks cost next to nothing beside accesses of shared memory."""
     return all("shared" in item.modifiers for item in block.instructions if item.base in ("ld", "st"))

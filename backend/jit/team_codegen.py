@@ -14,6 +14,7 @@ Source: teams.py says when; "Leaving" below is what codegen.py takes up again (F
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -73,12 +74,17 @@ def plan(kernel: KernelContext, body: Body, alone: FunctionEmitter) -> TeamEmitt
         if "x" in shape.steps:
             indices.simplify(graph, kernel.block, team=True)
         found = divergence.team(graph, values, kernel.block, shape.steps, set(kernel.parameter_offsets))
-        if found.conservative or not teams.coherent(graph):
+        if found.conservative or not teams.coherent(graph, functools.partial(guarded, kernel, graph, looped)):
             return None
         emitter = TeamEmitter(kernel, alone, graph, found, shape)
         if emitter.fits():
             return emitter
     return None
+
+
+def guarded(kernel: KernelContext, graph: Graph, looped: bool, index: int) -> bool:
+    """Whether each warp does what is behind a branch for the lanes that want it."""
+    return kernel.fibers and guarding.guards(graph, index, looped)
 
 
 class TeamEmitter(TeamValues):
@@ -160,7 +166,7 @@ class TeamEmitter(TeamValues):
             self._uniform_branch(self._condition(block), [(yes, self._full_jump), (no, self._full_jump)])
             return None
         inside = guarding.inner(self.graph, index, self.looped) if self.kernel.fibers else None
-        if inside is not None and guarding.cheap(self.graph.blocks[inside]):
+        if inside is not None and guarded(self.kernel, self.graph, self.looped, index):
             self.done.add(inside)
             return self._mixed(block, inside, onward=True)
         labels = [b.new_label(hint) for hint in ("all", "none", "mixed")]

@@ -15,6 +15,7 @@ no warp-wide instructions but shuffles of whole warps by distances known now. Br
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from farlane.backend.jit.cfg import EXIT, Graph
@@ -119,16 +120,19 @@ def waits(instruction: Instruction) -> bool:
     return instruction.base in ("bar", "barrier")
 
 
-def coherent(graph: Graph) -> bool:
-    """Whether every varying branch depends on the thread's index and uniform values only, by integer arithmetic, and enters no loop in its middle."""
+def coherent(graph: Graph, guards: Callable[[int], bool]) -> bool:
+    """Whether every varying branch depends on the thread's index and uniform values only, by integer arithmetic, and enters no loop in its middle.
+
+    Nor does one within a loop lead on in it, where lanes would disagree again and again, but for what `guards` knows to end no team.
+    """
     known: dict[Value, bool] = {}
-    for block in graph.blocks:
+    for index, block in enumerate(graph.blocks):
         conditions = [value for value in registers_of(block.condition) if value.varying]
         if not conditions:
             continue
         if block.switch or not all(_follows_from_index(value, known) for value in conditions):
             return False
-        for target in block.targets:
+        for target in () if guards(index) else block.targets:
             if target == EXIT:
                 continue
             if any(target in members and header != target for header, members in graph.loops.items()):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from jit_tools.device import TinyDevice
 from jit_tools.random_kernels import Kernel, kernels
 from test_reference import compare
-from test_teams import OPTIONS, PUT, TREE, WRITE, kernel, warps_of_team
+from test_teams import ALONE, OPTIONS, PUT, TREE, WRITE, kernel, warps_of_team
 
 
 @pytest.fixture
@@ -199,3 +199,36 @@ def test_after_a_launch_that_ended_in_its_middle(device: TinyDevice) -> None:
         sums = values.reshape(2, 512)[:, :256].sum(1, dtype=np.uint32)
         shown = min(limit, 512)
         assert (found[:, :shown] == sums[:, None] + np.arange(shown, dtype=np.uint32)).all()
+
+
+# Sums of a block by doubling distances, between two rows of shared memory: in each step lanes below the distance only copy.
+DOUBLING = """
+mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd0, %rd2; ld.global.u32 %r5, [%rd3]; add.s64 %rd4, %rd1, %rd2;
+mov.u32 %r6, s; shl.b32 %r7, %r0, 2; add.s32 %r8, %r6, %r7; st.shared.u32 [%r8], %r5; mov.u32 %r9, 1; mov.u32 %r10, 0; bar.sync 0;
+LOOP:
+shl.b32 %r11, %r10, 11; add.s32 %r11, %r11, %r6; add.s32 %r12, %r11, %r7; ld.shared.u32 %r5, [%r12];
+setp.lt.s32 %p0, %r0, %r9; @%p0 bra A;
+sub.s32 %r13, %r0, %r9; shl.b32 %r13, %r13, 2; add.s32 %r13, %r13, %r11; ld.shared.u32 %r14, [%r13]; add.s32 %r5, %r5, %r14;
+A:
+xor.b32 %r10, %r10, 1; shl.b32 %r11, %r10, 11; add.s32 %r11, %r11, %r6; add.s32 %r12, %r11, %r7; st.shared.u32 [%r12], %r5; bar.sync 0;
+shl.b32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, %r2; @%p1 bra LOOP;
+st.global.u32 [%rd4], %r5;
+"""
+
+
+@pytest.mark.parametrize("threads", [64, 256, 512])
+def test_some_lanes_in_a_loop_with_barriers(device: TinyDevice, threads: int) -> None:
+    module = device.load(kernel(DOUBLING))
+    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    values = np.random.default_rng(4).integers(0, 1 << 20, 3 * threads).astype(np.uint32)
+    source, result = device.upload(values), device.allocate(12 * threads)
+    for options in (OPTIONS, jit.Options(cache=False), ALONE):
+        assert device.launch(module, "k", 3, threads, [source, result, 0], options=options) == jit.STATUS_DONE
+        found = device.download(result, np.uint32, 3 * threads).reshape(3, threads)
+        assert (found == np.cumsum(values.reshape(3, threads), axis=1, dtype=np.uint32)).all()
+
+
+def test_without_barriers_some_lanes_of_a_loop_have_no_team() -> None:
+    """Each of its iterations might end the team."""
+    text = kernel(DOUBLING.replace("bar.sync 0;", ""))
+    assert warps_of_team(jit.parse_module(text), (256, 1, 1)) == 0
