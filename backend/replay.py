@@ -30,11 +30,12 @@ from farlane.backend.ahead import Ahead
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import NOT_READY, DeadTransport, ProtocolError, name_of, to_cuda
 from farlane.backend.handlers.binding import TABLE, Bound
+from farlane.backend.handlers.loop import Conditional
 from farlane.backend.handlers.memory import Reading
 from farlane.backend.loops.columns import Columns
 from farlane.backend.loops.plan import Path, Plan, Plans
 from farlane.backend.loops.store import Repetition
-from farlane.backend.loops.template import Record, Template
+from farlane.backend.loops.template import MAX_LEVELS, Record, Template
 from farlane.backend.resources import Resources
 
 log = logging.getLogger("farlane.replay")
@@ -56,6 +57,7 @@ _PADDING = bytes(8)
 _NAMED = {operation.name: operation for operation in TABLE.values()}
 _LAUNCH, _REPEAT, _WRITE = _NAMED["LAUNCH"], _NAMED["REPEAT"], _NAMED["WRITE"]
 _TEMPLATE = _NAMED["TEMPLATE"]
+_CONDITIONAL = _NAMED["CONDITIONAL"]
 _RUN_AHEAD, _KEEP_AHEAD = _NAMED["RUN_AHEAD"], _NAMED["KEEP_AHEAD"]
 _LAUNCH_BYTES = _LAUNCH.fixed
 _RESET = _NAMED["DEVICE_RESET"].code
@@ -70,7 +72,7 @@ _LATER = frozenset(
     _NAMED[name].code
     for name in (
         "TEMPLATE", "REPEAT", "RUN_AHEAD", "KEEP_AHEAD", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT", "CHECK_END",
-        "OBJECT_CREATE", "OBJECT_DESTROY", "ALIAS",
+        "OBJECT_CREATE", "OBJECT_DESTROY", "ALIAS", "CONDITIONAL",
     )
 )  # fmt: skip
 # Operations after which every object that a plan holds is still there, and every launch still passes its checks.
@@ -80,7 +82,7 @@ _LASTING = frozenset(
         "FENCE", "ALLOCATE", "FREE", "ALIAS", "MEMSET", "WRITE", "READ", "COPY", "STREAM_WAIT_EVENT", "STREAM_SYNCHRONIZE",
         "STREAM_QUERY", "EVENT_RECORD", "EVENT_SYNCHRONIZE", "EVENT_QUERY", "EVENT_ELAPSED", "DEVICE_SYNCHRONIZE",
         "MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END", "MODULE_QUERY", "VARIABLE_ADDRESS", "LAUNCH", "REPEAT",
-        "PAYLOAD_KEEP", "WRITE_KEPT", "RUN_AHEAD", "KEEP_AHEAD",
+        "CONDITIONAL", "PAYLOAD_KEEP", "WRITE_KEPT", "RUN_AHEAD", "KEEP_AHEAD",
     )
 )  # fmt: skip
 # Operations that make something: plans stay as they are, and what could not be planned may be possible now.
@@ -115,6 +117,7 @@ class Replay:
         self._ahead = Ahead()
         self._foreseen = False  # an outer loop has looked ahead
         self._declined: set[int] = set()  # templates that could not be planned as things were
+        self._conditions = 0  # CONDITIONALs within each other that are being replayed
 
     def run(self, buffer: bytes, start: int, end: int) -> Iterator[list[Piece]]:
         """Replays the records in buffer[start:end].
@@ -153,6 +156,8 @@ class Replay:
                         length, operation, flags = self._header(buffer, at, end)
                         if operation is _RUN_AHEAD:
                             yield from self._run_ahead(operation, buffer, view, at, length, flags)
+                        elif operation is _CONDITIONAL:
+                            yield from self._conditional(buffer, view, at, length, flags)
                         elif operation is _REPEAT:
                             yield from self._repeat(self._repetition(buffer, view, at, length, flags, inside))
                             if foresees:
@@ -361,6 +366,29 @@ class Replay:
             if looked:
                 self._foreseen = False
             at += size
+
+    def _conditional(self, buffer: bytes, view: memoryview, at: int, length: int, flags: int) -> Iterator[list[Piece]]:
+        """Replays what a CONDITIONAL has done for its condition."""
+        if self.sticky is not None:
+            raise CudaError(self.sticky.code, "the session is lost", sticky=True)
+        arguments = _CONDITIONAL.decode(buffer, view, at, length, flags)
+        conditional: Conditional = _CONDITIONAL.handler(self.resources, *arguments)
+        if self._conditions == MAX_LEVELS:
+            raise ProtocolError(f"CONDITIONALs are nested more than {MAX_LEVELS} deep")
+        self._conditions += 1
+        failed = self._deferred
+        try:
+            while True:
+                self._check_interrupted()
+                pieces = self.resources.context.read(conditional.condition, conditional.stream)
+                number = conditional.chosen(int.from_bytes(b"".join(map(bytes, pieces)), "little"))
+                if number is None:
+                    return
+                yield from self._repeat(self.resources.templates.inner(number, 1, memoryview(b"")))
+                if not conditional.loops or self.sticky is not None or self._deferred is not failed:
+                    return
+        finally:
+            self._conditions -= 1
 
     def _look_ahead(self, buffer: bytes, at: int, end: int) -> None:
         """Tells the device what is known of the launches to come."""

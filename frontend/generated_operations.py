@@ -360,6 +360,15 @@ def keep_ahead(reads: int) -> bytes:
     return _keep_ahead.pack(16, 0x0063, 0, reads, 0)
 
 
+_conditional = struct.Struct("<IHHQIIII")
+
+
+def conditional(condition: int, stream: int, kind: int, templates: bytes | bytearray | memoryview) -> bytes:
+    """Repeats one of the templates, or none, once or as long as the u32 at the address `condition` says (tape.md, "Conditions"). Only on a device with has_conditions."""
+    length = (39 + len(templates)) & -8
+    return _with_tail("CONDITIONAL", _conditional.pack(length, 0x0064, 0, condition, stream, kind, 0, len(templates)), templates, length)
+
+
 _payload_keep = struct.Struct("<IHHIIII")
 
 

@@ -57,6 +57,7 @@ class Description:
     takes_machine_code: bool
     makes_objects: bool = False  # texture and surface objects are the host's to make (tape.md, "Textures")
     has_aliases: bool = False  # kernels can have memory at the program's addresses (tape.md, "Aliases")
+    has_conditions: bool = False  # kernels set conditions of graphs (tape.md, "Conditions")
     pci_bus_id: str = "0000:00:00.0"
     attributes: Mapping[int, int] = field(default_factory=dict)  # cudaDeviceAttr -> value
 

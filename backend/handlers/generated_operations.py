@@ -505,6 +505,21 @@ def _decode_keep_ahead(buffer: bytes, view: memoryview, at: int, length: int, re
     return (reads,)
 
 
+_unpack_conditional = struct.Struct("<8xQIIII").unpack_from
+
+
+def _decode_conditional(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length < 32 or record_flags:
+        raise _malformed("CONDITIONAL", at, length, record_flags, "length or flags")
+    condition, stream, kind, reserved, template_bytes = _unpack_conditional(buffer, at)
+    if reserved:
+        raise _malformed("CONDITIONAL", at, length, record_flags, "reserved is not 0")
+    if (template_bytes + 39) & -8 != length:
+        raise _malformed("CONDITIONAL", at, length, record_flags, "length of the tail")
+    start = at + 32
+    return (condition, stream, kind, view[start : start + template_bytes])
+
+
 _unpack_payload_keep = struct.Struct("<8xIIII").unpack_from
 
 
@@ -1061,6 +1076,19 @@ OPERATIONS: dict[int, Operation] = {
         result="none",
         slot_at=None,
         decode=_decode_keep_ahead,
+    ),
+    0x0064: Operation(
+        name="CONDITIONAL",
+        code=0x0064,
+        family="loop",
+        fields=(Field("condition", "Q", 8), Field("stream", "I", 16), Field("kind", "I", 20), Field("reserved", "I", 24), Field("template_bytes", "I", 28),),
+        fixed=32,
+        tail='templates',
+        length_field='template_bytes',
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_conditional,
     ),
     0x0068: Operation(
         name="PAYLOAD_KEEP",

@@ -1,13 +1,21 @@
-"""Loops of the tape: TEMPLATE, REPEAT, RUN_AHEAD, KEEP_AHEAD (protos/tape.md, "Loops" and "Running ahead").
+"""Loops of the tape: TEMPLATE, REPEAT, CONDITIONAL, RUN_AHEAD, KEEP_AHEAD (protos/tape.md, "Loops", "Conditions" and "Running ahead").
 
 Owns nothing: templates are loops/'s, what a REPEAT stands for is replayed by the replay, and what runs ahead is ahead.py's.
 """
 
 from __future__ import annotations
 
+import struct
+from typing import Any, NamedTuple
+
+from farlane.backend.device.base import Rows
+from farlane.backend.errors import ProtocolError
 from farlane.backend.loops.store import Repetition
 from farlane.backend.loops.template import Template
 from farlane.backend.resources import Resources
+
+IF, WHILE, SWITCH = range(3)
+NOTHING = 0xFFFF_FFFF
 
 
 def template(resources: Resources, template: int, holes: int, content: memoryview) -> None:
@@ -17,6 +25,35 @@ def template(resources: Resources, template: int, holes: int, content: memoryvie
 def repeat(resources: Resources, flags: int, template: int, count: int, columns: memoryview) -> Repetition:
     """What a REPEAT on the tape itself stands for."""
     return resources.templates.repeat(flags, template, count, columns)
+
+
+class Conditional(NamedTuple):
+    """A CONDITIONAL: where its condition is, and what is done for which value."""
+
+    kind: int
+    condition: Rows
+    stream: Any
+    templates: tuple[int, ...]
+
+    @property
+    def loops(self) -> bool:
+        return self.kind == WHILE
+
+    def chosen(self, value: int) -> int | None:
+        """The template's number; None: nothing is done."""
+        place = value if self.kind == SWITCH else int(value == 0)
+        number = self.templates[place] if place < len(self.templates) else NOTHING
+        return None if number == NOTHING else number
+
+
+def conditional(resources: Resources, condition: int, stream: int, kind: int, templates: memoryview) -> Conditional:
+    """What the replay follows."""
+    count = len(templates) // 4
+    most = {IF: 2, WHILE: 1}.get(kind, count)
+    if len(templates) % 4 or kind not in (IF, WHILE, SWITCH) or not 0 < count <= most:
+        raise ProtocolError(f"a CONDITIONAL of kind {kind} with {len(templates)} bytes of templates")
+    numbers = struct.unpack(f"<{count}I", templates)
+    return Conditional(kind, resources.rows(condition, 4, 4, 1), resources.streams.get(stream), numbers)
 
 
 def run_ahead(resources: Resources, template: int, count: int, nanoseconds: int, columns: memoryview) -> Template:

@@ -212,6 +212,7 @@ def describe(descriptions: Iterable[Description]) -> list[pb.DeviceDescription]:
             takes_machine_code=description.takes_machine_code,
             makes_objects=description.makes_objects,
             has_aliases=description.has_aliases,
+            has_conditions=description.has_conditions,
             pci_bus_id=description.pci_bus_id,
         )
         for description in descriptions
@@ -229,6 +230,7 @@ def description_of(message: pb.DeviceDescription) -> Description:
         takes_machine_code=message.takes_machine_code,
         makes_objects=message.makes_objects,
         has_aliases=message.has_aliases,
+        has_conditions=message.has_conditions,
         pci_bus_id=message.pci_bus_id,
         attributes=dict(message.attributes),
     )

@@ -306,6 +306,7 @@ def _described(value: dict[str, Any]) -> Description:
         takes_machine_code=value["takes_machine_code"],
         makes_objects=value["makes_objects"],
         has_aliases=value["has_aliases"],
+        has_conditions=value["has_conditions"],
         pci_bus_id=value["pci_bus_id"],
         attributes={int(key): number for key, number in value["attributes"].items()},
     )

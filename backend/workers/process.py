@@ -62,6 +62,7 @@ def described(description: Description) -> dict[str, Any]:
         "takes_machine_code": description.takes_machine_code,
         "makes_objects": description.makes_objects,
         "has_aliases": description.has_aliases,
+        "has_conditions": description.has_conditions,
         "pci_bus_id": description.pci_bus_id,
         "attributes": {str(key): value for key, value in description.attributes.items()},
     }

@@ -36,7 +36,7 @@ PROGRAMS = (
     "nested_launches",
 )
 # What a host with a GPU refuses (docs/limitations.md).
-REFUSED = {"clusters", "clusters-debug"}
+REFUSED = {"clusters", "clusters-debug", "conditional_nodes", "registered_in_kernels"}
 
 
 @pytest.fixture(scope="module")

@@ -74,6 +74,7 @@ class SimDevice(Device):
             takes_ptx=True,
             takes_machine_code=False,
             has_aliases=True,
+            has_conditions=True,
             attributes=self._attributes,
         )
 

@@ -4,6 +4,8 @@ Owns the table of these functions and the request that a call becomes (services.
 seen in order is marked order-sensitive: it runs on one thread, blocks in order, so that its output is the same on every run. One that
 asks the device runtime for something with a state is marked as launching: the device has to look after it (KernelInfo.launches).
 
+One of them is a plain store: cudaGraphSetConditional (protos/tape.md, "Conditions").
+
 The device runtime is a library that nvcc links (libcudadevrt), of which there is no PTX for most architectures. Its functions are CUDA's own
 by name, with `__cudaCDP2` for `cuda` (as compilers spell them from CUDA 12 on), and `_ptsz` behind those with a default stream for each thread.
 
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from farlane.backend.jit.abi import LOCAL_WINDOW
 from farlane.backend.jit.families import addresses
-from farlane.backend.jit.families.memory import scalar_slot
+from farlane.backend.jit.families.memory import scalar_slot, write_memory
 from farlane.backend.jit.ir import LANES, Val, integer
 from farlane.backend.jit.model import Vector
 from farlane.backend.jit.services import Request, ServiceKind
@@ -49,6 +51,7 @@ def _runtime(kind: ServiceKind, *parameters: str, result: str = "i32") -> Runtim
 _K = ServiceKind
 _DIM3, _DIM3_BYTES = "dim3", 12  # passed by value
 _PREFIX = "__cudaCDP2"
+SET_CONDITION = "cudaGraphSetConditional"
 
 
 FUNCTIONS = {
@@ -92,6 +95,9 @@ def plain(name: str) -> str:
 def emit(e: FunctionEmitter, name: str, arguments: Vector, returns: Vector) -> bool:
     """Emits the call when `name` is one of the device's functions; False when it is not."""
     function = FUNCTIONS.get(plain(name))
+    if plain(name) == SET_CONDITION:
+        _set_condition(e, arguments, returns)
+        return True
     if function is None:
         return False
     if len(arguments.items) != len(function.parameters) or len(returns.items) > 1:
@@ -127,6 +133,15 @@ def emit(e: FunctionEmitter, name: str, arguments: Vector, returns: Vector) -> b
             result = b.select(e.mask, result, b.load(slot[1], True, slot[0]))
         b.store(result, slot[0])
     return True
+
+
+def _set_condition(e: FunctionEmitter, arguments: Vector, returns: Vector) -> None:
+    """A graph's condition is a word of device memory, and its handle the address: nobody has to be asked."""
+    slots = [scalar_slot(e, item.name) for item in arguments.items]
+    if [slot and slot[1] for slot in slots] != ["i64", "i32"] or returns.items:
+        raise e.fail(f"the arguments do not match '{SET_CONDITION}'")
+    address, value = (e.body.load(kind, True, pointer) for pointer, kind in filter(None, slots))
+    write_memory(e, addresses.place_at(e, "global", address, 4, True), "i32", [value])
 
 
 def _request(e: FunctionEmitter) -> str:

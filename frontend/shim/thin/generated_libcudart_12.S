@@ -262,7 +262,7 @@ forward_to cudaGraphAddNode, cudaGraphAddNode_v12
 forward cudaGraphAddNode_v2
 forward cudaGraphChildGraphNodeGetGraph
 forward cudaGraphClone
-refuse cudaGraphConditionalHandleCreate, 33
+forward cudaGraphConditionalHandleCreate
 forward cudaGraphCreate
 forward cudaGraphDebugDotPrint
 forward cudaGraphDestroy
@@ -271,26 +271,26 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 34
+refuse cudaGraphExecChildGraphNodeSetParams, 33
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 35
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 36
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 34
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 35
 forward cudaGraphExecGetFlags
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 37
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 38
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 36
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 37
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 39
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 40
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 41
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 42
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 38
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 39
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 40
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 41
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v12
 forward cudaGraphGetEdges_v2
 forward cudaGraphGetNodes
@@ -313,8 +313,8 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 43
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 44
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 42
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 43
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
@@ -332,35 +332,35 @@ forward cudaGraphRemoveDependencies_v2
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 45
-refuse cudaGraphicsGLRegisterBuffer, 46
-refuse cudaGraphicsGLRegisterImage, 47
-refuse cudaGraphicsMapResources, 48
-refuse cudaGraphicsResourceGetMappedEglFrame, 49
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 50
-refuse cudaGraphicsResourceGetMappedPointer, 51
-refuse cudaGraphicsResourceSetMapFlags, 52
-refuse cudaGraphicsSubResourceGetMappedArray, 53
-refuse cudaGraphicsUnmapResources, 54
-refuse cudaGraphicsUnregisterResource, 55
-refuse cudaGraphicsVDPAURegisterOutputSurface, 56
-refuse cudaGraphicsVDPAURegisterVideoSurface, 57
+refuse cudaGraphicsEGLRegisterImage, 44
+refuse cudaGraphicsGLRegisterBuffer, 45
+refuse cudaGraphicsGLRegisterImage, 46
+refuse cudaGraphicsMapResources, 47
+refuse cudaGraphicsResourceGetMappedEglFrame, 48
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 49
+refuse cudaGraphicsResourceGetMappedPointer, 50
+refuse cudaGraphicsResourceSetMapFlags, 51
+refuse cudaGraphicsSubResourceGetMappedArray, 52
+refuse cudaGraphicsUnmapResources, 53
+refuse cudaGraphicsUnregisterResource, 54
+refuse cudaGraphicsVDPAURegisterOutputSurface, 55
+refuse cudaGraphicsVDPAURegisterVideoSurface, 56
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 58
-refuse cudaImportExternalSemaphore, 59
+refuse cudaImportExternalMemory, 57
+refuse cudaImportExternalSemaphore, 58
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 60
-refuse cudaIpcGetEventHandle, 61
-refuse cudaIpcGetMemHandle, 62
-refuse cudaIpcOpenEventHandle, 63
-refuse cudaIpcOpenMemHandle, 64
+refuse cudaIpcCloseMemHandle, 59
+refuse cudaIpcGetEventHandle, 60
+refuse cudaIpcGetMemHandle, 61
+refuse cudaIpcOpenEventHandle, 62
+refuse cudaIpcOpenMemHandle, 63
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
-refuse cudaLaunchCooperativeKernelMultiDevice, 65
+refuse cudaLaunchCooperativeKernelMultiDevice, 64
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
@@ -372,8 +372,8 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 66
-refuse cudaLibraryGetUnifiedFunction, 67
+refuse cudaLibraryGetManaged, 65
+refuse cudaLibraryGetUnifiedFunction, 66
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
@@ -394,12 +394,12 @@ forward cudaMemAdvise_v2
 forward cudaMemGetInfo
 forward cudaMemPoolCreate
 forward cudaMemPoolDestroy
-refuse cudaMemPoolExportPointer, 68
-refuse cudaMemPoolExportToShareableHandle, 69
+refuse cudaMemPoolExportPointer, 67
+refuse cudaMemPoolExportToShareableHandle, 68
 forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 70
-refuse cudaMemPoolImportPointer, 71
+refuse cudaMemPoolImportFromShareableHandle, 69
+refuse cudaMemPoolImportPointer, 70
 forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
@@ -427,22 +427,22 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 72
-refuse cudaMemcpy3DBatchAsync_ptsz, 73
+refuse cudaMemcpy3DBatchAsync, 71
+refuse cudaMemcpy3DBatchAsync_ptsz, 72
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 74
-refuse cudaMemcpyArrayToArray_ptds, 75
+refuse cudaMemcpyArrayToArray, 73
+refuse cudaMemcpyArrayToArray_ptds, 74
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
 forward_to cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_v12
 forward_to cudaMemcpyBatchAsync_ptsz, cudaMemcpyBatchAsync_v12_ptsz
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 76
-refuse cudaMemcpyFromArrayAsync_ptsz, 77
+refuse cudaMemcpyFromArrayAsync, 75
+refuse cudaMemcpyFromArrayAsync_ptsz, 76
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -451,8 +451,8 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 78
-refuse cudaMemcpyToArrayAsync_ptsz, 79
+refuse cudaMemcpyToArrayAsync, 77
+refuse cudaMemcpyToArrayAsync_ptsz, 78
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
@@ -471,8 +471,8 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 80
-refuse cudaMipmappedArrayGetSparseProperties, 81
+refuse cudaMipmappedArrayGetMemoryRequirements, 79
+refuse cudaMipmappedArrayGetSparseProperties, 80
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
@@ -488,10 +488,10 @@ forward cudaSetDeviceFlags
 forward cudaSetDoubleForDevice
 forward cudaSetDoubleForHost
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 82
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 83
-refuse cudaSignalExternalSemaphoresAsync_v2, 84
-refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 85
+refuse cudaSignalExternalSemaphoresAsync, 81
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 82
+refuse cudaSignalExternalSemaphoresAsync_v2, 83
+refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 84
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -548,11 +548,11 @@ forward cudaThreadSynchronize
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 86
-refuse cudaVDPAUSetVDPAUDevice, 87
-refuse cudaWaitExternalSemaphoresAsync, 88
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 89
-refuse cudaWaitExternalSemaphoresAsync_v2, 90
-refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 91
+refuse cudaVDPAUGetDevice, 85
+refuse cudaVDPAUSetVDPAUDevice, 86
+refuse cudaWaitExternalSemaphoresAsync, 87
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 88
+refuse cudaWaitExternalSemaphoresAsync_v2, 89
+refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 90
 
     .section .note.GNU-stack, "", %progbits

@@ -275,8 +275,8 @@ forward cudaGraphAddMemsetNode
 forward_to cudaGraphAddNode, cudaGraphAddNode_v13
 forward cudaGraphChildGraphNodeGetGraph
 forward cudaGraphClone
-refuse cudaGraphConditionalHandleCreate, 47
-refuse cudaGraphConditionalHandleCreate_v2, 48
+forward cudaGraphConditionalHandleCreate
+refuse cudaGraphConditionalHandleCreate_v2, 47
 forward cudaGraphCreate
 forward cudaGraphDebugDotPrint
 forward cudaGraphDestroy
@@ -285,27 +285,27 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 49
+refuse cudaGraphExecChildGraphNodeSetParams, 48
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 50
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 51
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 49
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 50
 forward cudaGraphExecGetFlags
 forward cudaGraphExecGetId
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 52
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 53
+refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 51
+refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 52
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 54
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 55
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 56
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 57
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 53
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 54
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 55
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 56
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v13
 forward cudaGraphGetId
 forward cudaGraphGetNodes
@@ -328,18 +328,18 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 58
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 59
+refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 57
+refuse cudaGraphMemcpyNodeSetParamsToSymbol, 58
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
-refuse cudaGraphNodeGetContainingGraph, 60
+refuse cudaGraphNodeGetContainingGraph, 59
 forward_to cudaGraphNodeGetDependencies, cudaGraphNodeGetDependencies_v13
 forward_to cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependentNodes_v13
 forward cudaGraphNodeGetEnabled
-refuse cudaGraphNodeGetLocalId, 61
-refuse cudaGraphNodeGetParams, 62
-refuse cudaGraphNodeGetToolsId, 63
+refuse cudaGraphNodeGetLocalId, 60
+refuse cudaGraphNodeGetParams, 61
+refuse cudaGraphNodeGetToolsId, 62
 forward cudaGraphNodeGetType
 forward cudaGraphNodeSetEnabled
 forward cudaGraphNodeSetParams
@@ -348,40 +348,40 @@ forward_to cudaGraphRemoveDependencies, cudaGraphRemoveDependencies_v13
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 64
-refuse cudaGraphicsGLRegisterBuffer, 65
-refuse cudaGraphicsGLRegisterImage, 66
-refuse cudaGraphicsMapResources, 67
-refuse cudaGraphicsResourceGetMappedEglFrame, 68
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 69
-refuse cudaGraphicsResourceGetMappedPointer, 70
-refuse cudaGraphicsResourceSetMapFlags, 71
-refuse cudaGraphicsSubResourceGetMappedArray, 72
-refuse cudaGraphicsUnmapResources, 73
-refuse cudaGraphicsUnregisterResource, 74
-refuse cudaGraphicsVDPAURegisterOutputSurface, 75
-refuse cudaGraphicsVDPAURegisterVideoSurface, 76
-refuse cudaGreenCtxCreate, 77
+refuse cudaGraphicsEGLRegisterImage, 63
+refuse cudaGraphicsGLRegisterBuffer, 64
+refuse cudaGraphicsGLRegisterImage, 65
+refuse cudaGraphicsMapResources, 66
+refuse cudaGraphicsResourceGetMappedEglFrame, 67
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 68
+refuse cudaGraphicsResourceGetMappedPointer, 69
+refuse cudaGraphicsResourceSetMapFlags, 70
+refuse cudaGraphicsSubResourceGetMappedArray, 71
+refuse cudaGraphicsUnmapResources, 72
+refuse cudaGraphicsUnregisterResource, 73
+refuse cudaGraphicsVDPAURegisterOutputSurface, 74
+refuse cudaGraphicsVDPAURegisterVideoSurface, 75
+refuse cudaGreenCtxCreate, 76
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 78
-refuse cudaImportExternalSemaphore, 79
+refuse cudaImportExternalMemory, 77
+refuse cudaImportExternalSemaphore, 78
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 80
-refuse cudaIpcGetEventHandle, 81
-refuse cudaIpcGetMemHandle, 82
-refuse cudaIpcOpenEventHandle, 83
-refuse cudaIpcOpenMemHandle, 84
+refuse cudaIpcCloseMemHandle, 79
+refuse cudaIpcGetEventHandle, 80
+refuse cudaIpcGetMemHandle, 81
+refuse cudaIpcOpenEventHandle, 82
+refuse cudaIpcOpenMemHandle, 83
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
-refuse cudaLaunchHostFunc_v2, 85
-refuse cudaLaunchHostFunc_v2_ptsz, 86
+refuse cudaLaunchHostFunc_v2, 84
+refuse cudaLaunchHostFunc_v2_ptsz, 85
 forward cudaLaunchKernel
 forward cudaLaunchKernelExC
 forward cudaLaunchKernelExC_ptsz
@@ -390,16 +390,16 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 87
-refuse cudaLibraryGetUnifiedFunction, 88
+refuse cudaLibraryGetManaged, 86
+refuse cudaLibraryGetUnifiedFunction, 87
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
-refuse cudaLogsCurrent, 89
-refuse cudaLogsDumpToFile, 90
-refuse cudaLogsDumpToMemory, 91
-refuse cudaLogsRegisterCallback, 92
-refuse cudaLogsUnregisterCallback, 93
+refuse cudaLogsCurrent, 88
+refuse cudaLogsDumpToFile, 89
+refuse cudaLogsDumpToMemory, 90
+refuse cudaLogsRegisterCallback, 91
+refuse cudaLogsUnregisterCallback, 92
 forward cudaMalloc
 forward cudaMalloc3D
 forward cudaMalloc3DArray
@@ -413,29 +413,29 @@ forward cudaMallocManaged
 forward cudaMallocMipmappedArray
 forward cudaMallocPitch
 forward_to cudaMemAdvise, cudaMemAdvise_v13
-refuse cudaMemDiscardAndPrefetchBatchAsync, 94
-refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 95
-refuse cudaMemDiscardBatchAsync, 96
-refuse cudaMemDiscardBatchAsync_ptsz, 97
+refuse cudaMemDiscardAndPrefetchBatchAsync, 93
+refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 94
+refuse cudaMemDiscardBatchAsync, 95
+refuse cudaMemDiscardBatchAsync_ptsz, 96
 forward cudaMemGetDefaultMemPool
 forward cudaMemGetInfo
-refuse cudaMemGetLocationInfo, 98
+refuse cudaMemGetLocationInfo, 97
 forward cudaMemGetMemPool
 forward cudaMemPoolCreate
 forward cudaMemPoolDestroy
-refuse cudaMemPoolExportPointer, 99
-refuse cudaMemPoolExportToShareableHandle, 100
+refuse cudaMemPoolExportPointer, 98
+refuse cudaMemPoolExportToShareableHandle, 99
 forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 101
-refuse cudaMemPoolImportPointer, 102
+refuse cudaMemPoolImportFromShareableHandle, 100
+refuse cudaMemPoolImportPointer, 101
 forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
 forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v13
 forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v13_ptsz
-refuse cudaMemPrefetchBatchAsync, 103
-refuse cudaMemPrefetchBatchAsync_ptsz, 104
+refuse cudaMemPrefetchBatchAsync, 102
+refuse cudaMemPrefetchBatchAsync_ptsz, 103
 forward cudaMemRangeGetAttribute
 forward cudaMemRangeGetAttributes
 forward cudaMemSetMemPool
@@ -457,24 +457,24 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 105
-refuse cudaMemcpy3DBatchAsync_ptsz, 106
+refuse cudaMemcpy3DBatchAsync, 104
+refuse cudaMemcpy3DBatchAsync_ptsz, 105
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
-refuse cudaMemcpy3DWithAttributesAsync, 107
-refuse cudaMemcpy3DWithAttributesAsync_ptsz, 108
+refuse cudaMemcpy3DWithAttributesAsync, 106
+refuse cudaMemcpy3DWithAttributesAsync_ptsz, 107
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 109
-refuse cudaMemcpyArrayToArray_ptds, 110
+refuse cudaMemcpyArrayToArray, 108
+refuse cudaMemcpyArrayToArray_ptds, 109
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
 forward_to cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_v13
 forward_to cudaMemcpyBatchAsync_ptsz, cudaMemcpyBatchAsync_v13_ptsz
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 111
-refuse cudaMemcpyFromArrayAsync_ptsz, 112
+refuse cudaMemcpyFromArrayAsync, 110
+refuse cudaMemcpyFromArrayAsync_ptsz, 111
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -483,15 +483,15 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 113
-refuse cudaMemcpyToArrayAsync_ptsz, 114
+refuse cudaMemcpyToArrayAsync, 112
+refuse cudaMemcpyToArrayAsync_ptsz, 113
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
 forward cudaMemcpyToSymbol_ptds
-refuse cudaMemcpyWithAttributesAsync, 115
-refuse cudaMemcpyWithAttributesAsync_ptsz, 116
+refuse cudaMemcpyWithAttributesAsync, 114
+refuse cudaMemcpyWithAttributesAsync_ptsz, 115
 forward cudaMemcpy_ptds
 forward cudaMemset
 forward cudaMemset2D
@@ -505,8 +505,8 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 117
-refuse cudaMipmappedArrayGetSparseProperties, 118
+refuse cudaMipmappedArrayGetMemoryRequirements, 116
+refuse cudaMipmappedArrayGetSparseProperties, 117
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
@@ -520,8 +520,8 @@ forward_to cudaRuntimeGetVersion, cudaRuntimeGetVersion_v13
 forward cudaSetDevice
 forward cudaSetDeviceFlags
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 119
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 120
+refuse cudaSignalExternalSemaphoresAsync, 118
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 119
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -530,8 +530,8 @@ forward cudaStreamBeginCapture
 forward cudaStreamBeginCaptureToGraph
 forward cudaStreamBeginCaptureToGraph_ptsz
 forward cudaStreamBeginCapture_ptsz
-refuse cudaStreamBeginRecaptureToGraph, 121
-refuse cudaStreamBeginRecaptureToGraph_ptsz, 122
+refuse cudaStreamBeginRecaptureToGraph, 120
+refuse cudaStreamBeginRecaptureToGraph_ptsz, 121
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
@@ -544,8 +544,8 @@ forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource, 123
-refuse cudaStreamGetDevResource_ptsz, 124
+refuse cudaStreamGetDevResource, 122
+refuse cudaStreamGetDevResource_ptsz, 123
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags
@@ -566,16 +566,16 @@ forward_to cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependenc
 forward_to cudaStreamUpdateCaptureDependencies_ptsz, cudaStreamUpdateCaptureDependencies_v13_ptsz
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
-refuse cudaSubgridCreate, 125
-refuse cudaSubgridWorkerGridCreate, 126
-refuse cudaSubgridWorksetCreate, 127
+refuse cudaSubgridCreate, 124
+refuse cudaSubgridWorkerGridCreate, 125
+refuse cudaSubgridWorksetCreate, 126
 forward cudaThreadExchangeStreamCaptureMode
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 128
-refuse cudaVDPAUSetVDPAUDevice, 129
-refuse cudaWaitExternalSemaphoresAsync, 130
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 131
+refuse cudaVDPAUGetDevice, 127
+refuse cudaVDPAUSetVDPAUDevice, 128
+refuse cudaWaitExternalSemaphoresAsync, 129
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 130
 
     .section .note.GNU-stack, "", %progbits

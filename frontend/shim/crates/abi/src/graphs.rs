@@ -108,11 +108,15 @@ pub const cudaGraphNodeTypeWaitEvent: cudaGraphNodeType = 6;
 pub const cudaGraphNodeTypeEventRecord: cudaGraphNodeType = 7;
 pub const cudaGraphNodeTypeMemAlloc: cudaGraphNodeType = 10;
 pub const cudaGraphNodeTypeMemFree: cudaGraphNodeType = 11;
+pub const cudaGraphNodeTypeConditional: cudaGraphNodeType = 13;
+
+pub type cudaGraphConditionalHandle = u64;
 
 pub type cudaGraphExecUpdateResult = c_int;
 pub const cudaGraphExecUpdateSuccess: cudaGraphExecUpdateResult = 0;
 pub const cudaGraphExecUpdateErrorTopologyChanged: cudaGraphExecUpdateResult = 2;
 pub const cudaGraphExecUpdateErrorNodeTypeChanged: cudaGraphExecUpdateResult = 3;
+pub const cudaGraphExecUpdateErrorNotSupported: cudaGraphExecUpdateResult = 6;
 
 c_struct! {
     #[derive(Clone, Copy, Debug)]

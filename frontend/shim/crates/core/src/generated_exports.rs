@@ -155,6 +155,7 @@ pub enum Function {
     cudaGraphKernelNodeGetAttribute,
     cudaGraphKernelNodeSetAttribute,
     cudaGraphKernelNodeCopyAttributes,
+    cudaGraphConditionalHandleCreate,
     __cudaPushCallConfiguration,
     __cudaPopCallConfiguration,
     __cudaGetKernel,
@@ -317,7 +318,7 @@ impl Function {
     #[must_use]
     pub const fn class(self) -> Class {
         match self {
-            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphAddMemAllocNode | Self::cudaGraphAddNode_v12 | Self::cudaGraphAddNode_v13 | Self::cudaGraphAddNode_v2 | Self::cudaGraphLaunch | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaMallocArray | Self::cudaMalloc3DArray | Self::cudaFreeArray | Self::cudaMallocMipmappedArray | Self::cudaFreeMipmappedArray | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture | Self::cudaCreateTextureObject | Self::cudaDestroyTextureObject | Self::cudaCreateSurfaceObject | Self::cudaDestroySurfaceObject => Class::Deferred,
+            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphAddMemAllocNode | Self::cudaGraphAddNode_v12 | Self::cudaGraphAddNode_v13 | Self::cudaGraphAddNode_v2 | Self::cudaGraphLaunch | Self::cudaGraphConditionalHandleCreate | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaMallocArray | Self::cudaMalloc3DArray | Self::cudaFreeArray | Self::cudaMallocMipmappedArray | Self::cudaFreeMipmappedArray | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture | Self::cudaCreateTextureObject | Self::cudaDestroyTextureObject | Self::cudaCreateSurfaceObject | Self::cudaDestroySurfaceObject => Class::Deferred,
             Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaMemcpyToArray | Self::cudaMemcpyFromArray | Self::cudaMemcpy2DToArray | Self::cudaMemcpy2DFromArray | Self::cudaMemcpy2DArrayToArray | Self::cudaMemcpy2DToArrayAsync | Self::cudaMemcpy2DFromArrayAsync | Self::cudaMemcpyBatchAsync_v12 | Self::cudaMemcpyBatchAsync_v13 | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery => Class::Sync,
             _ => Class::Local,
         }
@@ -467,6 +468,7 @@ impl Function {
             Self::cudaGraphKernelNodeGetAttribute => "cudaGraphKernelNodeGetAttribute",
             Self::cudaGraphKernelNodeSetAttribute => "cudaGraphKernelNodeSetAttribute",
             Self::cudaGraphKernelNodeCopyAttributes => "cudaGraphKernelNodeCopyAttributes",
+            Self::cudaGraphConditionalHandleCreate => "cudaGraphConditionalHandleCreate",
             Self::__cudaPushCallConfiguration => "__cudaPushCallConfiguration",
             Self::__cudaPopCallConfiguration => "__cudaPopCallConfiguration",
             Self::__cudaGetKernel => "__cudaGetKernel",
@@ -1393,6 +1395,11 @@ pub unsafe extern "C" fn farlane_cudaGraphKernelNodeSetAttribute(hNode: cudaGrap
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cudaGraphKernelNodeCopyAttributes(hDst: cudaGraphNode_t, hSrc: cudaGraphNode_t) -> cudaError_t {
     call::enter(Function::cudaGraphKernelNodeCopyAttributes, || unsafe { graph::cudaGraphKernelNodeCopyAttributes(hDst, hSrc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphConditionalHandleCreate(pHandle_out: *mut cudaGraphConditionalHandle, graph: cudaGraph_t, defaultLaunchValue: c_uint, flags: c_uint) -> cudaError_t {
+    call::enter(Function::cudaGraphConditionalHandleCreate, || unsafe { graph::cudaGraphConditionalHandleCreate(pHandle_out, graph, defaultLaunchValue, flags) })
 }
 
 #[no_mangle]
@@ -2470,7 +2477,7 @@ pub unsafe extern "C" fn farlane_cudaDeviceGetTexture1DLinearMaxWidth(maxWidthIn
     call::enter(Function::cudaDeviceGetTexture1DLinearMaxWidth, || unsafe { texture::cudaDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, fmtDesc, device) })
 }
 
-static UNSUPPORTED_12: [&str; 92] = [
+static UNSUPPORTED_12: [&str; 91] = [
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
     "cudaArrayGetPlane",
@@ -2504,7 +2511,6 @@ static UNSUPPORTED_12: [&str; 92] = [
     "cudaGetExportTable",
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
-    "cudaGraphConditionalHandleCreate",
     "cudaGraphExecChildGraphNodeSetParams",
     "cudaGraphExecExternalSemaphoresSignalNodeSetParams",
     "cudaGraphExecExternalSemaphoresWaitNodeSetParams",
@@ -2571,7 +2577,7 @@ pub extern "C" fn farlane_unsupported_12(index: c_uint) -> cudaError_t {
     call::unsupported(UNSUPPORTED_12.get(index as usize).copied().unwrap_or("an unknown function"))
 }
 
-static UNSUPPORTED_13: [&str; 132] = [
+static UNSUPPORTED_13: [&str; 131] = [
     "__cudaGetProcAddress",
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
@@ -2619,7 +2625,6 @@ static UNSUPPORTED_13: [&str; 132] = [
     "cudaGetExportTable",
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
-    "cudaGraphConditionalHandleCreate",
     "cudaGraphConditionalHandleCreate_v2",
     "cudaGraphExecChildGraphNodeSetParams",
     "cudaGraphExecExternalSemaphoresSignalNodeSetParams",

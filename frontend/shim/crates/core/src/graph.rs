@@ -1,7 +1,7 @@
 //! The graph family: graphs made node by node or captured from streams, executable graphs, launches of them.
 //!
 //! One file per part: `state` (graphs and nodes), `node` (what one node does), `nodes` and `topology` (the API's functions about nodes
-//! and edges), `attributes` (of kernel nodes), `capture` (streams being captured), `exec` (executable graphs), `templates` (what of a launch is sent once). This file
+//! and edges), `attributes` (of kernel nodes), `conditional` (conditional nodes), `capture` (streams being captured), `exec` (executable graphs), `templates` (what of a launch is sent once). This file
 //! has the functions about whole graphs.
 //!
 //! A graph lives in the guest: only launches reach the tape, as a template that is sent once and a REPEAT for each launch.
@@ -11,6 +11,7 @@
 
 mod attributes;
 pub mod capture;
+mod conditional;
 mod exec;
 mod node;
 mod nodes;
@@ -20,6 +21,7 @@ mod templates;
 mod topology;
 
 pub use attributes::*;
+pub use conditional::cudaGraphConditionalHandleCreate;
 pub use node::Work;
 pub use nodes::*;
 pub use objects::*;

@@ -29,7 +29,7 @@ pub use advice::*;
 pub use arrays::*;
 pub use batches::*;
 pub use copies::*;
-pub use copy::{copy, write_copy, End, Wait};
+pub use copy::{copy, reach_ends, write_copy, End, Wait};
 pub use graphs::{free_of_graph, graph_memory_used, reset_graph_memory_high, GraphMemory};
 pub use host::*;
 pub use managed::*;

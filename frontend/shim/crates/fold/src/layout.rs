@@ -53,6 +53,7 @@ pub(crate) const fn layout(operation: u16) -> Option<Layout> {
         | code::EVENT_QUERY
         | code::VARIABLE_ADDRESS => fields(&[(8, 16, 4)]),
         code::DEVICE_LIMIT => fields(&[(8, 12, 4), (16, 24, 8)]),
+        code::CONDITIONAL => Some(Layout { fields: &[(8, 16, 8), (16, 24, 4)], tail: Some((28, 32)), identity: None }),
         code::LAUNCH => Some(Layout { fields: &[(12, 44, 4)], tail: Some((44, 48)), identity: Some(8) }),
         _ => None,
     }

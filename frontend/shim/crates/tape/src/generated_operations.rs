@@ -49,6 +49,7 @@ pub mod code {
     pub const REPEAT: u16 = 0x0061;
     pub const RUN_AHEAD: u16 = 0x0062;
     pub const KEEP_AHEAD: u16 = 0x0063;
+    pub const CONDITIONAL: u16 = 0x0064;
     pub const PAYLOAD_KEEP: u16 = 0x0068;
     pub const PAYLOAD_DROP: u16 = 0x0069;
     pub const WRITE_KEPT: u16 = 0x006a;
@@ -105,6 +106,7 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::REPEAT => "REPEAT",
         code::RUN_AHEAD => "RUN_AHEAD",
         code::KEEP_AHEAD => "KEEP_AHEAD",
+        code::CONDITIONAL => "CONDITIONAL",
         code::PAYLOAD_KEEP => "PAYLOAD_KEEP",
         code::PAYLOAD_DROP => "PAYLOAD_DROP",
         code::WRITE_KEPT => "WRITE_KEPT",
@@ -629,6 +631,33 @@ pub fn keep_ahead(w: &mut Writer, reads: u32) {
     let mut fields = [0u8; 8];
     fields[0..4].copy_from_slice(&reads.to_le_bytes());
     w.record(code::KEEP_AHEAD, 0, &fields, 0);
+}
+
+/// Repeats one of the templates, or none, once or as long as the u32 at the address `condition` says (tape.md, "Conditions"). Only on a device with has_conditions.
+#[inline]
+pub fn conditional(w: &mut Writer, condition: u64, stream: u32, kind: u32, templates: &[u8]) {
+    let mut fields = [0u8; 24];
+    fields[0..8].copy_from_slice(&condition.to_le_bytes());
+    fields[8..12].copy_from_slice(&stream.to_le_bytes());
+    fields[12..16].copy_from_slice(&kind.to_le_bytes());
+    fields[20..24].copy_from_slice(&(templates.len() as u32).to_le_bytes());
+    w.begin(code::CONDITIONAL, 0);
+    w.bytes(&fields);
+    w.bytes(templates);
+    w.end();
+}
+
+/// Repeats one of the templates, or none, once or as long as the u32 at the address `condition` says (tape.md, "Conditions"). Only on a device with has_conditions. The tail is zero until `fill` has filled it.
+#[inline]
+pub fn conditional_with(w: &mut Writer, condition: u64, stream: u32, kind: u32, template_bytes: usize, fill: impl FnOnce(&mut [u8])) {
+    let mut fields = [0u8; 24];
+    fields[0..8].copy_from_slice(&condition.to_le_bytes());
+    fields[8..12].copy_from_slice(&stream.to_le_bytes());
+    fields[12..16].copy_from_slice(&kind.to_le_bytes());
+    fields[20..24].copy_from_slice(&(template_bytes as u32).to_le_bytes());
+    if let Some(tail) = w.record(code::CONDITIONAL, 0, &fields, template_bytes) {
+        fill(tail);
+    }
 }
 
 /// The host keeps these bytes (raw_bytes of them; compressed when a flag says so) under a number that is free.

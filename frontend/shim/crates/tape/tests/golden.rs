@@ -125,6 +125,9 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
         "FUNCTION_ATTRIBUTE" => o::function_attribute(w, f.u32("function"), f.u32("attribute"), f.i32("value")),
         "VARIABLE_OPEN" => o::variable_open(w, f.u32("variable"), f.u32("module"), f.u64("size"), &f.bytes("name")),
         "VARIABLE_ADDRESS" => o::variable_address(w, f.u32("variable"), f.u32("slot")),
+        "CONDITIONAL" => {
+            o::conditional(w, f.u64("condition"), f.u32("stream"), f.u32("kind"), &f.bytes("templates"));
+        }
         "OBJECT_CREATE" => o::object_create(w, f.u32("slot"), &f.bytes("description").try_into().expect("128 bytes")),
         "OBJECT_DESTROY" => o::object_destroy(w, f.u64("object"), f.u32("surface")),
         "LAUNCH" => {

@@ -36,6 +36,8 @@ struct Member {
 #[derive(Debug)]
 struct Capture {
     graph: Id,
+    /// The graph is the program's: it was there before.
+    given: bool,
     mode: cudaStreamCaptureMode,
     thread: u64,
     /// The stream it began in.
@@ -102,6 +104,7 @@ pub fn begin(stream: &Arc<Stream>, mode: cudaStreamCaptureMode, into: Option<(Id
     if of(stream) {
         return Err(CudaError::ILLEGAL_STATE);
     }
+    let given = into.is_some();
     let (graph, tips) = match into {
         Some((graph, tips)) => {
             let state = state();
@@ -117,14 +120,14 @@ pub fn begin(stream: &Arc<Stream>, mode: cudaStreamCaptureMode, into: Option<(Id
     let members = BTreeMap::from([(stream.number, Member { stream: stream.clone(), tips })]);
     let (origin, thread) = (stream.number, thread());
     let (invalid, told, edges) = Default::default();
-    captures.insert(id, Capture { graph, mode, thread, origin, invalid, members, told, edges });
+    captures.insert(id, Capture { graph, given, mode, thread, origin, invalid, members, told, edges });
     stream.capture.store(id, Relaxed);
     ACTIVE.fetch_add(1, Relaxed);
     Ok(())
 }
 
-/// Ends the capture that began in the stream: its graph.
-pub fn end(stream: &Stream) -> CudaResult<cudaGraph_t> {
+/// Ends the capture that began in the stream: its graph. `told`: the program is told which; of a graph that it has given itself it need not be.
+pub fn end(stream: &Stream, told: bool) -> CudaResult<cudaGraph_t> {
     let mut captures = captures();
     let id = stream.capture.load(Relaxed);
     let capture = captures.get(&id).ok_or(CudaError::ILLEGAL_STATE)?;
@@ -133,6 +136,9 @@ pub fn end(stream: &Stream) -> CudaResult<cudaGraph_t> {
     }
     if capture.mode != cudaStreamCaptureModeRelaxed && capture.thread != thread() {
         return Err(CudaError::STREAM_CAPTURE_WRONG_THREAD);
+    }
+    if !told && !capture.given {
+        return Err(CudaError::INVALID_VALUE);
     }
     let Some(capture) = captures.remove(&id) else { return Err(CudaError::ILLEGAL_STATE) };
     ACTIVE.fetch_sub(1, Relaxed);
@@ -147,7 +153,9 @@ pub fn end(stream: &Stream) -> CudaResult<cudaGraph_t> {
         (false, false) => CudaError::STREAM_CAPTURE_UNJOINED,
         (false, true) => return Ok(graph_handle(capture.graph)),
     };
-    state.destroy(capture.graph)?;
+    if !capture.given {
+        state.destroy(capture.graph)?;
+    }
     Err(error)
 }
 
@@ -324,7 +332,9 @@ pub fn abandon(stream: Option<u32>) {
             for member in capture.members.values() {
                 member.stream.capture.store(0, Relaxed);
             }
-            let _ = state().destroy(capture.graph);
+            if !capture.given {
+                let _ = state().destroy(capture.graph);
+            }
         }
     }
 }

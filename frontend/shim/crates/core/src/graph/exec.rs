@@ -8,6 +8,7 @@
 //! Locking: an executable graph's own lock is held while it is launched.
 //! Source: CUDA runtime API, "Graph Management"; CUDA programming guide, "CUDA Graphs".
 
+use super::conditional::{self, Branch, Condition};
 use super::node::{CopyWork, Work};
 use super::state::{node_id, state, Id, State};
 use super::templates::{Records, MAX_BODY};
@@ -35,6 +36,8 @@ pub struct Item {
     pub enabled: bool,
     /// Places of what it waits for, among the items.
     pub from: Vec<usize>,
+    /// The bodies of a conditional node.
+    pub inner: Vec<Vec<Item>>,
 }
 
 /// A part of a launch.
@@ -45,6 +48,7 @@ enum Segment {
     Host(cudaHostNodeParams),
     EventRecord(Arc<Event>),
     EventWait(Arc<Event>),
+    Branch(Branch),
 }
 
 // SAFETY: see `Work`.
@@ -57,6 +61,7 @@ pub struct Exec {
     pub flags: u64,
     /// The graph that a child node made of this one would hold.
     pub graph: Id,
+    conditions: Vec<Arc<Condition>>,
     plans: HashMap<u32, Vec<Segment>>,
 }
 
@@ -90,7 +95,15 @@ fn flatten(state: &State, graph: Id, items: &mut Vec<Item>) -> CudaResult {
         let node = state.node(id)?;
         let from = node.from.iter().filter_map(|from| place.get(from).copied()).collect();
         place.insert(id, items.len());
-        items.push(Item { node: id, work: node.work.clone(), enabled: true, from });
+        let mut inner = Vec::new();
+        if let Work::Conditional(conditional) = &node.work {
+            for body in &conditional.bodies {
+                let mut items = Vec::new();
+                flatten(state, *body, &mut items)?;
+                inner.push(items);
+            }
+        }
+        items.push(Item { node: id, work: node.work.clone(), enabled: true, from, inner });
         if let Work::Child(child) = node.work {
             flatten(state, child, items)?;
         }
@@ -98,15 +111,60 @@ fn flatten(state: &State, graph: Id, items: &mut Vec<Item>) -> CudaResult {
     Ok(())
 }
 
+fn find(items: &mut [Item], node: Id) -> Option<&mut Item> {
+    items.iter_mut().find_map(|item| {
+        if item.node == node {
+            return Some(item);
+        }
+        item.inner.iter_mut().find_map(|body| find(body, node))
+    })
+}
+
+/// Whether two graphs' items have the same shape, bodies included. Otherwise: why not, and the node of the new one.
+fn compare(old: &[Item], new: &[Item]) -> Result<(), (abi::cudaGraphExecUpdateResult, Id)> {
+    let alike = |old: &Work, new: &Work| match (old, new) {
+        (Work::Conditional(old), Work::Conditional(new)) => old.alike(new),
+        _ => old.kind() == new.kind(),
+    };
+    if let Some((_, new)) = old.iter().zip(new).find(|(old, new)| !alike(&old.work, &new.work)) {
+        return Err((abi::cudaGraphExecUpdateErrorNodeTypeChanged, new.node));
+    }
+    let moved = old.iter().zip(new).find(|(old, new)| old.from != new.from);
+    if old.len() != new.len() || moved.is_some() {
+        return Err((abi::cudaGraphExecUpdateErrorTopologyChanged, moved.map_or(0, |(_, new)| new.node)));
+    }
+    old.iter()
+        .zip(new)
+        .flat_map(|(old, new)| old.inner.iter().zip(&new.inner))
+        .try_for_each(|(old, new)| compare(old, new))
+}
+
+/// The nodes stay, their work is the other's.
+fn take_over(old: &mut [Item], new: Vec<Item>) {
+    for (old, new) in old.iter_mut().zip(new) {
+        old.work = new.work;
+        for (old, new) in old.inner.iter_mut().zip(new.inner) {
+            take_over(old, new);
+        }
+    }
+}
+
 /// Makes an executable graph of a graph as it is now.
 pub fn instantiate(graph: Id, flags: u64) -> CudaResult<cudaGraphExec_t> {
-    let mut state = state();
+    let state = state();
     let mut items = Vec::new();
     flatten(&state, graph, &mut items)?;
+    let mut conditions = Vec::new();
+    conditional::conditions(&state, graph, &mut conditions)?;
+    drop(state);
+    for item in &items {
+        conditional::check(&item.inner, 0)?;
+    }
+    let mut state = self::state();
     let graph = state.copy(graph, true)?;
     let id = state.mint();
     drop(state);
-    execs().insert(id, Arc::new(Mutex::new(Exec { items, flags, graph, plans: HashMap::new() })));
+    execs().insert(id, Arc::new(Mutex::new(Exec { items, flags, graph, conditions, plans: HashMap::new() })));
     Ok(encode(Tag::GraphExec, id) as cudaGraphExec_t)
 }
 
@@ -135,7 +193,7 @@ impl Exec {
 
     pub fn item(&mut self, node: cudaGraphNode_t) -> CudaResult<&mut Item> {
         let id = node_id(node)?;
-        self.items.iter_mut().find(|item| item.node == id).ok_or(CudaError::INVALID_VALUE)
+        find(&mut self.items, id).ok_or(CudaError::INVALID_VALUE)
     }
 
     /// A node takes part in launches, or does nothing.
@@ -156,23 +214,30 @@ impl Exec {
         if flatten(&state, graph, &mut items).is_err() {
             return Err((abi::cudaGraphExecUpdateErrorTopologyChanged, 0));
         }
-        let changed = self.items.iter().zip(&items).find(|(old, new)| old.work.kind() != new.work.kind());
-        if let Some((_, new)) = changed {
-            return Err((abi::cudaGraphExecUpdateErrorNodeTypeChanged, new.node));
+        let mut conditions = Vec::new();
+        if conditional::conditions(&state, graph, &mut conditions).is_err() {
+            return Err((abi::cudaGraphExecUpdateErrorTopologyChanged, 0));
         }
-        let moved = self.items.iter().zip(&items).find(|(old, new)| old.from != new.from);
-        if self.items.len() != items.len() || moved.is_some() {
-            return Err((abi::cudaGraphExecUpdateErrorTopologyChanged, moved.map_or(0, |(_, new)| new.node)));
+        drop(state);
+        compare(&self.items, &items)?;
+        if let Some(item) = items.iter().find(|item| conditional::check(&item.inner, 0).is_err()) {
+            return Err((abi::cudaGraphExecUpdateErrorNotSupported, item.node));
         }
-        for (old, new) in self.items.iter_mut().zip(items) {
-            old.work = new.work;
-        }
+        take_over(&mut self.items, items);
+        self.conditions = conditions;
         self.plans.clear();
         Ok(())
     }
 
     fn plan(&self, stream: &Stream) -> CudaResult<Vec<Segment>> {
         let mut plan: Vec<Segment> = Vec::new();
+        let mut defaults = Writer::new();
+        for condition in &self.conditions {
+            condition.write_default(&mut defaults, stream.number);
+        }
+        if !defaults.is_empty() {
+            plan.push(Segment::Records(Records::new(defaults.as_slice().to_vec())));
+        }
         for item in self.items.iter().filter(|item| item.enabled) {
             let mut w = Writer::new();
             match &item.work {
@@ -199,6 +264,10 @@ impl Exec {
                 }
                 Work::EventWait(event) => {
                     plan.push(Segment::EventWait(event.clone()));
+                    continue;
+                }
+                Work::Conditional(conditional) => {
+                    plan.push(Segment::Branch(Branch::new(conditional, &item.inner, stream)?));
                     continue;
                 }
             }
@@ -239,6 +308,10 @@ impl Exec {
                 }
                 Segment::EventRecord(event) => event::record_in(event, stream)?,
                 Segment::EventWait(event) => event::wait_in(event, stream)?,
+                Segment::Branch(branch) => {
+                    branch.send(stream)?;
+                    output::graph_launched();
+                }
             }
         }
         Ok(())

@@ -15,6 +15,7 @@ use tape::generated_operations as operation;
 use tape::Writer;
 
 use super::attributes::Attributes;
+use super::conditional::ConditionalWork;
 use super::state::Id;
 
 /// What a node does.
@@ -32,6 +33,7 @@ pub enum Work {
     Allocate(Arc<memory::GraphMemory>),
     /// The address is checked when the node is made; the memory lives as long as the graph that allocates it.
     Free(u64),
+    Conditional(Arc<ConditionalWork>),
 }
 
 // SAFETY: the pointers in it are the program's: they are handed back to it, or followed when it launches the graph, on
@@ -85,6 +87,7 @@ impl Work {
             Self::EventRecord(_) => abi::cudaGraphNodeTypeEventRecord,
             Self::Allocate(_) => abi::cudaGraphNodeTypeMemAlloc,
             Self::Free(_) => abi::cudaGraphNodeTypeMemFree,
+            Self::Conditional(_) => abi::cudaGraphNodeTypeConditional,
         }
     }
 
@@ -100,6 +103,16 @@ impl Work {
             Self::EventRecord(_) => "event record",
             Self::Allocate(_) => "allocate",
             Self::Free(_) => "free",
+            Self::Conditional(_) => "conditional",
+        }
+    }
+
+    /// The graphs that belong to the node.
+    pub fn inner(&self) -> &[Id] {
+        match self {
+            Self::Child(child) => std::slice::from_ref(child),
+            Self::Conditional(conditional) => &conditional.bodies,
+            _ => &[],
         }
     }
 

@@ -1,6 +1,7 @@
 //! The API's functions that make nodes, and read and change what nodes do.
 #![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 
+use super::conditional::ConditionalWork;
 use super::exec;
 use super::give;
 use super::node::Work;
@@ -43,7 +44,15 @@ unsafe fn add(
     // SAFETY: the caller's promise.
     let from = unsafe { listed(dependencies, count) }?;
     let work = work?;
-    let id = state().add(graph, work, from)?;
+    let inner = work.inner().to_vec();
+    let id = {
+        let mut state = state();
+        state.add(graph, work, from).inspect_err(|_| {
+            for graph in inner {
+                let _ = state.destroy(graph);
+            }
+        })?
+    };
     // SAFETY: not null; the program's promise.
     unsafe { give(pGraphNode, node_handle(id)) }
 }
@@ -361,8 +370,15 @@ pub unsafe fn cudaGraphAddNode_v12(
     numDependencies: usize,
     nodeParams: *mut cudaGraphNodeParams,
 ) -> CudaResult {
+    // SAFETY: the program says that it is such a struct, or null.
+    let work = match unsafe { nodeParams.as_mut() } {
+        // SAFETY: as its kind says.
+        Some(params) if params.type_ == abi::cudaGraphNodeTypeConditional => unsafe { ConditionalWork::create(params) },
+        // SAFETY: the program's promise.
+        _ => unsafe { general(nodeParams) },
+    };
     // SAFETY: the program's promise.
-    unsafe { add(pGraphNode, graph, pDependencies, numDependencies, general(nodeParams)) }
+    unsafe { add(pGraphNode, graph, pDependencies, numDependencies, work) }
 }
 
 pub unsafe fn cudaGraphAddNode_v13(

@@ -7,12 +7,13 @@
 //! Locking: one mutex; `capture` takes it while holding its own, never the reverse. Dropping a node may append to the tape (memory of
 //! allocation nodes), nothing else here does.
 
+use super::conditional::Condition;
 use super::node::Work;
 use crate::call::CudaResult;
 use crate::work::handle::{decode, encode, Tag};
-use abi::{cudaGraphNode_t, cudaGraph_t, CudaError};
+use abi::{cudaGraphConditionalHandle, cudaGraphNode_t, cudaGraph_t, CudaError};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The number of a graph, a node or an executable graph.
 pub type Id = u32;
@@ -39,6 +40,8 @@ pub struct Graph {
     pub owned: bool,
     /// User objects and how often the graph holds them.
     pub objects: HashMap<Id, u32>,
+    /// Of its conditional nodes.
+    pub conditions: Vec<Arc<Condition>>,
 }
 
 /// See the module's comment.
@@ -99,6 +102,12 @@ impl State {
         self.nodes.get_mut(&id).ok_or(CudaError::INVALID_VALUE)
     }
 
+    /// The condition that a handle stands for.
+    pub fn condition(&self, handle: cudaGraphConditionalHandle) -> Option<Arc<Condition>> {
+        let mut all = self.graphs.values().flat_map(|graph| &graph.conditions);
+        all.find(|condition| condition.handle() == handle).cloned()
+    }
+
     /// Adds a node that waits for nodes of the same graph.
     pub fn add(&mut self, graph: Id, work: Work, from: Vec<Id>) -> CudaResult<Id> {
         self.graph(graph)?;
@@ -126,8 +135,8 @@ impl State {
         for other in self.nodes.values_mut().filter(|other| other.graph == node.graph) {
             other.from.retain(|from| *from != id);
         }
-        if let Work::Child(child) = node.work {
-            self.destroy(child)?;
+        for inner in node.work.inner() {
+            self.destroy(*inner)?;
         }
         Ok(node)
     }
@@ -136,8 +145,8 @@ impl State {
     pub fn destroy(&mut self, id: Id) -> CudaResult<Graph> {
         let graph = self.graphs.remove(&id).ok_or(CudaError::INVALID_VALUE)?;
         for node in &graph.nodes {
-            if let Some(Work::Child(child)) = self.nodes.remove(node).map(|node| node.work) {
-                self.destroy(child)?;
+            for inner in self.nodes.remove(node).iter().flat_map(|node| node.work.inner()) {
+                self.destroy(*inner)?;
             }
         }
         Ok(graph)
@@ -145,16 +154,24 @@ impl State {
 
     /// A copy of a graph, the graphs inside included.
     pub fn copy(&mut self, id: Id, owned: bool) -> CudaResult<Id> {
-        let nodes = self.graph(id)?.nodes.clone();
+        let Graph { nodes, conditions, .. } = self.graph(id)?;
+        let (nodes, conditions) = (nodes.clone(), conditions.clone());
         let copy = self.create(owned);
+        self.graph_mut(copy)?.conditions = conditions;
         let mut copies: HashMap<Id, Id> = HashMap::new();
         for node in &nodes {
             copies.insert(*node, self.mint());
         }
         for old in nodes {
             let mut node = self.node(old)?.clone();
-            if let Work::Child(child) = node.work {
-                node.work = Work::Child(self.copy(child, true)?);
+            match &node.work {
+                Work::Child(child) => node.work = Work::Child(self.copy(*child, true)?),
+                Work::Conditional(conditional) => {
+                    let bodies =
+                        conditional.bodies.iter().map(|body| self.copy(*body, true)).collect::<CudaResult<_>>()?;
+                    node.work = Work::Conditional(Arc::new(conditional.with(bodies)));
+                }
+                _ => {}
             }
             (node.graph, node.origin) = (copy, Some(old));
             node.from = node.from.iter().filter_map(|from| copies.get(from).copied()).collect();

@@ -9,8 +9,10 @@ use crate::managed;
 use crate::runtime;
 use crate::work;
 use crate::work::order::Stream;
+use abi::CudaError;
 use std::sync::{Mutex, PoisonError};
 use tape::generated_operations as operation;
+use tape::Writer;
 
 const FIRST: u16 = 3072;
 const LAST: u16 = 4095;
@@ -106,6 +108,37 @@ impl Records {
             }
         }
         work::defer(stream, |w| w.records(&self.bytes))
+    }
+}
+
+/// A template that stands for itself: others and CONDITIONALs name it.
+#[derive(Debug)]
+pub struct Body {
+    bytes: Vec<u8>,
+    number: Number,
+    sent: bool,
+}
+
+impl Body {
+    /// # Errors
+    /// cudaErrorMemoryAllocation when all numbers, or what the host keeps of templates, are taken; cudaErrorNotSupported when there are none.
+    pub fn new(bytes: Vec<u8>) -> CudaResult<Self> {
+        if bytes.len() > MAX_BODY || runtime::session()?.welcome().tape_version < SINCE {
+            return Err(CudaError::NOT_SUPPORTED);
+        }
+        let number = Number::take(bytes.len()).ok_or(CudaError::MEMORY_ALLOCATION)?;
+        Ok(Self { bytes, number, sent: false })
+    }
+
+    pub fn number(&self) -> u32 {
+        self.number.value.into()
+    }
+
+    /// Puts it on the tape, where it is not there yet.
+    pub fn give(&mut self, w: &mut Writer) {
+        if !std::mem::replace(&mut self.sent, true) {
+            operation::template(w, self.number(), 0, &self.bytes);
+        }
     }
 }
 

@@ -93,7 +93,7 @@ impl End {
     }
 
     /// As it is now: pinned memory may have become the device's, too, since the end was named (in a node of a graph, say).
-    fn now(mut self, extent: &Extent) -> Self {
+    pub fn now(mut self, extent: &Extent) -> Self {
         if let Start::Host(pointer) = self.start {
             let span = self.layout.span(extent).map_or(usize::MAX, |span| span as usize);
             let start = pointer as usize;
@@ -199,6 +199,24 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
             }
             // SAFETY: the caller's promise.
             (Start::Host(to), Start::Host(from)) => unsafe { move_rows(to, to_pitch, from, from_pitch, part) }?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes pinned memory at a copy's ends the device's, too, so that the copy is one within the device.
+///
+/// # Errors
+/// cudaErrorNotSupported when an end is other memory of the program.
+pub fn reach_ends(to: End, from: End) -> CudaResult {
+    for end in [to, from] {
+        if let Start::Host(pointer) = end.start {
+            if hostmem::device_pointer(pointer as usize)?.is_none() {
+                crate::log::error(format_args!(
+                    "a copy in a conditional node's graph has memory at {pointer:p}, which kernels do not reach"
+                ));
+                return Err(CudaError::NOT_SUPPORTED);
+            }
         }
     }
     Ok(())

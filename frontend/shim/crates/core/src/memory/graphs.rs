@@ -18,6 +18,8 @@ pub struct GraphMemory {
     address: u64,
     size: usize,
     epoch: u32,
+    /// The program is told of it as memory of graphs.
+    told: bool,
 }
 
 impl GraphMemory {
@@ -29,7 +31,12 @@ impl GraphMemory {
         let mut live = tracking()?.addresses.lock();
         live.of_graphs.insert(address, size as u64);
         live.graphs_high = live.graphs_high.max(live.of_graphs.values().sum());
-        Ok(Arc::new(Self { address, size, epoch: crate::module::epoch() }))
+        Ok(Arc::new(Self { address, size, epoch: crate::module::epoch(), told: true }))
+    }
+
+    /// Memory that the program does not know as such.
+    pub fn untold(size: usize) -> CudaResult<Arc<Self>> {
+        Ok(Arc::new(Self { address: allocate(size)? as u64, size, epoch: crate::module::epoch(), told: false }))
     }
 
     pub fn size(&self) -> usize {
@@ -48,7 +55,8 @@ impl Drop for GraphMemory {
         }
         let Ok(tracking) = tracking() else { return };
         let mut live = tracking.addresses.lock();
-        if live.of_graphs.remove(&self.address).is_some() && live.allocator.free(self.address).is_ok() {
+        let known = live.of_graphs.remove(&self.address).is_some();
+        if (known || !self.told) && live.allocator.free(self.address).is_ok() {
             // A session that is over has freed it.
             let _ = work::append(|w| operation::free(w, self.address));
         }

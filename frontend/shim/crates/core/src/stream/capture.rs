@@ -157,12 +157,11 @@ pub unsafe fn cudaStreamEndCapture(
     stream: cudaStream_t,
     pGraph: *mut cudaGraph_t,
 ) -> CudaResult {
-    if pGraph.is_null() {
-        return Err(CudaError::INVALID_VALUE);
+    let ended = capture::end(&*resolve(default, stream)?, !pGraph.is_null());
+    if !pGraph.is_null() {
+        // SAFETY: not null; the program's promise.
+        unsafe { give(pGraph, ended.unwrap_or(std::ptr::null_mut())) }?;
     }
-    let ended = capture::end(&*resolve(default, stream)?);
-    // SAFETY: not null; the program's promise.
-    unsafe { give(pGraph, ended.unwrap_or(std::ptr::null_mut())) }?;
     ended.map(drop)
 }
 
