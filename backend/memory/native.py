@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable
 from importlib import util
 from pathlib import Path
-from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -120,21 +119,9 @@ def _write(place: Path, name: str, symbol: str, image: bytes) -> bool:
     return True
 
 
-def _machine() -> Any:
-    target = llvm.Target.from_default_triple()
-    features = llvm.get_host_cpu_features().flatten()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic")
-
-
 def _compile(package: str) -> tuple[str, bytes]:
-    text, symbol = importlib.import_module(f"{package}.run").text()
-    module = llvm.parse_assembly(text)
-    module.triple = llvm.get_default_triple()
-    for function in module.functions:
-        if not function.is_declaration and function.name != symbol:
-            function.linkage = "internal"
-    module.verify()
-    return symbol, bytes(_machine().emit_object(module))
+    made: tuple[str, bytes] = importlib.import_module("farlane.backend.memory.compiling").compiled(package)
+    return made
 
 
 def _link(symbol: str, image: bytes) -> Entry:

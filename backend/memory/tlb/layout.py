@@ -26,6 +26,7 @@ R_MADE, R_WORDS = range(2)
 R_HEARD, R_MEMBERS, R_OWN, R_USED, R_SHARED = range(5)
 R_FIELDS = 5
 RECORDS = 64  # of a set, beside as many as entries could have
+RECALLED = 1024  # where the record of a page was found last, by the low bits of its number; not to be trusted
 S_LENGTH, S_THERE = range(2)  # of a set: places up to the last record, records
 U_RECORD, U_WORD = range(2)  # by set, core and way: 0 for none
 A_MOMENT, A_RECORD = range(2)
@@ -45,8 +46,11 @@ GUESSES = 64  # of each level: where in the walk cache a key was found last; not
 # Events
 WHEEL = 1024  # cycles; a multiple of 64
 E_KEY, E_ARG, E_NEXT = range(3)
+# Of each cycle LISTS lists of events; of each its first and last node, and the one that came last
+LISTS = 4
+L_FIRST, L_LAST, L_LATEST = range(3)
+L_FIELDS = 4
 # Scalars. V_EVENTS: on the wheel. V_LATER: in the heap. V_FREE: the first free node of the wheel. V_BLOCKED: the first at the shared TLB's port waits for the page-walk buffer.
-# V_UPDATE, V_UPDATE_TIME: the node and the cycle of the UPDATE_SET that went onto the wheel last
 (
     V_EVENTS,
     V_LATER,
@@ -65,10 +69,8 @@ E_KEY, E_ARG, E_NEXT = range(3)
     V_CLOCK,
     V_BLOCKED,
     V_FREE_WALK,
-    V_UPDATE,
-    V_UPDATE_TIME,
-) = range(19)
-SCALARS = 19
+) = range(17)
+SCALARS = 17
 # Parameters
 (
     P_CORES,
@@ -163,6 +165,7 @@ class State(NamedTuple):
     hints: Array
     tags: Array  # of each record, its page; -1 where it is gone
     records: Array
+    recalled: Array
     sets: Array
     levels: Array  # [set, bit of a count for each word]: how many entries directories have
     uses: Array
@@ -181,7 +184,8 @@ class State(NamedTuple):
     inbox: Array  # a ring of (core, page, arrival, MSHR entry)
     queue: Array  # a ring of (page, since, walk)
     links: Array
-    wheel: Array  # [cycle, first and last node]
+    wheel: Array  # [cycle, list and field]
+    turns: Array  # [cycle, word]: a bit for each core whose turn it is to make requests
     occupied: Array  # a bit per cycle of the wheel
     nodes: Array
     later: Array  # a binary heap of (cycle, key, arg)
@@ -194,6 +198,7 @@ DIMENSIONS = {"private": 3, "mshr": 3} | dict.fromkeys(
         "parameters",
         "words",
         "tags",
+        "recalled",
         "latest",
         "offsets",
         "pages",
@@ -307,6 +312,7 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
         hints=zero(cores, HINTS),
         tags=zero(records),
         records=zero(records, -(-(R_WORDS + R_FIELDS * words) // 8) * 8),
+        recalled=zero(RECALLED),
         sets=zero(sets, 2),
         levels=zero(sets, words * ways.bit_length()),
         uses=zero(2, uses),
@@ -325,7 +331,8 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
         inbox=zero(requests, 4),
         queue=zero(w.queue + 1, 3),
         links=zero(4 * cores),
-        wheel=zero(WHEEL, 2),
+        wheel=zero(WHEEL, LISTS * L_FIELDS),
+        turns=zero(WHEEL, words),
         occupied=zero(WHEEL // 64),
         nodes=zero(events, 3),
         later=zero(events, 3),
@@ -345,11 +352,12 @@ def begin(state: State, spec: Spec) -> None:
     clock = state.scalars[V_CLOCK]
     state.scalars[:] = 0
     state.scalars[V_CLOCK] = clock
-    state.scalars[V_DRAIN] = state.scalars[V_PORT_CYCLE] = state.scalars[V_UPDATE_TIME] = -1
+    state.scalars[V_DRAIN] = state.scalars[V_PORT_CYCLE] = -1
     state.scalars[V_IDLE] = spec.walk.walkers
     state.chains[:] = -1
     state.walks[:, W_NEXT] = _list(len(state.walks))
     state.wheel[:] = -1
+    state.turns[:] = 0
     state.occupied[:] = 0
     state.nodes[:, E_NEXT] = _list(len(state.nodes))
 

@@ -150,7 +150,7 @@ def entry(address: int, what: int, recent: int) -> int:
 
 
 def text() -> tuple[str, str]:
-    """The optimised LLVM IR of everything, and the name of its entry: i32 (ptr result, ptr, i64, i64, i64)."""
+    """The LLVM IR of everything, and the name of its entry: i32 (ptr result, ptr, i64, i64, i64)."""
     signature = int64(int64, int64, int64)
     compiled: Any = njit(signature, **OPTIONS)(entry)
     result = compiled.overloads[signature.args]

@@ -1,4 +1,6 @@
-"""Events in the order (cycle, key): a wheel with a list for each of the next cycles, and a heap for what is later.
+"""Events in the order (cycle, key): a wheel with lists for each of the next cycles, and a heap for what is later.
+
+A cycle has a list for each of a few groups of kinds, so that an event finds its place near the end of one, or near the event before it: cores come in order, mostly. A core's turn to make requests (ISSUE) is the last kind of a cycle, one of each core at most and no more than its number: on the wheel it is a bit.
 
 The key orders the events of a cycle and holds what they are about: kind, core, peer, page. `arg` goes along. No event lies before the latest one taken. All events of the
 wheel are before all of the heap, and within `WHEEL` cycles of the latest one taken.
@@ -6,7 +8,9 @@ wheel are before all of the heap, and within `WHEEL` cycles of the latest one ta
 
 from __future__ import annotations
 
-from farlane.backend.memory.compiling import inner
+from typing import Any
+
+from farlane.backend.memory.compiling import inner, leaf
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.intrinsics import lowest, state
 
@@ -17,11 +21,51 @@ _MASK = at.WHEEL - 1
 _WORDS = at.WHEEL // 64
 
 
+@leaf
+def _turn(s: Any, bucket: int, core: int) -> None:
+    """A core's turn, into the wheel."""
+    s.turns[bucket, core >> 6] |= 1 << (core & 63)
+    s.occupied[bucket >> 6] |= 1 << (bucket & 63)
+    s.scalars[at.V_EVENTS] += 1
+
+
+@leaf
+def _list(s: Any, bucket: int) -> int:
+    """Where in a cycle the first node of its first events is, or -1."""
+    for which in range(0, at.LISTS * at.L_FIELDS, at.L_FIELDS):
+        if s.wheel[bucket, which + at.L_FIRST] >= 0:
+            return which + at.L_FIRST
+    return -1
+
+
+@leaf
+def _next_turn(s: Any, bucket: int) -> int:
+    """The first core whose turn it is in a cycle, or -1."""
+    for word in range(s.parameters[at.P_WORDS]):
+        bits = s.turns[bucket, word]
+        if bits != 0:
+            return word << 6 | lowest(bits)
+    return -1
+
+
+@inner
+def turn(address: int, time: int, core: int) -> None:
+    """A core may make requests from a cycle on."""
+    s = state(address)
+    if time - s.scalars[at.V_NOW] < at.WHEEL:
+        _turn(s, time & _MASK, core)
+    else:
+        _later(address, time, ISSUE << KIND | core << CORE, 0)
+
+
 @inner
 def _insert(address: int, time: int, key: int, arg: int) -> None:
     """Into the wheel."""
     s = state(address)
     v, nodes = s.scalars, s.nodes
+    if key >> KIND == ISSUE:
+        _turn(s, time & _MASK, key >> CORE & BYTE)
+        return
     node = v[at.V_FREE]
     if node < 0:
         v[at.V_ERROR] = 1
@@ -29,44 +73,45 @@ def _insert(address: int, time: int, key: int, arg: int) -> None:
     v[at.V_FREE] = nodes[node, at.E_NEXT]
     nodes[node, at.E_KEY], nodes[node, at.E_ARG] = key, arg
     v[at.V_EVENTS] += 1
-    bucket = time & _MASK
-    head, tail = s.wheel[bucket, 0], s.wheel[bucket, 1]
-    if head < 0:
+    bucket, kind = time & _MASK, key >> KIND
+    cycle = s.wheel[bucket]
+    which = at.L_FIELDS * (int(kind > FILL) + int(kind >= UPDATE_SET) + int(kind > UPDATE_SET))
+    before, behind = -1, cycle[which + at.L_FIRST]
+    if behind < 0:
         s.occupied[bucket >> 6] |= 1 << (bucket & 63)
-        s.wheel[bucket, 0] = s.wheel[bucket, 1] = node
-        nodes[node, at.E_NEXT] = -1
-    elif key > nodes[tail, at.E_KEY]:
-        nodes[tail, at.E_NEXT] = node
-        nodes[node, at.E_NEXT] = -1
-        s.wheel[bucket, 1] = node
-    elif key < nodes[head, at.E_KEY]:
-        nodes[node, at.E_NEXT] = head
-        s.wheel[bucket, 0] = node
+    elif key > nodes[cycle[which + at.L_LAST], at.E_KEY]:
+        before, behind = cycle[which + at.L_LAST], -1
     else:
-        before = head
-        if (
-            key >> KIND == UPDATE_SET
-            and v[at.V_UPDATE_TIME] == time > v[at.V_NOW]
-            and nodes[v[at.V_UPDATE], at.E_KEY] < key
-        ):
-            before = v[at.V_UPDATE]  # they come in the order of their cores, mostly, and lie before others
-        behind = nodes[before, at.E_NEXT]
-        while nodes[behind, at.E_KEY] < key:  # the tail's is greater
+        latest = cycle[which + at.L_LATEST]
+        if time > v[at.V_NOW] and nodes[latest, at.E_KEY] < key:  # none of a later cycle has been taken
+            before, behind = latest, nodes[latest, at.E_NEXT]
+        while nodes[behind, at.E_KEY] < key:  # the last one's is greater
             before, behind = behind, nodes[behind, at.E_NEXT]
+    if before < 0:
+        cycle[which + at.L_FIRST] = node
+    else:
         nodes[before, at.E_NEXT] = node
-        nodes[node, at.E_NEXT] = behind
-    if key >> KIND == UPDATE_SET:
-        v[at.V_UPDATE], v[at.V_UPDATE_TIME] = node, time
+    if behind < 0:
+        cycle[which + at.L_LAST] = node
+    nodes[node, at.E_NEXT] = behind
+    cycle[which + at.L_LATEST] = node
 
 
 @inner
 def push(address: int, time: int, kind: int, core: int, peer: int, page: int, arg: int) -> None:
     s = state(address)
     key = kind << KIND | core << CORE | peer << PEER | page
-    v, later = s.scalars, s.later
-    if time - v[at.V_NOW] < at.WHEEL:
+    if time - s.scalars[at.V_NOW] < at.WHEEL:
         _insert(address, time, key, arg)
-        return
+    else:
+        _later(address, time, key, arg)
+
+
+@inner
+def _later(address: int, time: int, key: int, arg: int) -> None:
+    """Into the heap."""
+    s = state(address)
+    v, later = s.scalars, s.later
     size = v[at.V_LATER]
     if size == len(later):
         v[at.V_ERROR] = 1
@@ -125,16 +170,20 @@ def _bucket(address: int) -> int:
 
 
 @inner
-def first(address: int, time: int, key: int) -> bool:
-    """Whether no event comes before this one."""
+def first(address: int, time: int, core: int) -> bool:
+    """Whether no event comes before a core's turn in a cycle."""
     s = state(address)
     v = s.scalars
     if v[at.V_EVENTS] == 0:
-        return v[at.V_LATER] == 0 or s.later[0, 0] > time or (s.later[0, 0] == time and s.later[0, 1] > key)
+        return (
+            v[at.V_LATER] == 0
+            or s.later[0, 0] > time
+            or (s.later[0, 0] == time and s.later[0, 1] > ISSUE << KIND | core << CORE)
+        )
     bucket = _bucket(address)
     now = v[at.V_NOW]
     top = now + ((bucket - now) & _MASK)
-    return top > time or (top == time and s.nodes[s.wheel[bucket, 0], at.E_KEY] > key)
+    return top > time or (top == time and _list(s, bucket) < 0 and _next_turn(s, bucket) > core)
 
 
 @inner
@@ -147,13 +196,19 @@ def pop(address: int) -> tuple[int, int, int]:
         _nearer(address)
     bucket = _bucket(address)
     time = v[at.V_NOW] + ((bucket - v[at.V_NOW]) & _MASK)
-    node = s.wheel[bucket, 0]
-    key, arg, behind = s.nodes[node, at.E_KEY], s.nodes[node, at.E_ARG], s.nodes[node, at.E_NEXT]
-    s.wheel[bucket, 0] = behind
-    if behind < 0:
+    place = _list(s, bucket)
+    if place >= 0:
+        node = s.wheel[bucket, place]
+        key, arg = s.nodes[node, at.E_KEY], s.nodes[node, at.E_ARG]
+        left = s.wheel[bucket, place] = s.nodes[node, at.E_NEXT]
+        s.nodes[node, at.E_NEXT] = v[at.V_FREE]
+        v[at.V_FREE] = node
+    else:
+        core, left = _next_turn(s, bucket), -1
+        key, arg = ISSUE << KIND | core << CORE, 0
+        s.turns[bucket, core >> 6] &= ~(1 << (core & 63))
+    if left < 0 and _list(s, bucket) < 0 and _next_turn(s, bucket) < 0:
         s.occupied[bucket >> 6] &= ~(1 << (bucket & 63))
-    s.nodes[node, at.E_NEXT] = v[at.V_FREE]
-    v[at.V_FREE] = node
     v[at.V_EVENTS] -= 1
     v[at.V_NOW] = time
     if v[at.V_LATER]:

@@ -8,7 +8,8 @@ from farlane.backend.memory.tlb import layout
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
 from numba.np import arrayobj
 
 _intrinsic: Any = intrinsic
@@ -74,27 +75,57 @@ def ahead(context: Any, words: Any, place: Any) -> Any:
     return types.void(words, types.int64), code
 
 
+class Table(types.Type):
+    """The address of the table of a model's arrays; each is an attribute, named as in layout.State."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Table")
+
+
+@register_model(Table)
+class _TableModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, ir.IntType(64))
+
+
+def _kind(name: str) -> Any:
+    return types.Array(types.int64, layout.DIMENSIONS.get(name, 2), "C")
+
+
+@infer_getattr
+class _TableAttributes(AttributeTemplate):
+    key = Table
+
+    def generic_resolve(self, typ: Any, attr: str) -> Any:  # type: ignore[override]
+        return _kind(attr) if attr in layout.State._fields else None
+
+
+@lower_getattr_generic(Table)
+def _array(context: Any, builder: Any, table: Any, address: Any, name: str) -> Any:
+    """Addresses and lengths do not change while compiled code runs: one load serves all that follow."""
+    word, kind = ir.IntType(64), _kind(name)
+    rows = builder.inttoptr(address, ir.PointerType(word))
+    first = layout.COLUMNS * layout.State._fields.index(name)
+    row = []
+    for column in range(1 + kind.ndim):
+        loaded = builder.load(builder.gep(rows, [ir.Constant(word, first + column)]))
+        loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+        row.append(loaded)
+    size = context.get_constant(types.intp, 8)
+    strides = [size]
+    for length in reversed(row[2:]):
+        strides.insert(0, builder.mul(strides[0], length))
+    array = arrayobj.make_array(kind)(context, builder)
+    data = builder.inttoptr(row[0], array.data.type)
+    arrayobj.populate_array(array, data=data, shape=row[1:], strides=strides, itemsize=size, meminfo=None)
+    return array._getvalue()
+
+
 @_intrinsic
 def state(context: Any, address: Any) -> Any:
-    """The arrays of the table at an address, as layout.State. Functions are given the address: 23 arrays as arguments would be copied at each call."""
+    """The arrays of the table at an address. Functions are given the address: that many arrays as arguments would be copied at each call."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        table = builder.inttoptr(arguments[0], ir.PointerType(ir.IntType(64)))
-        size = context.get_constant(types.intp, 8)
-        arrays = []
-        for number, kind in enumerate(signature.return_type.types):
-            row = [
-                builder.load(builder.gep(table, [ir.Constant(ir.IntType(64), layout.COLUMNS * number + column)]))
-                for column in range(1 + kind.ndim)
-            ]
-            strides = [size]
-            for length in reversed(row[2:]):
-                strides.insert(0, builder.mul(strides[0], length))
-            array = arrayobj.make_array(kind)(context, builder)
-            data = builder.inttoptr(row[0], array.data.type)
-            arrayobj.populate_array(array, data=data, shape=row[1:], strides=strides, itemsize=size, meminfo=None)
-            arrays.append(array._getvalue())
-        return context.make_tuple(builder, signature.return_type, arrays)
+        return arguments[0]
 
-    kinds = [types.Array(types.int64, layout.DIMENSIONS.get(name, 2), "C") for name in layout.State._fields]
-    return types.NamedTuple(kinds, layout.State)(types.int64), code
+    return Table()(types.int64), code

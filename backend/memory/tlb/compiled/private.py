@@ -5,7 +5,7 @@ from __future__ import annotations
 from farlane.backend.memory.compiling import inner
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled import directory
-from farlane.backend.memory.tlb.compiled.events import ISSUE, UPDATE_CLEAR, UPDATE_SET, push
+from farlane.backend.memory.tlb.compiled.events import UPDATE_CLEAR, UPDATE_SET, turn
 from farlane.backend.memory.tlb.compiled.intrinsics import state
 from farlane.backend.memory.tlb.compiled.search import free, set_of
 from farlane.backend.memory.tlb.compiled.shared import tell, tick
@@ -99,4 +99,4 @@ def fill(address: int, time: int, core: int, page: int, slot: int) -> None:
             n[at.N_FILLS_REFUSED] += 1
     if c[at.C_STALLED]:
         c[at.C_STALLED] = 0
-        push(address, time, ISSUE, core, 0, 0, 0)
+        turn(address, time, core)

@@ -14,7 +14,7 @@ from typing import Any
 
 from farlane.backend.memory.compiling import inner, leaf
 from farlane.backend.memory.tlb import layout as at
-from farlane.backend.memory.tlb.compiled.intrinsics import LANES, equal, lowest, state
+from farlane.backend.memory.tlb.compiled.intrinsics import LANES, ahead, equal, lowest, state
 from farlane.backend.memory.tlb.compiled.search import find, set_of
 from farlane.backend.memory.tlb.compiled.shared import tick
 
@@ -59,10 +59,15 @@ def known(address: int, core: int, page: int) -> int:
     s = state(address)
     number = set_of(page, s.parameters[at.P_DIR_SETS])
     members, bit = bits_of(core, at.R_MEMBERS), 1 << (core & 63)
-    end = end_of(s, number)
+    end, guess = end_of(s, number), page & (at.RECALLED - 1)
+    record = s.recalled[guess]
+    if record < end and s.tags[record] == page and s.records[record, members] & bit:
+        return record
     record = next_of(s, number * s.parameters[at.P_RECORDS], end, page)
     while record >= 0 and not s.records[record, members] & bit:
         record = next_of(s, record + 1, end, page)
+    if record >= 0:
+        s.recalled[guess] = record
     return record
 
 
@@ -87,6 +92,18 @@ def last_use(s: Any, number: int, core: int, record: int) -> int:
     """The use of an entry that was used since it was made: moment and replies."""
     first, end = _uses(s, number, core)
     return s.uses[at.U_WORD, first + find(s.uses[at.U_RECORD, first:end], s.records[record, at.R_MADE])]
+
+
+@leaf
+def recall(s: Any, core: int, page: int) -> None:
+    """Asks for what a look into a core's directory will read soon."""
+    p = s.parameters
+    if p[at.P_SHARING] == at.DIRECTORY:
+        first, end = _uses(s, set_of(page, p[at.P_DIR_SETS]), core)
+        for place in range(first, end, LANES):
+            ahead(s.uses, place)
+            ahead(s.uses, s.uses.shape[1] + place)
+        ahead(s.records, s.recalled[page & (at.RECALLED - 1)] * s.records.shape[1])
 
 
 @inner

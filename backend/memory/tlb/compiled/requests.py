@@ -12,9 +12,9 @@ from typing import Any
 from farlane.backend.memory.compiling import inner, leaf
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled import directory
-from farlane.backend.memory.tlb.compiled.events import CORE, FILL, ISSUE, KIND, REMOTE, SHARED, first, push
+from farlane.backend.memory.tlb.compiled.events import FILL, REMOTE, SHARED, first, push, turn
 from farlane.backend.memory.tlb.compiled.intrinsics import ahead, state
-from farlane.backend.memory.tlb.compiled.records import known
+from farlane.backend.memory.tlb.compiled.records import known, recall
 from farlane.backend.memory.tlb.compiled.search import find, free, in_private, in_shared
 
 _AHEAD = 8  # requests: the cores' lie too far apart for the processor to foresee
@@ -164,10 +164,11 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
                     hints[page & mask] = slot
                 else:
                     joined = find(missed, page)
-        if (time >= until or (slot < 0 and joined < 0 and not alone)) and not first(
-            address, time, ISSUE << KIND | core << CORE
-        ):
+        if (time >= until or (slot < 0 and joined < 0 and not alone)) and not first(address, time, core):
             outcome = 1
+            if slot < 0 and joined < 0:
+                absent = page
+                recall(s, core, page)
             break
         wanted = time if asked < 0 else asked
         if slot >= 0:
@@ -214,7 +215,7 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
     if outcome == 2:
         c[at.C_STALLED] = 1
     elif outcome == 1 or not final:
-        push(address, time, ISSUE, core, 0, 0, 0)
+        turn(address, time, core)
     return outcome != 3 or final
 
 

@@ -24,7 +24,7 @@ from farlane.backend.memory.tlb.compiled.events import (
     SHARED,
     WALK_DONE,
     pop,
-    push,
+    turn,
 )
 from farlane.backend.memory.tlb.compiled.intrinsics import state
 from farlane.backend.memory.tlb.compiled.private import fill
@@ -43,7 +43,7 @@ def entry(address: int, what: int, begin: int) -> int:
         return 0
     if begin:
         for core in range(s.parameters[at.P_CORES]):
-            push(address, 0, ISSUE, core, 0, 0, 0)
+            turn(address, 0, core)
     while (v[at.V_EVENTS] or v[at.V_LATER]) and not v[at.V_ERROR]:
         time, key, arg = pop(address)
         kind, core, peer, page = key >> KIND, key >> CORE & BYTE, key >> PEER & BYTE, key & events.PAGE
@@ -79,7 +79,7 @@ def entry(address: int, what: int, begin: int) -> int:
 
 
 def text() -> tuple[str, str]:
-    """The optimised LLVM IR of everything, and the name of its entry: i32 (ptr result, ptr, i64, i64, i64)."""
+    """The LLVM IR of everything, and the name of its entry: i32 (ptr result, ptr, i64, i64, i64)."""
     signature = int64(int64, int64, int64)
     compiled: Any = njit(signature, **OPTIONS)(entry)
     result = compiled.overloads[signature.args]

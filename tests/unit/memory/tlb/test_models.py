@@ -11,6 +11,7 @@ import pytest
 from farlane.backend.memory.paging import PAGE_2M, PAGE_4K, PAGE_64K, Frames, PageTable
 from farlane.backend.memory.tlb import Counts, Spec, Stream
 from farlane.backend.memory.tlb.fast import FastTlb
+from farlane.backend.memory.tlb.layout import WHEEL
 from farlane.backend.memory.tlb.reference import ReferenceTlb
 from farlane.backend.memory.tlb.spec import Directory, Network, Policy, Private, Shared, Walk
 from hypothesis import given, settings
@@ -178,6 +179,28 @@ def test_directories_of_more_cores_than_a_word_has_bits(seed: int) -> None:
         assert fast.contents() == reference.contents()
         fast.invalidate(pages[:5].tolist())
         reference.invalidate(pages[:5].tolist())
+
+
+@pytest.mark.parametrize("sharing", ["none", "directory"])
+def test_cycles_beyond_those_of_the_wheel(sharing: Any) -> None:
+    """Requests and walks so far ahead that they come onto the wheel of events later, beside others that are near."""
+    random = np.random.default_rng(5)
+    spec = Spec(
+        cores=12,
+        sharing=sharing,
+        private=Private(entries=4, ways=4, mshr=2, waiting=3),
+        shared=Shared(entries=8, ways=4),
+        walk=Walk(walkers=2, queue=3, level_cycles=0, fixed_cycles=WHEEL + 500),
+        network=Network(columns=4),
+        directory=Directory(entries=8, ways=4, update_cycles=1000),
+    )
+    fast, reference = FastTlb(spec, TABLES[PAGE_4K]), ReferenceTlb(spec, TABLES[PAGE_4K])
+    for _ in range(3):
+        pages = (BASE >> 12) - 40 + random.integers(0, 30, 400)
+        gaps = random.choice([1, 2, 30, WHEEL - 1, WHEEL, WHEEL + 1, 5 * WHEEL], 400)
+        stream = Stream.of(12, random.integers(0, 12, 400), pages, gaps)
+        assert fast.run(stream) == reference.run(stream)
+        assert fast.contents() == reference.contents()
 
 
 def test_sparing_without_directories_reads_none() -> None:
