@@ -1,7 +1,8 @@
 """What mode loops costs beside mode calls in programs whose loops are not worth recording: short ones in random order, and other shapes.
 
 Pairs of runs on one host, which begin with either mode in turn: the ratio of processor time (guest and host together) and of wall time, loops over calls,
-their medians and quartiles. The kernels do nothing, so that what is measured is the calls' own cost: programs that compute have ratios closer to 1.
+their medians and quartiles. The kernels do nothing, so that what is measured is the calls' own cost: programs that compute have ratios closer to 1. The host
+compiles kernels in full at once, and nothing else runs on it.
 
     python benchmarks/shapes.py                        # all rows
     python benchmarks/shapes.py --only random-loops --turns 31
@@ -10,6 +11,7 @@ their medians and quartiles. The kernels do nothing, so that what is measured is
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import statistics
 import time
@@ -123,6 +125,7 @@ def main() -> None:
     wanted = options.only.split(",") if options.only else [shape.name for shape in SHAPES]
     program = str(compile_program(install("13.0"), [PROGRAMS / "shapes.cu"], "shapes", Build()))
     print(f"{'loops over calls':26} {'processor time':>21} {'wall time':>21}   ms in mode calls: guest, host; loops")
+    os.environ["FARLANE_JIT_TIERS"] = "off"
     with EmbeddedHost(options.device) as host:
         for shape in SHAPES:
             if shape.name not in wanted:
