@@ -68,6 +68,21 @@ class CudaCall(NamedTuple):
             seen: what a value is for the caller.
             repeated, optional: whether the call stands in a loop of the function, and whether that may return without it.
         """
+        if not (self.push or self.handle or self.array or self.references or self.launch or self.tail):
+            # Most are such calls.
+            return CudaCall(
+                self.site,
+                (caller, *self.chain),
+                self.name,
+                self.kernel,
+                tuple([(name, value if value.is_constant else seen(value)) for name, value in self.arguments])
+                if self.arguments
+                else (),
+                self.kind,
+                repeated=self.repeated or repeated,
+                optional=self.optional or optional,
+                sizes=self.sizes,
+            )
         push = self.push and seen(self.push)
         pushed = push is not None and self.push is not None and self.push.kind == INITIAL and push.kind == OPAQUE
         return CudaCall(

@@ -31,7 +31,7 @@ from farlane.analyzer.flow.interface import GET_KERNEL, plain
 from farlane.analyzer.flow.memory import FrameStore, Memory, Store
 from farlane.analyzer.flow.operands import get
 from farlane.analyzer.flow.record import InnerCalls, Looked, Record
-from farlane.analyzer.flow.semantics import execute
+from farlane.analyzer.flow.semantics import HANDLERS, execute
 from farlane.analyzer.flow.state import FLAGS, KEYS, State
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, LEAVING, TABLE, TAKEN, UNRESOLVED, Block
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
@@ -100,8 +100,9 @@ class Result:
 
 # What a computed call calls: see computed.Computed.
 Guesses = Callable[[Value, Value, Iterable[Value], bool], Callee]
-# Applies a call of a function of this file; returns its CUDA calls, or None when its effects are not known.
-LocalCall = Callable[[State, Callee, int], InnerCalls | None]
+# Applies a call of a function of this file, before which the state was the one given last, to be read only; returns its CUDA calls, or
+# None when its effects are not known.
+LocalCall = Callable[[State, Callee, int, State], InnerCalls | None]
 
 
 class Engine:
@@ -141,6 +142,7 @@ class Engine:
         self._varying: dict[int, dict[Value, bool]] = {}
         self._sites: dict[int, set[int]] = {}
         self._pointing: dict[Value, None] = {}  # phis that point into allocations
+        self._made: dict[tuple[object, ...], Value] = {}  # phis by block and place
 
     def _begin(self) -> None:
         """Forgets what was found, but for what is known of the phis."""
@@ -415,24 +417,24 @@ class Engine:
         return site in self._sites[loop.header]
 
     def _merged_registers(self, block: int, states: dict[int, State], record: PhiInputs | None) -> list[Value]:
-        every = list(states.values())
-        registers = every[0].registers.copy()
+        every = [state.registers for state in states.values()]
+        registers = every[0].copy()
         places = self._places.get(block, _NO_PLACES)
         differing: set[int] = set()
         for other in every[1:]:
-            differing.update(compress(KEYS, map(is_not, registers, other.registers)))
+            differing.update(compress(KEYS, map(is_not, registers, other)))
         for key in sorted(differing | places) if places else sorted(differing):
-            values = {source: state.registers[key] for source, state in states.items()}
-            if key not in places and any(value.lost for value in values.values()):
+            values = [held[key] for held in every]
+            if key not in places and any(value.lost for value in values):
                 registers[key] = self._memory.lost[key]
             else:
-                registers[key] = self._meet(block, key, values, record)
+                registers[key] = self._meet(block, key, dict(zip(states, values, strict=True)), record)
         return registers
 
     def _merge_cells(self, merged: State, block: int, states: dict[int, State], record: PhiInputs | None) -> None:
         values = self._memory.values
         every, sources = list(states.values()), list(states)
-        met, phis = self._cells_met.get(block, _NO_CELLS), self._phis
+        met, phis, frame = self._cells_met.get(block, _NO_CELLS), self._phis, values.stack_pointer
         for base in dict.fromkeys(base for state in every for base in state.cells):
             first = every[0].cells.get(base)
             if (
@@ -440,12 +442,13 @@ class Engine:
                 and first is not None
                 and all(_alike(first, state.cells.get(base)) for state in every[1:])
             ):
-                every[0].own.discard(base)
+                if every[0].own is not None:
+                    every[0].own.discard(base)
                 merged.cells[base] = first
                 continue
             mine: dict[tuple[int, int], Value] = {}
             merged.cells[base] = mine
-            merged.own.add(base)
+            merged.make_own(base)
             held = [state.cells.get(base, {}) for state in every]
             for key in dict.fromkeys(key for cells in held for key in cells):
                 found = [cells.get(key) for cells in held]
@@ -453,11 +456,13 @@ class Engine:
                 if value is not None and found.count(value) == len(found) and (block, place) not in phis:
                     mine[key] = value
                     continue
+                inputs = dict(zip(sources, found, strict=True))
                 if None in found:
                     where, size = values.add(base, key[0]), key[1]
-                    found = [value or state.read(where, size) for state, value in zip(every, found, strict=True)]
-                inputs = cast("list[Value]", found)
-                mine[key] = self._meet(block, place, dict(zip(sources, inputs, strict=True)), record)
+                    for source, state in states.items():
+                        if inputs[source] is None:
+                            inputs[source] = state.read_frame(where, key) if base is frame else state.read(where, size)
+                mine[key] = self._meet(block, place, cast("dict[int, Value]", inputs), record)
 
     def _meet(self, block: int, key: object, values: dict[int, Value], record: PhiInputs | None) -> Value:
         place = (block, key)
@@ -465,9 +470,11 @@ class Engine:
         standing = place in self._phis
         if len(differing) == 1 and not standing:
             return differing.pop()
-        made = self._memory.values.made
-        phi = self._memory.values.atom(PHI, self._flow.entry, block, key)
-        new = made != self._memory.values.made
+        phi, new = self._made.get(place), False
+        if phi is None:
+            made = self._memory.values.made
+            phi = self._made[place] = self._memory.values.atom(PHI, self._flow.entry, block, key)
+            new = made != self._memory.values.made
         others = [value for value in values.values() if value is not phi]
         if not standing:
             if len(differing) == 2 and phi in differing:
@@ -477,8 +484,11 @@ class Engine:
                 self._places.setdefault(block, set()).add(key)
             elif isinstance(key, tuple) and len(key) == 3:
                 self._cells_met.setdefault(block, set()).add(key[0])
-        if self._mark_address(phi, others) and not new:
-            self._epoch += 1
+        for value in others:
+            if value.stack:
+                if self._mark_address(phi, others) and not new:
+                    self._epoch += 1
+                break
         if phi.allocations != ():
             if self._memory.mark_allocations(phi, others, new):
                 self._doubted = True
@@ -489,13 +499,11 @@ class Engine:
         return phi
 
     def _mark_address(self, phi: Value, inputs: list[Value]) -> bool:
-        """A phi may be an address of the frame when one of its inputs is one; in steps of its own it may only count up.
+        """A phi may be an address of the frame, as one of its inputs is one; in steps of its own it may only count up.
 
         Returns whether that was not known of it.
         """
         held = [value for value in inputs if value.stack]
-        if not held:
-            return False
         steady = [value for value in held if not any(atom is phi for atom, _ in value.terms)]
         upward = all(value.signed >= 0 for value in held if value not in steady)
         low = lowest(steady) if upward and steady else None
@@ -512,8 +520,14 @@ class Engine:
         self._memory.log, self._memory.frame_log = record.stores, record.frame_stores
         self._executing = block
         self._memory.cut = False
+        memory, calls = self._memory, self._flow.calls
         for instruction in block.instructions:
-            callee = self._flow.calls.get(instruction.address)
+            handler = HANDLERS.get(instruction.mnemonic)
+            if handler is not None:  # no call, nor a jump
+                memory.at = instruction.address
+                handler(state, instruction)
+                continue
+            callee = calls.get(instruction.address)
             if callee is not None:
                 record.calls += self._call(state, instruction, callee, record)
             elif instruction.mnemonic == "call":
@@ -589,7 +603,7 @@ class Engine:
         noted = len(record.stores)
         if callee.address is not None:
             before = record.before[site] = state.copy()
-            found = self._local_call(state, callee, site)
+            found = self._local_call(state, callee, site, before)
             if found is None:
                 unknown_call(state, site, self._quiet(callee))
             elif found.some:

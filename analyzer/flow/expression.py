@@ -67,15 +67,16 @@ class Value:
         "terms",
     )
 
+    family: dict[int, Value]
+    parts: tuple[Value, int] | None
+    terms: tuple[tuple[Value, int], ...]
+
     def __init__(self, serial: int, kind: str, arguments: tuple[Any, ...]) -> None:
         self.serial, self.kind, self.arguments = serial, kind, arguments
         self.constant = self.signed = 0
-        self.terms: tuple[tuple[Value, int], ...] = ()
         self.is_constant = self.stack = self.lost = False
         self.low: int | None = None
         self.allocations: tuple[Value, ...] | None = None
-        self.family: dict[int, Value] = {}
-        self.parts: tuple[Value, int] | None = None
         self.extended: dict[int, Value] | None = None
 
     def __repr__(self) -> str:
@@ -119,7 +120,8 @@ class Values:
         if value is None:
             value = self._known[key] = self._new(kind, arguments)
             value.terms = ((value, 1),)
-            value.family[0] = value
+            value.family = {0: value}
+            value.parts = value, 0
             if kind == OPERATION and arguments[0] in POINTERS:
                 value.stack = any(isinstance(each, Value) and each.stack for each in arguments)
                 if value.stack and arguments[0] == "choose":
@@ -149,7 +151,7 @@ class Values:
 
     def _new_sum(self, constant: int, terms: tuple[tuple[Value, int], ...], family: dict[int, Value]) -> Value:
         value = family[constant] = self._new(SUM, ())
-        value.constant, value.terms, value.family = constant, terms, family
+        value.constant, value.terms, value.family, value.parts = constant, terms, family, None
         value.signed = constant - 2**64 if constant >> 63 else constant
         value.is_constant = not terms
         for atom, _ in terms:
@@ -185,7 +187,8 @@ class Values:
         return self._sum(constant, kept)
 
     def add(self, first: Value, number: int) -> Value:
-        return self._moved(first, (first.constant + number) & MASK)
+        constant = (first.constant + number) & MASK
+        return first.family.get(constant) or self._new_sum(constant, first.terms, first.family)
 
     def scale(self, value: Value, factor: int) -> Value:
         factor &= MASK

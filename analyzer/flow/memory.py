@@ -65,6 +65,7 @@ class Memory:
         at: the instruction that is executed.
         in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
         lost: what registers hold that a call left undefined, by register, and a launch configuration that is taken; who reads one gets a value of the reader's own.
+        initial: what a state's registers hold at a function's entry, once they are asked for.
         cut: whether a function that the block which is executed calls leaves blocks out (`engine.Result`).
         budget: the time for the binary; None: any.
         arrays: stands for what the function was given pointers to and indexes.
@@ -102,6 +103,7 @@ class Memory:
         self._given: dict[Value, bool] = {}
         self._timeless: dict[Value, Value] = {}
         self._checks = 0
+        self.initial: list[Value] = []
         self.arrays = values.atom(OPAQUE, UNDEFINED, "arrays")
         self.used: set[Value] = set()
         self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(PLACES)]
@@ -174,7 +176,7 @@ class Memory:
         found = dict.fromkeys(known or ())
         for value in inputs:
             if value is not self.values.zero:
-                own = () if value.is_constant else self.objects_of(self.values.base(value)[0])
+                own = () if value.is_constant else self.objects_of((value.parts or self.values.base(value))[0])
                 if not own:
                     found.clear()
                     break
@@ -184,7 +186,7 @@ class Memory:
         else:
             if len(found) == len(known or ()):
                 return False
-        phi.allocations = tuple(sorted(found, key=_by_serial)) if len(found) <= MAXIMUM_ALLOCATIONS else ()
+        phi.allocations = tuple(sorted(found, key=_by_serial)) if 0 < len(found) <= MAXIMUM_ALLOCATIONS else ()
         if not new:
             self._objects.clear()
         return known is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from farlane.analyzer.flow.condition import condition
 from farlane.analyzer.flow.expression import OPERATION
-from farlane.analyzer.flow.operands import address_of, get, opaque, put, unknown, width
+from farlane.analyzer.flow.operands import address_of, get, held, lane, opaque, put, unknown, width
 from farlane.analyzer.flow.state import FLAGS, State
 from farlane.analyzer.machine.instruction import (
     NONE,
@@ -21,18 +21,38 @@ from farlane.analyzer.machine.instruction import (
     Immediate,
     Instruction,
     Memory,
+    Operand,
     Register,
 )
 
 
 def _move(state: State, instruction: Instruction) -> None:
     target, source = instruction.operands
+    if target.size == 8 and source.size == 8:
+        _move_whole(state, target, source, instruction.address)
+        return
     if target.size > 8 or source.size > 8:
         for operand in (target, source):
             if isinstance(operand, Register) and operand.number > NONE and operand.size > 8:
                 unknown(state, instruction)
                 return
     put(state, target, get(state, source), instruction)
+
+
+def _move_whole(state: State, target: Operand, source: Operand, at: int) -> None:
+    """Eight bytes, as most moves are of: what `put(get())` does, with fewer calls."""
+    if isinstance(source, Memory):
+        value = state.read(address_of(state, source), 8)
+    elif isinstance(source, Register) and 0 <= source.number < XMM0:
+        value = state.registers[source.number]
+        if value.lost:
+            value = held(state, source.number)
+    else:
+        value = get(state, source)
+    if isinstance(target, Memory):
+        state.write(address_of(state, target), 8, value, at)
+    elif isinstance(target, Register) and target.number != NONE:
+        state.registers[target.number if target.number < XMM0 else lane(target.number)] = value
 
 
 def _move_signed(state: State, instruction: Instruction) -> None:

@@ -24,9 +24,10 @@ def held(state: State, key: int) -> Value:
 
 def address_of(state: State, memory: Memory) -> Value:
     """The address of a memory operand."""
-    values = state.memory.values
-    if 0 <= memory.base < XMM0 and memory.indexed == NONE and not memory.thread:
-        return values.add(held(state, memory.base), memory.displacement)
+    values, base = state.memory.values, memory.base
+    if 0 <= base < XMM0 and memory.indexed == NONE and not memory.thread:
+        value = state.registers[base]
+        return values.add(held(state, base) if value.lost else value, memory.displacement)
     total = values.constant(memory.displacement)
     if memory.thread:
         total = values.add(values.atom(OPERATION, "thread"), memory.displacement)
@@ -50,7 +51,9 @@ def get(state: State, operand: Operand) -> Value:
             return values.atom(OPAQUE, state.memory.at, "register")
         if number >= XMM0:
             return held(state, lane(number))
-        value = held(state, number)
+        value = state.registers[number]
+        if value.lost:
+            value = held(state, number)
         if offset:
             value = values.operation("shr", value, values.constant(8))
         return value if size >= 8 else values.zero_extended(value, size)

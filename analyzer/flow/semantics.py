@@ -17,7 +17,7 @@ from farlane.analyzer.machine.instruction import Instruction
 def execute(state: State, instruction: Instruction) -> None:
     """Changes the state as the instruction does."""
     state.memory.at = instruction.address
-    handler = _HANDLERS.get(instruction.mnemonic)
+    handler = HANDLERS.get(instruction.mnemonic)
     if handler is not None:
         handler(state, instruction)
     elif instruction.mnemonic.startswith("j"):
@@ -34,7 +34,7 @@ def _nothing(state: State, instruction: Instruction) -> None:
     pass
 
 
-_HANDLERS: dict[str, Callable[[State, Instruction], None]] = {
+HANDLERS: dict[str, Callable[[State, Instruction], None]] = {
     **moves.HANDLERS,
     **arithmetic.HANDLERS,
     **vectors.HANDLERS,

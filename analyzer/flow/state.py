@@ -46,7 +46,8 @@ class State:
     `kept`: base -> the versions of everything and of other stores for what no cell holds there: stores at other offsets from the
     same base do not change it. Its bases are such as may point anywhere, and all have cells.
     `limits`: phi -> the largest number that it is, by the branches on the way here, and in how many of its bytes.
-    `own`: the bases whose cells are this state's alone: copies share all others, until one of them changes them.
+    `own`: the bases whose cells are this state's alone (None: there are none): copies share all others, until one of them changes them.
+    `objects`, `limits` are shared as well, and never changed in place.
     """
 
     __slots__ = ("cells", "escaped", "kept", "limits", "memory", "objects", "own", "registers")
@@ -59,26 +60,30 @@ class State:
         self.kept: dict[Value, tuple[Value, Value]] = {}
         self.limits: dict[Value, tuple[int, int]] = {}
         self.escaped: int | None = None
-        self.own: set[Value] = set()
+        self.own: set[Value] | None = None
 
     @staticmethod
     def at_entry(memory: Memory, codes: frozenset[int] = frozenset()) -> State:
         """The state at a function's entry; `codes` are the registers in which it is given CUDA's error codes."""
         state = State(memory)
         values = memory.values
-        state.registers = [values.atom(INITIAL, key, *([CODE] if key in codes else [])) for key in KEYS]
+        if not memory.initial:
+            memory.initial = [values.atom(INITIAL, key) for key in KEYS]
+        state.registers = memory.initial.copy()
+        for key in codes:
+            state.registers[key] = values.atom(INITIAL, key, CODE)
         return state
 
     def copy(self) -> State:
         other = State.__new__(State)
         other.memory = self.memory
         other.registers = self.registers.copy()
-        other.objects = self.objects.copy()
+        other.objects = self.objects
         other.cells = self.cells.copy()
         other.kept = self.kept.copy()
         other.limits = self.limits
         other.escaped = self.escaped
-        self.own, other.own = set(), set()
+        self.own = other.own = None
         return other
 
     def without(self, bases: Collection[Value]) -> State:
@@ -87,7 +92,7 @@ class State:
         other.registers, other.objects, other.escaped = self.registers, self.objects, self.escaped
         other.limits = self.limits
         other.cells = {base: cells for base, cells in self.cells.items() if base not in bases}
-        self.own = set()
+        self.own = None
         other.kept = {base: versions for base, versions in self.kept.items() if base not in bases}
         return other
 
@@ -144,7 +149,7 @@ class State:
     def read(self, address: Value, size: int) -> Value:
         """The value of 1, 2, 4 or 8 bytes, zero-extended."""
         values = self.memory.values
-        base, offset = values.base(address)
+        base, offset = address.parts or values.base(address)
         cells = self.cells.get(base)
         if cells:
             exact = cells.get((offset, size))
@@ -160,6 +165,17 @@ class State:
                 one, other = (self.read(values.add(place, offset), size) for place in (first, second))
                 return one if one is other else values.atom(OPERATION, *which, one, other)
         return self._untracked(address, size)
+
+    def read_frame(self, address: Value, place: tuple[int, int]) -> Value:
+        """As `read` at an offset of the own frame, of a size, which is no cell's place."""
+        cells = self.cells.get(self.memory.values.stack_pointer)
+        offset, size = place
+        if cells:
+            end = offset + size
+            overlapping = [(start, wide) for start, wide in cells if start < end and offset < start + wide]
+            if overlapping:
+                return self._assembled(cells, sorted(overlapping), address, offset, size)
+        return self.memory.values.atom(LOAD, address, size, self._versions(address))
 
     def _in_frame(self, address: Value) -> bool:
         """Whether an address is one place of the frame, or one of several."""
@@ -247,22 +263,33 @@ class State:
 
     def write(self, address: Value, size: int, value: Value, at: int) -> None:
         """Stores 1, 2, 4 or 8 bytes; `at` is the instruction."""
-        values, registers = self.memory.values, self.registers
-        base, offset = values.base(address)
+        values = self.memory.values
+        base, offset = address.parts or values.base(address)
         version = values.atom(VERSION, at)
         if address.is_constant and (of_stub(value) or self._names_kernel(value)):
             self._drop(base, offset, offset + size)
             return
-        self._note(address, size, value)
-        self._note_frame(address, size, PART if size < 8 else _what(value), value)
         if base is values.stack_pointer:
-            self._overwrite(base, offset, size, STACK_RANGES, version)
-            self._forget(lambda other: other.stack and other is not base)
-            registers[STACK_STORES] = version
-            if self.escaped is not None and offset + size > self.escaped:
-                self._forget(lambda other: not other.stack and self._anything(other))
-                registers[OTHER_STORES] = registers[GIVEN_STORES] = version
-        elif address.is_constant:
+            self._write_frame(address, offset, size, value, version)
+        else:
+            self._note(address, size, value)
+            self._note_frame(address, size, PART if size < 8 else _what(value), value)
+            self._write_elsewhere(address, size, at, version)
+        cells = self._changing(base)
+        cells[offset, size] = values.zero_extended(value, size)
+        if len(cells) > MAXIMUM_CELLS:
+            self._escape_cells(-(2**62), None)
+            self.cells, self.own = {}, None
+            self.kept = {}
+            self.registers[MEMORY] = version
+        if value.stack and base is not values.stack_pointer:
+            self.escape(value)
+
+    def _write_elsewhere(self, address: Value, size: int, at: int, version: Value) -> None:
+        """What a store at any other place makes of all that is known."""
+        values, registers = self.memory.values, self.registers
+        base, offset = values.base(address)
+        if address.is_constant:
             self._overwrite(base, offset, size, GLOBAL_RANGES, version)
             self._forget(lambda other: not other.stack and self._anything(other))
             registers[OTHER_STORES] = registers[GIVEN_STORES] = version
@@ -275,22 +302,28 @@ class State:
                 # It may be no address of the frame at all.
                 self._forget(lambda other: other is not values.stack_pointer)
                 registers[MEMORY] = registers[OTHER_STORES] = registers[GIVEN_STORES] = version
+        elif own := self.memory.objects_of(base):
+            self._object_changed(own, base, version)
+            self._overwrite(base, offset, size, MEMORY, version)
         else:
-            own = self.memory.objects_of(base)
-            if own:
-                self._object_changed(own, base, version)
-                self._overwrite(base, offset, size, MEMORY, version)
-            else:
-                self._clobber_beside(base, offset, size, at)
-        cells = self._changing(base)
-        cells[offset, size] = values.zero_extended(value, size)
-        if len(cells) > MAXIMUM_CELLS:
-            self._escape_cells(-(2**62), None)
-            self.cells, self.own = {}, set()
-            self.kept = {}
-            registers[MEMORY] = version
-        if value.stack and base is not values.stack_pointer:
-            self.escape(value)
+            self._clobber_beside(base, offset, size, at)
+
+    def _write_frame(self, address: Value, offset: int, size: int, value: Value, version: Value) -> None:
+        """What a store at a fixed place of the own frame, or above it, makes of all else that is known."""
+        memory, registers, base = self.memory, self.registers, self.memory.values.stack_pointer
+        if offset >= 8:
+            self._note(address, size, value)
+        if memory.frame_log is not None:
+            what = memory.storing or (PART if size < 8 else _what(value))
+            memory.frame_log.append(FrameStore(offset, self._end(address, size), what, address, size, value))
+        self._overwrite(base, offset, size, STACK_RANGES, version)
+        registers[STACK_STORES] = version
+        if len(self.cells) > 1 or base not in self.cells:
+            self._forget(lambda other: other.stack and other is not base)
+            if self.escaped is not None and offset + size > self.escaped:
+                self._forget(lambda other: not other.stack and self._anything(other))
+        if self.escaped is not None and offset + size > self.escaped:
+            registers[OTHER_STORES] = registers[GIVEN_STORES] = version
 
     def write_range(self, address: Value, size: Value | None, at: int, value: Value | None = None) -> None:
         """Unknown bytes are stored from an address on; `size` None or not constant: any number of them.
@@ -344,12 +377,19 @@ class State:
         cells = self.cells.get(base)
         if cells is None:
             cells = self.cells[base] = {}
-        elif base not in self.own:
+        elif self.own is None or base not in self.own:
             cells = self.cells[base] = cells.copy()
         else:
             return cells
-        self.own.add(base)
+        self.make_own(base)
         return cells
+
+    def make_own(self, base: Value) -> None:
+        """The cells at a base are this state's alone."""
+        if self.own is None:
+            self.own = {base}
+        else:
+            self.own.add(base)
 
     def _write_below(self, top: int, version: Value) -> None:
         """Unknown bytes are stored in what was allocated by moving the stack pointer: an array of variable length."""
@@ -364,13 +404,13 @@ class State:
     def _clobber_beside(self, base: Value, offset: int, size: int, at: int) -> None:
         """A store through an address that may point anywhere: what lies beside it, from the same base on, is what it was."""
         cells, versions = self.cells.get(base) or {}, self.versions_at(base)
-        alone = not cells or base in self.own
+        alone = not cells or (self.own is not None and base in self.own)
         end = offset + size
         cut = any(k[0] < offset < k[0] + k[1] or k[0] < end < k[0] + k[1] for k in cells)
         self._clobber_through(base, at)
         self.cells[base] = cells
         if alone:
-            self.own.add(base)
+            self.make_own(base)
         self._drop(base, offset, end)
         if not cut:
             self.kept[base] = versions
@@ -378,7 +418,7 @@ class State:
     def fresh(self, allocated: Value) -> None:
         """An allocator returned this address: what is known of memory there, from an earlier time, is not of this one."""
         self._forget(lambda other: allocated in self.memory.objects_of(other))
-        self.objects.pop(allocated, None)
+        self.objects = {own: version for own, version in self.objects.items() if own is not allocated}
 
     def _anything(self, base: Value) -> bool:
         """Whether an address with this base, outside the frame, may point anywhere."""
@@ -402,8 +442,7 @@ class State:
 
         self._forget(may_be_there)
         self.registers[OTHER_STORES] = version
-        for each in own:
-            self.objects[each] = version
+        self.objects = {**self.objects, **dict.fromkeys(own, version)}
 
     def _note(self, address: Value, size: int | None, value: Value | None, length: Value | None = None) -> None:
         if self.memory.log is None:
@@ -549,7 +588,8 @@ class State:
         if len(self.cells) > 1 or self.memory.values.stack_pointer not in self.cells:
             for base in [base for base in self.cells if which(base)]:
                 del self.cells[base]
-                self.own.discard(base)
+                if self.own is not None:
+                    self.own.discard(base)
                 self.kept.pop(base, None)
 
 

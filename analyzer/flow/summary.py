@@ -239,8 +239,12 @@ class Functions:
                 wanted |= loop.blocks
         return structure.leading_to({flow.entry, *wanted})
 
-    def call(self, state: State, callee: Callee, site: int) -> InnerCalls | None:
-        """Applies a call; its CUDA calls, or None (and the state as it was) when it is an unknown function."""
+    def call(self, state: State, callee: Callee, site: int, before: State) -> InnerCalls | None:
+        """Applies a call; its CUDA calls, or None (and the state as it was) when it is an unknown function.
+
+        Args:
+            before: a copy of the state, which stays as it is.
+        """
         if self.memory.separate and (name := self._of_library(callee)):
             library_call(state, name, site)
             return NO_CALLS
@@ -250,7 +254,7 @@ class Functions:
         analysis = self._callee(state, callee)
         if analysis is None or (self.memory.separate and self._meet(state, analysis)):
             return None
-        return self._apply(state, analysis, site)
+        return self._apply(state, analysis, site, before)
 
     def _meet(self, state: State, analysis: Analysis) -> bool:
         """Whether a function stores through one of its arguments where another one points to as well: then what it was given lies not apart."""
@@ -369,9 +373,8 @@ class Functions:
             return None
         return self.analysis(start, frozenset(key for key in CODES if is_code(state.registers[key])))
 
-    def _apply(self, state: State, analysis: Analysis, site: int) -> InnerCalls:
+    def _apply(self, state: State, analysis: Analysis, site: int, before: State) -> InnerCalls:
         values, result = self.values, analysis.result
-        before = state.copy()
         memo: dict[Value, Value] = {}
         looking: set[Value] = set()
 

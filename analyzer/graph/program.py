@@ -52,6 +52,7 @@ class Program:
         for function in image.functions:
             code = image.read(function.start, function.end - function.start) or b""
             self._flows[function.start] = decoder.sweep(code, function.start)
+        self._places = {start: [flow.address for flow in flows] for start, flows in self._flows.items()}
         self.owner = self._parts()
         self._members: dict[int, list[int]] = defaultdict(list)
         for start in self.ranges:
@@ -99,6 +100,28 @@ class Program:
         """Whether a function holds a jump to a computed place, which may be another function."""
         flows = (flow for member in self._members[start] for flow in self._flows[member])
         return any(flow.kind == "jump" and flow.target is None and flow.slot is None for flow in flows)
+
+    def may_loop(self, start: int) -> bool:
+        """Whether a function may hold a loop: False where all jumps lead onward, its own range coming first and then its parts."""
+        members = self._members[start]
+        spans = [(self.ranges[member].start, self.ranges[member].end) for member in sorted(members, key=start.__ne__)]
+
+        def place(address: int) -> tuple[int, int]:
+            inside = (index for index, (low, high) in enumerate(spans) if low <= address < high)
+            return next(inside, len(spans)), address
+
+        for member in members:
+            flows = self._flows[member]
+            if not flows or flows[-1].address + flows[-1].size != self.ranges[member].end:
+                return True  # there is more, or less, than could be decoded
+            for flow in flows:
+                if flow.kind not in ("jump", "branch") or flow.slot is not None:
+                    continue
+                if flow.target is None or place(flow.target) <= place(flow.address):
+                    return True
+            if any(place(pad) < place(end) for _, end, pad in self.ranges[member].landing_pads):
+                return True
+        return False
 
     @cached_property
     def cuda(self) -> set[int]:
@@ -199,7 +222,7 @@ class Program:
                     return True
                 continue
             flows = self._flows[inside.start]
-            index = bisect.bisect_left(flows, address, key=lambda flow: flow.address)
+            index = bisect.bisect_left(self._places[inside.start], address)
             if index == len(flows):
                 return True
             flow = flows[index]

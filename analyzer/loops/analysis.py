@@ -132,6 +132,8 @@ def _read(
 
 def may_hold(functions: Functions, start: int) -> bool:
     """Whether a loop of a function may hold a CUDA call, by its graph alone: else its values are wanted only where it is called."""
+    if not functions.program.may_loop(start):
+        return False
     try:
         structure = functions.structure(start)
     except AnalysisError:
@@ -280,7 +282,7 @@ class _Describer:
         if made is None:
             kind = dependence.kind
             self._reasons |= dependence.reasons
-            reasons = tuple([reason for reason in Reason if reason in dependence.reasons])
+            reasons = _in_order(dependence.reasons)
             number = self._values.step(value) if kind == Kind.AFFINE else value.signed if value.is_constant else None
             text = show(value, self._names)
             made = self._arguments[key] = Argument(name, kind, text, reasons, number if known else None, size)
@@ -363,6 +365,11 @@ def _runs(calls: list[Call], reading: set[int]) -> tuple[tuple[int, ...], ...]:
         else:
             found[-1].append(index)
     return tuple(tuple(run) for run in found if run)
+
+
+@cache
+def _in_order(reasons: frozenset[Reason]) -> tuple[Reason, ...]:
+    return tuple([reason for reason in Reason if reason in reasons])
 
 
 def _class(kinds: Iterable[Kind]) -> Class:

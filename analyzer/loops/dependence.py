@@ -35,8 +35,10 @@ class Dependence(NamedTuple):
     reasons: frozenset[Reason] = frozenset()
 
     def joined(self, other: Dependence) -> Dependence:
-        if not (other.kinds or other.reasons):
+        if other is self or (other.kinds <= self.kinds and other.reasons <= self.reasons):
             return self
+        if self.kinds <= other.kinds and self.reasons <= other.reasons:
+            return other
         return Dependence(self.kinds | other.kinds, self.reasons | other.reasons)
 
     @property

@@ -7,7 +7,7 @@ The bytes that matter are counted: a 32-bit comparison needs only the low half o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from farlane.analyzer.flow.expression import INITIAL, LOAD, OPERATION, SUM, Value, Values
@@ -36,46 +36,49 @@ class _Holder(NamedTuple):
     size: int
 
 
+_Place = tuple[Place, int, int, int]  # of a location
+
+
 class Holders:
     """Which values the places at a call instruction of the loop's function hold; found when first asked for."""
 
     def __init__(self, values: Values, state: State) -> None:
         self._values, self._state = values, state
-        self._found: dict[Value, list[_Holder]] | None = None
+        self._found: dict[Value, list[tuple[_Place, int, int]]] | None = None
 
-    def of(self, atom: Value) -> Sequence[_Holder]:
+    def of(self, atom: Value) -> Iterable[_Holder]:
         """The places that hold an atom, or a sum without its constant."""
         if self._found is None:
             self._found = {}
             self._collect(self._found)
-        return self._found.get(atom, ())
+        return (_Holder(Location(*place), offset, size) for place, offset, size in self._found.get(atom, ()))
 
-    def _collect(self, found: dict[Value, list[_Holder]]) -> None:
+    def _collect(self, found: dict[Value, list[tuple[_Place, int, int]]]) -> None:
         state = self._state
         for register in CALLEE_SAVED:
-            _hold(found, self._values.base(state.registers[register]), Location(Place.REGISTER, register), 8)
+            _hold(found, self._values.base(state.registers[register]), (Place.REGISTER, register, 0, 8), 8)
         base, top = self._values.base(state.registers[RSP])
         for (offset, size), value in sorted(state.cells.get(base, {}).items(), key=_by_place):
             if value.terms and 0 <= offset - top < FRAME_LIMIT - size:
-                _hold(found, self._values.base(value), Location(Place.FRAME, 4, offset - top, size), size)
+                _hold(found, self._values.base(value), (Place.FRAME, 4, offset - top, size), size)
         for (offset, size), value in sorted(state.cells.get(self._values.zero, {}).items(), key=_by_place):
             if value.terms:
-                _hold(found, self._values.base(value), Location(Place.GLOBAL, 0, offset, size), size)
+                _hold(found, self._values.base(value), (Place.GLOBAL, 0, offset, size), size)
 
 
 def _by_place(cell: tuple[tuple[int, int], Value]) -> tuple[int, int]:
     return cell[0]
 
 
-def _hold(found: dict[Value, list[_Holder]], held: tuple[Value, int], location: Location, size: int) -> None:
+def _hold(found: dict[Value, list[tuple[_Place, int, int]]], held: tuple[Value, int], place: _Place, size: int) -> None:
     atom, offset = held
     if not atom.terms:
         return
-    found.setdefault(atom, []).append(_Holder(location, offset, size))
+    found.setdefault(atom, []).append((place, offset, size))
     if atom.kind == OPERATION and atom.arguments[0] in ("zx4", "sx4") and not offset:
         inner = atom.arguments[1]
         if len(inner.terms) == 1 and inner.terms[0][1] == 1:
-            found.setdefault(inner.terms[0][0], []).append(_Holder(location, inner.signed, 4))
+            found.setdefault(inner.terms[0][0], []).append((place, inner.signed, 4))
 
 
 class Locator:

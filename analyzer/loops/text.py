@@ -15,6 +15,8 @@ def show(value: Value, names: Mapping[Value, str], depth: int = 0) -> str:
     """A value; `names` are for phis that are induction variables."""
     if depth > DEPTH:
         return "..."
+    if value.terms == ((value, 1),):
+        return names.get(value) or _atom(value, names, depth + 1)
     parts = []
     for atom, coefficient in value.terms:
         text = names.get(atom) or _atom(atom, names, depth + 1)

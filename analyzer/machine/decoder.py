@@ -193,7 +193,7 @@ class Decoder:
     def decode(self, code: bytes, address: int) -> list[Instruction]:
         """The instructions of a range of code."""
         found: list[Instruction] = []
-        known = self._known
+        known, new = self._known, tuple.__new__  # without the call of the class, which takes longer than all else here
         for at, size, content, name, details in self._full.records(code, address, DETAILED):
             content = content[:size]
             form = known.get(content)
@@ -206,7 +206,7 @@ class Decoder:
             mnemonic, operands, writes, anchored, _ = form
             if anchored >= 0:
                 operands = _placed(operands, anchored, at + size)
-            found.append(Instruction(at, size, mnemonic, operands, writes))
+            found.append(new(Instruction, (at, size, mnemonic, operands, writes)))
         return found
 
 

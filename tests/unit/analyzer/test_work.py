@@ -12,10 +12,12 @@ from farlane.analyzer.flow.state import State
 from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.control_flow import Block
 from farlane.analyzer.graph.program import Program
+from farlane.analyzer.graph.structure import build as structure
 from farlane.analyzer.loader import elf
+from farlane.analyzer.loops.analysis import may_hold
 from farlane.analyzer.machine.decoder import Decoder
 
-RUNTIME = 'extern "C" int cudaFree(void *) { return 0; }'
+RUNTIME = 'extern "C" int cudaFree(void *) { return 0; } void thrower(int) {}'
 SOURCE = """
 #include <cstdlib>
 extern "C" int cudaFree(void *);
@@ -41,7 +43,18 @@ APART void doubtful(int n) {
     BRANCHES(0) BRANCHES(6) BRANCHES(12) BRANCHES(18)
     cudaFree(at);
 }
-int main(int n, char **) { doubtful(n); return bits; }
+APART void straight(int n) { if (n) cudaFree(nullptr); some(n); }
+APART void backward(int n) { do cudaFree(nullptr); while (--n); }
+APART void chosen(int n) { for (;;) switch (n++) { case 0: some(1); case 1: some(2); case 2: cudaFree(nullptr); break; case 3: some(3);
+                                                   case 4: return; } }
+struct Held { ~Held() { some(7); } };
+void thrower(int);
+APART void tries(int n) {
+again:
+    try { Held held; thrower(n); } catch (int caught) { if (n += caught) goto again; }
+    cudaFree(nullptr);
+}
+int main(int n, char **) { doubtful(n); straight(n); backward(n); chosen(n); tries(n); return bits; }
 """
 
 
@@ -74,3 +87,19 @@ def test_what_begins_in_doubt_is_given_up_at_once(program: Program, monkeypatch:
     assert len(behind) > 40
     again = [each for each in behind if executed[each] > 1]
     assert len(again) <= 1, "only where the way past the loop meets the one out of it"
+
+
+def test_no_graph_is_made_where_all_jumps_lead_onward(program: Program) -> None:
+    fresh = Program(program.image, Decoder())
+    straight = start(fresh, "straight")
+    assert straight in fresh.cuda
+    assert not may_hold(Functions(fresh), straight)
+    assert straight not in fresh.graphs
+
+
+def test_where_no_loop_may_be_there_is_none(program: Program) -> None:
+    without = {each for each in program.functions() if not program.may_loop(each)}
+    assert start(program, "straight") in without
+    assert without.isdisjoint(start(program, name) for name in ("backward", "chosen", "tries", "doubtful"))
+    for each in without:
+        assert not structure(program, each).loops, hex(each)
