@@ -167,7 +167,7 @@ class TeamEmitter(TeamValues):
             return None
         inside = guarding.inner(self.graph, index, self.looped) if self.kernel.fibers else None
         if inside is not None and guarded(self.kernel, self.graph, self.looped, index):
-            self.done.add(inside)
+            self.done.update(inside.blocks)
             return self._mixed(block, inside, onward=True)
         labels = [b.new_label(hint) for hint in ("all", "none", "mixed")]
         told = agreement.found(self, block.condition)
@@ -202,20 +202,25 @@ class TeamEmitter(TeamValues):
         b.branch_if(none, labels[1], neither)
         b.block(neither)
 
-    def _mixed(self, block: Block, inside: int, onward: bool) -> int | None:
-        """A block for the lanes that want it, and on to what is behind it, which may follow in the same code if no other way leads there (`onward`)."""
+    def _mixed(self, block: Block, inside: guarding.Region, onward: bool) -> int | None:
+        """Blocks for the lanes that want them, and on to what is behind it, which may follow in the same code if no other way leads there (`onward`)."""
         b, index, graph = self.body, self.block, self.graph
-        behind = graph.blocks[inside].targets[0]
+        behind = inside.behind
         if behind != EXIT:
             self._move([(phi.value, phi.operands[index]) for phi in graph.blocks[behind].phis])
 
         def guarded() -> None:
             bits = b.bits(self._condition(block))
-            guarding.emit(self, inside, bits if block.targets[0] == inside else b.invert(bits))
+            guarding.emit(self, inside, bits if block.targets[0] == inside.steps[0].block else b.invert(bits))
 
-        bases = {item.base for item in graph.blocks[inside].instructions}
+        bases = inside.bases(graph)
         self._for_each(guarded, "ld" in bases, "st" in bases)
-        if onward and self.looped and index < behind and set(graph.blocks[behind].predecessors) == {index, inside}:
+        if (
+            onward
+            and self.looped
+            and index < behind
+            and set(graph.blocks[behind].predecessors) == {index, *inside.last}
+        ):
             return behind
         self._settle()
         if EXIT != behind <= index:

@@ -137,8 +137,11 @@ def test_branches_round_a_few_instructions(device: TinyDevice) -> None:
         ("ld.shared.u32 %r9, [%r8+3500]; st.shared.u32 [%r8], %r9;", "ILLEGAL_ADDRESS", 149),
         ("st.shared.u32 [%r8+2], %r5;", "MISALIGNED_ADDRESS", 0),
         ("ld.shared.u32 %r9, [%r8]; st.global.u32 [%rd4+3500], %r9;", "ILLEGAL_ADDRESS", 149),
+        # Of those, from 170 on only.
+        ("setp.lt.s32 %p1, %r0, 170; @%p1 bra N; ld.shared.u32 %r9, [%r8+3500];\nN:\nadd.u32 %r10, %r9, 1;", "ILLEGAL_ADDRESS", 170),
+        ("setp.lt.s32 %p1, %r0, 170; @%p1 bra END; st.shared.u32 [%r8+3500], %r5;", "ILLEGAL_ADDRESS", 170),
     ],
-)
+)  # fmt: skip
 def test_faults_of_some_lanes(device: TinyDevice, access: str, kind: str, thread: int) -> None:
     """Threads below 200 access what is there for the first 149 only; those above would fault elsewhere."""
     body = PUT + f"bar.sync 0; setp.gt.s32 %p0, %r0, 199; @%p0 bra END; {access}\nEND:\nbar.sync 0;\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 
 import numpy as np
@@ -232,3 +233,78 @@ def test_without_barriers_some_lanes_of_a_loop_have_no_team() -> None:
     """Each of its iterations might end the team."""
     text = kernel(DOUBLING.replace("bar.sync 0;", ""))
     assert warps_of_team(jit.parse_module(text), (256, 1, 1)) == 0
+
+
+# Threads below %r4 (or below a number): those whose index is 7 at least, modulo 32, take three times the value; even ones then also write it.
+NESTED = """
+and.b32 %r10, %r0, 31; and.b32 %r11, %r0, 1; setp.lt.u32 %p1, %r10, 7; setp.ne.u32 %p2, %r11, 0;
+mov.u32 %r12, 1; mov.u32 %r13, 2; mov.u32 %r7, %r5; bar.sync 0;
+setp.ge.u32 %p0, %r0, LIMIT; @%p0 bra C;
+ld.shared.u32 %r7, [%r8]; @%p1 bra B;
+mul.lo.u32 %r7, %r7, 3;
+B:
+mad.lo.u32 %r12, %r7, 5, %r0; @%p2 bra C;
+st.shared.u32 [%r8], %r12; mov.u32 %r13, %r0;
+C:
+bar.sync 0; ld.shared.u32 %r14, [%r8]; mad.lo.u32 %r12, %r12, 31, %r13; mad.lo.u32 %r12, %r12, 31, %r7; mad.lo.u32 %r12, %r12, 31, %r14;
+st.global.u32 [%rd4], %r12;
+"""
+
+
+@pytest.mark.parametrize("threads", [64, 256, 512, 1024])
+@pytest.mark.parametrize("number", [None, 0, 32, 45, 1024])
+def test_branches_within_a_branch(device: TinyDevice, threads: int, number: int | None) -> None:
+    """Phis behind the inner branch, and behind both, which no lane or some come to from three places."""
+    limits = [0, 5, 33, threads] if number is None else [number]
+    module = device.load(kernel(PUT + NESTED.replace("LIMIT", "%r4" if number is None else str(number))))
+    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    i, t = np.arange(2 * threads, dtype=np.uint64), np.tile(np.arange(threads, dtype=np.uint64), 2)
+    values = np.random.default_rng(3).integers(0, 1 << 32, 2 * threads).astype(np.uint64)
+    source, result = device.upload(values.astype(np.uint32)), device.allocate(4 * len(i))
+    for limit in limits:
+        for options in (OPTIONS, ALONE):
+            assert device.launch(module, "k", 2, threads, [source, result, limit], options=options) == jit.STATUS_DONE
+            some = t < limit
+            tripled = np.where(some & (t % 32 >= 7), values * 3, values)
+            first = np.where(some, tripled * 5 + t, 1)
+            writing = some & (t % 2 == 0)
+            stored = np.where(writing, first, values) % (1 << 32)
+            expected = (((first * 31 + np.where(writing, t, 2)) * 31 + tripled) * 31 + stored) % (1 << 32)
+            assert (device.download(result, np.uint32, len(i)) == expected).all()
+
+
+# The sum of a block: of each warp by shuffles, then of the warps' sums by the first warp, of which the first thread writes it.
+WARPS = "".join(f"shfl.sync.down.b32 %r9, %r5, {step}, 31, -1; add.u32 %r5, %r5, %r9;\n" for step in (16, 8, 4, 2, 1))
+SUM = f"""
+mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd0, %rd2; ld.global.u32 %r5, [%rd3];
+mul.wide.u32 %rd2, %r1, 4; add.s64 %rd4, %rd1, %rd2; and.b32 %r10, %r0, 31; shr.u32 %r11, %r0, 5; mov.u32 %r12, s;
+{WARPS}
+setp.ne.u32 %p0, %r10, 0; @%p0 bra A;
+shl.b32 %r13, %r11, 2; add.u32 %r13, %r13, %r12; st.shared.u32 [%r13], %r5;
+A:
+bar.sync 0; setp.gt.u32 %p1, %r0, 31; @%p1 bra END;
+shr.u32 %r14, %r2, 5; setp.ge.u32 %p2, %r0, %r14; mov.u32 %r5, 0; @%p2 bra B;
+shl.b32 %r13, %r10, 2; add.u32 %r13, %r13, %r12; ld.shared.u32 %r5, [%r13];
+B:
+{WARPS}
+@%p0 bra END;
+st.global.u32 [%rd4], %r5;
+END:
+"""
+
+
+@pytest.mark.parametrize("threads", [64, 128, 256, 512, 1024])
+def test_a_sum_that_the_first_warp_finishes(device: TinyDevice, threads: int) -> None:
+    """No team ends, though only some lanes of one warp write what comes out."""
+    module = device.load(kernel(SUM))
+    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    values = np.random.default_rng(7).integers(0, 1 << 20, 5 * threads).astype(np.uint32)
+    source, result = device.upload(values), device.allocate(20)
+    for options in (OPTIONS, jit.Options(cache=False)):
+        assert device.launch(module, "k", 5, threads, [source, result, 0], options=options) == jit.STATUS_DONE
+        assert (device.download(result, np.uint32, 5) == values.reshape(5, threads).sum(1, dtype=np.uint32)).all()
+    text = jit.translate(module, "k", (threads, 1, 1), OPTIONS)[2]
+    team = text[text.index("define internal i32 @farlane_team(") :]
+    team = team[: team.index("\n}\n")]
+    ends = set(re.findall(r"ret i32 (\d+)", team)) - {"0"}
+    assert all(int(end) % 2 == 0 for end in ends), "at no branch, if anywhere where a form does not hold"
