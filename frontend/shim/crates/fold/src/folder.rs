@@ -270,19 +270,19 @@ impl Folder {
             match self.feed(&mut run, offer) {
                 Verdict::Taken => {
                     if run.is_due() {
-                        self.send_iterations(&mut run, tape, Ending::GoesOn);
+                        self.send_iterations(&mut run, tape, false, Ending::GoesOn);
                         run.rebase();
                     }
                     self.stack.push(run);
                     return;
                 }
                 Verdict::Restart(wider) => {
-                    self.send_iterations(&mut run, tape, Ending::GoesOn);
+                    self.send_iterations(&mut run, tape, false, Ending::GoesOn);
                     run.rebase();
                     if wider.is_none_or(|wider| self.widen(&mut run, wider)) {
                         self.stack.push(run);
                     } else {
-                        self.close(run, tape, true);
+                        self.close(run, tape, true, Ending::Over);
                     }
                 }
                 Verdict::Other => {
@@ -297,7 +297,7 @@ impl Folder {
                     }
                     if let Some(run) = self.stack.pop() {
                         self.counts.closed(Reason::Deviation);
-                        self.close(run, tape, true);
+                        self.close(run, tape, true, Ending::Over);
                     }
                 }
             }

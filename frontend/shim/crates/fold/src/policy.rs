@@ -13,6 +13,7 @@
 //!   comes, at most `MOST_EVIDENCE` records more that are sent as they are.
 
 use crate::stretches::Stretches;
+use crate::Reason;
 
 /// What a REPEAT costs a host.
 const REPEAT: i64 = 16;
@@ -51,8 +52,19 @@ pub(crate) enum Ending {
     Over,
     /// The program waits, and may go on with the loop.
     Waits,
-    /// The loop goes on, and is held too long already.
+    /// The loop goes on, as far as is known: it is held too long already.
     GoesOn,
+}
+
+impl Ending {
+    /// Where everything is sent for this reason.
+    pub(crate) fn of(reason: Reason) -> Self {
+        match reason {
+            Reason::Sync | Reason::Exit => Self::Waits,
+            Reason::Age | Reason::Size => Self::GoesOn,
+            Reason::Deviation | Reason::Thread | Reason::Hint => Self::Over,
+        }
+    }
 }
 
 impl Held {

@@ -35,12 +35,12 @@ impl Folder {
         }
     }
 
-    /// A run that has nothing left to send goes. `failed`: the program did something else than the template said. `expected`: the loop around it
-    /// had its place for it, so that what it was worth is that one's.
-    pub(super) fn retire(&mut self, run: &Run, failed: bool, expected: bool) {
+    /// A run that has nothing left to send goes. `failed`: the program did something else than the template said. `unjudged`: the loop around it
+    /// had its place for it, so that what it was worth is that one's; or it did not end by itself.
+    pub(super) fn retire(&mut self, run: &Run, failed: bool, unjudged: bool) {
         let Some(template) = self.templates.get_mut(run.place) else { return };
         template.open = false;
-        if !expected {
+        if !unjudged {
             template.balance.ran(run.done);
             if let Some(worthwhile) = policy::judged(run.repeated, run.done) {
                 self.recorders[self.current].history.doubt.ran(worthwhile);

@@ -13,11 +13,11 @@ const TEMPLATE_BYTES: usize = 24;
 
 impl Folder {
     /// Closes a run that was taken off the stack: what it holds goes to those below, in order.
-    pub(super) fn close(&mut self, mut run: Box<Run>, tape: &mut Writer, failed: bool) {
-        let expected = self.expects(&run);
-        self.send_iterations(&mut run, tape, Ending::Over);
+    pub(super) fn close(&mut self, mut run: Box<Run>, tape: &mut Writer, failed: bool, ending: Ending) {
+        let unjudged = self.expects(&run) || ending == Ending::GoesOn;
+        self.send_iterations(&mut run, tape, true, ending);
         self.give_back(&run, run.k, run.pos, tape);
-        self.retire(&run, failed && run.k == 0, expected);
+        self.retire(&run, failed && run.k == 0, unjudged);
     }
 
     /// The records of an iteration, up to item `end`.
@@ -32,9 +32,8 @@ impl Folder {
         }
     }
 
-    /// Sends a run's complete iterations; the run is off the stack. True when a REPEAT of them is on the tape itself.
-    pub(super) fn send_iterations(&mut self, run: &mut Run, tape: &mut Writer, ending: Ending) -> bool {
-        let last = ending == Ending::Over;
+    /// Sends a run's complete iterations; the run is off the stack. `last`: it will not go on from here. True when a REPEAT of them is on the tape itself.
+    pub(super) fn send_iterations(&mut self, run: &mut Run, tape: &mut Writer, last: bool, ending: Ending) -> bool {
         let count = run.complete();
         let continues = run.base > 0;
         if count == 0 && !(last && continues) {
@@ -140,13 +139,14 @@ impl Folder {
 
     fn flush_held(&mut self, tape: &mut Writer, reason: Reason) {
         self.counts.closed(reason);
+        let ending = Ending::of(reason);
         while self.holds() {
             let Some(mut run) = self.stack.pop() else { break };
             if self.stack.is_empty() && run.pos == 0 {
-                self.send_part(&mut run, tape, Ending::Waits);
+                self.send_part(&mut run, tape, ending);
                 self.stack.push(run);
             } else {
-                self.close(run, tape, false);
+                self.close(run, tape, false, ending);
             }
         }
         self.pending = 0;
@@ -172,10 +172,10 @@ impl Folder {
         if run.complete() == 0 {
             return;
         }
-        let repeated = self.send_iterations(run, tape, ending);
+        let repeated = self.send_iterations(run, tape, false, ending);
         // Records that were given back may have been found to repeat: this run repeats them already.
         while let Some(found) = self.stack.pop() {
-            self.close(found, tape, false);
+            self.close(found, tape, false, Ending::GoesOn);
         }
         if repeated && run.can_continue() {
             run.continue_from_here();
@@ -190,7 +190,7 @@ impl Folder {
             self.counts.closed(reason);
         }
         while let Some(run) = self.stack.pop() {
-            self.close(run, tape, false);
+            self.close(run, tape, false, Ending::of(reason));
         }
         self.pending = 0;
     }
