@@ -304,9 +304,14 @@ class Engine:
     def _keep(self, start: int, record: Record) -> None:
         result = self._result
         result.cut = result.cut or record.cut
-        result.frame_stores[start] = record.frame_stores
+        result.frame_stores.setdefault(start, []).extend(record.frame_stores)
         result.stores += record.stores
-        result.stores_in[start] = record.stores
+        result.stores_in.setdefault(start, []).extend(record.stores)
+        if record.handlers:
+            result.stores += record.thrown
+        for handler in record.handlers:
+            result.frame_stores.setdefault(handler, []).extend(record.thrown_frame)
+            result.stores_in.setdefault(handler, []).extend(record.thrown)
         result.sites.update(record.sites)
         result.before.update(record.before)
         result.executed.update((start, target) for target, _ in record.targets)
@@ -566,7 +571,12 @@ class Engine:
             record.test = get(state, last.operands[0])
         elif record.cut and any(edge.kind == EXCEPTION and edge.target in self._wanted for edge in edges):
             thrown = state.copy()
+            # What is changed on the way to the handler is changed there, not for what goes on here.
+            memory = self._memory
+            logs, memory.log, memory.frame_log = (memory.log, memory.frame_log), record.thrown, record.thrown_frame
             unknown_memory(thrown, last.address, True)
+            memory.log, memory.frame_log = logs
+            record.handlers = [edge.target for edge in edges if edge.kind == EXCEPTION]
             record.targets = [(edge.target, thrown if edge.kind == EXCEPTION else state) for edge in edges]
             return
         record.targets = [(edge.target, state) for edge in edges]

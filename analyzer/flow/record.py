@@ -42,7 +42,10 @@ NO_CALLS = InnerCalls(False, list)
 
 
 class Record:
-    """What one execution of a block found. `targets`: where it may go on, and with which states. `all_calls` and the rest are as in `engine.Result`."""
+    """What one execution of a block found. `targets`: where it may go on, and with which states. `all_calls` and the rest are as in `engine.Result`.
+
+    `thrown`, `thrown_frame`: what is stored on the way to the blocks `handlers`, when its last call throws.
+    """
 
     __slots__ = (
         "after",
@@ -52,11 +55,14 @@ class Record:
         "condition",
         "cut",
         "frame_stores",
+        "handlers",
         "looked",
         "sites",
         "stores",
         "targets",
         "test",
+        "thrown",
+        "thrown_frame",
         "unknown",
     )
 
@@ -73,6 +79,9 @@ class Record:
         self.assumed: Value | None = None
         self.condition: Condition | None = None
         self.cut = False
+        self.thrown: list[Store] = []
+        self.thrown_frame: list[FrameStore] = []
+        self.handlers: list[int] = []
 
     def all_calls(self) -> list[CudaCall]:
         """The CUDA calls, those of called functions included."""

@@ -19,7 +19,7 @@ from farlane.analyzer.loops.deciding import Deciding
 from farlane.analyzer.loops.dependence import LoopValues
 from farlane.analyzer.loops.model import Kind, TripCount
 from farlane.analyzer.loops.reasons import Reason
-from farlane.analyzer.loops.text import show
+from farlane.analyzer.loops.text import place, show
 from farlane.analyzer.loops.trips import places, trip_count
 from farlane.analyzer.loops.variables import progress
 
@@ -101,9 +101,13 @@ class Counting:
                 # A function tells it in each iteration, the same each time: its result stands nowhere yet.
                 return TripCount(None, f"while {_text(test.stays)}")
             if found is not None and not all(where for _, where in found.places):
-                # What it is computed from stands somewhere, where the whole does not.
+                # What it is computed from stands somewhere, where the whole does not; or what the test compares does.
                 parts = self._leaves(moves.start, set())
-                return TripCount(None, found.text, tuple((show(p, {}), places(p, entry, self._entered)) for p in parts))
+                where = tuple((show(p, {}), places(p, entry, self._entered)) for p in parts)
+                compared = (
+                    None if all(each for _, each in where) else self._standing((test.stays.left, test.stays.right))
+                )
+                return TripCount(None, found.text, where if compared is None else compared)
             if found is not None:
                 return found
         return self._recurrence(test.stays, extra, source)
@@ -161,8 +165,50 @@ class Counting:
             return None
         entry = self._analysis.result.headers[self._loop.header]
         where = tuple((show(atom, {}), places(atom, entry, self._entered)) for atom in self._given(values))
+        if not all(each for _, each in where):
+            where = self._standing(values) or where
         text = " and ".join(_text(test.stays) for test in tests)
         return TripCount(None, f"while {text or show(next(iter(values)), {})}, as {len(asked)} branches tell", where)
+
+    def _standing(self, values: Iterable[Value]) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+        """Where what values are made of stands when the loop is entered: sums that are kept whole, the loop's variables where they begin.
+        None: some of it stands nowhere."""
+        entry, base = self._analysis.result.headers[self._loop.header], self._values.base
+        found: dict[Value, tuple[str, ...]] = {}
+        work = list(values)
+        seen = set(work)
+        while work:
+            value = work.pop()
+            if value.is_constant:
+                continue
+            where = places(value, entry, self._entered)
+            if not where and base(value)[0] is not value:
+                value = base(value)[0]
+                where = places(value, entry, self._entered)
+            inner: list[Value] = []
+            if where:
+                found[value] = where
+            elif len(value.terms) > 1 or value.terms[0][1] != 1:
+                inner = [atom for atom, _ in value.terms]
+            elif value.kind == PHI and value.arguments[1] == self._loop.header:
+                found[value] = (place(value.arguments[2]),)
+                inner = self._following_of(value)
+            elif value.kind == PHI and value.arguments[1] in self._loop.blocks:
+                inner = list(self._analysis.result.phis.get(value, {}).values())
+            elif value.kind == OPERATION:
+                inner = [each for each in value.arguments[1:] if isinstance(each, Value)]
+            else:
+                return None
+            for each in inner:
+                if each not in seen:
+                    seen.add(each)
+                    work.append(each)
+        return tuple((show(value, {}), where) for value, where in found.items())
+
+    def _following_of(self, phi: Value) -> list[Value]:
+        """What a variable of the loop's head may be in the next iteration."""
+        inputs = self._analysis.result.phis.get(phi, {})
+        return [value for source, value in inputs.items() if source in self._loop.blocks]
 
     def _given(self, values: Iterable[Value]) -> list[Value]:
         """What values are made of that is there when the loop is entered."""

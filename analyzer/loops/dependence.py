@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from farlane.analyzer.flow.engine import Result
-from farlane.analyzer.flow.expression import CALL, INSIDE, LOAD, OPAQUE, OPERATION, OUT, PHI, VERSION, Value, Values
+from farlane.analyzer.flow.expression import (
+    CALL,
+    INITIAL,
+    INSIDE,
+    LOAD,
+    OPAQUE,
+    OPERATION,
+    OUT,
+    PHI,
+    VERSION,
+    Value,
+    Values,
+)
 from farlane.analyzer.flow.interface import COPIES, COPIES_2D, FROM_SYMBOL
 from farlane.analyzer.flow.memory import ADDRESS, LAUNCH_SLOT, NUMBER, PART
 from farlane.analyzer.graph.control_flow import EXCEPTION
@@ -18,6 +30,7 @@ from farlane.analyzer.loops.ranges import Ranges
 from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.loops.stored import Stores, Written
 from farlane.analyzer.loops.variables import induction_variables
+from farlane.analyzer.machine.instruction import CALLEE_SAVED
 
 MAXIMUM_QUESTIONS = 300_000  # about values of one loop
 MAXIMUM_AT_ONCE = 30_000  # to answer one that is asked from outside; half as many after each that was not answered
@@ -229,6 +242,8 @@ class LoopValues:
         for version in versions:
             changed = self.changed(version, block)
             if changed.kinds:
+                if self._untouched_elsewhere(atom, block):
+                    break
                 return self._filled(atom, block) or changed
         found = self.of(address, block)
         return found.joined(Dependence(frozenset({Kind.LOAD}))) if found.kinds else found
@@ -241,6 +256,22 @@ class LoopValues:
     def _untouched_frame(self, load: Value, block: int) -> bool:
         """Whether a load is from the own frame and nothing that the loop stores there is within its reach."""
         return load.arguments[0].stack and not any(self._stores.in_frame(load, block, self._harmless(load)))
+
+    def _untouched_elsewhere(self, load: Value, block: int) -> bool:
+        """Whether a load is from an object of its own, and nothing that the loop stores there is what is read."""
+        address, state = load.arguments[0], self._result.headers.get(self._loop.header) or self._result.end
+        if address.stack or state is None or not state.memory.objects_of(self._values.base(address)[0]):
+            return False
+        if load in self._active:
+            return False
+        self._active[load] = len(self._active)
+        try:
+            return not any(True for _ in self._stores.elsewhere(load, state, self._steady(block)))
+        finally:
+            del self._active[load]
+
+    def _steady(self, block: int) -> Callable[[Value], bool]:
+        return lambda value: not self.of(value, block).kinds
 
     def _harmless(self, load: Value) -> set[int]:
         """Kinds of stores in the frame that are none where this is loaded from."""
@@ -261,7 +292,7 @@ class LoopValues:
         stores = (
             self._stores.in_frame(load, block, self._harmless(load))
             if in_frame
-            else self._stores.elsewhere(load, state)
+            else self._stores.elsewhere(load, state, self._steady(block))
         )
         self._active[load] = len(self._active)
         try:
@@ -269,6 +300,8 @@ class LoopValues:
             for store in dict.fromkeys(stores):
                 if store.address is None or store.value is None:
                     return None
+                if in_frame and store.value.kind == INITIAL and store.value.arguments[0] in CALLEE_SAVED:
+                    continue  # what is kept for the caller stands beside
                 value = self.of(store.value, store.block)
                 if not value.kinds <= {Kind.RESULT}:
                     return None

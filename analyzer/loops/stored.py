@@ -7,13 +7,13 @@ loop is entered, is judged elsewhere (dependence.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from farlane.analyzer.flow.apart import Strided, apart, stride
 from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import OUT, Value, Values
-from farlane.analyzer.flow.memory import FrameStore, Store
+from farlane.analyzer.flow.memory import FrameStore
 from farlane.analyzer.flow.state import State
 from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.loops.ranges import Ranges
@@ -77,29 +77,46 @@ class Stores:
         stored = self._strided(store.address, block)
         return stored is not None and apart(places, size, stored, store.size)
 
-    def elsewhere(self, load: Value, state: State) -> Iterator[Written]:
-        """The stores outside the own frame that may touch what a load from there reads. `state`: any of the function's."""
+    def elsewhere(self, load: Value, state: State, steady: Callable[[Value], bool]) -> Iterator[Written]:
+        """The stores outside the own frame that may touch what a load from there reads.
+
+        Args:
+            state: any of the function's.
+            steady: whether a value is the same in all iterations.
+        """
         address, size, _ = load.arguments
         base, offset = self._values.base(address)
         own = state.memory.objects_of(base)
         if any(each.kind == OUT for each in own):
             yield Written(self._loop.header, None, None)  # the device may write it, too
             return
+        read = self._behind(state, base, own, steady)
         for each in self._loop.blocks:
             for store in self._result.stores_in.get(each, ()):
-                if store.address is None or not self._beside(state, base, offset, size, own, store):
-                    yield Written(each, store.address, store.value)
+                if store.address is not None:
+                    where, at = self._values.base(store.address)
+                    theirs = state.memory.objects_of(where) if where.terms else ()
+                    if own and (not where.terms or store.address.stack):
+                        continue
+                    if own and theirs and not any(one in own for one in theirs):
+                        continue
+                    # Fields of structures side by side, behind one pointer.
+                    stored = self._behind(state, where, theirs, steady) if own == theirs else None
+                    known = read is not None and stored is not None and store.size is not None
+                    if known and apart((offset, read), size, (at, stored), store.size):
+                        continue
+                yield Written(each, store.address, store.value)
 
-    def _beside(self, state: State, base: Value, offset: int, size: int, own: tuple[Value, ...], store: Store) -> bool:
-        """Whether a store lies elsewhere than what is read."""
-        assert store.address is not None
-        where, at = self._values.base(store.address)
-        if where is base:
-            return at >= offset + size or (store.size is not None and at + store.size <= offset)
-        if own and (store.address.is_constant or store.address.stack):
-            return True
-        theirs = state.memory.objects_of(where) if where.terms else ()
-        return bool(own and theirs) and not any(each in own for each in theirs)
+    def _behind(self, state: State, base: Value, own: tuple[Value, ...], steady: Callable[[Value], bool]) -> int | None:
+        """How far apart the places are that an address behind the pointer into an object may be; None: it is no such pointer, which stays,
+        with an index."""
+        distance, pointers = 0, 0
+        for atom, coefficient in base.terms:
+            if len(own) == 1 and coefficient == 1 and state.memory.objects_of(atom) == own and steady(atom):
+                pointers += 1
+            else:
+                distance = math.gcd(distance, coefficient - 2**64 if coefficient >> 63 else coefficient)
+        return distance if pointers == 1 else None
 
     def _strided(self, address: Value, block: int) -> Strided | None:
         """Where an address of the frame may be, its induction variables followed from where they begin."""

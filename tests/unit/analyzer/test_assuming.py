@@ -40,6 +40,21 @@ __attribute__((noipa)) void method(int *count, Box *box, void *device) {
 __attribute__((noipa)) void both(int *count, int *rounds, void *device) {
     for (int i = 0; i < *rounds; ++i) { *count += 2; cudaMemset(device, *rounds, 4); }
 }
+struct Item { void *at; long size; int used; };
+struct Items { Item *all; int count, made; };
+__attribute__((noipa)) void filled(Items *items, int *log) {
+    for (int i = 0; i < items->count; ++i) {
+        items->all[i].used = *log += 2;
+        ++items->made;
+        cudaMemset(nullptr, i, items->all[i].size);
+    }
+}
+__attribute__((noipa)) void resized(Items *items, int *log) {
+    for (int i = 0; i < items->count; ++i) {
+        items->all[i + 1].size = *log += 2;
+        cudaMemset(nullptr, i, items->all[i].size);
+    }
+}
 __attribute__((noipa)) void given_twice(void *device, int n) {
     int one = 3;
     for (int i = 0; i < n; ++i) both(&one, &one, device);
@@ -49,7 +64,8 @@ __attribute__((noipa)) void neither(int *log, const int *sizes, void *device, in
 }
 int main(int n, char **) {
     int there; Box box{n, &there};
-    likely(&box, 0); method(&there, &box, 0); given_twice(0, 2); certain(&there, 0, 1); neither(&there, &there, 0, 1);
+    likely(&box, 0); method(&there, &box, 0); given_twice(0, 2);
+    Item three[3] = {}; Items items{three, 2, 0}; filled(&items, &there); resized(&items, &there); certain(&there, 0, 1); neither(&there, &there, 0, 1);
 }
 """
 
@@ -84,6 +100,12 @@ def test_structures_that_were_given_are_taken_to_lie_apart(loops: tuple[LoopRepo
     assert by_name(loops, "method").described
     assert by_name(loops, "method").assumes_separate
     assert by_name(loops, "both").assumes_separate
+
+
+def test_fields_behind_one_pointer_lie_apart(loops: tuple[LoopReport, ...]) -> None:
+    assert by_name(loops, "filled").described
+    assert by_name(loops, "filled").assumes_separate
+    assert not by_name(loops, "resized").described, "the next one's size is set"
 
 
 def test_what_a_caller_visibly_gives_twice_is_one(loops: tuple[LoopReport, ...]) -> None:

@@ -133,6 +133,23 @@ PROGRAM by_power(float *data, int rounds) {
     for (int i = 0; i < rounds; ++i) touch<<<4, 256>>>(data, (int)pow(1.5, i), COUNT);
 }
 
+// The sign of a number is changed by an instruction on the whole vector register.
+PROGRAM negated(float *data, float factor, int rounds) {
+    for (int i = 0; i < rounds; ++i) scale<<<4, 256>>>(data, i & 1 ? -factor : factor, COUNT);
+}
+
+// The configuration of these launches is a structure.
+PROGRAM launched_by_structure(float *data, int rounds) {
+    cudaLaunchConfig_t shape = {};
+    shape.gridDim = dim3(4), shape.blockDim = dim3(256);
+    for (int i = 0; i < rounds; ++i) {
+        int offset = i, count = COUNT;
+        void *parameters[] = {&data, &offset, &count};
+        shape.dynamicSmemBytes = 16 * i;
+        cudaLaunchKernelExC(&shape, (const void *)touch, parameters);
+    }
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -145,5 +162,6 @@ int main(int argc, char **argv) {
     two_variables(data, rounds), nest(data, rounds), triangle(data, rounds), triangle_down(data, 16);
     three_deep(data, 3), around_a_nest(data, rounds), every_third(data, rounds), not_the_first(data, rounds);
     by_mode(data, rounds, true), by_mode(data, rounds, false), by_power(data, rounds);
+    negated(data, 2, rounds), launched_by_structure(data, rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
 }

@@ -86,6 +86,32 @@ PROGRAM asked(float *data, int rounds) {
     }
 }
 
+// The streams are made anew in each iteration, and stand in a table of the called function.
+static APART void over_own_table(float *data, int count) {
+    cudaStream_t streams[8];
+    for (int i = 0; i < count; ++i) cudaStreamCreate(&streams[i]);
+    for (int i = 0; i < count; ++i) touch<<<4, 256, 0, streams[i]>>>(data, i, COUNT);
+    for (int i = 0; i < count; ++i) cudaStreamDestroy(streams[i]);
+}
+
+PROGRAM streams_in_table(float *data, int count, int rounds) {
+    for (int i = 0; i < rounds; ++i) over_own_table(data, count);
+}
+
+// One of them is what the host chose.
+static APART void over_table_of_others(float *data, int count) {
+    cudaStream_t streams[8];
+    for (int i = 0; i < count; ++i) cudaStreamCreate(&streams[i]);
+    cudaStreamDestroy(streams[count - 1]);
+    streams[count - 1] = rand() % 2 ? streams[0] : nullptr;
+    for (int i = 0; i < count; ++i) touch<<<4, 256, 0, streams[i]>>>(data, i, COUNT);
+    for (int i = 0; i + 1 < count; ++i) cudaStreamDestroy(streams[i]);
+}
+
+PROGRAM streams_in_table_of_others(float *data, int count, int rounds) {
+    for (int i = 0; i < rounds; ++i) over_table_of_others(data, count);
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -99,5 +125,6 @@ int main(int argc, char **argv) {
     freeing_table(buffers, 8), allocating_sizes(buffers, 8), freeing_table(buffers, 8), own_stream(arena.a, rounds);
     own_event(arena.a, rounds), streams_made(streams, 2);
     fork_and_join(arena.a, streams[0], streams[1], events[0], events[1], rounds), asked(arena.a, rounds);
+    streams_in_table(arena.a, 3, rounds), streams_in_table_of_others(arena.a, 3, rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
