@@ -11,6 +11,7 @@
 //! Locking: one read-write lock around the ranges, held for one lookup or change.
 //! Source: CUDA runtime API, "Memory Management" (cudaHostAlloc, cudaHostRegister).
 
+mod found;
 mod placed;
 
 pub use placed::{keep, near as near_placed};
@@ -192,7 +193,7 @@ pub fn is_registered(address: usize) -> bool {
 }
 
 /// A kernel may use this address: pinned memory that holds it becomes memory of both sides. Whether kernels reach the address then.
-pub fn reach(address: usize) -> CudaResult<bool> {
+fn reach(address: usize) -> CudaResult<bool> {
     if !placed::near(address) {
         return Ok(false);
     }
@@ -215,8 +216,39 @@ pub fn reach(address: usize) -> CudaResult<bool> {
     Ok(true)
 }
 
+/// As `reach`, and so does the pinned memory of which addresses are found there.
+pub fn reach_from(address: usize) -> CudaResult {
+    let mut open = vec![address];
+    while let Some(address) = open.pop() {
+        let Some(range) = find(address).filter(|range| range.place == Place::Window) else { continue };
+        work::settle_memory(range.start, range.size)?;
+        // SAFETY: the program's memory, all of which can be read as long as no kernel reaches it.
+        let bytes = unsafe { std::slice::from_raw_parts(range.start as *const u8, range.size) };
+        found::addresses(bytes, 0, |address| open.push(address));
+        reach(address)?;
+    }
+    Ok(())
+}
+
+/// Kernels will see these bytes, the first of them at an address that is `start` modulo 8: pinned memory of which addresses are among them becomes
+/// memory of both sides.
+pub fn reach_found(bytes: &[u8], start: u64) -> CudaResult {
+    let mut open = Vec::new();
+    found::addresses(bytes, start, |address| open.push(address));
+    open.into_iter().try_for_each(reach_from)
+}
+
+/// Whether there is, or was, pinned memory that kernels may reach by the program's address.
+#[inline]
+pub fn any_placed() -> bool {
+    placed::any()
+}
+
 /// Where kernels find pinned memory, which becomes memory of both sides. `None` where the address is not in such memory.
 pub fn device_pointer(address: usize) -> CudaResult<Option<usize>> {
+    if placed::near(address) {
+        reach_from(address)?;
+    }
     if reach(address)? {
         return Ok(Some(address));
     }

@@ -249,7 +249,7 @@ fn reach(arguments: &Arguments<'_>) -> CudaResult {
     for word in arguments.words() {
         let address = word as usize;
         if hostmem::near_placed(address) {
-            hostmem::reach(address)?;
+            hostmem::reach_from(address)?;
         } else if hostmem::is_registered(address) {
             hostmem::reach_registered(address)?;
         }

@@ -69,6 +69,11 @@ pub fn near(address: usize) -> bool {
     address >= LOW.load(Acquire) && address < HIGH.load(Acquire)
 }
 
+/// All addresses that are near lie from the first to before the second.
+pub fn bounds() -> (usize, usize) {
+    (LOW.load(Acquire), HIGH.load(Acquire))
+}
+
 /// As long as the caller has this, pinned memory that kernels do not reach stays so. `None` where there is no such memory.
 pub fn keep() -> Option<RwLockReadGuard<'static, ()>> {
     (any() || CHANGES.load(Acquire)).then(|| MOVING.read().unwrap_or_else(PoisonError::into_inner))
@@ -128,9 +133,15 @@ fn give_back(addresses: &Addresses, start: usize) {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use client::Welcome;
+
+    /// These addresses are near from now on.
+    pub fn bound(low: usize, high: usize) {
+        LOW.fetch_min(low, Release);
+        HIGH.fetch_max(high, Release);
+    }
 
     #[test]
     fn memory_lies_in_the_window_and_small_mappings_serve_again() {

@@ -175,6 +175,10 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
         };
     }
     let _inside = guards::enter();
+    if hostmem::any_placed() {
+        // SAFETY: the caller's promise.
+        unsafe { reach_copied(to, from, extent) }?;
+    }
     let kept = hostmem::keep();
     let (to, from) = if kept.is_some() { (to.now(&extent), from.now(&extent)) } else { (to, from) };
     let held = managed::hand_over_for(&[to.device(), from.device()])?;
@@ -199,6 +203,27 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
             }
             // SAFETY: the caller's promise.
             (Start::Host(to), Start::Host(from)) => unsafe { move_rows(to, to_pitch, from, from_pitch, part) }?,
+        }
+    }
+    Ok(())
+}
+
+/// Kernels may follow addresses of pinned memory that are copied to the device.
+///
+/// # Safety
+/// The source is readable.
+unsafe fn reach_copied(to: End, from: End, extent: Extent) -> CudaResult {
+    let (Start::Device(start), Start::Host(source)) = (to.now(&extent).start, from.now(&extent).start) else {
+        return Ok(());
+    };
+    for part in parts(extent, to.layout, from.layout) {
+        let (first, pitch) = (source as usize + part.from as usize, from.layout.pitch);
+        work::settle_memory(first, (pitch * (part.height - 1) + part.width) as usize)?;
+        for row in 0..part.height {
+            let row_start = (first + (row * pitch) as usize) as *const u8;
+            // SAFETY: the caller's promise; the row lies in the box.
+            let bytes = unsafe { std::slice::from_raw_parts(row_start, part.width as usize) };
+            hostmem::reach_found(bytes, start + part.to + row * to.layout.pitch)?;
         }
     }
     Ok(())
