@@ -90,7 +90,7 @@ class Program:
             body.locals.append(f"for (u32 k = 0; k < {length}; ++k) {name}[k] = {self._initial(kind, 'u64(k)')};")
             names.arrays[name] = (kind, length)
         if self.structures and c.random() < 0.5:
-            self.declare(body, body.fresh("s"), c.choice([*self.structures]))
+            self.declare(body, body.fresh("r"), c.choice([*self.structures]))
         for name, kind, cost in self.pointed[-3:]:
             for array, (its, length) in names.arrays.items():
                 if its == kind:
