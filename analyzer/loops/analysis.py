@@ -26,7 +26,7 @@ from farlane.analyzer.loops.called import Called, Wholes, arises, is_handle
 from farlane.analyzer.loops.continuation import Continuations
 from farlane.analyzer.loops.counting import Counting
 from farlane.analyzer.loops.deciding import Deciding
-from farlane.analyzer.loops.dependence import Dependence, LoopValues, Scope
+from farlane.analyzer.loops.dependence import Dependence, LoopValues
 from farlane.analyzer.loops.inner import settle
 from farlane.analyzer.loops.model import (
     Argument,
@@ -40,6 +40,7 @@ from farlane.analyzer.loops.model import (
 )
 from farlane.analyzer.loops.never import prune
 from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.loops.scope import Scope
 from farlane.analyzer.loops.shares import Asking, Share, answered, both, divide
 from farlane.analyzer.loops.text import place, show
 from farlane.analyzer.machine.decoder import Decoder

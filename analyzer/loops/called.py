@@ -30,8 +30,9 @@ from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.loops.body import Body
 from farlane.analyzer.loops.deciding import Deciding
-from farlane.analyzer.loops.dependence import INVARIANT, Dependence, LoopValues, Scope
+from farlane.analyzer.loops.dependence import INVARIANT, Dependence, LoopValues
 from farlane.analyzer.loops.model import Kind
+from farlane.analyzer.loops.scope import Scope
 from farlane.analyzer.machine.instruction import RSP
 
 STREAM = 4  # the argument of an asynchronous copy that is one

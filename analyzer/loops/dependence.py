@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import (
     CALL,
     INITIAL,
@@ -17,19 +16,16 @@ from farlane.analyzer.flow.expression import (
     PHI,
     VERSION,
     Value,
-    Values,
 )
 from farlane.analyzer.flow.interface import COPIES, COPIES_2D, FROM_SYMBOL
 from farlane.analyzer.flow.memory import ADDRESS, LAUNCH_SLOT, NUMBER, PART
 from farlane.analyzer.graph.control_flow import EXCEPTION
 from farlane.analyzer.graph.names import is_cuda
-from farlane.analyzer.graph.structure import Loop, Structure
-from farlane.analyzer.loops.body import Body
+from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loops.model import Kind
-from farlane.analyzer.loops.ranges import Ranges
 from farlane.analyzer.loops.reasons import Reason
-from farlane.analyzer.loops.stored import Stores, Written
-from farlane.analyzer.loops.variables import induction_variables
+from farlane.analyzer.loops.scope import Scope
+from farlane.analyzer.loops.stored import Written
 from farlane.analyzer.machine.instruction import CALLEE_SAVED
 
 MAXIMUM_QUESTIONS = 300_000  # about values of one loop
@@ -68,36 +64,6 @@ INVARIANT = Dependence()
 
 def _unknown(reason: Reason) -> Dependence:
     return Dependence(frozenset({Kind.UNKNOWN}), frozenset({reason}))
-
-
-Ways = dict[tuple[int, tuple[int, ...]], tuple[list[tuple[int, Value | None]], bool]]
-
-
-class Scope:
-    """What is known of a loop, whoever judges values there.
-
-    Attributes:
-        inductions: the loop's induction variables by their phis.
-        addresses: of its instructions.
-        stores: what the loop stores.
-        ways: what `LoopValues` found of branches.
-
-    Args:
-        body: what runs in one iteration.
-        managed: whether the program has managed variables: any global variable may be one, which the device writes.
-    """
-
-    def __init__(
-        self, structure: Structure, result: Result, values: Values, loop: Loop, body: Body, managed: bool = False
-    ) -> None:
-        self.structure, self.result, self.values, self.loop = structure, result, values, loop
-        self.body, self.managed = body, managed
-        blocks = structure.flow.blocks
-        self.addresses = {i.address for block in loop.blocks for i in blocks[block].instructions}
-        self.inductions = induction_variables(result, values, loop)
-        ranges = Ranges(structure, result, values, loop, self.inductions)
-        self.stores = Stores(structure, result, values, loop, self.inductions, ranges)
-        self.ways: Ways = {}
 
 
 class LoopValues:

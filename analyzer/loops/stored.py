@@ -102,9 +102,10 @@ class Stores:
                         continue
                     # Fields of structures side by side, behind one pointer.
                     stored = self._behind(state, where, theirs, steady) if own == theirs else None
-                    known = read is not None and stored is not None and store.size is not None
-                    if known and apart((offset, read), size, (at, stored), store.size):
-                        continue
+                    if read is not None and stored is not None and store.size is not None:
+                        beside = apart((offset, read), size, (at, stored), store.size)
+                        if beside:
+                            continue
                 yield Written(each, store.address, store.value)
 
     def _behind(self, state: State, base: Value, own: tuple[Value, ...], steady: Callable[[Value], bool]) -> int | None:
