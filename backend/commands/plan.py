@@ -23,6 +23,7 @@ from farlane.backend.memory.planner.rivals.lru import least_recently_used
 from farlane.backend.memory.planner.rivals.replay import Eviction, replay
 from farlane.backend.memory.planner.segments import choose
 from farlane.backend.memory.planner.trace import Trace, TraceError
+from farlane.backend.sizes import parse_bytes
 
 MOST_FILE_BYTES = 256 << 20
 
@@ -100,10 +101,16 @@ class PlanCommand:
         parser.add_argument(
             "trace", type=Path, help="JSON: memory, objects of {bytes, name?, kept?}, steps of [object, r|w|rw]"
         )
-        parser.add_argument("--memory", type=int, metavar="BYTES", help="device memory, instead of the file's")
+        parser.add_argument(
+            "--memory", type=parse_bytes, metavar="BYTES", help="device memory, instead of the file's: 4096, 512M"
+        )
         parser.add_argument("--different", action="store_true", help="segments of different sizes only")
         parser.add_argument(
-            "--merge-below", type=int, default=0, metavar="BYTES", help="merge smaller objects of an unbroken stretch"
+            "--merge-below",
+            type=parse_bytes,
+            default=0,
+            metavar="BYTES",
+            help="merge smaller objects of an unbroken stretch",
         )
         parser.add_argument(
             "--aside",

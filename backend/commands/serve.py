@@ -10,7 +10,6 @@ import argparse
 import faulthandler
 import logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -23,6 +22,7 @@ from farlane.backend.manifests import ManifestStore, analyzer_revision, default_
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import FORMS, EndpointError, parse
 from farlane.backend.server.parent import end_with_parent
+from farlane.backend.sizes import parse_bytes
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
 from farlane.backend.workers.sharing import Sharing
@@ -35,15 +35,6 @@ REPORT_SECONDS = 5.0  # for saying what hung
 END_SECONDS = 30.0  # for everything, after it: nothing that hangs may outlive the process that nobody looks at any more
 MODEL_VARIABLE = "FARLANE_SIM_MODEL"  # sessions write a report when they end, of what is still to be modelled then: the host has all the time it takes
 SWITCH_SECONDS = 0.0005  # Python's default of 5 ms would let one session's long group hold up every other's round trip
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-def parse_bytes(text: str) -> int:
-    """4096, 512M, 2G (powers of two)."""
-    match = re.fullmatch(r"(\d+)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if not match or not int(match[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write it as 4096, 512M or 2G")
-    return int(match[1]) * _UNITS[match[2].upper()]
 
 
 def _positive(text: str) -> int:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import grpc
 import pytest
-from farlane.backend.commands import devices, serve
+from farlane.backend.commands import devices
+from farlane.backend.sizes import parse_bytes
 from farlane.v1 import admin_pb2
 from waiting import eventually
 
@@ -219,7 +220,7 @@ class TestErrors:
     ("text", "size"), [("4096", 4096), ("512M", 512 << 20), ("2g", 2 << 30), ("1GiB", 1 << 30), ("3 KB", 3 << 10)]
 )
 def test_sizes(text: str, size: int) -> None:
-    assert serve.parse_bytes(text) == size
+    assert parse_bytes(text) == size
 
 
 class TestDevices:

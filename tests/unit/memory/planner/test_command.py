@@ -42,6 +42,21 @@ def test_the_table_names_every_object(file: Path, capsys: pytest.CaptureFixture[
     assert "known future, contiguous" in told
 
 
+def test_sizes_are_written_as_for_other_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects = [{"bytes": 60 << 10}, {"bytes": 40 << 10}]
+    file = tmp_path / "trace.json"
+    file.write_text(
+        json.dumps({"memory": 100 << 10, "objects": objects, "steps": [[[0, "w"]], [[1, "w"]], [[0, "r"]]]})
+    )
+    plans = []
+    for size in ("64K", str(64 << 10)):
+        assert run(str(file), "--memory", size, "--json") == 0
+        plans.append(json.loads(capsys.readouterr().out))
+    assert plans[0]["bytes_in"] == plans[1]["bytes_in"] == 60 << 10
+    with pytest.raises(SystemExit):
+        run(str(file), "--memory", "much")
+
+
 def test_json_and_page(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     html = tmp_path / "plan.html"
     assert run(str(file), "--json", "--html", str(html)) == 0
