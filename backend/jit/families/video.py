@@ -142,7 +142,10 @@ def scalar(e: FunctionEmitter, i: Instruction) -> None:
     if i.base in ("vshl", "vshr"):
         limit = integer(32, "i64")
         amount = b.bin("and", y, integer(31, "i64")) if "wrap" in i.modifiers else b.call("umin", "i64", [y, limit])
-        value = b.bin("shl" if i.base == "vshl" else "ashr", x, amount)
+        if i.base == "vshl" and "sat" in i.modifiers:
+            value = b.call("sshl.sat", "i64", [x, amount])  # 32 bits moved by 32 have no place for a sign
+        else:
+            value = b.bin("shl" if i.base == "vshl" else "ashr", x, amount)
     else:
         value = _compute(e, i.base, x, y)
     if "sat" in i.modifiers:

@@ -251,6 +251,14 @@ def test_scalar_video(device: TinyDevice) -> None:
                 Case("vshl.u32.u32.u32.clamp.add {d}, {a}, {b}.b3, {c};", "u4"),
                 lambda a, b, c: (a << field(b, "b3", False) if b >> 24 < 32 else 0) + c,
             ),
+            (
+                Case("vshl.s32.u32.u32.sat.clamp {d}, {a}, {b};", "u4"),
+                lambda a, b, c: min(a << min(b, 32), (1 << 31) - 1),
+            ),
+            (
+                Case("vshl.s32.s32.u32.sat.clamp.min {d}, {a}, {b}.b3, {c};", "u4"),
+                lambda a, b, c: min(clamped(signed(a, 32) << min(b >> 24, 32)), signed(c, 32)),
+            ),
             (Case("vset.u32.s32.gt {d}, {a}, {b};", "u4"), lambda a, b, c: int(a > signed(b, 32))),
             (
                 Case("vset.s32.u32.le.add {d}, {a}.b2, {b}.b2, {c};", "u4"),
