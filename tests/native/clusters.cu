@@ -225,6 +225,37 @@ static void check_queries(Verdict &verdict) {
     verdict.expect(clusters >= 1 && clusters <= pairs, "clusters at once");
 }
 
+// A cluster that the program requires of all launches of a kernel.
+static void check_required(Verdict &verdict) {
+    DeviceArray<int> sizes(12);
+    CHECK(cudaFuncSetAttribute(plain, cudaFuncAttributeRequiredClusterWidth, 4));
+    plain<<<12, 1>>>(sizes.get());
+    verdict.expect(cudaGetLastError() == cudaErrorInvalidClusterSize, "extents that were not all set");
+    CHECK(cudaFuncSetAttribute(plain, cudaFuncAttributeRequiredClusterHeight, 1));
+    CHECK(cudaFuncSetAttribute(plain, cudaFuncAttributeRequiredClusterDepth, 1));
+    for (int i = 0; i < 3; ++i) {
+        plain<<<12, 1>>>(sizes.get());
+        CHECK_LAUNCH();
+    }
+    verdict.equal(sizes.download(), std::vector<int>(12, 4), "blocks of a required cluster");
+    cudaFuncAttributes attributes;
+    CHECK(cudaFuncGetAttributes(&attributes, plain));
+    verdict.expect(attributes.requiredClusterWidth == 4 && attributes.requiredClusterDepth == 1, "a required cluster is told");
+    plain<<<10, 1>>>(sizes.get());
+    verdict.expect(cudaGetLastError() == cudaErrorInvalidClusterSize, "a part of a required cluster");
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config = config_of(dim3(12), dim3(1), &attribute, dim3(2, 1, 1));
+    verdict.expect(cudaLaunchKernelEx(&config, plain, sizes.get()) == cudaErrorInvalidClusterSize, "another than the required one");
+    verdict.expect(cudaFuncSetAttribute(blur, cudaFuncAttributeRequiredClusterWidth, 2) == cudaErrorNotPermitted, "a kernel that was compiled for one");
+    verdict.expect(cudaFuncSetAttribute(plain, cudaFuncAttributeRequiredClusterWidth, -1) == cudaErrorInvalidValue, "no extent");
+    cudaGetLastError();
+    for (cudaFuncAttribute extent : {cudaFuncAttributeRequiredClusterWidth, cudaFuncAttributeRequiredClusterHeight, cudaFuncAttributeRequiredClusterDepth}) {
+        CHECK(cudaFuncSetAttribute(plain, extent, 0));
+    }
+    plain<<<12, 1>>>(sizes.get());
+    verdict.equal(sizes.download(), std::vector<int>(12, 1), "none is required any more");
+}
+
 // A captured launch keeps its cluster.
 static void check_graph(Verdict &verdict) {
     DeviceArray<int> sizes(8);
@@ -253,6 +284,7 @@ int main() {
     check_blur(verdict);
     check_places(verdict);
     check_what_is_refused(verdict);
+    check_required(verdict);
     check_queries(verdict);
     check_graph(verdict);
     return verdict.finish();

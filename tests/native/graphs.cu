@@ -294,11 +294,51 @@ static void refused(Verdict &verdict) {
     CHECK(cudaStreamDestroy(other));
 }
 
+// A kernel node whose parameters come packed in a buffer.
+static void packed_parameters(Verdict &verdict) {
+    DeviceArray<int> data(100);
+    data.zero();
+    struct {
+        int *data;
+        int value, n;
+    } packed = {data.get(), 7, 90};
+    size_t size = sizeof packed, little = 8;
+    void *extra[] = {reinterpret_cast<void *>(1), &packed, reinterpret_cast<void *>(2), &size, nullptr};
+    cudaKernelNodeParams kernel = {};
+    kernel.func = reinterpret_cast<void *>(add);
+    kernel.gridDim = dim3(4);
+    kernel.blockDim = dim3(32);
+    kernel.extra = extra;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t node;
+    CHECK(cudaGraphCreate(&graph, 0));
+    CHECK(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &kernel));
+    packed.value = 5;
+    CHECK(cudaGraphAddKernelNode(&node, graph, &node, 1, &kernel));
+    packed = {};
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(cudaGraphLaunch(exec, nullptr));
+    std::vector<int> found = data.download();
+    verdict.expect(found[0] == 12 && found[89] == 12 && found[90] == 0, "packed parameters");
+    CHECK(cudaGraphKernelNodeGetParams(node, &kernel));
+    verdict.expect(kernel.extra == nullptr && *static_cast<int *>(kernel.kernelParams[1]) == 5, "they are told as pointers");
+    kernel.extra = extra;
+    verdict.expect(cudaGraphKernelNodeSetParams(node, &kernel) == cudaErrorInvalidValue, "both kinds");
+    extra[3] = &little;
+    kernel.kernelParams = nullptr;
+    verdict.expect(cudaGraphKernelNodeSetParams(node, &kernel) == cudaErrorInvalidValue, "too few bytes");
+    cudaGetLastError();
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+}
+
 int main() {
     Verdict verdict;
     captured(verdict);
     by_hand(verdict);
     recaptured(verdict);
     refused(verdict);
+    packed_parameters(verdict);
     return verdict.finish();
 }

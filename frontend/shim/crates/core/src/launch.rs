@@ -54,6 +54,8 @@ pub struct Prepared<'a> {
     pub signature: &'static Signature,
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    /// The launch's own cluster, or the one that the program requires of all launches of the kernel.
+    pub cluster: Option<[u32; 3]>,
     pub arguments: Arguments<'a>,
 }
 
@@ -230,8 +232,9 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
     if launch.cooperative {
         check_cooperative(func, grid, block, launch.shared_bytes)?;
     }
-    if launch.cluster.is_some() || signature.image.required_cluster.is_some() || signature.image.explicit_cluster {
-        check_clusters(kernel, launch.cluster, grid)?;
+    let cluster = launch.cluster.or(kernel.set_cluster());
+    if cluster.is_some() || signature.image.required_cluster.is_some() || signature.image.explicit_cluster {
+        check_clusters(kernel, cluster, grid)?;
     }
     // SAFETY: the caller's promise.
     let arguments = unsafe { Arguments::new(&signature.image, args) }?;
@@ -241,7 +244,7 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
     if output::may_print(signature.image.prints) {
         output::found_printing();
     }
-    Ok(Prepared { kernel, signature, grid, block, arguments })
+    Ok(Prepared { kernel, signature, grid, block, cluster, arguments })
 }
 
 /// Pinned memory of which the kernel is given an address becomes memory of the device, too.
@@ -263,7 +266,7 @@ fn reach(arguments: &Arguments<'_>) -> CudaResult {
 unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, args: *mut *mut c_void) -> CudaResult {
     // SAFETY: the caller's promise.
     let prepared = unsafe { prepare(func, &launch, args) }?;
-    let Prepared { kernel, signature, grid, block, arguments } = prepared;
+    let Prepared { kernel, signature, grid, block, cluster, arguments } = prepared;
     let stream = stream::resolve_briefly(default, launch.stream)?;
     if graph::capture::of(&stream) {
         // SAFETY: the caller's promise.
@@ -272,7 +275,7 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
     let function = kernel.function()?;
     let stream: &Stream = &stream;
     let (number, shared, cooperative) = (stream.number, launch.shared_bytes as u32, launch.cooperative);
-    let cluster = clusters::number(launch.cluster);
+    let cluster = clusters::number(cluster);
     let bytes = signature.image.parameter_bytes as usize;
     if managed::any() || guards::active() || !runtime::session()?.defers() {
         let record = |w: &mut Writer, values: &[u8]| {

@@ -14,8 +14,9 @@ use std::ffi::{c_char, c_int, c_void};
 
 use abi::{
     cudaFuncAttribute, cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributeNonPortableClusterSizeAllowed,
-    cudaFuncAttributePreferredSharedMemoryCarveout, cudaFuncAttributes, cudaFuncCache, cudaFunction_t, cudaKernel_t,
-    cudaSharedMemConfig, CudaError,
+    cudaFuncAttributePreferredSharedMemoryCarveout, cudaFuncAttributeRequiredClusterDepth,
+    cudaFuncAttributeRequiredClusterHeight, cudaFuncAttributeRequiredClusterWidth, cudaFuncAttributes, cudaFuncCache,
+    cudaFunction_t, cudaKernel_t, cudaSharedMemConfig, CudaError,
 };
 
 use crate::call::CudaResult;
@@ -75,7 +76,7 @@ pub unsafe fn cudaFuncGetAttributes(attr: *mut cudaFuncAttributes, func: *const 
     let kernel = kernel_of(func)?;
     let needs = resources::of_kernel(kernel)?;
     let image = &kernel.signature()?.image;
-    let cluster = image.required_cluster.unwrap_or_default().map(|extent| extent as c_int);
+    let cluster = image.required_cluster.or(kernel.set_cluster()).unwrap_or_default().map(|extent| extent as c_int);
     let attributes = cudaFuncAttributes {
         sharedSizeBytes: needs.static_shared as usize,
         constSizeBytes: needs.constant as usize,
@@ -184,6 +185,19 @@ fn set_attribute(kernel: &Kernel, attribute: cudaFuncAttribute, value: c_int) ->
             &kernel.carveout
         }
         cudaFuncAttributeNonPortableClusterSizeAllowed => &kernel.non_portable_clusters,
+        // Whether there are such clusters is checked at a launch, which tells the host of its own.
+        cudaFuncAttributeRequiredClusterWidth
+        | cudaFuncAttributeRequiredClusterHeight
+        | cudaFuncAttributeRequiredClusterDepth => {
+            if !(0..1024).contains(&value) {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            if kernel.signature()?.image.required_cluster.is_some() {
+                return Err(CudaError::NOT_PERMITTED);
+            }
+            kernel.require_cluster((attribute - cudaFuncAttributeRequiredClusterWidth) as usize, value);
+            return Ok(());
+        }
         _ => return Err(CudaError::INVALID_VALUE),
     };
     kernel.send_attribute(attribute, value)?;

@@ -4,7 +4,7 @@ use crate::call::CudaResult;
 use crate::event::Event;
 use crate::launch::{self, clusters, Launch};
 use crate::memory::{self, End, Extent, Layout};
-use crate::module::Kernel;
+use crate::module::{kernel_of, Kernel};
 use abi::{
     cudaGraphNodeType, cudaHostNodeParams, cudaKernelNodeParams, cudaMemcpy3DParms, cudaMemcpyKind, cudaMemsetParams,
     cudaPitchedPtr, cudaPos, CudaError,
@@ -129,10 +129,6 @@ impl Work {
     pub unsafe fn kernel(params: *const cudaKernelNodeParams) -> CudaResult<Self> {
         // SAFETY: the program says that it is such a struct, or null.
         let params = unsafe { params.as_ref() }.ok_or(CudaError::INVALID_VALUE)?;
-        if !params.extra.is_null() {
-            crate::log::error(format_args!("kernel nodes with `extra` are not supported yet: pass kernelParams"));
-            return Err(CudaError::NOT_SUPPORTED);
-        }
         let launch = Launch {
             grid: params.gridDim,
             block: params.blockDim,
@@ -141,8 +137,17 @@ impl Work {
             cooperative: false,
             cluster: None,
         };
+        if params.extra.is_null() {
+            // SAFETY: the caller's promise.
+            return unsafe { Self::launch(params.func, &launch, params.kernelParams) };
+        }
+        if !params.kernelParams.is_null() {
+            return Err(CudaError::INVALID_VALUE);
+        }
         // SAFETY: the caller's promise.
-        unsafe { Self::launch(params.func, &launch, params.kernelParams) }
+        let mut pointers = unsafe { packed(params.func, params.extra) }?;
+        // SAFETY: as above; the pointers lead into the program's buffer.
+        unsafe { Self::launch(params.func, &launch, pointers.as_mut_ptr()) }
     }
 
     /// # Safety
@@ -162,10 +167,10 @@ impl Work {
             block: prepared.block,
             shared_bytes: launch.shared_bytes as u32,
             cooperative: launch.cooperative,
-            cluster: launch.cluster,
+            cluster: prepared.cluster,
             pointers: pointers.collect(),
             parameters,
-            attributes: Attributes::of(launch.cooperative, launch.cluster),
+            attributes: Attributes::of(launch.cooperative, prepared.cluster),
         })))
     }
 
@@ -226,6 +231,39 @@ impl Work {
         params.fn_.ok_or(CudaError::INVALID_VALUE)?;
         Ok(Self::Host(params))
     }
+}
+
+/// Where the parameters lie in a buffer that the program has packed as the kernel takes them. `extra` lists keys and values: 1 is followed by the
+/// buffer, 2 by the place of its size, 0 is the end.
+///
+/// # Safety
+/// `extra` is such a list, and the buffer has as many bytes as it says.
+unsafe fn packed(function: *const c_void, extra: *mut *mut c_void) -> CudaResult<Vec<*mut c_void>> {
+    let (mut buffer, mut size, mut at) = (std::ptr::null_mut::<u8>(), None, 0);
+    loop {
+        // SAFETY: the caller's promise: the list goes on until its end.
+        let (key, value) = match unsafe { extra.add(at).read() } as usize {
+            0 => break,
+            // SAFETY: as above.
+            key => (key, unsafe { extra.add(at + 1).read() }),
+        };
+        match key {
+            1 => buffer = value.cast(),
+            // SAFETY: as above.
+            2 => size = unsafe { value.cast::<usize>().as_ref() }.copied(),
+            _ => return Err(CudaError::INVALID_VALUE),
+        }
+        at += 2;
+    }
+    let image = &kernel_of(function)?.signature()?.image;
+    if image.parameters.is_empty() {
+        return Ok(Vec::new());
+    }
+    if buffer.is_null() || size.is_none_or(|size| size < image.parameter_bytes as usize) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: a parameter's offset lies in the buffer.
+    Ok(image.parameters.iter().map(|place| unsafe { buffer.add(place.offset as usize) }.cast()).collect())
 }
 
 impl KernelWork {

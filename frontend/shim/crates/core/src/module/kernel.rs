@@ -29,6 +29,8 @@ pub struct Kernel {
     pub max_dynamic_shared: Setting,
     pub carveout: Setting,
     pub non_portable_clusters: Setting,
+    /// The extents that the program requires: x, y and z, 10 bits each.
+    required_cluster: Setting,
 }
 
 /// How its parameters lie, and what a launch of it may ask for.
@@ -66,6 +68,7 @@ impl Kernel {
             max_dynamic_shared: Setting::default(),
             carveout: Setting::default(),
             non_portable_clusters: Setting::default(),
+            required_cluster: Setting::default(),
         }
     }
 
@@ -127,11 +130,24 @@ impl Kernel {
         self.max_dynamic_shared.get().map_or(limits.dynamic_shared, |set| set.max(0) as u64)
     }
 
+    /// The cluster that the program requires of every launch; extents of 0 where it has set only some.
+    #[inline]
+    pub fn set_cluster(&self) -> Option<[u32; 3]> {
+        let packed = self.required_cluster.get().filter(|packed| *packed != 0)? as u32;
+        Some([0, 10, 20].map(|shift| packed >> shift & 1023))
+    }
+
+    /// One of the extents; 0: none is required.
+    pub fn require_cluster(&self, axis: usize, extent: i32) {
+        let packed = self.required_cluster.get().unwrap_or(0) & !(1023 << (10 * axis));
+        self.required_cluster.set(packed | extent << (10 * axis));
+    }
+
     /// What it says of its clusters now.
     pub fn cluster_bounds(&self) -> CudaResult<clusters::Bounds> {
         let image = &self.signature()?.image;
         Ok(clusters::Bounds {
-            required: image.required_cluster,
+            required: image.required_cluster.or(self.set_cluster()),
             most_blocks: image.most_cluster_blocks,
             explicit: image.explicit_cluster,
             non_portable: self.non_portable_clusters.get().unwrap_or(0) != 0,
