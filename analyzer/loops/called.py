@@ -109,11 +109,36 @@ class _Given(LoopValues):
             read = self._before.read(self._numbers.substitute(address, self._leaf, self._translated), size)
             return self._by_caller(self._outer.of(read, self._at))
         found = self._load(load, block)  # the address varies in the function
-        for key in _VERSIONS:
-            version = self._before.registers[key]
+        objects = self._objects(address)
+        versions = (
+            [self._before.registers[key] for key in _VERSIONS]
+            if objects is None
+            else [self._before.registers[MEMORY], *map(self._before.version_of, objects)]
+        )
+        for version in versions:
             if not version.is_constant:
                 found = found.joined(self._by_caller(self._outer.changed(version, self._at)))
         return found
+
+    def _objects(self, address: Value) -> list[Value] | None:
+        """The objects of their own into which an address of the function points, as its caller sees them; None: they are not known."""
+        memory, values = self._before.memory, self._numbers
+        own = memory.objects_of(values.base(address)[0]) if memory.separate else ()
+        found: list[Value] = []
+        for each in own:
+            if each.kind == INITIAL:
+                given: Value = self._before.registers[each.arguments[0]]
+            elif each.kind == LOAD:
+                place = values.substitute(each.arguments[0], self._leaf, self._translated)
+                found.append(memory.pointer_at(place))
+                given = self._before.read(place, 8)
+            else:
+                return None
+            theirs = memory.objects_of(values.base(given)[0]) if given.terms else ()
+            if not theirs and each.kind == INITIAL:
+                return None
+            found += theirs
+        return found or None
 
     def _foreign(self, value: Value) -> bool:
         """Whether a value is made of nothing but what the function was given."""

@@ -55,6 +55,17 @@ __attribute__((noipa)) void resized(Items *items, int *log) {
         cudaMemset(nullptr, i, items->all[i].size);
     }
 }
+struct Parts { long *sizes; int count; };
+__attribute__((noinline)) void each_part(Parts *parts, void *device) {
+    for (int k = 0; k < parts->count; ++k) cudaMemset(device, k, parts->sizes[k]);
+}
+__attribute__((noipa)) void parts_kept(Parts *parts, int *log, void *device, int n) {
+    parts->sizes[0] = n;
+    for (int i = 0; i < n; ++i) { *log += 2; each_part(parts, device); }
+}
+__attribute__((noipa)) void parts_changed(Parts *parts, int *log, void *device, int n) {
+    for (int i = 0; i < n; ++i) { parts->sizes[i] = rand(); each_part(parts, device); }
+}
 __attribute__((noipa)) void given_twice(void *device, int n) {
     int one = 3;
     for (int i = 0; i < n; ++i) both(&one, &one, device);
@@ -65,7 +76,8 @@ __attribute__((noipa)) void neither(int *log, const int *sizes, void *device, in
 int main(int n, char **) {
     int there; Box box{n, &there};
     likely(&box, 0); method(&there, &box, 0); given_twice(0, 2);
-    Item three[3] = {}; Items items{three, 2, 0}; filled(&items, &there); resized(&items, &there); certain(&there, 0, 1); neither(&there, &there, 0, 1);
+    Item three[3] = {}; Items items{three, 2, 0}; filled(&items, &there); resized(&items, &there);
+    long sizes[3] = {}; Parts parts{sizes, 3}; parts_kept(&parts, &there, 0, 2), parts_changed(&parts, &there, 0, 2); certain(&there, 0, 1); neither(&there, &there, 0, 1);
 }
 """
 
@@ -106,6 +118,11 @@ def test_fields_behind_one_pointer_lie_apart(loops: tuple[LoopReport, ...]) -> N
     assert by_name(loops, "filled").described
     assert by_name(loops, "filled").assumes_separate
     assert not by_name(loops, "resized").described, "the next one's size is set"
+
+
+def test_tables_that_a_called_function_goes_through_are_the_caller_s_to_change(loops: tuple[LoopReport, ...]) -> None:
+    assert by_name(loops, "parts_kept").described
+    assert not by_name(loops, "parts_changed").described
 
 
 def test_what_a_caller_visibly_gives_twice_is_one(loops: tuple[LoopReport, ...]) -> None:
