@@ -33,7 +33,7 @@ from farlane.backend.handlers.binding import TABLE, Bound
 from farlane.backend.handlers.loop import Conditional
 from farlane.backend.handlers.memory import Reading
 from farlane.backend.loops.columns import Columns
-from farlane.backend.loops.plan import Path, Plan, Plans
+from farlane.backend.loops.plan import WORTH_ASKING, Path, Plan, Plans
 from farlane.backend.loops.store import Repetition
 from farlane.backend.loops.template import MAX_LEVELS, Record, Template
 from farlane.backend.resources import Resources
@@ -384,7 +384,11 @@ class Replay:
                 number = conditional.chosen(int.from_bytes(b"".join(map(bytes, pieces)), "little"))
                 if number is None:
                     return
-                yield from self._repeat(self.resources.templates.inner(number, 1, memoryview(b"")))
+                template = self.resources.templates.get(number)
+                if template.holes or len(template.records) >= WORTH_ASKING:
+                    yield from self._repeat(self.resources.templates.inner(number, 1, memoryview(b"")))
+                else:
+                    yield from self._walk(template.body, 0, len(template.body), True)
                 if not conditional.loops or self.sticky is not None or self._deferred is not failed:
                     return
         finally:
