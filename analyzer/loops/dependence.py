@@ -263,7 +263,11 @@ class LoopValues:
         self._active[load] = len(self._active)
         try:
             found = INVARIANT
-            for store in dict.fromkeys(stores):
+            asked: set[Written] = set()
+            for store in stores:  # most are not looked for: the first one that is not known ends it
+                if store in asked:
+                    continue
+                asked.add(store)
                 if store.address is None or store.value is None:
                     return None
                 if in_frame and store.value.kind == INITIAL and store.value.arguments[0] in CALLEE_SAVED:

@@ -7,7 +7,8 @@ loop is entered, is judged elsewhere (dependence.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from farlane.analyzer.flow.apart import Strided, apart, stride
@@ -18,6 +19,8 @@ from farlane.analyzer.flow.state import State
 from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.loops.ranges import Ranges
 from farlane.analyzer.loops.variables import InductionVariable, induction_variables
+
+_PIECE = 64  # bytes of the frame
 
 
 class Written(NamedTuple):
@@ -43,6 +46,7 @@ class Stores:
         self._structure, self._result, self._values, self._loop = structure, result, values, loop
         self._inductions, self._ranges = inductions, ranges
         self._inner: dict[int, dict[Value, InductionVariable]] = {}
+        self._places: dict[tuple[Value, int | None], Strided | None] = {}
 
     def variables(self, inner: Loop) -> dict[Value, InductionVariable]:
         """The induction variables of a loop inside this one."""
@@ -58,23 +62,49 @@ class Stores:
         if low is None:
             yield Written(block, None, None)
             return
-        places = self._strided(address, block)
-        for each in self._loop.blocks:
-            for store in self._result.frame_stores.get(each, ()):
-                before = store.end is not None and store.end <= low
-                behind = end is not None and store.start is not None and store.start >= end
-                if (
-                    not before
-                    and not behind
-                    and store.what not in harmless
-                    and not self._apart(places, size, store, each)
-                ):
-                    yield Written(each, store.address, store.value)
+        for index in self._near(low, end):
+            each, store = self._in_frame[index]
+            before = store.end is not None and store.end <= low
+            behind = end is not None and store.start is not None and store.start >= end
+            if (
+                not before
+                and not behind
+                and store.what not in harmless
+                and not self._apart(address, block, size, store, each)
+            ):
+                yield Written(each, store.address, store.value)
 
-    def _apart(self, places: Strided | None, size: int, store: FrameStore, block: int) -> bool:
+    @cached_property
+    def _in_frame(self) -> list[tuple[int, FrameStore]]:
+        """The loop's stores in the frame, each with its block."""
+        return [(block, store) for block in self._loop.blocks for store in self._result.frame_stores.get(block, ())]
+
+    @cached_property
+    def _pieces(self) -> tuple[dict[int, list[int]], list[int]]:
+        """Which of these touch a piece of the frame, by its number; and those that may touch many."""
+        pieces: dict[int, list[int]] = {}
+        wide: list[int] = []
+        for index, (_, store) in enumerate(self._in_frame):
+            if store.start is None or store.end is None or not 0 < store.end - store.start <= _PIECE:
+                wide.append(index)
+                continue
+            for piece in range(store.start // _PIECE, (store.end - 1) // _PIECE + 1):
+                pieces.setdefault(piece, []).append(index)
+        return pieces, wide
+
+    def _near(self, low: int, end: int | None) -> Iterable[int]:
+        """The stores that may touch a part of the frame, in order: all of them where it is large."""
+        if end is None or not 0 < end - low <= _PIECE:
+            return range(len(self._in_frame))
+        pieces, wide = self._pieces
+        found = {*wide, *pieces.get(low // _PIECE, ()), *pieces.get((end - 1) // _PIECE, ())}
+        return sorted(found)
+
+    def _apart(self, address: Value, block: int, size: int, store: FrameStore, where: int) -> bool:
+        places = self._strided(address, block)
         if places is None or store.address is None or store.size is None:
             return False
-        stored = self._strided(store.address, block)
+        stored = self._strided(store.address, where)
         return stored is not None and apart(places, size, stored, store.size)
 
     def elsewhere(self, load: Value, state: State, steady: Callable[[Value], bool]) -> Iterator[Written]:
@@ -122,8 +152,16 @@ class Stores:
     def _strided(self, address: Value, block: int) -> Strided | None:
         """Where an address of the frame may be, its induction variables followed from where they begin."""
         inner = self._structure.innermost(block)
+        if inner is not None and (inner.header == self._loop.header or inner.irreducible):
+            inner = None
+        key = (address, None if inner is None else inner.header)
+        if key not in self._places:
+            self._places[key] = self._found_strided(address, inner)
+        return self._places[key]
+
+    def _found_strided(self, address: Value, inner: Loop | None) -> Strided | None:
         variables = [self._inductions]
-        if inner is not None and inner.header != self._loop.header and not inner.irreducible:
+        if inner is not None:
             variables.append(self.variables(inner))
         steps = 0
         for atom, coefficient in address.terms:

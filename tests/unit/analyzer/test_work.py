@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from farlane.analyzer.flow.engine import Engine
+from farlane.analyzer.flow.memory import FrameStore
 from farlane.analyzer.flow.state import State
 from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.control_flow import Block
@@ -15,6 +18,7 @@ from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import build as structure
 from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.analysis import may_hold
+from farlane.analyzer.loops.stored import Stores
 from farlane.analyzer.machine.decoder import Decoder
 
 RUNTIME = 'extern "C" int cudaFree(void *) { return 0; } void thrower(int) {}'
@@ -103,3 +107,23 @@ def test_where_no_loop_may_be_there_is_none(program: Program) -> None:
     assert without.isdisjoint(start(program, name) for name in ("backward", "chosen", "tries", "doubtful"))
     for each in without:
         assert not structure(program, each).loops, hex(each)
+
+
+def test_stores_in_the_frame_are_found_by_their_places_as_by_looking_at_all() -> None:
+    places = [None, -200, -130, -129, -128, -66, -65, -64, -63, -8, 0, 8]
+    kept = [FrameStore(start, end) for start in places for end in places]
+    loop = SimpleNamespace(blocks=frozenset({1, 2}), header=1)
+    result = SimpleNamespace(frame_stores={1: kept[::2], 2: kept[1::2]})
+    stores = Stores(*[cast("Any", each) for each in (None, result, None, loop, {}, None)])
+    for low in (-200, -131, -129, -128, -72, -64, -1, 0):
+        for end in (None, *range(low - 1, low + 140, 3)):
+            near = [stores._in_frame[index] for index in stores._near(low, end)]
+            touching = [
+                (block, store)
+                for block in loop.blocks
+                for store in result.frame_stores[block]
+                if not (store.end is not None and store.end <= low)
+                and not (end is not None and store.start is not None and store.start >= end)
+            ]
+            assert [each for each in near if each in touching] == touching, (low, end)
+    assert len(list(stores._near(-64, -56))) < len(kept), "not all of them are looked at"
