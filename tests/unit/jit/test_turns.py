@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from random import Random
 
 import numpy as np
 import pytest
@@ -308,3 +309,57 @@ def test_a_sum_that_the_first_warp_finishes(device: TinyDevice, threads: int) ->
     team = team[: team.index("\n}\n")]
     ends = set(re.findall(r"ret i32 (\d+)", team)) - {"0"}
     assert all(int(end) % 2 == 0 for end in ends), "at no branch, if anywhere where a form does not hold"
+
+
+def phases(random: Random) -> str:
+    """Between barriers, branches on the thread's index round arithmetic and accesses of the thread's own word, with branches round parts of that."""
+    lines = [PUT, "mov.u32 %r9, %r0; mov.u32 %r10, 5; and.b32 %r11, %r0, 31; shr.u32 %r12, %r0, 5; mov.u32 %r13, 0;"]
+    labels = iter(range(1 << 10))
+
+    def condition(number: int) -> str:
+        operand = random.choice(("%r0", "%r11", "%r12", "%r3"))
+        limit = random.choice((0, 1, 7, 31, 32, 33, 64, 100, "%r4"))
+        return f"setp.{random.choice(('lt', 'ge', 'eq', 'ne', 'gt'))}.u32 %p{number}, {operand}, {limit};"
+
+    def work() -> str:
+        change = random.choice(("%r5", "%r9", "%r10"))
+        return random.choice(
+            (
+                f"mad.lo.u32 {change}, %r9, 7, %r10;",
+                f"add.u32 {change}, %r0, {random.randrange(9)};",
+                f"ld.shared.u32 {change}, [%r8];",
+                f"xor.b32 {change}, {change}, %r12;",
+                "st.shared.u32 [%r8], %r5;",
+                f"shl.b32 %r14, %r12, 2; add.u32 %r14, %r14, %r6; ld.shared.u32 {change}, [%r14+2048];",
+            )
+        )
+
+    for _ in range(3):
+        lines.append("bar.sync 0;")
+        lines += [work() for _ in range(random.randrange(3))]
+        end = f"L{next(labels)}"
+        lines.append(f"{condition(0)} {condition(1)} {condition(2)} @{random.choice(('', '!'))}%p0 bra {end};")
+        lines += [work() for _ in range(random.randrange(1, 3))]
+        for number in (1, 2):
+            inner = end if number == 2 and random.random() < 0.4 else f"L{next(labels)}"
+            lines.append(f"@{random.choice(('', '!'))}%p{number} bra {inner};")
+            lines += [work() for _ in range(random.randrange(1, 3))]
+            lines.append(f"{inner}:" if inner != end else "")
+        lines.append(f"{end}:")
+        lines.append("mad.lo.u32 %r13, %r13, 31, %r9; mad.lo.u32 %r13, %r13, 31, %r10; mad.lo.u32 %r13, %r13, 31, %r5;")
+    return "\n".join([*lines, "st.global.u32 [%rd4], %r13;"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("threads", [256, 512])
+def test_branches_agree_with_warps_alone(device: TinyDevice, seed: int, threads: int) -> None:
+    module = device.load(kernel(phases(Random(seed))).replace("s[4096]", "s[8192]"))
+    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    source = device.upload(np.random.default_rng(seed).integers(0, 1 << 32, 2 * threads).astype(np.uint32))
+    for count in (0, 45, threads):
+        found = []
+        for options in (OPTIONS, ALONE):
+            result = device.allocate(8 * threads)
+            assert device.launch(module, "k", 2, threads, [source, result, count], options=options) == jit.STATUS_DONE
+            found.append(device.download(result, np.uint32, 2 * threads))
+        assert (found[0] == found[1]).all()
