@@ -33,7 +33,8 @@ from farlane.backend.handlers.binding import TABLE, Bound
 from farlane.backend.handlers.loop import Conditional
 from farlane.backend.handlers.memory import Reading
 from farlane.backend.loops.columns import Columns
-from farlane.backend.loops.plan import WORTH_ASKING, Path, Plan, Plans
+from farlane.backend.loops.plan import Path, Plan
+from farlane.backend.loops.plans import WORTH_ASKING, Plans
 from farlane.backend.loops.store import Repetition
 from farlane.backend.loops.template import MAX_LEVELS, Record, Template
 from farlane.backend.resources import Resources

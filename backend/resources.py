@@ -22,7 +22,7 @@ from farlane.backend.loops.store import TemplateStore
 from farlane.backend.payloads import PayloadStore
 
 if TYPE_CHECKING:
-    from farlane.backend.loops.plan import Plans
+    from farlane.backend.loops.plans import Plans
 
 log = logging.getLogger("farlane.session")
 
@@ -99,7 +99,7 @@ class Resources:
         self.payloads = PayloadStore()
         # Prepared launches by the fixed bytes of their record: its length, where its parameters end, function, shape, stream.
         # Emptied whenever something that an entry holds may have ended.
-        # The same holds for `plans`: templates as devices repeat them (loops/plan.py).
+        # The same holds for `plans`: templates as devices repeat them (loops/plans.py).
         self.plans: dict[int, Plans] = {}
         self.launches: dict[bytes, tuple[int, int, Any, LaunchShape, Any]] = {}
 
