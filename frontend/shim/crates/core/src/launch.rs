@@ -217,10 +217,6 @@ pub unsafe fn cudaLaunchHostFunc(
 pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut c_void) -> CudaResult<Prepared<'a>> {
     let kernel = kernel_of(func)?;
     let signature = kernel.signature()?;
-    if trace::on() {
-        // SAFETY: the caller's promise.
-        unsafe { write_trace(&kernel.name().to_string_lossy(), &signature.image, launch, args) };
-    }
     let (grid, block) =
         ([launch.grid.x, launch.grid.y, launch.grid.z], [launch.block.x, launch.block.y, launch.block.z]);
     let bounds = Bounds {
@@ -264,6 +260,10 @@ fn reach(arguments: &Arguments<'_>) -> CudaResult {
 /// `args` is as the kernel's signature says.
 #[inline]
 unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, args: *mut *mut c_void) -> CudaResult {
+    if trace::on() {
+        // SAFETY: the caller's promise.
+        unsafe { write_trace(func, &launch, args) }?;
+    }
     // SAFETY: the caller's promise.
     let prepared = unsafe { prepare(func, &launch, args) }?;
     let Prepared { kernel, signature, grid, block, cluster, arguments } = prepared;
@@ -311,17 +311,21 @@ fn submit_values(
 /// # Safety
 /// `args` is as the kernel's signature says.
 #[cold]
-unsafe fn write_trace(name: &str, kernel: &image::Kernel, launch: &Launch, args: *mut *mut c_void) {
+unsafe fn write_trace(func: *const c_void, launch: &Launch, args: *mut *mut c_void) -> CudaResult {
+    let known = kernel_of(func)?;
+    let image = &known.signature()?.image;
     let mut parameters = Vec::new();
     // SAFETY: the caller's promise.
-    if let Ok(arguments) = unsafe { Arguments::new(kernel, args) } {
-        let mut buffer = vec![0; kernel.parameter_bytes as usize];
+    if let Ok(arguments) = unsafe { Arguments::new(image, args) } {
+        let mut buffer = vec![0; image.parameter_bytes as usize];
         arguments.fill(&mut buffer);
         let bytes = |place: &image::Parameter| buffer[place.offset as usize..][..place.size as usize].to_vec();
-        parameters = kernel.parameters.iter().map(bytes).collect();
+        parameters = image.parameters.iter().map(bytes).collect();
     }
     let Launch { grid, block, shared_bytes: shared, stream, .. } = *launch;
-    trace::launch(&trace::Launch { kernel: name, grid, block, shared, stream: stream as u64, parameters });
+    let kernel = &known.name().to_string_lossy();
+    trace::launch(&trace::Launch { kernel, grid, block, shared, stream: stream as u64, parameters });
+    Ok(())
 }
 
 #[inline]
