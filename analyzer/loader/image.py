@@ -95,11 +95,8 @@ class Image:
     def constant(self, address: int, size: int) -> int | None:
         """A value that the program cannot change; None for what it can change, or what a relocation fills in."""
         segment = self.segment(address)
-        if (
-            segment is None
-            or segment.writable
-            or any(address in each for each in (self.pointers, self.slots, self.choosers))
-        ):
+        filled = address in self.pointers or address in self.slots or address in self.choosers
+        if segment is None or segment.writable or filled:
             return None
         data = self.read(address, size)
         return None if data is None else int.from_bytes(data, "little")
