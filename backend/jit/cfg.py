@@ -3,7 +3,7 @@
 Owns: splitting a body into blocks (a guarded instruction that predication.py leaves becomes a branch round it; a block ends after a barrier), one latch per
 loop, dominators, post-dominators, the loop nest and the block order. The order is topological (back edges apart) with every loop
 contiguous, so that among waiting lanes those in the lowest block can run first and meet the others at the post-dominator.
-A graph that is not reducible gets plain reverse postorder and `reducible = False`: later passes then assume nothing.
+Loops with several entries get one (entries.py).
 
 Source: facts page "Divergence"; Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm".
 """
@@ -11,36 +11,16 @@ Source: facts page "Divergence"; Cooper, Harvey, Kennedy, "A Simple, Fast Domina
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from farlane.backend.jit import predication
+from farlane.backend.jit import entries, predication
 from farlane.backend.jit.abi import PtxError
+from farlane.backend.jit.blocks import EXIT, Block
 from farlane.backend.jit.model import Body, Instruction, extends
 
-EXIT = -1
 _ENDS = {"bra", "brx", "ret", "exit", "trap"}
-
-
-@dataclass(slots=True)
-class Block:
-    """A basic block. `targets` may hold EXIT. With a `condition`, targets = (when true, when false)."""
-
-    instructions: list[Instruction] = field(default_factory=list)
-    targets: list[int] = field(default_factory=list)
-    condition: Any = None  # predicate register, or the index register of a brx
-    negated: bool = False
-    switch: bool = False
-    leaves: str = ""  # "ret" | "exit" | "trap" when control leaves the function here
-    line: int = 0
-    predecessors: list[int] = field(default_factory=list)
-    phis: list[Any] = field(default_factory=list)
-
-    @property
-    def successors(self) -> list[int]:
-        """Distinct targets without EXIT."""
-        return [target for target in dict.fromkeys(self.targets) if target != EXIT]
 
 
 @dataclass(slots=True)
@@ -52,7 +32,6 @@ class Graph:
     ipdom: list[int]  # EXIT where nothing post-dominates; lanes that leave the function do not count
     loops: dict[int, set[int]]  # header -> blocks
     loop_of: list[int]  # innermost loop's header, or EXIT
-    reducible: bool
 
     def dominates(self, a: int, b: int) -> bool:
         while b > a:
@@ -75,31 +54,35 @@ def build(body: Body, apart: Callable[[Instruction], bool] | None = None, predic
     _drop_empty_exits(blocks)
     blocks = _reorder(blocks, _reverse_postorder(blocks))
     idom = _dominators(blocks)
-    reducible = True
-    back: dict[int, list[int]] = {}
+    if any(not _dominates(idom, target, source) for source, target in _backward(blocks)):
+        entries.unify(blocks)
+        blocks = _reorder(blocks, _reverse_postorder(blocks))
+        idom = _dominators(blocks)
+    back = _latches(blocks)
+    for header, latches in back.items():
+        if len(latches) > 1:
+            _unify_latches(blocks, header, latches)
+    loops, loop_of = _loops(blocks, idom, back)
+    blocks = _reorder(blocks, _topological(blocks, loops, loop_of))
+    idom = _dominators(blocks)
+    loops, loop_of = _loops(blocks, idom, _latches(blocks))
+    return Graph(blocks, idom, _postdominators(blocks), loops, loop_of)
+
+
+def _backward(blocks: list[Block]) -> Iterator[tuple[int, int]]:
+    """The edges that lead back in the order of the blocks."""
     for index, block in enumerate(blocks):
         for target in block.successors:
             if target <= index:
-                if _dominates(idom, target, index):
-                    back.setdefault(target, []).append(index)
-                else:
-                    reducible = False
-    if reducible:
-        for header, latches in back.items():
-            if len(latches) > 1:
-                _unify_latches(blocks, header, latches)
-        loops, loop_of = _loops(blocks, idom, back)
-        blocks = _reorder(blocks, _topological(blocks, loops, loop_of))
-        idom = _dominators(blocks)
-        back = {}
-        for index, block in enumerate(blocks):
-            for target in block.successors:
-                if target <= index:
-                    back.setdefault(target, []).append(index)
-        loops, loop_of = _loops(blocks, idom, back)
-    else:
-        loops, loop_of = {}, [EXIT] * len(blocks)
-    return Graph(blocks, idom, _postdominators(blocks), loops, loop_of, reducible)
+                yield index, target
+
+
+def _latches(blocks: list[Block]) -> dict[int, list[int]]:
+    """Header -> where its loop goes back to it."""
+    back: dict[int, list[int]] = {}
+    for source, target in _backward(blocks):
+        back.setdefault(target, []).append(source)
+    return back
 
 
 def _split(body: Body, apart: Callable[[Instruction], bool] | None, predicated: bool) -> list[Block]:

@@ -19,7 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit import clusters, families, liveness, neighbours, resuming, serial_choice, spins, touches
-from farlane.backend.jit.cfg import EXIT, Block, Graph
+from farlane.backend.jit.blocks import EXIT, Block
+from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.divergence import Divergence
 from farlane.backend.jit.edges import Edges
 from farlane.backend.jit.ir import Builder, Val, integer

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farlane.backend.jit import strides
-from farlane.backend.jit.cfg import EFFECTS, EXIT, Graph
+from farlane.backend.jit.blocks import EXIT
+from farlane.backend.jit.cfg import EFFECTS, Graph
 from farlane.backend.jit.model import Address, Instruction, Special, Symbol, extends, read_by, registers_of
 from farlane.backend.jit.specials import FIRST, ROW, varying_axes
 from farlane.backend.jit.ssa import Phi, Value
@@ -87,8 +88,6 @@ class _Analysis:
         self.joins: set[int] = set()
 
     def run(self) -> Divergence:
-        if not self.graph.reducible:
-            self.result.conservative = True
         while not self.result.conservative and self._pass():
             pass
         if not self.result.conservative and self._barrier_in_parted():

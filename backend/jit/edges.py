@@ -9,7 +9,7 @@ from typing import Any
 
 from farlane.backend.jit import families
 from farlane.backend.jit.affine import Affine, operand
-from farlane.backend.jit.cfg import EXIT, Block
+from farlane.backend.jit.blocks import EXIT, Block
 from farlane.backend.jit.ir import Val, integer
 from farlane.backend.jit.ssa import Phi, Value
 from farlane.backend.jit.types import REGISTER_LLVM

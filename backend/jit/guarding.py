@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit import affine, families, teams
-from farlane.backend.jit.cfg import EXIT, Graph
+from farlane.backend.jit.blocks import EXIT
+from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.families import memory
 from farlane.backend.jit.ir import LANES, Val, integer
 from farlane.backend.jit.model import Address, Instruction, read_by, registers_of

@@ -8,7 +8,7 @@ Owns which loads of a block are taken together; families/memory.py makes the acc
 
 from __future__ import annotations
 
-from farlane.backend.jit.cfg import Block
+from farlane.backend.jit.blocks import Block
 from farlane.backend.jit.model import Address, Instruction
 from farlane.backend.jit.ssa import Value
 

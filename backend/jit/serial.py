@@ -15,7 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from farlane.backend.jit import teams
-from farlane.backend.jit.cfg import EXIT, Block, Graph
+from farlane.backend.jit.blocks import EXIT, Block
+from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.divergence import Divergence
 from farlane.backend.jit.ir import LANES
 from farlane.backend.jit.model import Address, Instruction, read_by, registers_of

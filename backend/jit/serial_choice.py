@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit import serial, support
-from farlane.backend.jit.cfg import Block
+from farlane.backend.jit.blocks import Block
 from farlane.backend.jit.ir import LANES, Val, integer
 from farlane.backend.jit.serial_codegen import SerialEmitter
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from farlane.backend.jit import families, origins, serial, support
 from farlane.backend.jit.affine import Affine
-from farlane.backend.jit.cfg import EXIT, Block
+from farlane.backend.jit.blocks import EXIT, Block
 from farlane.backend.jit.families import addresses, memory
 from farlane.backend.jit.families.addresses import Place
 from farlane.backend.jit.ir import BITS, LANES, Val, integer

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from farlane.backend.jit.cfg import EXIT, Graph
+from farlane.backend.jit.blocks import EXIT
+from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.model import Instruction, Register, read_by, registers_of, rewrite
 
 

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit import agreement, divergence, families, guarding, indices, native, support, teams
-from farlane.backend.jit.cfg import EXIT, Block, Graph
+from farlane.backend.jit.blocks import EXIT, Block
+from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.families import addresses, memory
 from farlane.backend.jit.ir import BITS, LANES, Val, integer

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from farlane.backend.jit.cfg import EXIT, Graph
+from farlane.backend.jit.blocks import EXIT
+from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.ir import LANES
 from farlane.backend.jit.model import Instruction, Special, read_by, registers_of
 from farlane.backend.jit.ssa import Value

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit import checks, clusters, support
 from farlane.backend.jit.abi import FaultKind
-from farlane.backend.jit.cfg import Block
+from farlane.backend.jit.blocks import Block
 from farlane.backend.jit.families.base import check, handles, write
 from farlane.backend.jit.ir import Val, integer
 from farlane.backend.jit.model import Instruction
