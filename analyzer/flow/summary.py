@@ -392,7 +392,8 @@ class Functions:
             inside = values.atom(INSIDE, site, atom)
             if self.memory.separate and atom.kind in (PHI, LOAD) and atom not in looking:
                 looking.add(atom)  # a pointer that is read through itself, as a list is followed
-                own = self._pointed_to(atom, before, leaf, memo)
+                inner = [each for each in self.memory.objects_of(atom) if each is not self.memory.arrays]
+                own = seen_by_caller(inner, before, lambda value: values.substitute(value, leaf, memo))
                 if own is not None:
                     self.memory.seen_from_outside(inside, own)
             if atom.kind == PHI and (places := self._places(result.phis.get(atom, {}).values(), before)):
@@ -451,31 +452,6 @@ class Functions:
         for key, value in after.items():
             state.registers[key] = value
         return calls
-
-    def _pointed_to(
-        self, atom: Value, before: State, leaf: Callable[[Value], Value | None], memo: dict[Value, Value]
-    ) -> list[Value] | None:
-        """The objects that a called function's pointer points into, as the caller sees them: into one of those that it was given, or that
-        pointers at some places point into, now or when the function was called. None: the function knows of none."""
-        memory, values = self.memory, self.values
-        found: list[Value] = []
-        own = memory.objects_of(atom)
-        for each in own:
-            if each is memory.arrays:
-                continue
-            if each.kind == INITIAL:
-                given: Value = before.registers[each.arguments[0]]
-            elif each.kind == LOAD:
-                place = values.substitute(each.arguments[0], leaf, memo)
-                found.append(memory.pointer_at(place))
-                given = before.read(place, 8)
-            else:
-                return None
-            theirs = memory.objects_of(values.base(given)[0]) if given.terms else ()
-            if not theirs and each.kind == INITIAL:
-                return []
-            found += theirs
-        return found or None
 
     def _places(self, chosen: Iterable[Value], before: State) -> list[Value]:
         """What one of several values of a called function is for its caller, when each is a place of the caller's frame that it was given."""
@@ -559,3 +535,29 @@ def _by_place(item: tuple[tuple[int, int], Value]) -> tuple[int, int]:
 
 def _by_serial(item: tuple[Value, object]) -> int:
     return item[0].serial
+
+
+def seen_by_caller(objects: Iterable[Value], before: State, translated: Callable[[Value], Value]) -> list[Value] | None:
+    """The objects of a called function, as its caller sees them: one of those that it was given, or that pointers at some places point
+    into, now or when the function was called. None: the function knows of none; empty: the caller does not know what it gave.
+
+    Args:
+        before: the caller's state at the call.
+        translated: what a value of the function is for the caller.
+    """
+    memory, base = before.memory, before.memory.values.base
+    found: list[Value] = []
+    for each in objects:
+        if each.kind == INITIAL:
+            given: Value = before.registers[each.arguments[0]]
+        elif each.kind == LOAD:
+            place = translated(each.arguments[0])
+            found.append(memory.pointer_at(place))
+            given = before.read(place, 8)
+        else:
+            return None
+        theirs = memory.objects_of(base(given)[0]) if given.terms else ()
+        if not theirs and each.kind == INITIAL:
+            return []
+        found += theirs
+    return found or None

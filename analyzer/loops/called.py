@@ -24,7 +24,7 @@ from farlane.analyzer.flow.state import (
     STACK_STORES,
     State,
 )
-from farlane.analyzer.flow.summary import Analysis, Functions
+from farlane.analyzer.flow.summary import Analysis, Functions, seen_by_caller
 from farlane.analyzer.graph.control_flow import LEAVING
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Loop, Structure
@@ -124,21 +124,10 @@ class _Given(LoopValues):
         """The objects of their own into which an address of the function points, as its caller sees them; None: they are not known."""
         memory, values = self._before.memory, self._numbers
         own = memory.objects_of(values.base(address)[0]) if memory.separate else ()
-        found: list[Value] = []
-        for each in own:
-            if each.kind == INITIAL:
-                given: Value = self._before.registers[each.arguments[0]]
-            elif each.kind == LOAD:
-                place = values.substitute(each.arguments[0], self._leaf, self._translated)
-                found.append(memory.pointer_at(place))
-                given = self._before.read(place, 8)
-            else:
-                return None
-            theirs = memory.objects_of(values.base(given)[0]) if given.terms else ()
-            if not theirs and each.kind == INITIAL:
-                return None
-            found += theirs
-        return found or None
+        return (
+            seen_by_caller(own, self._before, lambda value: values.substitute(value, self._leaf, self._translated))
+            or None
+        )
 
     def _foreign(self, value: Value) -> bool:
         """Whether a value is made of nothing but what the function was given."""

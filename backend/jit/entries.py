@@ -77,51 +77,10 @@ def _note(entry: int, notes: list[Register], first: int, line: int) -> Block:
 
 
 def _parts(blocks: list[Block], among: set[int]) -> list[set[int]]:
-    """The strongly connected parts with more than one block, of some blocks (Tarjan's algorithm)."""
-    number: dict[int, int] = {}
-    lowest: dict[int, int] = {}
-    path: list[int] = []
-    on_path: set[int] = set()
-    found: list[set[int]] = []
-    for root in sorted(among):
-        if root in number:
-            continue
-        stack: list[tuple[int, list[int]]] = []
-        _enter(root, blocks, among, number, lowest, path, on_path, stack)
-        while stack:
-            node, rest = stack[-1]
-            if rest:
-                target = rest.pop()
-                if target not in number:
-                    _enter(target, blocks, among, number, lowest, path, on_path, stack)
-                elif target in on_path:
-                    lowest[node] = min(lowest[node], number[target])
-                continue
-            stack.pop()
-            if stack:
-                above = stack[-1][0]
-                lowest[above] = min(lowest[above], lowest[node])
-            if lowest[node] == number[node]:
-                part = [path.pop()]
-                while part[-1] != node:
-                    part.append(path.pop())
-                on_path.difference_update(part)
-                if len(part) > 1:
-                    found.append(set(part))
-    return found
+    """The strongly connected parts with more than one block, of some blocks."""
+    import networkx  # late: few kernels have such loops, and it takes longer to import than most take to compile
 
-
-def _enter(
-    node: int,
-    blocks: list[Block],
-    among: set[int],
-    number: dict[int, int],
-    lowest: dict[int, int],
-    path: list[int],
-    on_path: set[int],
-    stack: list[tuple[int, list[int]]],
-) -> None:
-    number[node] = lowest[node] = len(number)
-    path.append(node)
-    on_path.add(node)
-    stack.append((node, [target for target in blocks[node].successors if target in among]))
+    graph = networkx.DiGraph(
+        (index, target) for index in sorted(among) for target in blocks[index].successors if target in among
+    )
+    return [part for part in networkx.strongly_connected_components(graph) if len(part) > 1]
