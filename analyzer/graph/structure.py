@@ -4,7 +4,7 @@ A natural loop belongs to a header that dominates the source of a back edge; loo
 cyclic without such a header is an irreducible region: it is reported as a loop of its own, marked, with its lowest entry
 as header. Sources: Aho, Lam, Sethi, Ullman, Compilers, 9.6; Cooper, Harvey, Kennedy, A Simple, Fast Dominance Algorithm.
 
-Strongly connected components come from NetworkX (here alone), which takes longer to import than most programs take to
+Strongly connected components come from NetworkX (of the analyzer here alone), which takes longer to import than most programs take to
 analyze: it is imported when there is a cycle without a header that dominates it, and for the call graph's order.
 """
 
