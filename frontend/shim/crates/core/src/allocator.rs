@@ -9,6 +9,8 @@
 //! Free ranges are kept by address (to coalesce) and by size (best fit, the lowest address among equals): every operation
 //! is O(log n), and the same sequence of calls always yields the same addresses.
 //!
+//! An address may be minted ahead of the memory (`reserve`): it costs quota from `back` to `unback` only.
+//!
 //! A spaced allocator (`spaced`) leaves addresses free behind every allocation, so that a kernel that runs past an end is
 //! seen by a host that checks: `ALIGNMENT` bytes behind small ones, a granule, which costs no quota, behind others.
 //!
@@ -95,6 +97,8 @@ pub struct Allocator {
     small: FreeRanges,
     /// Start -> requested size. What an allocation occupies follows from its size (`occupied`).
     live: BTreeMap<u64, u64>,
+    /// Those of them that take granules and cost no quota now.
+    unbacked: BTreeSet<u64>,
     spaced: bool,
 }
 
@@ -116,7 +120,8 @@ impl Allocator {
         if let Some(start) = round_up(base.max(1), GRANULE) {
             granules.add(start, end.saturating_sub(start));
         }
-        Self { quota, charged: 0, granules, small: FreeRanges::default(), live: BTreeMap::new(), spaced: false }
+        let (small, live, unbacked) = Default::default();
+        Self { quota, charged: 0, granules, small, live, unbacked, spaced: false }
     }
 
     /// The same, with addresses between allocations that belong to none.
@@ -182,11 +187,49 @@ impl Allocator {
         Ok(address)
     }
 
+    /// Mints an address as `allocate` does, for memory that comes with `back`. Small ones share granules, and cost quota at once.
+    pub fn reserve(&mut self, size: u64) -> Result<u64, Refused> {
+        if size < SMALL_LIMIT {
+            return self.allocate(size);
+        }
+        let bytes = occupied(size).filter(|bytes| *bytes <= self.quota).ok_or(Refused::OutOfMemory)?;
+        let taken = bytes.checked_add(self.space(GRANULE)).and_then(|bytes| self.granules.take(bytes));
+        let address = taken.ok_or(Refused::OutOfMemory)?;
+        self.live.insert(address, size);
+        self.unbacked.insert(address);
+        Ok(address)
+    }
+
+    /// Counts what a reserved allocation takes against the quota.
+    pub fn back(&mut self, address: u64) -> Result<(), Refused> {
+        if self.unbacked.contains(&address) {
+            self.charge(self.taken(address)?)?;
+            self.unbacked.remove(&address);
+        }
+        Ok(())
+    }
+
+    /// The reverse of `back`.
+    pub fn unback(&mut self, address: u64) -> Result<(), Refused> {
+        let bytes = self.taken(address)?;
+        if bytes >= SMALL_LIMIT && self.unbacked.insert(address) {
+            self.refund(bytes);
+        }
+        Ok(())
+    }
+
+    /// Bytes of address space of a live allocation.
+    fn taken(&self, address: u64) -> Result<u64, Refused> {
+        self.live.get(&address).and_then(|size| occupied(*size)).ok_or(Refused::NotAllocated)
+    }
+
     /// Releases the allocation that starts at `address`.
     pub fn free(&mut self, address: u64) -> Result<(), Refused> {
         let size = self.live.remove(&address).ok_or(Refused::NotAllocated)?;
         let bytes = occupied(size).expect("computed when it was allocated");
-        if size < SMALL_LIMIT {
+        if self.unbacked.remove(&address) {
+            self.granules.give(address, bytes + self.space(GRANULE));
+        } else if size < SMALL_LIMIT {
             self.give_small(address, bytes + self.space(ALIGNMENT));
         } else {
             self.give_granules(address, bytes, self.space(GRANULE));

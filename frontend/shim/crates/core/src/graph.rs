@@ -1,7 +1,7 @@
 //! The graph family: graphs made node by node or captured from streams, executable graphs, launches of them.
 //!
 //! One file per part: `state` (graphs and nodes), `node` (what one node does), `nodes` and `topology` (the API's functions about nodes
-//! and edges), `attributes` (of kernel nodes), `conditional` (conditional nodes), `capture` (streams being captured), `exec` (executable graphs), `templates` (what of a launch is sent once). This file
+//! and edges), `allocations` (memory nodes), `attributes` (of kernel nodes), `conditional` (conditional nodes), `capture` (streams being captured), `exec` (executable graphs), `templates` (what of a launch is sent once). This file
 //! has the functions about whole graphs.
 //!
 //! A graph lives in the guest: only launches reach the tape, as a template that is sent once and a REPEAT for each launch.
@@ -9,6 +9,7 @@
 //! Source: CUDA runtime API, "Graph Management"; CUDA programming guide, "CUDA Graphs".
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
+mod allocations;
 mod attributes;
 pub mod capture;
 mod conditional;
@@ -228,9 +229,10 @@ pub unsafe fn cudaGraphDebugDotPrint(graph: cudaGraph_t, path: *const c_char, _f
     std::fs::write(path, text).map_err(|_| CudaError::OPERATING_SYSTEM)
 }
 
-/// Memory of graphs belongs to their allocation nodes: nothing is kept besides, and nothing can be trimmed.
 pub unsafe fn cudaDeviceGraphMemTrim(device: c_int) -> CudaResult {
-    runtime::check_device(device)
+    runtime::check_device(device)?;
+    crate::memory::trim_graph_memory();
+    Ok(())
 }
 
 pub unsafe fn cudaDeviceGetGraphMemAttribute(

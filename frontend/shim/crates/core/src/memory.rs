@@ -30,7 +30,9 @@ pub use arrays::*;
 pub use batches::*;
 pub use copies::*;
 pub use copy::{copy, reach_ends, write_copy, End, Wait};
-pub use graphs::{free_of_graph, graph_memory_used, reset_graph_memory_high, GraphMemory};
+pub use graphs::{
+    free_of_graph, graph_memory_used, launch_steps, reset_graph_memory_high, trim_graph_memory, GraphMemory, Step,
+};
 pub use host::*;
 pub use managed::*;
 pub use mipmaps::*;
@@ -38,6 +40,7 @@ pub use pools::functions::*;
 pub use sets::*;
 pub use shape::{Extent, Layout};
 
+use crate::allocator::Refused;
 use crate::call::{CudaResult, DefaultStream};
 use crate::graph::{capture, Work};
 use crate::managed::{self as regions, Kind};
@@ -56,7 +59,10 @@ pub fn allocate(size: usize) -> CudaResult<*mut c_void> {
         return Ok(std::ptr::null_mut());
     }
     let mut live = tracking()?.addresses.lock();
-    let address = live.allocator.allocate(size as u64)?;
+    let address = match live.allocator.allocate(size as u64) {
+        Err(Refused::OutOfMemory) if graphs::trim(&mut live) => live.allocator.allocate(size as u64),
+        minted => minted,
+    }?;
     if let Err(error) = work::append(|w| operation::allocate(w, address, size as u64)) {
         live.allocator.free(address)?;
         return Err(error);
@@ -75,8 +81,8 @@ pub fn free(pointer: *mut c_void) -> CudaResult {
     }
     let address = pointer as u64;
     let mut live = tracking.addresses.lock();
-    if live.of_graphs.contains_key(&address) {
-        return Ok(()); // it ends with its graph, which may be launched again
+    if let Some(freed) = graphs::free(&mut live, address) {
+        return freed;
     }
     live.allocator.free(address)?;
     live.pools.remove(address);
@@ -131,9 +137,7 @@ pub unsafe fn cudaMallocAsync(
 ) -> CudaResult {
     let stream = stream::resolve(default, hStream)?;
     if capture::of(&stream) {
-        let memory = GraphMemory::allocate(size)?;
-        let address = memory.address();
-        capture::add(&stream, Work::Allocate(memory))?;
+        let address = capture::allocate(&stream, size)?;
         // SAFETY: the program says that it is a pointer's place, or null.
         *unsafe { devPtr.as_mut() }.ok_or(CudaError::INVALID_VALUE)? = address;
         return Ok(());

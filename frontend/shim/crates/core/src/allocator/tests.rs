@@ -161,3 +161,33 @@ fn random_sequences_agree_with_the_model() {
         assert_eq!(memory.granules.by_address, BTreeMap::from([(BASE, 4 * quota * GRANULE)]), "seed {seed}");
     }
 }
+
+#[test]
+fn reserved_memory_costs_quota_while_it_is_backed() {
+    let mut memory = allocator(4);
+    let (one, two) = (memory.reserve(3 * GRANULE).unwrap(), memory.reserve(3 * GRANULE).unwrap());
+    assert!(one != two && memory.find(two + 1).is_some());
+    assert_eq!(memory.available(), 4 * GRANULE);
+    memory.back(one).unwrap();
+    memory.back(one).unwrap();
+    assert_eq!((memory.available(), memory.back(two)), (GRANULE, Err(Refused::OutOfMemory)));
+    memory.unback(one).unwrap();
+    memory.unback(one).unwrap();
+    memory.back(two).unwrap();
+    assert_eq!(memory.available(), GRANULE);
+    memory.free(one).unwrap();
+    memory.free(two).unwrap();
+    assert_eq!((memory.available(), memory.reserve(5 * GRANULE)), (4 * GRANULE, Err(Refused::OutOfMemory)));
+    assert_eq!(memory.granules.by_address.len(), 1);
+}
+
+#[test]
+fn small_reserved_memory_costs_quota_at_once() {
+    let mut memory = allocator(1);
+    let small = memory.reserve(100).unwrap();
+    assert_eq!(memory.available(), 0);
+    memory.unback(small).unwrap();
+    memory.back(small).unwrap();
+    memory.free(small).unwrap();
+    assert_eq!(memory.available(), GRANULE);
+}

@@ -7,6 +7,7 @@
 //! Locking: one mutex; `state`'s is taken while it is held.
 //! Source: CUDA programming guide, "Creating a Graph Using Stream Capture"; CUDA runtime API, cudaThreadExchangeStreamCaptureMode.
 
+use super::allocations::memory_for;
 use super::node::Work;
 use super::state::{graph_handle, node_handle, state, Id};
 use crate::call::CudaResult;
@@ -18,6 +19,7 @@ use abi::{
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -176,6 +178,18 @@ pub fn add(stream: &Stream, work: Work) -> CudaResult<Id> {
     let id = state().add(capture.graph, work, member.tips.clone())?;
     member.tips = vec![id];
     Ok(id)
+}
+
+/// Memory that a node of the stream's capture allocates: its address.
+pub fn allocate(stream: &Stream, size: usize) -> CudaResult<*mut c_void> {
+    let mut captures = captures();
+    let capture = valid(&mut captures, stream)?;
+    let member = capture.members.get_mut(&stream.number).ok_or(CudaError::ILLEGAL_STATE)?;
+    let mut state = state();
+    let memory = memory_for(&state, capture.graph, &member.tips, size)?;
+    let address = memory.address();
+    member.tips = vec![state.add(capture.graph, Work::Allocate { memory, size }, member.tips.clone())?];
+    Ok(address)
 }
 
 /// What an event that is recorded now stands for: the capture and its nodes.

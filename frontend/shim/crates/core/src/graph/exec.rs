@@ -8,13 +8,14 @@
 //! Locking: an executable graph's own lock is held while it is launched.
 //! Source: CUDA runtime API, "Graph Management"; CUDA programming guide, "CUDA Graphs".
 
+use super::allocations;
 use super::conditional::{self, Branch, Condition};
 use super::node::{CopyWork, Work};
 use super::state::{node_id, state, Id, State};
 use super::templates::{Records, MAX_BODY};
 use crate::call::CudaResult;
 use crate::event::{self, Event};
-use crate::memory::{self, Wait};
+use crate::memory::{self, Step, Wait};
 use crate::output;
 use crate::work;
 use crate::work::handle::{decode, encode, Tag};
@@ -62,6 +63,8 @@ pub struct Exec {
     /// The graph that a child node made of this one would hold.
     pub graph: Id,
     conditions: Vec<Arc<Condition>>,
+    /// What a launch does to memory of graphs.
+    steps: Vec<Step>,
     plans: HashMap<u32, Vec<Segment>>,
 }
 
@@ -164,7 +167,8 @@ pub fn instantiate(graph: Id, flags: u64) -> CudaResult<cudaGraphExec_t> {
     let graph = state.copy(graph, true)?;
     let id = state.mint();
     drop(state);
-    execs().insert(id, Arc::new(Mutex::new(Exec { items, flags, graph, conditions, plans: HashMap::new() })));
+    let (steps, plans) = (allocations::steps(&items), HashMap::new());
+    execs().insert(id, Arc::new(Mutex::new(Exec { items, flags, graph, conditions, steps, plans })));
     Ok(encode(Tag::GraphExec, id) as cudaGraphExec_t)
 }
 
@@ -187,6 +191,7 @@ impl Exec {
             return Err(CudaError::INVALID_VALUE);
         }
         item.work = work.instead_of(&item.work);
+        self.steps = allocations::steps(&self.items);
         self.plans.clear();
         Ok(())
     }
@@ -224,6 +229,7 @@ impl Exec {
             return Err((abi::cudaGraphExecUpdateErrorNotSupported, item.node));
         }
         take_over(&mut self.items, items);
+        self.steps = allocations::steps(&self.items);
         self.conditions = conditions;
         self.plans.clear();
         Ok(())
@@ -241,7 +247,7 @@ impl Exec {
         for item in self.items.iter().filter(|item| item.enabled) {
             let mut w = Writer::new();
             match &item.work {
-                Work::Empty | Work::Child(_) | Work::Allocate(_) | Work::Free(_) => continue,
+                Work::Empty | Work::Child(_) | Work::Allocate { .. } | Work::Free(_) => continue,
                 Work::Kernel(kernel) => kernel.write(&mut w, stream.number)?,
                 Work::Memset(set) => {
                     if !memory::write_set(&mut w, set, stream.number)? {
@@ -288,6 +294,9 @@ impl Exec {
                 self.plans.clear();
             }
             self.plans.insert(stream.number, plan);
+        }
+        if !self.steps.is_empty() {
+            memory::launch_steps(&self.steps, self.flags & abi::cudaGraphInstantiateFlagAutoFreeOnLaunch != 0)?;
         }
         for segment in self.plans.get_mut(&stream.number).into_iter().flatten() {
             match segment {

@@ -30,8 +30,12 @@ pub enum Work {
     Child(Id),
     EventRecord(Arc<Event>),
     EventWait(Arc<Event>),
-    Allocate(Arc<memory::GraphMemory>),
-    /// The address is checked when the node is made; the memory lives as long as the graph that allocates it.
+    /// `size` is what the program asked for; the memory may be larger.
+    Allocate {
+        memory: Arc<memory::GraphMemory>,
+        size: usize,
+    },
+    /// The address is checked when the node is made, what is there when it is launched.
     Free(u64),
     Conditional(Arc<ConditionalWork>),
 }
@@ -85,7 +89,7 @@ impl Work {
             Self::Empty => abi::cudaGraphNodeTypeEmpty,
             Self::EventWait(_) => abi::cudaGraphNodeTypeWaitEvent,
             Self::EventRecord(_) => abi::cudaGraphNodeTypeEventRecord,
-            Self::Allocate(_) => abi::cudaGraphNodeTypeMemAlloc,
+            Self::Allocate { .. } => abi::cudaGraphNodeTypeMemAlloc,
             Self::Free(_) => abi::cudaGraphNodeTypeMemFree,
             Self::Conditional(_) => abi::cudaGraphNodeTypeConditional,
         }
@@ -101,7 +105,7 @@ impl Work {
             Self::Empty => "empty",
             Self::EventWait(_) => "event wait",
             Self::EventRecord(_) => "event record",
-            Self::Allocate(_) => "allocate",
+            Self::Allocate { .. } => "allocate",
             Self::Free(_) => "free",
             Self::Conditional(_) => "conditional",
         }

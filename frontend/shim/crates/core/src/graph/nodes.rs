@@ -1,6 +1,7 @@
 //! The API's functions that make nodes, and read and change what nodes do.
 #![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 
+use super::allocations::memory_for;
 use super::conditional::ConditionalWork;
 use super::exec;
 use super::give;
@@ -281,10 +282,13 @@ pub unsafe fn cudaGraphAddMemAllocNode(
 ) -> CudaResult {
     // SAFETY: the program says that it is such a struct, or null.
     let params = unsafe { nodeParams.as_mut() }.ok_or(CudaError::INVALID_VALUE)?;
-    let memory = memory::GraphMemory::allocate(params.bytesize)?;
+    let size = params.bytesize;
+    // SAFETY: the program's promise.
+    let from = unsafe { listed(pDependencies, numDependencies) }?;
+    let memory = memory_for(&state(), graph_id(graph)?, &from, size)?;
     let address = memory.address();
     // SAFETY: the program's promise.
-    unsafe { add(pGraphNode, graph, pDependencies, numDependencies, Ok(Work::Allocate(memory))) }?;
+    unsafe { add(pGraphNode, graph, pDependencies, numDependencies, Ok(Work::Allocate { memory, size })) }?;
     params.dptr = address;
     Ok(())
 }
@@ -305,12 +309,15 @@ pub unsafe fn cudaGraphMemAllocNodeGetParams(
     node: cudaGraphNode_t,
     params_out: *mut cudaMemAllocNodeParams,
 ) -> CudaResult {
-    let memory = read(node, |work| if let Work::Allocate(memory) = work { Some(memory.clone()) } else { None })?;
+    let (memory, size) = read(node, |work| match work {
+        Work::Allocate { memory, size } => Some((memory.clone(), *size)),
+        _ => None,
+    })?;
     // SAFETY: an all-zero value of this C struct is valid.
     let mut params: cudaMemAllocNodeParams = unsafe { std::mem::zeroed() };
     // Pinned memory of device 0: what every allocation is here.
     (params.poolProps.allocType, params.poolProps.location.type_) = (1, 1);
-    (params.bytesize, params.dptr) = (memory.size(), memory.address());
+    (params.bytesize, params.dptr) = (size, memory.address());
     // SAFETY: the program's promise.
     unsafe { give(params_out, params) }
 }
@@ -352,12 +359,7 @@ unsafe fn general(nodeParams: *mut cudaGraphNodeParams) -> CudaResult<Work> {
             abi::cudaGraphNodeTypeWaitEvent => event::resolve(handle as cudaEvent_t).map(Work::EventWait),
             abi::cudaGraphNodeTypeEventRecord => event::resolve(handle as cudaEvent_t).map(Work::EventRecord),
             abi::cudaGraphNodeTypeMemFree => memory::free_of_graph(handle as *mut c_void).map(Work::Free),
-            abi::cudaGraphNodeTypeMemAlloc => {
-                let params = &mut *start.cast::<cudaMemAllocNodeParams>();
-                let memory = memory::GraphMemory::allocate(params.bytesize)?;
-                params.dptr = memory.address();
-                Ok(Work::Allocate(memory))
-            }
+            // Allocations among them: what a node has allocated cannot be changed.
             _ => Err(CudaError::NOT_SUPPORTED),
         }
     }
@@ -372,6 +374,11 @@ pub unsafe fn cudaGraphAddNode_v12(
 ) -> CudaResult {
     // SAFETY: the program says that it is such a struct, or null.
     let work = match unsafe { nodeParams.as_mut() } {
+        Some(params) if params.type_ == abi::cudaGraphNodeTypeMemAlloc => {
+            let start: *mut cudaMemAllocNodeParams = (&raw mut params.reserved1).cast();
+            // SAFETY: the union has room for it, and the program has filled it in.
+            return unsafe { cudaGraphAddMemAllocNode(pGraphNode, graph, pDependencies, numDependencies, start) };
+        }
         // SAFETY: as its kind says.
         Some(params) if params.type_ == abi::cudaGraphNodeTypeConditional => unsafe { ConditionalWork::create(params) },
         // SAFETY: the program's promise.

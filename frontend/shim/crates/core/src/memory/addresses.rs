@@ -6,6 +6,7 @@
 //! Locking: one mutex around both; a caller that mints or releases an address holds it until the record is appended
 //! (`allocator`), the others for one lookup.
 
+use super::graphs::OfGraphs;
 use super::pools::Pools;
 use crate::allocator::{Allocation, Allocator, Refused, GRANULE};
 use client::Welcome;
@@ -23,10 +24,7 @@ pub struct Live {
     /// Start -> size of variables at addresses of the host's.
     told: BTreeMap<u64, u64>,
     pub pools: Pools,
-    /// Allocations that belong to graphs: freeing them is the graph's.
-    pub of_graphs: BTreeMap<u64, u64>,
-    /// The most bytes that graphs ever held at once.
-    pub graphs_high: u64,
+    pub of_graphs: OfGraphs,
 }
 
 /// Bytes at the window's end for pinned memory: half of what the quota leaves of it, where it is large enough that device memory does not miss them.
@@ -53,8 +51,7 @@ impl Live {
             reached: BTreeMap::new(),
             told: BTreeMap::new(),
             pools: Pools::default(),
-            of_graphs: BTreeMap::new(),
-            graphs_high: 0,
+            of_graphs: OfGraphs::default(),
         }
     }
 
