@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 
-FIRST = 16  # iterations; a kernel may take long
+FIRST = 16  # iterations; a kernel may take long, and results are waited for
+FIRST_SILENT = 64  # without results: a piece more costs as much as ten launches
 GROWTH = 8
 SHORT_SECONDS, LONG_SECONDS = 0.005, 0.04
 MATRIX_BYTES = 1 << 20  # columns and results of one piece
@@ -19,11 +20,12 @@ class Pace:
 
     Args:
         row_bytes: columns and results of one iteration.
+        answers: whether it has results.
     """
 
-    def __init__(self, row_bytes: int) -> None:
+    def __init__(self, row_bytes: int, answers: bool) -> None:
         self._limit = max(1, min(MATRIX_BYTES // max(1, row_bytes), 1 << 16))
-        self._size = min(FIRST, self._limit)
+        self._size = min(FIRST if answers else FIRST_SILENT, self._limit)
         self._poor = 0
         self._started = 0.0
 

@@ -2,15 +2,19 @@
 
 No guest, no wire: `Session.submit` with the bytes that a guest would send, both ways in the same run. The plain records of all
 iterations are sent in as many messages as they need. Medians over `ROUNDS` runs; the kernel is empty.
+
+A loop that comes once costs a TEMPLATE, too, and what its first REPEAT has to make: the second table tells it in launches, which is what the recorder's
+prices are in (fold/src/policy.rs) and the host's (backend/loops/plans.py).
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from farlane.backend.device import registry
 from farlane.backend.handlers.generated_operations import encode
@@ -168,6 +172,37 @@ def measure(bench: Bench, iterations: int) -> None:
         row(f"nested: {outer} times {inner} launches", outer * inner, plain, loop)
 
 
+BODIES = ((1, 48), (2, 32), (4, 16), (8, 16), (16, 16))  # launches of a body, iterations
+AT_ONCE = 32  # loops in one run
+FIRST_NUMBER = 200
+
+
+def loops_that_come_once(bench: Bench, first: int, launches: int, iterations: int) -> list[bytes]:
+    """Templates `first` and following, and a REPEAT of each."""
+    holes = [(64, 4)]
+    body = zeroed(holes, b"".join(bench.launch(number) for number in range(launches)))
+    numbers = range(first, first + AT_ONCE)
+    return messages([template(k, holes, body) + repeat(k, iterations, affine(0, 1)) for k in numbers])
+
+
+def measure_once(bench: Bench) -> None:
+    """Prints what loops cost that come once."""
+    print(f"  {'a loop that comes once, us':42}{'records':>9}{'REPEAT':>9}{'ratio':>8}{'in launches':>13}")
+    for launches, iterations in BODIES:
+        plain = messages([bench.launch()] * launches * iterations * AT_ONCE)
+        before = us(functools.partial(bench.submit, *plain), AT_ONCE)
+        firsts = range(FIRST_NUMBER, FIRST_NUMBER + (ROUNDS + 1) * AT_ONCE, AT_ONCE)
+        once = iter([loops_that_come_once(bench, first, launches, iterations) for first in firsts])
+        after = us(functools.partial(_submit_next, bench, once), AT_ONCE)
+        name = f"{iterations} times {launches} {'launch' if launches == 1 else 'launches'}"
+        in_launches = after / before * launches * iterations
+        print(f"  {name:42}{before:9.2f}{after:9.2f}{before / after:8.1f}{in_launches:13.0f}")
+
+
+def _submit_next(bench: Bench, messages: Iterator[list[bytes]]) -> None:
+    bench.submit(*next(messages))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--iterations", type=int, default=20_000)
@@ -176,6 +211,7 @@ def main() -> None:
         bench = Bench(device)
         print(f"{device}: us for an iteration, medians of {ROUNDS} runs of {iterations} iterations")
         measure(bench, iterations)
+        measure_once(bench)
         bench.close()
 
 

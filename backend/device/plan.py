@@ -44,8 +44,7 @@ class Hole(NamedTuple):
     row: int
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One operation of the body, its handles resolved.
 
     Args:

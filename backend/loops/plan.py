@@ -13,10 +13,9 @@ Source: protos/tape.md, "Loops"; mission.md S1 points 4 to 6.
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from farlane.backend.device.base import CudaError
@@ -77,7 +76,8 @@ class Plan:
         self.body = Body(tuple(builder.steps))
         self.paths = tuple(builder.paths)
         self.names = tuple(builder.names)
-        self.pace = Pace(8 * (len(template.holes) + len(builder.derived)) + len(builder.results))
+        row_bytes = 8 * (len(template.holes) + len(builder.derived)) + len(builder.results)
+        self.pace = Pace(row_bytes, len(builder.results) > 0)
         self._given = len(template.holes)
         self._payloads = builder.payloads
         self._derived = tuple(builder.derived)
@@ -235,12 +235,12 @@ class _Builder:
         name = record.row.name
         resources = self._resources
         if name == "LAUNCH":
-            fixed = data.fixed(_HEADER_BYTES, record.row.fixed)
-            *fields, size = struct.unpack("<10I", fixed)
-            prepared = launching.launch(resources, record.flags, *fields)
+            fixed = data.fixed(0, record.row.fixed)
+            *fields, size = struct.unpack_from("<10I", fixed, _HEADER_BYTES)
+            known = resources.launches.get(fixed)
+            function, shape, stream = known[2:] if known else launching.launch(resources, record.flags, *fields)
             operands, holes = data.part(record.row.fixed, record.row.fixed + size)
-            return self._made(Kind.LAUNCH, operands, holes, stream=prepared.stream, function=prepared.function,
-                              shape=prepared.shape)  # fmt: skip
+            return self._made(Kind.LAUNCH, operands, holes, stream=stream, function=function, shape=shape)
         if name == "MEMSET":
             stream = resources.streams.get(data.constant(48, 4))
             data.zero(52)
@@ -273,9 +273,9 @@ class _Builder:
             return self._made(Kind.NOTHING, b"", (), stream=stream, event=event)
         raise Declined
 
-    def _made(self, kind: Kind, operands: bytes, holes: tuple[Hole, ...], **objects: object) -> Step:
+    def _made(self, kind: Kind, operands: bytes, holes: tuple[Hole, ...], **objects: Any) -> Step:
         end = len(self.results)
-        return dataclasses.replace(Step(kind, operands, holes, result_at=end, result_end=end), **objects)  # type: ignore[arg-type]
+        return Step(kind, operands, holes, result_at=end, result_end=end, **objects)
 
     def _write(self, record: Record, data: _Bytes) -> Step:
         stream = self._resources.streams.get(data.constant(40, 4))
@@ -320,7 +320,7 @@ class _Builder:
         if row is not None:
             self.slots.append((at + 8, row))
         self._add_results(_STATUS.pack(_STATUS.size, 1, 0, slot, 0))
-        return dataclasses.replace(step, result_at=at, result_end=len(self.results))
+        return step._replace(result_at=at, result_end=len(self.results))
 
     def _add_results(self, record: bytes) -> None:
         self.results += record
@@ -354,20 +354,20 @@ class _Bytes:
     """A record's bytes: constants filled in, and the holes that are left."""
 
     def __init__(self, data: bytes, holes: Sequence[tuple[int, int, Bound]]) -> None:
-        filled = bytearray(data)
         left: list[Hole] = []
         for at, width, value in holes:
             if isinstance(value, Row):
                 left.append(Hole(at, width, value.number))
             else:
-                filled[at : at + width] = value.to_bytes(width, "little")
-        self._data = bytes(filled)
+                data = data[:at] + value.to_bytes(width, "little") + data[at + width :]
+        self._data = data
         self._holes = left
 
     def fixed(self, begin: int, end: int) -> bytes:
         """Bytes without holes."""
-        if any(hole.at < end and hole.at + hole.width > begin for hole in self._holes):
-            raise Declined
+        for hole in self._holes:
+            if hole.at < end and hole.at + hole.width > begin:
+                raise Declined
         return self._data[begin:end]
 
     def constant(self, at: int, size: int) -> int:

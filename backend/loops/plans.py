@@ -13,7 +13,8 @@ from farlane.backend.loops.template import Hole, Template
 from farlane.backend.resources import Resources
 
 MAX_PLANS = 16  # of one template
-WORTH_PLANNING = 48  # records of one template, so far: a plan costs about as much as walking so many
+# A plan, and a table of it, take as long as walking so many records more than the body has, so many times, so far (benchmarks/replay_loops.py).
+PLANNING, PLANNING_RECORD = 16, 4
 WORTH_ASKING = 16  # records: fewer are walked sooner than a device is asked
 
 # Where in a record a hole can only be planned with a constant in it: handles, shapes, and how often an inner loop goes round.
@@ -61,7 +62,7 @@ class Plans:
         known = self._known.get(key, 0)
         if isinstance(known, int):
             known += count * len(self._template.records)
-            if known >= WORTH_PLANNING:
+            if known >= PLANNING + PLANNING_RECORD * len(self._template.records):
                 known = plan(self._template, resources, dict(zip(self._fixed, key, strict=True)))
             self._known[key] = known
             if len(self._known) > MAX_PLANS:

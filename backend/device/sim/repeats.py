@@ -40,28 +40,27 @@ class _Table:
     def __init__(self, body: Body, launcher: Launcher) -> None:
         """Raises CudaError: a launch in it is refused."""
         steps = body.steps
-        offsets, size = [], 0
-        for step in steps:
-            offsets.append(size)
-            size += -(-len(step.operands) // _ALIGNMENT) * _ALIGNMENT
-        self._buffer = (ctypes.c_uint8 * (size + _ALIGNMENT))()
-        begin = ctypes.addressof(self._buffer)
-        begin += -begin % _ALIGNMENT
+        sizes = [-(-len(step.operands) // _ALIGNMENT) * _ALIGNMENT for step in steps]
+        self._buffer = ctypes.create_string_buffer(sum(sizes) + _ALIGNMENT)
+        operands = ctypes.addressof(self._buffer)
+        operands += -operands % _ALIGNMENT
+        padded = b"".join([step.operands.ljust(size, b"\0") for step, size in zip(steps, sizes, strict=True)])
+        ctypes.memmove(operands, padded, len(padded))
         self.operations = (repeats.Operation * len(steps))()
         self.prepared: list[Prepared | None] = []
         self.workers: list[jit.WorkerState] = []
         self.generation = -1  # of the worker that `workers` are copies of
         self.times = (ctypes.c_uint64 * len(steps))()
         self._holes = []
-        for index, (step, offset) in enumerate(zip(steps, offsets, strict=True)):
+        for index, (step, size) in enumerate(zip(steps, sizes, strict=True)):
             operation = self.operations[index]
-            operands = begin + offset
-            ctypes.memmove(operands, step.operands, len(step.operands))
-            holes = (repeats.Hole * len(step.holes))(*(repeats.Hole(*hole) for hole in step.holes))
-            self._holes.append(holes)
             operation.kind = step.kind
             operation.operands = operands
-            operation.holes, operation.hole_count = ctypes.addressof(holes), len(holes)
+            operands += size
+            if step.holes:
+                holes = (repeats.Hole * len(step.holes))(*(repeats.Hole(*hole) for hole in step.holes))
+                self._holes.append(holes)
+                operation.holes, operation.hole_count = ctypes.addressof(holes), len(holes)
             operation.result_at = step.result_at
             if step.kind is Kind.WRITE:
                 operation.size = len(step.operands) - 32

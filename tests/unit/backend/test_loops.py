@@ -216,6 +216,22 @@ def test_a_loop_entered_with_other_handles_has_a_plan_for_each(guest: Any) -> No
     assert enter(17) == 2
     assert (enter(16), enter(17, 4)) == (2, 2)
     assert enter(16, 3, 1) == 2, "the stream changes in the loop: it is walked"
-    assert enter(18, 20) == 2, "not yet worth it"
-    assert enter(18, 30) == 3
+    assert enter(18, 19) == 2, "not yet worth it"
+    assert enter(18, 1) == 3
     assert [enter(16 + number) for number in range(20)][-1] == 16, "so many are kept"
+
+
+def test_a_plan_is_worth_more_for_a_longer_body(guest: Any) -> None:
+    """Each record of a body takes its time to plan: a body of 16 is planned later than one of one record, counted in records."""
+    plans = guest.session.resources.plans
+    guest.submit(encode("ALLOCATE", guest.base, 4096))
+    walked = {}
+    for number, records in enumerate((1, 16), 1):
+        body = b"".join(encode("MEMSET", guest.base if k else 0, 64, 64, 1, 0, 1, 1, 0) for k in range(records))
+        guest.submit(template(number, [(8, 8)], body))
+        for iteration in range(1, 30):
+            guest.submit(repeat(number, 1, affine(guest.base, 0)))
+            if plans[number].made:
+                walked[records] = iteration * records
+                break
+    assert walked == {1: 20, 16: 80}

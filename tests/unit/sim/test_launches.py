@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
-from farlane.backend.device.sim import SimDevice, launches
+from farlane.backend.device.plan import Body, Kind, Step, Stop
+from farlane.backend.device.sim import SimDevice, admission, launches
 from waiting import eventually
 
 from .conftest import Program, pack
@@ -344,3 +345,25 @@ def test_device_time_counts_kernels_and_copies(program: Program) -> None:
         function, LaunchShape((8192, 1, 1), (128, 1, 1), 0), memoryview(pack("QI", at, 1 << 20)), program.stream
     )
     assert copied < program.context.device_nanoseconds <= copied + time.monotonic_ns() - started
+
+
+def test_a_loop_takes_over_what_a_launch_was_checked_for(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step has a launch of its own, made from the last plain one, whatever has become of that."""
+    data = np.arange(300, dtype=np.float32)
+    at = [program.allocate(4 * 300, data.tobytes()) for _ in range(2)]
+    function = program.context.function(program.module, "scale")
+    shape = LaunchShape((3, 1, 1), (128, 1, 1), 0)
+    program.context.launch(function, shape, memoryview(pack("QI", at[0], 300)), program.stream)
+    function.prepared.launch.abort = 1
+    checked: list[LaunchShape] = []
+    monkeypatch.setattr(admission.Admission, "check", lambda _, __, shape: checked.append(shape))
+    same = LaunchShape((3, 1, 1), (128, 1, 1), 0)
+    steps = [Step(Kind.LAUNCH, pack("QI", address, 300), function=function, shape=same) for address in at]
+    columns, results = np.empty((0, 2), np.uint64), np.empty((2, 0), np.uint8)
+    assert program.context.repeat(Body(tuple(steps)), columns, results) == Stop(2)
+    factors = np.resize(FACTORS, 300)
+    assert program.read(at[0], 1200) == (data * factors * factors * factors).tobytes()
+    assert program.read(at[1], 1200) == (data * factors * factors).tobytes()
+    assert checked == []
+    program.context.repeat(Body((steps[0]._replace(shape=LaunchShape((4, 1, 1), (128, 1, 1), 0)),)), columns, results)
+    assert len(checked) == 1, "another shape"

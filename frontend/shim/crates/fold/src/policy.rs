@@ -17,9 +17,13 @@ use crate::Reason;
 
 /// What a REPEAT costs a host.
 const REPEAT: i64 = 16;
-/// What a TEMPLATE costs it besides, with what it does at the first REPEAT: a loop that has come for the first time has to be so much longer.
-/// One that comes again is taken to come once more, and one that goes on to go on as long.
-const TEMPLATE: i64 = 64;
+/// What a TEMPLATE costs it besides, with what it does at the first REPEAT, and for each record of the body: a loop that has come for the first time
+/// has to be so much longer. One that comes again is taken to come once more, and one that goes on to go on as long.
+///
+/// Letting earlier runs pay for the TEMPLATE, too, would be fairer to loops that come twice, but loops around this one are found by its REPEATs: three
+/// nested loops of 20 iterations took three times as many bytes.
+const TEMPLATE: i64 = 20;
+const TEMPLATE_RECORD: i64 = 5;
 /// So many bytes are as good as a record: they have to be sent.
 const BYTES: u64 = 256;
 
@@ -42,6 +46,8 @@ pub(crate) struct Held {
     pub(crate) repeat: u64,
     /// The bytes of the TEMPLATE that would have to be sent in front of it; 0 where the host has that.
     pub(crate) template: u64,
+    /// The records of its body.
+    pub(crate) body: u64,
     pub(crate) ending: Ending,
 }
 
@@ -71,6 +77,16 @@ impl Held {
     fn value(self) -> i64 {
         self.records.max(self.bytes / BYTES).try_into().unwrap_or(i64::MAX)
     }
+
+    /// What the host would do at the first REPEAT alone.
+    fn first_price(self) -> i64 {
+        let body = i64::try_from(self.body).unwrap_or(i64::MAX);
+        if self.template == 0 {
+            0
+        } else {
+            TEMPLATE.saturating_add(body.saturating_mul(TEMPLATE_RECORD))
+        }
+    }
 }
 
 /// What a template's runs have been worth so far, beyond their price.
@@ -96,11 +112,10 @@ impl Balance {
 
     /// Whether a REPEAT of what is held is worth it, not the records themselves.
     pub(crate) fn is_worth(self, held: Held) -> bool {
-        let comes_again = held.template == 0 || self.0 > 0;
         let price = match held.ending {
-            Ending::GoesOn => REPEAT / 2, // what follows costs next to nothing
-            Ending::Over | Ending::Waits if comes_again => REPEAT,
-            Ending::Over | Ending::Waits => REPEAT + TEMPLATE,
+            Ending::GoesOn => REPEAT / 2,                         // what follows costs next to nothing
+            Ending::Over | Ending::Waits if self.0 > 0 => REPEAT, // it has come again
+            Ending::Over | Ending::Waits => REPEAT.saturating_add(held.first_price()),
         };
         held.value() >= price && 2 * held.repeat + held.template <= held.bytes
     }
@@ -149,7 +164,7 @@ mod tests {
     use super::*;
 
     fn held(records: u64, known: bool, ending: Ending) -> Held {
-        Held { records, bytes: 64 * records, repeat: 48, template: if known { 0 } else { 96 }, ending }
+        Held { records, bytes: 64 * records, repeat: 48, template: if known { 0 } else { 96 }, body: 1, ending }
     }
 
     #[test]
@@ -157,7 +172,7 @@ mod tests {
         let unknown = Balance::default();
         let worth = |balance: Balance, records, known, ending| balance.is_worth(held(records, known, ending));
         for ending in [Ending::Over, Ending::Waits] {
-            assert!(worth(unknown, 80, false, ending) && !worth(unknown, 79, false, ending));
+            assert!(worth(unknown, 41, false, ending) && !worth(unknown, 40, false, ending));
             assert!(worth(unknown, 16, true, ending) && !worth(unknown, 15, true, ending));
             assert!(worth(Balance(1), 16, false, ending) && !worth(Balance(1), 15, false, ending));
         }
@@ -166,9 +181,16 @@ mod tests {
 
     #[test]
     fn bytes_count_as_records() {
-        let one = Held { records: 4, bytes: 4096, repeat: 48, template: 0, ending: Ending::Over };
+        let one = Held { records: 4, bytes: 4096, repeat: 48, template: 0, body: 1, ending: Ending::Over };
         assert!(Balance::default().is_worth(one));
         assert!(!Balance::default().is_worth(Held { repeat: 2049, ..one }), "not where the REPEAT is hardly shorter");
+    }
+
+    #[test]
+    fn a_long_body_has_its_price() {
+        let long = |records| Held { body: 16, ..held(records, false, Ending::Over) };
+        assert!(Balance::default().is_worth(long(116)) && !Balance::default().is_worth(long(115)));
+        assert!(!Balance::default().is_worth(Held { body: u64::MAX, ..long(1 << 40) }), "no overflow");
     }
 
     #[test]

@@ -102,6 +102,7 @@ impl Folder {
             bytes: run.complete().saturating_mul(run.body.bytes.len() as u64),
             repeat: run.repeat_bytes() as u64,
             template: template as u64,
+            body: run.body.items.len() as u64,
             ending,
         };
         self.templates.get(run.place).is_some_and(|template| template.balance.is_worth(held))
