@@ -323,7 +323,7 @@ def _api(state: State, name: str, site: int, inputs: Sequence[Value], written: i
                 state.write(inputs[index], size.constant, values.atom(OUT, site, name, index, 0), site)
             else:
                 state.write_range(inputs[index], size, site, values.atom(OUT, site, name, index, 0))
-    lose_registers(state, site, values.atom(CALL, site, name))
+    lose_registers(state, site, inputs[0] if name in interface.STRUCTURES else values.atom(CALL, site, name))
     return CudaCall(site, (), name, None, tuple(recorded), kind)
 
 

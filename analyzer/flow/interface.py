@@ -99,9 +99,18 @@ PREDICTED: dict[str, str] = {
     "cudaMemcpyPeerAsync": "v w v w v v",
     "cudaMallocArray": "o8 d v v w",
     "cudaFreeArray": "v",
+    "cudaMemcpyToArray": "v v v s v w",
+    "cudaMemcpy2DToArray": "v v v s v v",
+    "cudaMemcpy2DToArrayAsync": "v v v s v v",
+    "cudaCreateChannelDesc": "O - - - - -",
+    "cudaGetChannelDesc": "O v",
     "cudaMallocFromPoolAsync": "o8 v v v",
     "cudaMemPrefetchAsync": "v v",
     "cudaMemAdvise": "v v w",
+    "cudaStreamAttachMemAsync": "v v v w",
+    "cudaStreamGetFlags": "v o4",
+    "cudaStreamGetPriority": "v o4",
+    "cudaStreamIsCapturing": "v o4",
     "cudaCreateTextureObject": "o8 d d d",
     "cudaDestroyTextureObject": "v",
     "cudaCreateSurfaceObject": "o8 d",
@@ -137,7 +146,11 @@ WRITES = {
     "cudaGetDeviceProperties_v2": 1032,
     "cudaFuncGetAttributes": 144,
     "cudaPointerGetAttributes": 88,
+    "cudaCreateChannelDesc": 20,
+    "cudaGetChannelDesc": 20,
 }
+# What returns a structure: its address, which is given as the first argument, is also the result.
+STRUCTURES = frozenset({"cudaCreateChannelDesc"})
 # What returns host memory that nothing else points to, through its first argument.
 HOST_ALLOCATORS = frozenset({"cudaMallocHost", "cudaHostAlloc", "cudaMallocManaged"})
 # Of these, copies of rectangles: where their destination, source and kind stand; the kind on the stack.

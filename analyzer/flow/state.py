@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from farlane.analyzer.flow.apart import apart, stride
-from farlane.analyzer.flow.expression import CALL, CODE, INITIAL, LOAD, OPERATION, VERSION, Value
+from farlane.analyzer.flow.expression import CALL, CODE, INITIAL, LOAD, OPERATION, PHI, VERSION, Value
 from farlane.analyzer.flow.interface import GET_KERNEL
 from farlane.analyzer.flow.memory import ADDRESS, NUMBER, OTHER, PART, PLACES, FrameStore, Memory, Store
 from farlane.analyzer.machine.instruction import SCALAR_FLOATING, XMM0
@@ -119,6 +119,8 @@ class State:
 
     def _end(self, address: Value, size: int) -> int | None:
         """The offset of the frame behind a store at an address of it; None: not known, or it may be no address of it at all."""
+        if (top := _allocated(address)) is not None:
+            return top + size
         if address.low is None or (self.memory.values.stack_pointer, 1) not in address.terms:
             return None
         own = 0 if self.memory.separate and address.low < 0 else None
@@ -298,7 +300,7 @@ class State:
             self._drop(base, offset, offset + size)
             self._drop_frame(address, self._end(address, size), size)
             registers[STACK_STORES] = registers[STACK_RANGES] = version
-            if address.low is None:
+            if address.low is None and _allocated(address) is None:
                 # It may be no address of the frame at all.
                 self._forget(lambda other: other is not values.stack_pointer)
                 registers[MEMORY] = registers[OTHER_STORES] = registers[GIVEN_STORES] = version
@@ -447,15 +449,20 @@ class State:
     def _note(self, address: Value, size: int | None, value: Value | None, length: Value | None = None) -> None:
         if self.memory.log is None:
             return
-        base, offset = self.memory.values.base(address)
-        own = base is self.memory.values.stack_pointer and offset < 8
-        if not own and address.stack and size is not None:
-            end = self._end(address, size)
-            own = end is not None and end <= 0
-        if not own:
+        if not self.in_own_frame(address, size):
             if self.memory.separate:
-                self.memory.use(base)
+                self.memory.use(self.memory.values.base(address)[0])
             self.memory.log.append(Store(address, size, value, False, length if size is None else None))
+
+    def in_own_frame(self, address: Value, size: int | None) -> bool:
+        """Whether a store at an address goes to the function's own frame, and nowhere else."""
+        base, offset = self.memory.values.base(address)
+        if base is self.memory.values.stack_pointer:
+            return offset < 8
+        if not address.stack or size is None:
+            return False
+        end = self._end(address, size)
+        return end is not None and end <= 0
 
     def _note_frame(self, address: Value, size: int | None, what: int = OTHER, value: Value | None = None) -> None:
         if self.memory.frame_log is None:
@@ -629,6 +636,13 @@ def _top(address: Value) -> int | None:
     moved = address.stack and len(down) > 1 and down.count(True) == 1 and address.terms[down.index(True)][1] == 1
     whole = moved and address.terms[down.index(True)][0].kind == INITIAL
     return address.signed if whole else None
+
+
+def _allocated(address: Value) -> int | None:
+    """The same where what the stack pointer was moved down by counts nothing in a loop, so that it is no index that may be negative."""
+    top = _top(address)
+    moved = [atom for atom, _ in address.terms if not atom.stack] if top is not None else []
+    return None if any(part.kind == PHI for atom in moved for part, _ in _plain(atom).terms) else top
 
 
 def of_stub(value: Value) -> bool:

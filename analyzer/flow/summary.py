@@ -110,7 +110,7 @@ class Analysis:
                 (base, offset, size, value)
                 for base, held in sorted(end.cells.items(), key=_by_serial)
                 for (offset, size), value in sorted(held.items(), key=_by_place)
-                if base is not values.stack_pointer or offset >= 8
+                if not end.in_own_frame(values.add(base, offset), size)
             ]
             self._stored = list(dict.fromkeys(stores)), cells
         return self._stored
