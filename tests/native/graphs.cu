@@ -333,6 +333,96 @@ static void packed_parameters(Verdict &verdict) {
     CHECK(cudaGraphDestroy(graph));
 }
 
+__device__ int table[16];
+
+__global__ void add_table(int *data) { data[threadIdx.x] += table[threadIdx.x]; }
+
+// Nodes of an executable graph that are changed in its place: a graph inside, copies of a variable.
+static void changed_inside(Verdict &verdict) {
+    DeviceArray<int> data(100);
+    data.zero();
+    int values[16], seen[16], value = 3, size = 100, *pointer = data.get();
+    for (int i = 0; i < 16; ++i) {
+        values[i] = i;
+    }
+    cudaGraph_t inner, outer;
+    cudaGraphNode_t inside, before, child, behind, to, from;
+    CHECK(cudaGraphCreate(&inner, 0));
+    CHECK(cudaGraphCreate(&outer, 0));
+    void *arguments[] = {&pointer, &value, &size}, *short_arguments[] = {&pointer};
+    cudaKernelNodeParams kernel = {}, tables = {};
+    kernel.func = reinterpret_cast<void *>(add);
+    kernel.gridDim = dim3(1);
+    kernel.blockDim = dim3(128);
+    kernel.kernelParams = arguments;
+    tables = kernel;
+    tables.func = reinterpret_cast<void *>(add_table);
+    tables.blockDim = dim3(16);
+    tables.kernelParams = short_arguments;
+    CHECK(cudaGraphAddKernelNode(&inside, inner, nullptr, 0, &kernel));
+    CHECK(cudaGraphAddMemcpyNodeToSymbol(&to, outer, nullptr, 0, table, values, 64, 0, cudaMemcpyHostToDevice));
+    CHECK(cudaGraphAddKernelNode(&before, outer, &to, 1, &tables));
+    CHECK(cudaGraphAddChildGraphNode(&child, outer, &before, 1, inner));
+    value = 1;
+    CHECK(cudaGraphAddKernelNode(&behind, outer, &child, 1, &kernel));
+    CHECK(cudaGraphAddMemcpyNodeFromSymbol(&from, outer, &behind, 1, seen, table, 8, 0, cudaMemcpyDeviceToHost));
+    cudaGraphExec_t exec;
+    CHECK(cudaGraphInstantiate(&exec, outer, 0));
+    CHECK(cudaGraphLaunch(exec, nullptr));
+    value = 10;
+    CHECK(cudaGraphKernelNodeSetParams(inside, &kernel));
+    CHECK(cudaGraphExecChildGraphNodeSetParams(exec, child, inner));
+    CHECK(cudaGraphLaunch(exec, nullptr));
+    CHECK(cudaStreamSynchronize(nullptr));
+    std::vector<int> found = data.download();
+    verdict.expect(found[5] == 2 * 5 + (3 + 1) + (10 + 1) && found[50] == 15 && seen[1] == 1, "a graph inside");
+
+    CHECK(cudaGraphExecMemcpyNodeSetParamsToSymbol(exec, to, table, values + 8, 16, 16, cudaMemcpyHostToDevice));
+    CHECK(cudaGraphExecMemcpyNodeSetParamsFromSymbol(exec, from, seen, table, 32, 16, cudaMemcpyDeviceToHost));
+    CHECK(cudaGraphLaunch(exec, nullptr));
+    CHECK(cudaStreamSynchronize(nullptr));
+    verdict.expect(seen[0] == 8 && seen[3] == 11 && seen[4] == 8 && seen[7] == 11, "copies of a variable");
+    CHECK(cudaGraphMemcpyNodeSetParamsToSymbol(to, table, values, 16, 16, cudaMemcpyHostToDevice));
+    CHECK(cudaGraphMemcpyNodeSetParamsFromSymbol(from, seen, table, 4, 16, cudaMemcpyDeviceToHost));
+    verdict.expect(cudaGraphExecChildGraphNodeSetParams(exec, behind, inner) == cudaErrorInvalidValue, "no graph inside");
+    verdict.expect(cudaGraphExecChildGraphNodeSetParams(exec, child, outer) == cudaErrorInvalidValue, "another shape");
+    cudaGetLastError();
+    cudaGraphExec_t second;
+    CHECK(cudaGraphInstantiate(&second, outer, 0));
+    CHECK(cudaGraphLaunch(second, nullptr));
+    CHECK(cudaStreamSynchronize(nullptr));
+    verdict.expect(seen[0] == 0, "changed in the graph");
+    CHECK(cudaGraphExecDestroy(second));
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(outer));
+    CHECK(cudaGraphDestroy(inner));
+}
+
+// Graphs, copies of them and what is made of them hold user objects.
+static void held(Verdict &verdict) {
+    int ended = 0;
+    cudaUserObject_t object;
+    cudaGraph_t graph, copy, outer;
+    cudaGraphNode_t node;
+    cudaGraphExec_t exec;
+    CHECK(cudaUserObjectCreate(&object, &ended, count, 1, cudaUserObjectNoDestructorSync));
+    CHECK(cudaGraphCreate(&graph, 0));
+    CHECK(cudaGraphCreate(&outer, 0));
+    CHECK(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(cudaGraphClone(&copy, graph));
+    CHECK(cudaGraphAddChildGraphNode(&node, outer, nullptr, 0, graph));
+    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaGraphLaunch(exec, nullptr));
+    CHECK(cudaGraphDestroy(copy));
+    CHECK(cudaGraphDestroyNode(node));
+    verdict.expect(ended == 0, "held by what was made of the graph");
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaDeviceSynchronize());
+    verdict.expect(ended == 1, "ended with the last");
+    CHECK(cudaGraphDestroy(outer));
+}
+
 int main() {
     Verdict verdict;
     captured(verdict);
@@ -340,5 +430,7 @@ int main() {
     recaptured(verdict);
     refused(verdict);
     packed_parameters(verdict);
+    changed_inside(verdict);
+    held(verdict);
     return verdict.finish();
 }

@@ -155,7 +155,11 @@ static void files(Verdict &verdict) {
 static void mapped(Verdict &verdict) {
     const int n = 5000;
     float *host, *device;
-    CHECK(cudaHostAlloc(&host, n * sizeof(float), cudaHostAllocMapped));
+    const unsigned flags = cudaHostAllocMapped | cudaHostAllocPortable | cudaHostAllocWriteCombined;
+    unsigned told;
+    CHECK(cudaHostAlloc(&host, n * sizeof(float), flags));
+    CHECK(cudaHostGetFlags(&told, host));
+    verdict.expect(told == flags, "flags of mapped memory");
     CHECK(cudaHostGetDevicePointer(&device, host, 0));
     for (int i = 0; i < n; ++i) {
         host[i] = static_cast<float>(i);

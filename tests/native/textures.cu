@@ -131,6 +131,16 @@ static void planes(Verdict &verdict) {
     std::vector<float> back(width * height);
     CHECK(cudaMemcpy2DFromArray(back.data(), width * 4, array, 0, 0, width * 4, height, cudaMemcpyDeviceToHost));
     verdict.equal(back, image, "an array copied back");
+    cudaArray_t other;
+    CHECK(cudaMallocArray(&other, &format, width, height));
+    const size_t row = width * 4, bytes = row * height;
+    CHECK(cudaMemcpyToArrayAsync(other, 0, 0, image.data() + width, bytes - row, cudaMemcpyHostToDevice, nullptr));
+    CHECK(cudaMemcpyArrayToArray(other, 0, height - 1, array, 0, 0, row, cudaMemcpyDeviceToDevice));
+    CHECK(cudaMemcpyFromArrayAsync(back.data() + width, other, 0, 0, bytes - row, cudaMemcpyDeviceToHost, nullptr));
+    CHECK(cudaMemcpyFromArrayAsync(back.data(), other, 0, height - 1, row, cudaMemcpyDeviceToHost, nullptr));
+    CHECK(cudaStreamSynchronize(nullptr));
+    verdict.equal(back, image, "rows in a circle");
+    CHECK(cudaFreeArray(other));
     cudaResourceDesc resource = {};
     resource.resType = cudaResourceTypeArray;
     resource.res.array.array = array;

@@ -271,26 +271,26 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 33
+forward cudaGraphExecChildGraphNodeSetParams
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 34
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 35
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 33
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 34
 forward cudaGraphExecGetFlags
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 36
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 37
+forward cudaGraphExecMemcpyNodeSetParamsFromSymbol
+forward cudaGraphExecMemcpyNodeSetParamsToSymbol
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 38
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 39
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 40
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 41
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 35
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 36
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 37
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 38
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v12
 forward cudaGraphGetEdges_v2
 forward cudaGraphGetNodes
@@ -313,8 +313,8 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 42
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 43
+forward cudaGraphMemcpyNodeSetParamsFromSymbol
+forward cudaGraphMemcpyNodeSetParamsToSymbol
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
@@ -332,35 +332,35 @@ forward cudaGraphRemoveDependencies_v2
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 44
-refuse cudaGraphicsGLRegisterBuffer, 45
-refuse cudaGraphicsGLRegisterImage, 46
-refuse cudaGraphicsMapResources, 47
-refuse cudaGraphicsResourceGetMappedEglFrame, 48
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 49
-refuse cudaGraphicsResourceGetMappedPointer, 50
-refuse cudaGraphicsResourceSetMapFlags, 51
-refuse cudaGraphicsSubResourceGetMappedArray, 52
-refuse cudaGraphicsUnmapResources, 53
-refuse cudaGraphicsUnregisterResource, 54
-refuse cudaGraphicsVDPAURegisterOutputSurface, 55
-refuse cudaGraphicsVDPAURegisterVideoSurface, 56
+refuse cudaGraphicsEGLRegisterImage, 39
+refuse cudaGraphicsGLRegisterBuffer, 40
+refuse cudaGraphicsGLRegisterImage, 41
+refuse cudaGraphicsMapResources, 42
+refuse cudaGraphicsResourceGetMappedEglFrame, 43
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 44
+refuse cudaGraphicsResourceGetMappedPointer, 45
+refuse cudaGraphicsResourceSetMapFlags, 46
+refuse cudaGraphicsSubResourceGetMappedArray, 47
+refuse cudaGraphicsUnmapResources, 48
+refuse cudaGraphicsUnregisterResource, 49
+refuse cudaGraphicsVDPAURegisterOutputSurface, 50
+refuse cudaGraphicsVDPAURegisterVideoSurface, 51
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 57
-refuse cudaImportExternalSemaphore, 58
+refuse cudaImportExternalMemory, 52
+refuse cudaImportExternalSemaphore, 53
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 59
-refuse cudaIpcGetEventHandle, 60
-refuse cudaIpcGetMemHandle, 61
-refuse cudaIpcOpenEventHandle, 62
-refuse cudaIpcOpenMemHandle, 63
+refuse cudaIpcCloseMemHandle, 54
+refuse cudaIpcGetEventHandle, 55
+refuse cudaIpcGetMemHandle, 56
+refuse cudaIpcOpenEventHandle, 57
+refuse cudaIpcOpenMemHandle, 58
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
-refuse cudaLaunchCooperativeKernelMultiDevice, 64
+refuse cudaLaunchCooperativeKernelMultiDevice, 59
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
@@ -372,8 +372,8 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 65
-refuse cudaLibraryGetUnifiedFunction, 66
+refuse cudaLibraryGetManaged, 60
+refuse cudaLibraryGetUnifiedFunction, 61
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
@@ -394,12 +394,12 @@ forward cudaMemAdvise_v2
 forward cudaMemGetInfo
 forward cudaMemPoolCreate
 forward cudaMemPoolDestroy
-refuse cudaMemPoolExportPointer, 67
-refuse cudaMemPoolExportToShareableHandle, 68
+refuse cudaMemPoolExportPointer, 62
+refuse cudaMemPoolExportToShareableHandle, 63
 forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 69
-refuse cudaMemPoolImportPointer, 70
+refuse cudaMemPoolImportFromShareableHandle, 64
+refuse cudaMemPoolImportPointer, 65
 forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
@@ -427,22 +427,22 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 71
-refuse cudaMemcpy3DBatchAsync_ptsz, 72
+refuse cudaMemcpy3DBatchAsync, 66
+refuse cudaMemcpy3DBatchAsync_ptsz, 67
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 73
-refuse cudaMemcpyArrayToArray_ptds, 74
+forward cudaMemcpyArrayToArray
+forward cudaMemcpyArrayToArray_ptds
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
 forward_to cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_v12
 forward_to cudaMemcpyBatchAsync_ptsz, cudaMemcpyBatchAsync_v12_ptsz
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 75
-refuse cudaMemcpyFromArrayAsync_ptsz, 76
+forward cudaMemcpyFromArrayAsync
+forward cudaMemcpyFromArrayAsync_ptsz
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -451,8 +451,8 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 77
-refuse cudaMemcpyToArrayAsync_ptsz, 78
+forward cudaMemcpyToArrayAsync
+forward cudaMemcpyToArrayAsync_ptsz
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
@@ -471,8 +471,8 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 79
-refuse cudaMipmappedArrayGetSparseProperties, 80
+refuse cudaMipmappedArrayGetMemoryRequirements, 68
+refuse cudaMipmappedArrayGetSparseProperties, 69
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
@@ -488,10 +488,10 @@ forward cudaSetDeviceFlags
 forward cudaSetDoubleForDevice
 forward cudaSetDoubleForHost
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 81
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 82
-refuse cudaSignalExternalSemaphoresAsync_v2, 83
-refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 84
+refuse cudaSignalExternalSemaphoresAsync, 70
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 71
+refuse cudaSignalExternalSemaphoresAsync_v2, 72
+refuse cudaSignalExternalSemaphoresAsync_v2_ptsz, 73
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -548,11 +548,11 @@ forward cudaThreadSynchronize
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 85
-refuse cudaVDPAUSetVDPAUDevice, 86
-refuse cudaWaitExternalSemaphoresAsync, 87
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 88
-refuse cudaWaitExternalSemaphoresAsync_v2, 89
-refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 90
+refuse cudaVDPAUGetDevice, 74
+refuse cudaVDPAUSetVDPAUDevice, 75
+refuse cudaWaitExternalSemaphoresAsync, 76
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 77
+refuse cudaWaitExternalSemaphoresAsync_v2, 78
+refuse cudaWaitExternalSemaphoresAsync_v2_ptsz, 79
 
     .section .note.GNU-stack, "", %progbits

@@ -285,27 +285,27 @@ forward cudaGraphEventRecordNodeGetEvent
 forward cudaGraphEventRecordNodeSetEvent
 forward cudaGraphEventWaitNodeGetEvent
 forward cudaGraphEventWaitNodeSetEvent
-refuse cudaGraphExecChildGraphNodeSetParams, 48
+forward cudaGraphExecChildGraphNodeSetParams
 forward cudaGraphExecDestroy
 forward cudaGraphExecEventRecordNodeSetEvent
 forward cudaGraphExecEventWaitNodeSetEvent
-refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 49
-refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 50
+refuse cudaGraphExecExternalSemaphoresSignalNodeSetParams, 48
+refuse cudaGraphExecExternalSemaphoresWaitNodeSetParams, 49
 forward cudaGraphExecGetFlags
 forward cudaGraphExecGetId
 forward cudaGraphExecHostNodeSetParams
 forward cudaGraphExecKernelNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams
 forward cudaGraphExecMemcpyNodeSetParams1D
-refuse cudaGraphExecMemcpyNodeSetParamsFromSymbol, 51
-refuse cudaGraphExecMemcpyNodeSetParamsToSymbol, 52
+forward cudaGraphExecMemcpyNodeSetParamsFromSymbol
+forward cudaGraphExecMemcpyNodeSetParamsToSymbol
 forward cudaGraphExecMemsetNodeSetParams
 forward cudaGraphExecNodeSetParams
 forward cudaGraphExecUpdate
-refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 53
-refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 54
-refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 55
-refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 56
+refuse cudaGraphExternalSemaphoresSignalNodeGetParams, 50
+refuse cudaGraphExternalSemaphoresSignalNodeSetParams, 51
+refuse cudaGraphExternalSemaphoresWaitNodeGetParams, 52
+refuse cudaGraphExternalSemaphoresWaitNodeSetParams, 53
 forward_to cudaGraphGetEdges, cudaGraphGetEdges_v13
 forward cudaGraphGetId
 forward cudaGraphGetNodes
@@ -328,18 +328,18 @@ forward cudaGraphMemFreeNodeGetParams
 forward cudaGraphMemcpyNodeGetParams
 forward cudaGraphMemcpyNodeSetParams
 forward cudaGraphMemcpyNodeSetParams1D
-refuse cudaGraphMemcpyNodeSetParamsFromSymbol, 57
-refuse cudaGraphMemcpyNodeSetParamsToSymbol, 58
+forward cudaGraphMemcpyNodeSetParamsFromSymbol
+forward cudaGraphMemcpyNodeSetParamsToSymbol
 forward cudaGraphMemsetNodeGetParams
 forward cudaGraphMemsetNodeSetParams
 forward cudaGraphNodeFindInClone
-refuse cudaGraphNodeGetContainingGraph, 59
+refuse cudaGraphNodeGetContainingGraph, 54
 forward_to cudaGraphNodeGetDependencies, cudaGraphNodeGetDependencies_v13
 forward_to cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependentNodes_v13
 forward cudaGraphNodeGetEnabled
-refuse cudaGraphNodeGetLocalId, 60
-refuse cudaGraphNodeGetParams, 61
-refuse cudaGraphNodeGetToolsId, 62
+refuse cudaGraphNodeGetLocalId, 55
+refuse cudaGraphNodeGetParams, 56
+refuse cudaGraphNodeGetToolsId, 57
 forward cudaGraphNodeGetType
 forward cudaGraphNodeSetEnabled
 forward cudaGraphNodeSetParams
@@ -348,40 +348,40 @@ forward_to cudaGraphRemoveDependencies, cudaGraphRemoveDependencies_v13
 forward cudaGraphRetainUserObject
 forward cudaGraphUpload
 forward cudaGraphUpload_ptsz
-refuse cudaGraphicsEGLRegisterImage, 63
-refuse cudaGraphicsGLRegisterBuffer, 64
-refuse cudaGraphicsGLRegisterImage, 65
-refuse cudaGraphicsMapResources, 66
-refuse cudaGraphicsResourceGetMappedEglFrame, 67
-refuse cudaGraphicsResourceGetMappedMipmappedArray, 68
-refuse cudaGraphicsResourceGetMappedPointer, 69
-refuse cudaGraphicsResourceSetMapFlags, 70
-refuse cudaGraphicsSubResourceGetMappedArray, 71
-refuse cudaGraphicsUnmapResources, 72
-refuse cudaGraphicsUnregisterResource, 73
-refuse cudaGraphicsVDPAURegisterOutputSurface, 74
-refuse cudaGraphicsVDPAURegisterVideoSurface, 75
-refuse cudaGreenCtxCreate, 76
+refuse cudaGraphicsEGLRegisterImage, 58
+refuse cudaGraphicsGLRegisterBuffer, 59
+refuse cudaGraphicsGLRegisterImage, 60
+refuse cudaGraphicsMapResources, 61
+refuse cudaGraphicsResourceGetMappedEglFrame, 62
+refuse cudaGraphicsResourceGetMappedMipmappedArray, 63
+refuse cudaGraphicsResourceGetMappedPointer, 64
+refuse cudaGraphicsResourceSetMapFlags, 65
+refuse cudaGraphicsSubResourceGetMappedArray, 66
+refuse cudaGraphicsUnmapResources, 67
+refuse cudaGraphicsUnregisterResource, 68
+refuse cudaGraphicsVDPAURegisterOutputSurface, 69
+refuse cudaGraphicsVDPAURegisterVideoSurface, 70
+refuse cudaGreenCtxCreate, 71
 forward cudaHostAlloc
 forward cudaHostGetDevicePointer
 forward cudaHostGetFlags
 forward cudaHostRegister
 forward cudaHostUnregister
-refuse cudaImportExternalMemory, 77
-refuse cudaImportExternalSemaphore, 78
+refuse cudaImportExternalMemory, 72
+refuse cudaImportExternalSemaphore, 73
 forward cudaInitDevice
-refuse cudaIpcCloseMemHandle, 79
-refuse cudaIpcGetEventHandle, 80
-refuse cudaIpcGetMemHandle, 81
-refuse cudaIpcOpenEventHandle, 82
-refuse cudaIpcOpenMemHandle, 83
+refuse cudaIpcCloseMemHandle, 74
+refuse cudaIpcGetEventHandle, 75
+refuse cudaIpcGetMemHandle, 76
+refuse cudaIpcOpenEventHandle, 77
+refuse cudaIpcOpenMemHandle, 78
 forward cudaKernelSetAttributeForDevice
 forward cudaLaunchCooperativeKernel
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
-refuse cudaLaunchHostFunc_v2, 84
-refuse cudaLaunchHostFunc_v2_ptsz, 85
+refuse cudaLaunchHostFunc_v2, 79
+refuse cudaLaunchHostFunc_v2_ptsz, 80
 forward cudaLaunchKernel
 forward cudaLaunchKernelExC
 forward cudaLaunchKernelExC_ptsz
@@ -390,16 +390,16 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged, 86
-refuse cudaLibraryGetUnifiedFunction, 87
+refuse cudaLibraryGetManaged, 81
+refuse cudaLibraryGetUnifiedFunction, 82
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile
 forward cudaLibraryUnload
-refuse cudaLogsCurrent, 88
-refuse cudaLogsDumpToFile, 89
-refuse cudaLogsDumpToMemory, 90
-refuse cudaLogsRegisterCallback, 91
-refuse cudaLogsUnregisterCallback, 92
+refuse cudaLogsCurrent, 83
+refuse cudaLogsDumpToFile, 84
+refuse cudaLogsDumpToMemory, 85
+refuse cudaLogsRegisterCallback, 86
+refuse cudaLogsUnregisterCallback, 87
 forward cudaMalloc
 forward cudaMalloc3D
 forward cudaMalloc3DArray
@@ -413,29 +413,29 @@ forward cudaMallocManaged
 forward cudaMallocMipmappedArray
 forward cudaMallocPitch
 forward_to cudaMemAdvise, cudaMemAdvise_v13
-refuse cudaMemDiscardAndPrefetchBatchAsync, 93
-refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 94
-refuse cudaMemDiscardBatchAsync, 95
-refuse cudaMemDiscardBatchAsync_ptsz, 96
+refuse cudaMemDiscardAndPrefetchBatchAsync, 88
+refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz, 89
+refuse cudaMemDiscardBatchAsync, 90
+refuse cudaMemDiscardBatchAsync_ptsz, 91
 forward cudaMemGetDefaultMemPool
 forward cudaMemGetInfo
-refuse cudaMemGetLocationInfo, 97
+refuse cudaMemGetLocationInfo, 92
 forward cudaMemGetMemPool
 forward cudaMemPoolCreate
 forward cudaMemPoolDestroy
-refuse cudaMemPoolExportPointer, 98
-refuse cudaMemPoolExportToShareableHandle, 99
+refuse cudaMemPoolExportPointer, 93
+refuse cudaMemPoolExportToShareableHandle, 94
 forward cudaMemPoolGetAccess
 forward cudaMemPoolGetAttribute
-refuse cudaMemPoolImportFromShareableHandle, 100
-refuse cudaMemPoolImportPointer, 101
+refuse cudaMemPoolImportFromShareableHandle, 95
+refuse cudaMemPoolImportPointer, 96
 forward cudaMemPoolSetAccess
 forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
 forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v13
 forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v13_ptsz
-refuse cudaMemPrefetchBatchAsync, 102
-refuse cudaMemPrefetchBatchAsync_ptsz, 103
+refuse cudaMemPrefetchBatchAsync, 97
+refuse cudaMemPrefetchBatchAsync_ptsz, 98
 forward cudaMemRangeGetAttribute
 forward cudaMemRangeGetAttributes
 forward cudaMemSetMemPool
@@ -457,24 +457,24 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync, 104
-refuse cudaMemcpy3DBatchAsync_ptsz, 105
+refuse cudaMemcpy3DBatchAsync, 99
+refuse cudaMemcpy3DBatchAsync_ptsz, 100
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
-refuse cudaMemcpy3DWithAttributesAsync, 106
-refuse cudaMemcpy3DWithAttributesAsync_ptsz, 107
+refuse cudaMemcpy3DWithAttributesAsync, 101
+refuse cudaMemcpy3DWithAttributesAsync_ptsz, 102
 forward cudaMemcpy3D_ptds
-refuse cudaMemcpyArrayToArray, 108
-refuse cudaMemcpyArrayToArray_ptds, 109
+forward cudaMemcpyArrayToArray
+forward cudaMemcpyArrayToArray_ptds
 forward cudaMemcpyAsync
 forward cudaMemcpyAsync_ptsz
 forward_to cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_v13
 forward_to cudaMemcpyBatchAsync_ptsz, cudaMemcpyBatchAsync_v13_ptsz
 forward cudaMemcpyFromArray
-refuse cudaMemcpyFromArrayAsync, 110
-refuse cudaMemcpyFromArrayAsync_ptsz, 111
+forward cudaMemcpyFromArrayAsync
+forward cudaMemcpyFromArrayAsync_ptsz
 forward cudaMemcpyFromArray_ptds
 forward cudaMemcpyFromSymbol
 forward cudaMemcpyFromSymbolAsync
@@ -483,15 +483,15 @@ forward cudaMemcpyFromSymbol_ptds
 forward cudaMemcpyPeer
 forward cudaMemcpyPeerAsync
 forward cudaMemcpyToArray
-refuse cudaMemcpyToArrayAsync, 112
-refuse cudaMemcpyToArrayAsync_ptsz, 113
+forward cudaMemcpyToArrayAsync
+forward cudaMemcpyToArrayAsync_ptsz
 forward cudaMemcpyToArray_ptds
 forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
 forward cudaMemcpyToSymbol_ptds
-refuse cudaMemcpyWithAttributesAsync, 114
-refuse cudaMemcpyWithAttributesAsync_ptsz, 115
+refuse cudaMemcpyWithAttributesAsync, 103
+refuse cudaMemcpyWithAttributesAsync_ptsz, 104
 forward cudaMemcpy_ptds
 forward cudaMemset
 forward cudaMemset2D
@@ -505,8 +505,8 @@ forward cudaMemset3D_ptds
 forward cudaMemsetAsync
 forward cudaMemsetAsync_ptsz
 forward cudaMemset_ptds
-refuse cudaMipmappedArrayGetMemoryRequirements, 116
-refuse cudaMipmappedArrayGetSparseProperties, 117
+refuse cudaMipmappedArrayGetMemoryRequirements, 105
+refuse cudaMipmappedArrayGetSparseProperties, 106
 forward cudaOccupancyAvailableDynamicSMemPerBlock
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessor
 forward cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
@@ -520,8 +520,8 @@ forward_to cudaRuntimeGetVersion, cudaRuntimeGetVersion_v13
 forward cudaSetDevice
 forward cudaSetDeviceFlags
 forward cudaSetValidDevices
-refuse cudaSignalExternalSemaphoresAsync, 118
-refuse cudaSignalExternalSemaphoresAsync_ptsz, 119
+refuse cudaSignalExternalSemaphoresAsync, 107
+refuse cudaSignalExternalSemaphoresAsync_ptsz, 108
 forward cudaStreamAddCallback
 forward cudaStreamAddCallback_ptsz
 forward cudaStreamAttachMemAsync
@@ -530,8 +530,8 @@ forward cudaStreamBeginCapture
 forward cudaStreamBeginCaptureToGraph
 forward cudaStreamBeginCaptureToGraph_ptsz
 forward cudaStreamBeginCapture_ptsz
-refuse cudaStreamBeginRecaptureToGraph, 120
-refuse cudaStreamBeginRecaptureToGraph_ptsz, 121
+refuse cudaStreamBeginRecaptureToGraph, 109
+refuse cudaStreamBeginRecaptureToGraph_ptsz, 110
 forward cudaStreamCopyAttributes
 forward cudaStreamCopyAttributes_ptsz
 forward cudaStreamCreate
@@ -544,8 +544,8 @@ forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource, 122
-refuse cudaStreamGetDevResource_ptsz, 123
+refuse cudaStreamGetDevResource, 111
+refuse cudaStreamGetDevResource_ptsz, 112
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags
@@ -566,16 +566,16 @@ forward_to cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependenc
 forward_to cudaStreamUpdateCaptureDependencies_ptsz, cudaStreamUpdateCaptureDependencies_v13_ptsz
 forward cudaStreamWaitEvent
 forward cudaStreamWaitEvent_ptsz
-refuse cudaSubgridCreate, 124
-refuse cudaSubgridWorkerGridCreate, 125
-refuse cudaSubgridWorksetCreate, 126
+refuse cudaSubgridCreate, 113
+refuse cudaSubgridWorkerGridCreate, 114
+refuse cudaSubgridWorksetCreate, 115
 forward cudaThreadExchangeStreamCaptureMode
 forward cudaUserObjectCreate
 forward cudaUserObjectRelease
 forward cudaUserObjectRetain
-refuse cudaVDPAUGetDevice, 127
-refuse cudaVDPAUSetVDPAUDevice, 128
-refuse cudaWaitExternalSemaphoresAsync, 129
-refuse cudaWaitExternalSemaphoresAsync_ptsz, 130
+refuse cudaVDPAUGetDevice, 116
+refuse cudaVDPAUSetVDPAUDevice, 117
+refuse cudaWaitExternalSemaphoresAsync, 118
+refuse cudaWaitExternalSemaphoresAsync_ptsz, 119
 
     .section .note.GNU-stack, "", %progbits

@@ -156,6 +156,11 @@ pub enum Function {
     cudaGraphKernelNodeSetAttribute,
     cudaGraphKernelNodeCopyAttributes,
     cudaGraphConditionalHandleCreate,
+    cudaGraphMemcpyNodeSetParamsToSymbol,
+    cudaGraphMemcpyNodeSetParamsFromSymbol,
+    cudaGraphExecMemcpyNodeSetParamsToSymbol,
+    cudaGraphExecMemcpyNodeSetParamsFromSymbol,
+    cudaGraphExecChildGraphNodeSetParams,
     __cudaPushCallConfiguration,
     __cudaPopCallConfiguration,
     __cudaGetKernel,
@@ -231,6 +236,9 @@ pub enum Function {
     cudaGetChannelDesc,
     cudaMemcpyToArray,
     cudaMemcpyFromArray,
+    cudaMemcpyToArrayAsync,
+    cudaMemcpyFromArrayAsync,
+    cudaMemcpyArrayToArray,
     cudaMemcpy2DToArray,
     cudaMemcpy2DFromArray,
     cudaMemcpy2DArrayToArray,
@@ -319,7 +327,7 @@ impl Function {
     pub const fn class(self) -> Class {
         match self {
             Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphLaunch | Self::cudaDeviceGraphMemTrim | Self::cudaGraphConditionalHandleCreate | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaMallocArray | Self::cudaMalloc3DArray | Self::cudaFreeArray | Self::cudaMallocMipmappedArray | Self::cudaFreeMipmappedArray | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture | Self::cudaCreateTextureObject | Self::cudaDestroyTextureObject | Self::cudaCreateSurfaceObject | Self::cudaDestroySurfaceObject => Class::Deferred,
-            Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaMemcpyToArray | Self::cudaMemcpyFromArray | Self::cudaMemcpy2DToArray | Self::cudaMemcpy2DFromArray | Self::cudaMemcpy2DArrayToArray | Self::cudaMemcpy2DToArrayAsync | Self::cudaMemcpy2DFromArrayAsync | Self::cudaMemcpyBatchAsync_v12 | Self::cudaMemcpyBatchAsync_v13 | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery => Class::Sync,
+            Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaMemcpyToArray | Self::cudaMemcpyFromArray | Self::cudaMemcpyToArrayAsync | Self::cudaMemcpyFromArrayAsync | Self::cudaMemcpyArrayToArray | Self::cudaMemcpy2DToArray | Self::cudaMemcpy2DFromArray | Self::cudaMemcpy2DArrayToArray | Self::cudaMemcpy2DToArrayAsync | Self::cudaMemcpy2DFromArrayAsync | Self::cudaMemcpyBatchAsync_v12 | Self::cudaMemcpyBatchAsync_v13 | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery => Class::Sync,
             _ => Class::Local,
         }
     }
@@ -469,6 +477,11 @@ impl Function {
             Self::cudaGraphKernelNodeSetAttribute => "cudaGraphKernelNodeSetAttribute",
             Self::cudaGraphKernelNodeCopyAttributes => "cudaGraphKernelNodeCopyAttributes",
             Self::cudaGraphConditionalHandleCreate => "cudaGraphConditionalHandleCreate",
+            Self::cudaGraphMemcpyNodeSetParamsToSymbol => "cudaGraphMemcpyNodeSetParamsToSymbol",
+            Self::cudaGraphMemcpyNodeSetParamsFromSymbol => "cudaGraphMemcpyNodeSetParamsFromSymbol",
+            Self::cudaGraphExecMemcpyNodeSetParamsToSymbol => "cudaGraphExecMemcpyNodeSetParamsToSymbol",
+            Self::cudaGraphExecMemcpyNodeSetParamsFromSymbol => "cudaGraphExecMemcpyNodeSetParamsFromSymbol",
+            Self::cudaGraphExecChildGraphNodeSetParams => "cudaGraphExecChildGraphNodeSetParams",
             Self::__cudaPushCallConfiguration => "__cudaPushCallConfiguration",
             Self::__cudaPopCallConfiguration => "__cudaPopCallConfiguration",
             Self::__cudaGetKernel => "__cudaGetKernel",
@@ -544,6 +557,9 @@ impl Function {
             Self::cudaGetChannelDesc => "cudaGetChannelDesc",
             Self::cudaMemcpyToArray => "cudaMemcpyToArray",
             Self::cudaMemcpyFromArray => "cudaMemcpyFromArray",
+            Self::cudaMemcpyToArrayAsync => "cudaMemcpyToArrayAsync",
+            Self::cudaMemcpyFromArrayAsync => "cudaMemcpyFromArrayAsync",
+            Self::cudaMemcpyArrayToArray => "cudaMemcpyArrayToArray",
             Self::cudaMemcpy2DToArray => "cudaMemcpy2DToArray",
             Self::cudaMemcpy2DFromArray => "cudaMemcpy2DFromArray",
             Self::cudaMemcpy2DArrayToArray => "cudaMemcpy2DArrayToArray",
@@ -1403,6 +1419,31 @@ pub unsafe extern "C" fn farlane_cudaGraphConditionalHandleCreate(pHandle_out: *
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphMemcpyNodeSetParamsToSymbol(node: cudaGraphNode_t, symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaGraphMemcpyNodeSetParamsToSymbol, || unsafe { graph::cudaGraphMemcpyNodeSetParamsToSymbol(node, symbol, src, count, offset, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphMemcpyNodeSetParamsFromSymbol(node: cudaGraphNode_t, dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaGraphMemcpyNodeSetParamsFromSymbol, || unsafe { graph::cudaGraphMemcpyNodeSetParamsFromSymbol(node, dst, symbol, count, offset, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecMemcpyNodeSetParamsToSymbol(hGraphExec: cudaGraphExec_t, node: cudaGraphNode_t, symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaGraphExecMemcpyNodeSetParamsToSymbol, || unsafe { graph::cudaGraphExecMemcpyNodeSetParamsToSymbol(hGraphExec, node, symbol, src, count, offset, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecMemcpyNodeSetParamsFromSymbol(hGraphExec: cudaGraphExec_t, node: cudaGraphNode_t, dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaGraphExecMemcpyNodeSetParamsFromSymbol, || unsafe { graph::cudaGraphExecMemcpyNodeSetParamsFromSymbol(hGraphExec, node, dst, symbol, count, offset, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphExecChildGraphNodeSetParams(hGraphExec: cudaGraphExec_t, node: cudaGraphNode_t, childGraph: cudaGraph_t) -> cudaError_t {
+    call::enter(Function::cudaGraphExecChildGraphNodeSetParams, || unsafe { graph::cudaGraphExecChildGraphNodeSetParams(hGraphExec, node, childGraph) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane___cudaPushCallConfiguration(gridDim: dim3, blockDim: dim3, sharedMem: usize, stream: cudaStream_t) -> c_uint {
     call::enter_value(Function::__cudaPushCallConfiguration, 999, || unsafe { launch::__cudaPushCallConfiguration(gridDim, blockDim, sharedMem, stream) })
 }
@@ -1935,6 +1976,36 @@ pub unsafe extern "C" fn farlane_cudaMemcpyFromArray(dst: *mut c_void, src: cuda
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cudaMemcpyFromArray_ptds(dst: *mut c_void, src: cudaArray_const_t, wOffset: usize, hOffset: usize, count: usize, kind: cudaMemcpyKind) -> cudaError_t {
     call::enter(Function::cudaMemcpyFromArray, || unsafe { memory::cudaMemcpyFromArray(DefaultStream::PerThread, dst, src, wOffset, hOffset, count, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyToArrayAsync(dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, count: usize, kind: cudaMemcpyKind, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpyToArrayAsync, || unsafe { memory::cudaMemcpyToArrayAsync(DefaultStream::Legacy, dst, wOffset, hOffset, src, count, kind, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyToArrayAsync_ptsz(dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, count: usize, kind: cudaMemcpyKind, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpyToArrayAsync, || unsafe { memory::cudaMemcpyToArrayAsync(DefaultStream::PerThread, dst, wOffset, hOffset, src, count, kind, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyFromArrayAsync(dst: *mut c_void, src: cudaArray_const_t, wOffset: usize, hOffset: usize, count: usize, kind: cudaMemcpyKind, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpyFromArrayAsync, || unsafe { memory::cudaMemcpyFromArrayAsync(DefaultStream::Legacy, dst, src, wOffset, hOffset, count, kind, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyFromArrayAsync_ptsz(dst: *mut c_void, src: cudaArray_const_t, wOffset: usize, hOffset: usize, count: usize, kind: cudaMemcpyKind, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpyFromArrayAsync, || unsafe { memory::cudaMemcpyFromArrayAsync(DefaultStream::PerThread, dst, src, wOffset, hOffset, count, kind, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyArrayToArray(dst: cudaArray_t, wOffsetDst: usize, hOffsetDst: usize, src: cudaArray_const_t, wOffsetSrc: usize, hOffsetSrc: usize, count: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpyArrayToArray, || unsafe { memory::cudaMemcpyArrayToArray(DefaultStream::Legacy, dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, count, kind) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyArrayToArray_ptds(dst: cudaArray_t, wOffsetDst: usize, hOffsetDst: usize, src: cudaArray_const_t, wOffsetSrc: usize, hOffsetSrc: usize, count: usize, kind: cudaMemcpyKind) -> cudaError_t {
+    call::enter(Function::cudaMemcpyArrayToArray, || unsafe { memory::cudaMemcpyArrayToArray(DefaultStream::PerThread, dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, count, kind) })
 }
 
 #[no_mangle]
@@ -2477,7 +2548,7 @@ pub unsafe extern "C" fn farlane_cudaDeviceGetTexture1DLinearMaxWidth(maxWidthIn
     call::enter(Function::cudaDeviceGetTexture1DLinearMaxWidth, || unsafe { texture::cudaDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, fmtDesc, device) })
 }
 
-static UNSUPPORTED_12: [&str; 91] = [
+static UNSUPPORTED_12: [&str; 80] = [
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
     "cudaArrayGetPlane",
@@ -2511,17 +2582,12 @@ static UNSUPPORTED_12: [&str; 91] = [
     "cudaGetExportTable",
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
-    "cudaGraphExecChildGraphNodeSetParams",
     "cudaGraphExecExternalSemaphoresSignalNodeSetParams",
     "cudaGraphExecExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphExecMemcpyNodeSetParamsFromSymbol",
-    "cudaGraphExecMemcpyNodeSetParamsToSymbol",
     "cudaGraphExternalSemaphoresSignalNodeGetParams",
     "cudaGraphExternalSemaphoresSignalNodeSetParams",
     "cudaGraphExternalSemaphoresWaitNodeGetParams",
     "cudaGraphExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphMemcpyNodeSetParamsFromSymbol",
-    "cudaGraphMemcpyNodeSetParamsToSymbol",
     "cudaGraphicsEGLRegisterImage",
     "cudaGraphicsGLRegisterBuffer",
     "cudaGraphicsGLRegisterImage",
@@ -2551,12 +2617,6 @@ static UNSUPPORTED_12: [&str; 91] = [
     "cudaMemPoolImportPointer",
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpy3DBatchAsync",
-    "cudaMemcpyArrayToArray",
-    "cudaMemcpyArrayToArray",
-    "cudaMemcpyFromArrayAsync",
-    "cudaMemcpyFromArrayAsync",
-    "cudaMemcpyToArrayAsync",
-    "cudaMemcpyToArrayAsync",
     "cudaMipmappedArrayGetMemoryRequirements",
     "cudaMipmappedArrayGetSparseProperties",
     "cudaSignalExternalSemaphoresAsync",
@@ -2577,7 +2637,7 @@ pub extern "C" fn farlane_unsupported_12(index: c_uint) -> cudaError_t {
     call::unsupported(UNSUPPORTED_12.get(index as usize).copied().unwrap_or("an unknown function"))
 }
 
-static UNSUPPORTED_13: [&str; 131] = [
+static UNSUPPORTED_13: [&str; 120] = [
     "__cudaGetProcAddress",
     "__cudaRegisterUnifiedTable",
     "cudaArrayGetMemoryRequirements",
@@ -2626,17 +2686,12 @@ static UNSUPPORTED_13: [&str; 131] = [
     "cudaGraphAddExternalSemaphoresSignalNode",
     "cudaGraphAddExternalSemaphoresWaitNode",
     "cudaGraphConditionalHandleCreate_v2",
-    "cudaGraphExecChildGraphNodeSetParams",
     "cudaGraphExecExternalSemaphoresSignalNodeSetParams",
     "cudaGraphExecExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphExecMemcpyNodeSetParamsFromSymbol",
-    "cudaGraphExecMemcpyNodeSetParamsToSymbol",
     "cudaGraphExternalSemaphoresSignalNodeGetParams",
     "cudaGraphExternalSemaphoresSignalNodeSetParams",
     "cudaGraphExternalSemaphoresWaitNodeGetParams",
     "cudaGraphExternalSemaphoresWaitNodeSetParams",
-    "cudaGraphMemcpyNodeSetParamsFromSymbol",
-    "cudaGraphMemcpyNodeSetParamsToSymbol",
     "cudaGraphNodeGetContainingGraph",
     "cudaGraphNodeGetLocalId",
     "cudaGraphNodeGetParams",
@@ -2686,12 +2741,6 @@ static UNSUPPORTED_13: [&str; 131] = [
     "cudaMemcpy3DBatchAsync",
     "cudaMemcpy3DWithAttributesAsync",
     "cudaMemcpy3DWithAttributesAsync",
-    "cudaMemcpyArrayToArray",
-    "cudaMemcpyArrayToArray",
-    "cudaMemcpyFromArrayAsync",
-    "cudaMemcpyFromArrayAsync",
-    "cudaMemcpyToArrayAsync",
-    "cudaMemcpyToArrayAsync",
     "cudaMemcpyWithAttributesAsync",
     "cudaMemcpyWithAttributesAsync",
     "cudaMipmappedArrayGetMemoryRequirements",

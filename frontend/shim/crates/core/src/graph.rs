@@ -20,6 +20,7 @@ mod objects;
 mod state;
 mod templates;
 mod topology;
+mod updates;
 
 pub use attributes::*;
 pub use conditional::cudaGraphConditionalHandleCreate;
@@ -28,6 +29,7 @@ pub use nodes::*;
 pub use objects::*;
 pub use state::{graph_id, node_id, Id};
 pub use topology::*;
+pub use updates::*;
 
 use crate::call::{CudaResult, DefaultStream};
 use crate::{runtime, stream};

@@ -94,15 +94,7 @@ pub fn allocate(size: usize, kind: Kind) -> CudaResult<*mut u8> {
     // The allocator packs small allocations; a region needs pages of its own.
     let bytes = size.checked_next_multiple_of(PAGE).ok_or(CudaError::MEMORY_ALLOCATION)?;
     let whole = bytes.checked_add(PAGE).ok_or(CudaError::MEMORY_ALLOCATION)?;
-    let address = {
-        let mut live = tracking()?.addresses.lock();
-        let address = live.allocator.allocate(whole as u64)?;
-        if let Err(error) = work::append(|w| operation::allocate(w, address, whole as u64)) {
-            live.allocator.free(address)?;
-            return Err(error);
-        }
-        address as usize
-    };
+    let address = crate::memory::allocate(whole)? as usize;
     let start = address.next_multiple_of(PAGE);
     let made = Region::map(start, bytes, kind, address).and_then(|mut region| {
         region.fresh()?;
@@ -123,7 +115,7 @@ pub fn allocate(size: usize, kind: Kind) -> CudaResult<*mut u8> {
 /// Pinned memory, whole pages mapped at this address of the window, becomes memory of both sides. The device gets its bytes before the next work.
 pub fn adopt(start: usize, bytes: usize) -> CudaResult {
     faults::install()?;
-    let region = Region::adopt(start, bytes, Kind::Mapped, start)?;
+    let region = Region::adopt(start, bytes, Kind::Mapped(abi::cudaHostAllocMapped), start)?;
     let made = {
         let mut live = tracking()?.addresses.lock();
         live.reach(start as u64, bytes as u64).map_err(CudaError::from).and_then(|()| {
@@ -144,13 +136,13 @@ fn release(address: u64) -> CudaResult {
     work::append(|w| operation::free(w, address))
 }
 
-/// Ends the region that starts at the address; `None` when there is none of these kinds.
-pub fn free(address: usize, kinds: &[Kind]) -> Option<CudaResult> {
+/// Ends the region that starts at the address; `None` when there is none of such a kind.
+pub fn free(address: usize, is_meant: fn(Kind) -> bool) -> Option<CudaResult> {
     if !near(address) {
         return None;
     }
     let mut regions = regions();
-    let found = regions.0.get(&address).filter(|region| kinds.contains(&region.kind()))?.raw();
+    let found = regions.0.get(&address).filter(|region| is_meant(region.kind()))?.raw();
     let region = regions.0.remove(&address);
     drop(regions);
     drop(region);

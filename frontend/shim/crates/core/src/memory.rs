@@ -76,7 +76,7 @@ pub fn free(pointer: *mut c_void) -> CudaResult {
     if pointer.is_null() {
         return Ok(());
     }
-    if let Some(freed) = regions::free(pointer as usize, &[Kind::Managed]) {
+    if let Some(freed) = regions::free(pointer as usize, |kind| kind == Kind::Managed) {
         return freed;
     }
     let address = pointer as u64;
@@ -216,7 +216,7 @@ pub unsafe fn cudaPointerGetAttributes(attributes: *mut cudaPointerAttributes, p
     // SAFETY: an all-zero value of this C struct is valid: unregistered, no pointers.
     let mut found: cudaPointerAttributes = unsafe { std::mem::zeroed() };
     if let Some(kind) = regions::kind(ptr as usize) {
-        let mapped = matches!(kind, Kind::Mapped | Kind::Registered);
+        let mapped = matches!(kind, Kind::Mapped(_) | Kind::Registered);
         (found.type_, found.device) = (if mapped { abi::cudaMemoryTypeHost } else { abi::cudaMemoryTypeManaged }, 0);
         let there = regions::device_address(ptr as usize).map_or(ptr.cast_mut(), |there| there as *mut c_void);
         (found.devicePointer, found.hostPointer) = (there, ptr.cast_mut());

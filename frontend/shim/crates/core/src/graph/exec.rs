@@ -11,6 +11,7 @@
 use super::allocations;
 use super::conditional::{self, Branch, Condition};
 use super::node::{CopyWork, Work};
+use super::objects;
 use super::state::{node_id, state, Id, State};
 use super::templates::{Records, MAX_BODY};
 use crate::call::CudaResult;
@@ -39,6 +40,8 @@ pub struct Item {
     pub from: Vec<usize>,
     /// The bodies of a conditional node.
     pub inner: Vec<Vec<Item>>,
+    /// How many items behind it are its graph's.
+    pub follow: usize,
 }
 
 /// A part of a launch.
@@ -106,9 +109,11 @@ fn flatten(state: &State, graph: Id, items: &mut Vec<Item>) -> CudaResult {
                 inner.push(items);
             }
         }
-        items.push(Item { node: id, work: node.work.clone(), enabled: true, from, inner });
+        let at = items.len();
+        items.push(Item { node: id, work: node.work.clone(), enabled: true, from, inner, follow: 0 });
         if let Work::Child(child) = node.work {
             flatten(state, child, items)?;
+            items[at].follow = items.len() - at - 1;
         }
     }
     Ok(())
@@ -175,7 +180,14 @@ pub fn instantiate(graph: Id, flags: u64) -> CudaResult<cudaGraphExec_t> {
 pub fn destroy(handle: cudaGraphExec_t) -> CudaResult {
     let exec = execs().remove(&exec_id(handle)?).ok_or(CudaError::INVALID_VALUE)?;
     let graph = exec.lock().unwrap_or_else(PoisonError::into_inner).graph;
-    state().destroy(graph).map(drop)
+    let held = state().destroy(graph)?.objects;
+    if held.is_empty() {
+        return Ok(());
+    }
+    // Launches may still use what the objects stand for.
+    let synchronized = work::synchronize_device();
+    objects::release_all(&held);
+    synchronized
 }
 
 /// The device was reset: there are none.
@@ -231,6 +243,26 @@ impl Exec {
         take_over(&mut self.items, items);
         self.steps = allocations::steps(&self.items);
         self.conditions = conditions;
+        self.plans.clear();
+        Ok(())
+    }
+
+    /// Takes over the work of a graph that has the shape of the one inside a node.
+    pub fn replace_child(&mut self, node: cudaGraphNode_t, graph: Id) -> CudaResult {
+        let id = node_id(node)?;
+        let inside = |item: &Item| item.node == id && matches!(item.work, Work::Child(_));
+        let at = self.items.iter().position(inside).ok_or(CudaError::INVALID_VALUE)?;
+        let (first, end) = (at + 1, at + 1 + self.items[at].follow);
+        // Behind the same items, so that places among them are the same.
+        let mut items = self.items[..first].to_vec();
+        flatten(&state(), graph, &mut items)?;
+        let items = items.split_off(first);
+        compare(&self.items[first..end], &items).map_err(|_| CudaError::INVALID_VALUE)?;
+        for item in &items {
+            conditional::check(&item.inner, 0)?;
+        }
+        take_over(&mut self.items[first..end], items);
+        self.steps = allocations::steps(&self.items);
         self.plans.clear();
         Ok(())
     }

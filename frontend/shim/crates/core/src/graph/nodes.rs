@@ -6,6 +6,7 @@ use super::conditional::ConditionalWork;
 use super::exec;
 use super::give;
 use super::node::Work;
+use super::objects;
 use super::state::{graph_handle, graph_id, node_handle, node_id, state, Id};
 use crate::call::CudaResult;
 use crate::{event, memory};
@@ -59,7 +60,7 @@ unsafe fn add(
 }
 
 /// Changes what a node does; its kind stays.
-fn replace(node: cudaGraphNode_t, work: Work) -> CudaResult {
+pub(super) fn replace(node: cudaGraphNode_t, work: Work) -> CudaResult {
     let mut state = state();
     let node = state.node_mut(node_id(node)?)?;
     if node.work.kind() != work.kind() {
@@ -434,7 +435,7 @@ pub unsafe fn cudaGraphNodeGetType(node: cudaGraphNode_t, pType: *mut cudaGraphN
 }
 
 pub unsafe fn cudaGraphDestroyNode(node: cudaGraphNode_t) -> CudaResult {
-    let removed = state().remove(node_id(node)?)?;
-    drop(removed);
+    let (_, held) = state().remove(node_id(node)?)?;
+    objects::release_all(&held);
     Ok(())
 }

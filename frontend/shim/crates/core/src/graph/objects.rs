@@ -50,6 +50,11 @@ fn release(id: Id, count: c_uint) -> CudaResult {
     Ok(())
 }
 
+/// A graph holds these from now on.
+pub fn retain_all(held: &HashMap<Id, u32>) -> CudaResult {
+    held.iter().try_for_each(|(id, count)| retain(*id, *count))
+}
+
 /// A graph ended that held these.
 pub fn release_all(held: &HashMap<Id, u32>) {
     for (id, count) in held {

@@ -9,6 +9,7 @@
 
 use super::conditional::Condition;
 use super::node::Work;
+use super::objects::retain_all;
 use crate::call::CudaResult;
 use crate::work::handle::{decode, encode, Tag};
 use abi::{cudaGraphConditionalHandle, cudaGraphNode_t, cudaGraph_t, CudaError};
@@ -74,6 +75,13 @@ pub fn node_id(handle: cudaGraphNode_t) -> CudaResult<Id> {
     decode(Tag::GraphNode, handle as usize).ok_or(CudaError::INVALID_VALUE)
 }
 
+/// Counts what a graph inside has held.
+fn hold(objects: &mut HashMap<Id, u32>, inner: &HashMap<Id, u32>) {
+    for (object, count) in inner {
+        *objects.entry(*object).or_default() += count;
+    }
+}
+
 impl State {
     pub fn mint(&mut self) -> Id {
         self.next = self.next.max(FIRST - 1) + 1;
@@ -126,8 +134,8 @@ impl State {
         Ok(id)
     }
 
-    /// Ends a node; what depended on it no longer does.
-    pub fn remove(&mut self, id: Id) -> CudaResult<Node> {
+    /// Ends a node; what depended on it no longer does. Returns the user objects that graphs inside have held, too.
+    pub fn remove(&mut self, id: Id) -> CudaResult<(Node, HashMap<Id, u32>)> {
         let node = self.nodes.remove(&id).ok_or(CudaError::INVALID_VALUE)?;
         if let Some(graph) = self.graphs.get_mut(&node.graph) {
             graph.nodes.retain(|other| *other != id);
@@ -135,29 +143,33 @@ impl State {
         for other in self.nodes.values_mut().filter(|other| other.graph == node.graph) {
             other.from.retain(|from| *from != id);
         }
+        let mut objects = HashMap::new();
         for inner in node.work.inner() {
-            self.destroy(*inner)?;
+            hold(&mut objects, &self.destroy(*inner)?.objects);
         }
-        Ok(node)
+        Ok((node, objects))
     }
 
-    /// Ends a graph, its nodes and the graphs inside.
+    /// Ends a graph, its nodes and the graphs inside, whose user objects it returns with its own.
     pub fn destroy(&mut self, id: Id) -> CudaResult<Graph> {
-        let graph = self.graphs.remove(&id).ok_or(CudaError::INVALID_VALUE)?;
+        let mut graph = self.graphs.remove(&id).ok_or(CudaError::INVALID_VALUE)?;
         for node in &graph.nodes {
             for inner in self.nodes.remove(node).iter().flat_map(|node| node.work.inner()) {
-                self.destroy(*inner)?;
+                let inner = self.destroy(*inner)?;
+                hold(&mut graph.objects, &inner.objects);
             }
         }
         Ok(graph)
     }
 
-    /// A copy of a graph, the graphs inside included.
+    /// A copy of a graph, the graphs inside included. It holds the user objects as often.
     pub fn copy(&mut self, id: Id, owned: bool) -> CudaResult<Id> {
-        let Graph { nodes, conditions, .. } = self.graph(id)?;
-        let (nodes, conditions) = (nodes.clone(), conditions.clone());
+        let Graph { nodes, conditions, objects, .. } = self.graph(id)?;
+        let (nodes, conditions, objects) = (nodes.clone(), conditions.clone(), objects.clone());
+        retain_all(&objects)?;
         let copy = self.create(owned);
-        self.graph_mut(copy)?.conditions = conditions;
+        let graph = self.graph_mut(copy)?;
+        (graph.conditions, graph.objects) = (conditions, objects);
         let mut copies: HashMap<Id, Id> = HashMap::new();
         for node in &nodes {
             copies.insert(*node, self.mint());

@@ -21,8 +21,8 @@ const MOST_WRITABLE: usize = 64;
 pub enum Kind {
     /// cudaMallocManaged.
     Managed,
-    /// cudaHostAlloc with cudaHostAllocMapped.
-    Mapped,
+    /// cudaHostAlloc with cudaHostAllocMapped, and whatever flags.
+    Mapped(u32),
     Variable,
     /// cudaHostRegister, after cudaHostGetDevicePointer: the device's memory lies at another address.
     Registered,

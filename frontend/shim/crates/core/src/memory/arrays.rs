@@ -363,6 +363,61 @@ pub unsafe fn cudaMemcpyFromArray(
     unsafe { rows(How::waiting(default), (src, wOffset, hOffset), (dst, pitch), (width, height), kind, false) }
 }
 
+pub unsafe fn cudaMemcpyToArrayAsync(
+    default: DefaultStream,
+    dst: cudaArray_t,
+    wOffset: usize,
+    hOffset: usize,
+    src: *const c_void,
+    count: usize,
+    kind: cudaMemcpyKind,
+    stream: cudaStream_t,
+) -> CudaResult {
+    let (pitch, width, height) = shape(dst, wOffset, count)?;
+    let how = How::asynchronous(default, stream);
+    // SAFETY: as above.
+    unsafe { rows(how, (dst, wOffset, hOffset), (src, pitch), (width, height), kind, true) }
+}
+
+pub unsafe fn cudaMemcpyFromArrayAsync(
+    default: DefaultStream,
+    dst: *mut c_void,
+    src: cudaArray_const_t,
+    wOffset: usize,
+    hOffset: usize,
+    count: usize,
+    kind: cudaMemcpyKind,
+    stream: cudaStream_t,
+) -> CudaResult {
+    let (pitch, width, height) = shape(src, wOffset, count)?;
+    let how = How::asynchronous(default, stream);
+    // SAFETY: as above.
+    unsafe { rows(how, (src, wOffset, hOffset), (dst, pitch), (width, height), kind, false) }
+}
+
+pub unsafe fn cudaMemcpyArrayToArray(
+    default: DefaultStream,
+    dst: cudaArray_t,
+    wOffsetDst: usize,
+    hOffsetDst: usize,
+    src: cudaArray_const_t,
+    wOffsetSrc: usize,
+    hOffsetSrc: usize,
+    count: usize,
+    kind: cudaMemcpyKind,
+) -> CudaResult {
+    let (found, other) = (shape(dst, wOffsetDst, count)?, shape(src, wOffsetSrc, count)?);
+    if found != other {
+        crate::log::error(format_args!("bytes of several rows are copied between arrays of the same width only"));
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    let (_, width, height) = found;
+    // SAFETY: the caller's promise.
+    unsafe {
+        cudaMemcpy2DArrayToArray(default, dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, width, height, kind)
+    }
+}
+
 pub unsafe fn cudaMemcpy2DArrayToArray(
     default: DefaultStream,
     dst: cudaArray_t,

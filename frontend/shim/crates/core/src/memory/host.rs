@@ -26,7 +26,7 @@ pub unsafe fn cudaHostAlloc(pHost: *mut *mut c_void, size: usize, flags: c_uint)
         if flags & !MAPPED_FLAGS != 0 {
             return Err(CudaError::INVALID_VALUE);
         }
-        managed::allocate(size, Kind::Mapped)?
+        managed::allocate(size, Kind::Mapped(flags))?
     } else {
         hostmem::allocate(size, flags, Some(&tracking()?.addresses))?
     };
@@ -39,7 +39,7 @@ pub unsafe fn cudaFreeHost(ptr: *mut c_void) -> CudaResult {
     let addresses = &tracking()?.addresses;
     // Before its addresses may be another thread's.
     hostmem::end_reached(ptr as usize);
-    if let Some(freed) = managed::free(ptr as usize, &[Kind::Mapped]) {
+    if let Some(freed) = managed::free(ptr as usize, |kind| matches!(kind, Kind::Mapped(_))) {
         return freed;
     }
     hostmem::free(ptr.cast(), Some(addresses))
@@ -57,7 +57,10 @@ pub unsafe fn cudaHostUnregister(ptr: *mut c_void) -> CudaResult {
 
 pub unsafe fn cudaHostGetFlags(pFlags: *mut c_uint, pHost: *mut c_void) -> CudaResult {
     tracking()?;
-    let mapped = || (managed::kind(pHost as usize) == Some(Kind::Mapped)).then_some(abi::cudaHostAllocMapped);
+    let mapped = || match managed::kind(pHost as usize) {
+        Some(Kind::Mapped(flags)) => Some(flags),
+        _ => None,
+    };
     let flags = hostmem::find(pHost as usize).map(|found| found.flags).or_else(mapped);
     let flags = flags.filter(|_| !pFlags.is_null()).ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: not null, and the program says that it is such a place.

@@ -157,7 +157,7 @@ pub unsafe fn cudaHostGetDevicePointer(pDevice: *mut *mut c_void, pHost: *mut c_
     if pDevice.is_null() || flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    let found = if managed::kind(pHost as usize) == Some(Kind::Mapped) {
+    let found = if matches!(managed::kind(pHost as usize), Some(Kind::Mapped(_))) {
         pHost as usize
     } else {
         hostmem::device_pointer(pHost as usize)?.ok_or(CudaError::INVALID_VALUE)?
