@@ -16,6 +16,7 @@ import signal
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from types import TracebackType
 from typing import Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
@@ -26,21 +27,54 @@ from farlane.analyzer.loops.model import Call, LoopReport
 from farlane.analyzer.permissions.model import Permission
 
 LARGE = 256 << 10  # bytes of functions that reach CUDA, from which on there are two shares
+UNEVEN = 0.2  # the part of all that one share may be larger than the other
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 T = TypeVar("T")
 
 
 def divide(program: Program, starts: Sequence[int]) -> list[Sequence[int]]:
-    """Functions, in order, in one or two shares of about the same size: neighbours, as what is compiled together calls the same functions."""
-    sizes = [sum(part.end - part.start for part in program.parts(start)) for start in starts]
-    if sum(sizes) < LARGE or len(starts) < 2:
+    """Functions, in order, in one or two shares.
+
+    Two are of about the same size, cut where they have least in common: what both call is analyzed in both. Neighbours stay together, as
+    what is compiled together calls the same functions.
+    """
+    sizes = [_size(program, start) for start in starts]
+    total = sum(sizes)
+    if total < LARGE or len(starts) < 2:
         return [starts]
-    half, so_far, index = sum(sizes) / 2, 0, 0
-    while so_far + sizes[index] <= half:
-        so_far += sizes[index]
-        index += 1
-    return [starts[: max(index, 1)], starts[max(index, 1) :]]
+    ahead, behind = _reached(program, starts), _reached(program, starts[::-1])
+    before = list(accumulate(sizes))
+
+    def worth(cut: int) -> tuple[float, int, int]:
+        uneven = abs(2 * before[cut - 1] - total)
+        return max(uneven, UNEVEN * total), ahead[cut - 1] + behind[-cut - 1], uneven
+
+    cut = min(range(1, len(starts)), key=worth)
+    return [starts[:cut], starts[cut:]]
+
+
+def _size(program: Program, start: int) -> int:
+    return sum(part.end - part.start for part in program.parts(start))
+
+
+def _reached(program: Program, starts: Sequence[int]) -> list[int]:
+    """For each function, the bytes of those that it and the ones before it may call, however deep, themselves included; of such as may
+    hold loops, because others are analyzed only where they are called."""
+    found: list[int] = []
+    seen: set[int] = set()
+    so_far = 0
+    for start in starts:
+        work = [start] if program.may_loop(start) else []
+        while work:
+            each = work.pop()
+            if each not in seen and each in program.callees:
+                seen.add(each)
+                so_far += _size(program, each)
+                inner = [callee.address for callee in program.callees[each] if callee.address is not None]
+                work += [program.owner.get(address, address) for address in inner]
+        found.append(so_far)
+    return found
 
 
 class Share(NamedTuple):

@@ -69,6 +69,30 @@ def test_each_function_is_in_one_share(program: Path, monkeypatch: pytest.Monkey
     assert [start for part in parts for start in part] == starts
 
 
+def test_what_calls_the_same_stays_together(build: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three loops call one large function, which is about half of all: it is analyzed in one share only."""
+    body = "".join(f"value = value * {3 + index} ^ *device;" for index in range(60))
+    alone = "\n".join(
+        f"__attribute__((noipa)) void alone{index}(char *device, int n) {{ for (int i = {index}; i < n; ++i) cudaMemset(device, i, 4); }}"
+        for index in range(10)
+    )
+    source = f"""
+    extern "C" int cudaMemset(void *, int, unsigned long);
+    __attribute__((noipa)) int large(char *device, int value) {{ {body} return cudaMemset(device, value, 4); }}
+    __attribute__((noipa)) void first(char *device, int n) {{ for (int i = 0; i < n; ++i) large(device, i); }}
+    __attribute__((noipa)) void second(char *device, int n) {{ for (int i = 1; i < n; ++i) large(device, i); }}
+    __attribute__((noipa)) void third(char *device, int n) {{ for (int i = 2; i < n; ++i) large(device, i); }}
+    {alone}
+    int main() {{ return 0; }}
+    """
+    runtime = build(RUNTIME, "-shared", "-fPIC", "-Wl,-soname,libcudart.so.13")
+    monkeypatch.setattr(shares, "LARGE", 0)
+    found = Program(elf.load(build(source, "-O1", "-x", "none", str(runtime))), Decoder())
+    first, second = divide(found, sorted(found.cuda))
+    assert {found.ranges[start].name for start in first} == {"_Z5largePci", "_Z5firstPci", "_Z6secondPci", "_Z5thirdPci"}
+    assert len(second) == 10
+
+
 def test_the_same_is_found(program: Path, monkeypatch: pytest.MonkeyPatch, two_processors: None) -> None:
     whole = analyze(program)
     assert len(whole.loops) == 5
