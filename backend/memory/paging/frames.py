@@ -41,10 +41,9 @@ class Frames:
         self._heaps: dict[int, list[tuple[int, int]]] = {page: [] for page in PAGE_BYTES}
         self._used: dict[int, int] = {}  # address: size
         whole = np.arange(base, base + size, PAGE_2M, dtype=np.uint64)
-        keys = self._key(whole)
-        sooner = np.argsort(keys)
-        self._free[PAGE_2M].update(whole.tolist())
-        self._heaps[PAGE_2M] = list(zip(keys[sooner].tolist(), whole[sooner].tolist(), strict=True))
+        # Frames of 2 MiB that have never been taken, in their order: most of a large memory stays so.
+        self._untouched = whole[np.argsort(self._key(whole))]
+        self._begun = 0  # how many have been taken
 
     def allocate(self, page_bytes: int, count: int = 1) -> list[int]:
         """Physical addresses of `count` frames; all of them or none."""
@@ -74,6 +73,8 @@ class Frames:
 
     def largest(self) -> int:
         """The largest frame that `allocate` could give; 0 when memory is full."""
+        if self._begun < len(self._untouched):
+            return PAGE_2M
         return max((page for page in PAGE_BYTES if self._free[page]), default=0)
 
     def _key(self, address: Any) -> Any:
@@ -90,11 +91,17 @@ class Frames:
 
     def _take(self, page_bytes: int) -> int | None:
         free, heap = self._free[page_bytes], self._heaps[page_bytes]
-        while heap:
-            address = heapq.heappop(heap)[1]
-            if address in free:  # else it was joined with its neighbours since
-                free.remove(address)
+        while heap and heap[0][1] not in free:  # it was joined with its neighbours since
+            heapq.heappop(heap)
+        if page_bytes == PAGE_2M and self._begun < len(self._untouched):
+            address = int(self._untouched[self._begun])
+            if not heap or self._key(address) < heap[0][0]:
+                self._begun += 1
                 return address
+        if heap:
+            address = heapq.heappop(heap)[1]
+            free.remove(address)
+            return address
         larger = _LARGER.get(page_bytes)
         whole = self._take(larger) if larger else None
         if whole is None:

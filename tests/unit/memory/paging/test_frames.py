@@ -43,6 +43,18 @@ def test_scattered_frames_are_not_contiguous() -> None:
     assert Frames(8 * PAGE_2M).allocate(PAGE_4K, 3) == [0, PAGE_4K, 2 * PAGE_4K]
 
 
+def test_frames_that_came_back_go_before_those_that_come_later_in_the_order() -> None:
+    order = Frames(8 * PAGE_2M, order="scattered").allocate(PAGE_2M, 8)
+    frames = Frames(8 * PAGE_2M, order="scattered")
+    assert frames.allocate(PAGE_2M, 5) == order[:5]
+    frames.free([order[3], order[1]])
+    assert frames.allocate(PAGE_2M, 4) == [order[1], order[3], order[5], order[6]]
+    frames.free([order[6]])
+    assert frames.largest() == PAGE_2M
+    assert frames.allocate(PAGE_2M, 2) == order[6:]
+    assert frames.largest() == 0
+
+
 def test_memory_can_be_used_to_the_last_frame() -> None:
     frames = Frames(2 * PAGE_2M, order="scattered")
     assert len(set(frames.allocate(PAGE_4K, 1024))) == 1024
