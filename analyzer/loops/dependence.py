@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -21,8 +22,10 @@ from farlane.analyzer.flow.interface import COPIES, COPIES_2D, FROM_SYMBOL
 from farlane.analyzer.flow.memory import ADDRESS, LAUNCH_SLOT, NUMBER, PART
 from farlane.analyzer.graph.control_flow import EXCEPTION
 from farlane.analyzer.graph.names import is_cuda
+from farlane.analyzer.graph.reach import reached
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loops.model import Kind
+from farlane.analyzer.loops.paths import Paths, paths_of
 from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.loops.scope import Scope
 from farlane.analyzer.loops.stored import Written
@@ -91,6 +94,7 @@ class LoopValues:
         self._hit = _NOTHING  # the first of those that had a part in what is being judged
         self._asked = self._allowed = self._unanswered = 0
         self._handles: set[Value] = set()
+        self._paths: dict[int, Paths] = {}
         self.returned: Callable[[Value, int], Dependence | None] | None = None
 
     def handle(self, value: Value) -> None:
@@ -319,14 +323,26 @@ class LoopValues:
             del self._active[phi]
 
     def _left(self, inner: Loop, inputs: dict[int, Value]) -> Dependence:
-        """What a loop inside this one leaves in its variable: known when all that it branches on is."""
+        """What a loop inside this one leaves in its variable: known when all is that it branches on, but for branches that tell neither how
+        often it goes round nor what the variable is in the next iteration."""
         found = self._all(inputs.values(), inner.header)
+        leaving, branching = set(), []
         for each in sorted(inner.blocks):
             edges = self._structure.flow.blocks[each].edges
             ways = [edge for edge in edges if edge.kind != EXCEPTION or edge.target in self._loop.blocks]
-            if sum((each, edge.target) in self._result.executed for edge in ways) > 1:
-                flags = self._result.tests.get(each)
-                found = found.joined(_unknown(Reason.CONTROL) if flags is None else self.of(flags, each))
+            targets = [edge.target for edge in ways if (each, edge.target) in self._result.executed]
+            if len(targets) > 1:
+                branching.append(each)
+            if not all(target in inner.blocks for target in targets):
+                leaving.add(each)
+        if len({value for source, value in inputs.items() if source in inner.blocks}) == 1:
+            paths = self._paths.get(inner.header) or paths_of(self._structure.flow, inner, self._result.executed)
+            self._paths[inner.header] = paths
+            telling = leaving.union(*(paths.deciders(each) for each in leaving))
+            branching = [each for each in branching if each in telling]
+        for each in branching:
+            flags = self._result.tests.get(each)
+            found = found.joined(_unknown(Reason.CONTROL) if flags is None else self.of(flags, each))
         return found.joined(Dependence(frozenset({Kind.INDUCTION})))
 
     def _chosen(self, where: int, inputs: dict[int, Value], block: int) -> Dependence:
@@ -347,8 +363,8 @@ class LoopValues:
     def _branches(
         self, where: int, first: int, sources: tuple[int, ...]
     ) -> tuple[list[tuple[int, Value | None]], bool]:
-        """What the branches ask for by which a block is reached, from the one that all ways to it pass, through certain blocks
-        before it (None: that is not known), each with its block; and whether they all stand in this loop. What leads past the block,
+        """What the branches ask for that tell through which of certain blocks before it a block is reached, from the one that all ways to it
+        pass (None: that is not known), each with its block; and whether they all stand in this loop. What leads past the block,
         an exception among it, does not count."""
         key = (where, sources)
         known = self._ways.get(key)
@@ -365,8 +381,13 @@ class LoopValues:
             if each not in seen:
                 seen.add(each)
                 work += [p for p in self._structure.predecessors[each] if (p, each) in self._result.executed]
+        onto = {
+            each: [p for p in self._structure.predecessors[each] if p in seen and (p, each) in self._result.executed]
+            for each in seen
+        }
+        leading = Counter(each for source in set(sources) for each in reached([source], onto))
         asked: list[tuple[int, Value | None]] = []
-        for each in sorted(seen):
+        for each in sorted(each for each in seen if leading[each] > 1):
             targets = {
                 edge.target
                 for edge in self._structure.flow.blocks[each].edges

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from farlane.analyzer.graph.control_flow import ControlFlow
 from farlane.analyzer.graph.reach import postorder
+from farlane.analyzer.graph.structure import Loop
 
 
 class Paths:
@@ -28,27 +30,42 @@ class Paths:
         self._reached = self._closure(targets)
         ending = sum(1 << place for place, is_end in enumerate(ends) if is_end)
         self._passed = self._postdominators(targets, ends, [bool(each & ending) for each in self._reached])
-        self._branching = [
-            (block, self._decided(targets[index[block]], ends[index[block]]))
-            for block, after in following.items()
-            if len(after) + ends[index[block]] > 1
-        ]
+        self._branching = [block for block, after in following.items() if len(after) + ends[index[block]] > 1]
+        self._dependent = [self._controlled(targets[index[block]], ends[index[block]]) for block in self._branching]
+        self._known: dict[int, list[int]] = {}
 
     def avoidable(self, start: int, block: int) -> bool:
         """Whether from one block the iteration's end is reached, and not through another one."""
         return bool(self._avoided(self._index[start]) >> self._index[block] & 1)
 
     def deciders(self, block: int) -> list[int]:
-        """The branches from which one way leads to a block, and one past it to the end of the iteration."""
-        place = self._index[block]
-        return [each for each, decided in self._branching if decided >> place & 1]
+        """The branches that tell whether, and how often, an iteration which comes to its end runs a block: those that it depends on, those
+        that these depend on, and so on."""
+        known = self._known.get(block)
+        if known is None:
+            found = [False] * len(self._branching)
+            work = [block]
+            while work:
+                place = self._index[work.pop()]
+                for number, dependent in enumerate(self._dependent):
+                    if dependent >> place & 1 and not found[number]:
+                        found[number] = True
+                        work.append(self._branching[number])
+            known = self._known[block] = [each for each, is_one in zip(self._branching, found, strict=True) if is_one]
+        return known
 
-    def _decided(self, targets: Sequence[int], ends: bool) -> int:
-        leads, past = 0, -1 if ends else 0
+    def _controlled(self, targets: Sequence[int], ends: bool) -> int:
+        """The blocks that depend on a branch: that surely run behind one of its ways, and not behind each. What is reached on a way from
+        which the end is not reached depends on it, too."""
+        some, each = 0, 0 if ends else -1
         for target in targets:
-            leads |= self._reached[target]
-            past |= self._avoided(target)
-        return leads & past
+            passed = self._passed[target]
+            if passed is None:
+                some |= self._reached[target]
+            else:
+                some |= passed
+                each &= passed
+        return some & ~each
 
     def _avoided(self, place: int) -> int:
         """The blocks that some way from a block to the iteration's end does not pass."""
@@ -92,3 +109,16 @@ class Paths:
                 if common != known:
                     passed[place], changed = common, True
         return passed
+
+
+def paths_of(flow: ControlFlow, loop: Loop, executed: Collection[tuple[int, int]]) -> Paths:
+    """The paths through one iteration of a loop, along edges that may run."""
+    following = {
+        block: [
+            edge.target
+            for edge in flow.blocks[block].edges
+            if edge.target in loop.blocks and edge.target != loop.header and (block, edge.target) in executed
+        ]
+        for block in loop.blocks
+    }
+    return Paths(loop.header, following, {latch for latch in loop.latches if (latch, loop.header) in executed})
