@@ -14,12 +14,11 @@ import dataclasses
 import functools
 import importlib.resources
 import tomllib
-import typing
 from pathlib import Path
 from typing import Any, Literal
 
 from farlane.backend.memory.cores.spec import Cores
-from farlane.backend.memory.tlb.spec import Spec, SpecError, check, number
+from farlane.backend.memory.tlb.spec import Spec, SpecError, check, hints_of, number
 
 MAX_BYTES = 1 << 20
 
@@ -130,7 +129,7 @@ def _table(kind: Any, values: Any, prefix: str) -> Any:
     """An instance of a spec class. Values are put in unchecked and `check` judges them, with the key's full name."""
     if not isinstance(values, dict):
         raise ConfigError(f"{prefix.rstrip('.')}: expected a table, got {values!r}")
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     fields = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
     for key in values:
         if key not in fields:

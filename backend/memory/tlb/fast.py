@@ -101,7 +101,9 @@ class FastTlb:
 
     def _enter(self, arrays: layout.State, what: int, begin: bool = False) -> int:
         table = np.ones((len(arrays), layout.COLUMNS), np.int64)
-        for row, array in zip(table, arrays, strict=True):
+        for name, row, array in zip(arrays._fields, table, arrays, strict=True):
+            if array.shape[-1] != layout.LAST.get(name, array.shape[-1]):
+                raise TypeError(f"{name} of {array.shape}: compiled code takes rows of {layout.LAST[name]}")
             if array.dtype.itemsize != 8 or not array.flags.c_contiguous:
                 raise TypeError(f"an array of {array.dtype} with strides {array.strides}")
             row[0], row[1 : 1 + array.ndim] = array.ctypes.data, array.shape

@@ -6,6 +6,7 @@ State is everything that changes. Fields of a record lie in the second dimension
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,18 +17,22 @@ from farlane.backend.memory.tlb.counts import NAMES
 from farlane.backend.memory.tlb.spec import Spec
 
 Array = npt.NDArray[Any]
+_LINE = 8  # words of a line of the cache
 
 # Entries of a TLB: private [core, field, slot], shared [field, slot]
 PAGE, STAMP, FRAME = range(3)
 TLB_FIELDS = 3
 HINTS = 64  # of each core: where a page was found last, by the low bits of its number; not to be trusted
-# What directories know (compiled/records.py). Records [number, field]: a line of the cache each, and R_FIELDS for each 64 cores
-R_MADE, R_WORDS = range(2)
-R_HEARD, R_MEMBERS, R_OWN, R_USED, R_SHARED = range(5)
-R_FIELDS = 5
-RECORDS = 64  # of a set, beside as many as entries could have
-RECALLED = 1024  # where the record of a page was found last, by the low bits of its number; not to be trusted
-S_LENGTH, S_THERE = range(2)  # of a set: places up to the last record, records
+# What directories know (compiled/records.py). Records [number, field]: a line of the cache each, and R_FIELDS for each 64 cores. R_CHAIN: the next record of the pages that share
+# its place in `named`, or the next free one; -1 at the end. R_LINKS: the records made before and after it in its set, each one more than its number, 0 for none
+R_MADE, R_PAGE, R_CHAIN, R_LINKS, R_WORDS = range(5)
+R_HEARD, R_MEMBERS, R_OWN, R_USED = range(4)
+R_FIELDS = 4
+BEFORE, AFTER = 32, (1 << 32) - 1  # of R_LINKS: how far up, and which bits
+NAMED = 2048  # chains of records by their pages' bits, in the order in which they were made; behind them the first free record, and how many have ever been in use
+A_FIRST, A_LAST = range(2)
+A_FREE, A_EVER = range(2)
+S_FIRST, S_LAST = range(2)  # of a set: its records made first and last, or -1
 U_RECORD, U_WORD = range(2)  # by set, core and way: 0 for none
 A_MOMENT, A_RECORD = range(2)
 # MSHR entries [core, slot, field]: a line of the cache each. Their pages and bounds lie apart, for searches
@@ -40,17 +45,23 @@ CORE_FIELDS = 8
 # Walks under way [slot, field]. W_END: when it ends, 0 before it has begun. W_TABLES: tables behind the root on the way. W_NEXT: of those with the same CHAINS bits of
 # their page, or of the free ones
 W_PAGE, W_FRAME, W_END, W_TABLES, W_NEXT = range(5)
-WALK_FIELDS = 5
+WALK_FIELDS = 8
 CHAINS = 256
 GUESSES = 64  # of each level: where in the walk cache a key was found last; not to be trusted
 # Events
 WHEEL = 1024  # cycles; a multiple of 64
 E_KEY, E_ARG, E_NEXT = range(3)
-# Of each cycle LISTS lists of events; of each its first and last node, and the one that came last
-LISTS = 4
+NODE_FIELDS = 4
+# Of each cycle LISTS lists of events; of each its first and last node, and the one that came last. READY, of a cycle: a bit for each list that has events, and behind them for each word of
+# `turns` that has a bit
+LISTS = 3
 L_FIRST, L_LAST, L_LATEST = range(3)
 L_FIELDS = 4
-# Scalars. V_EVENTS: on the wheel. V_LATER: in the heap. V_FREE: the first free node of the wheel. V_BLOCKED: the first at the shared TLB's port waits for the page-walk buffer.
+READY = LISTS * L_FIELDS
+WHEEL_FIELDS = 16
+# News of private TLBs: rings of (cycle, key). What comes within `update_cycles` is on the wheel, not in the heap: WHEEL is more than they can be
+NEWS_FIELDS = 2
+# Scalars. V_EVENTS: on the wheel. V_NEWS: the cycle of the first news in the rings, or NEVER_COMES. V_LATER: in the heap. V_FREE: the first free node of the wheel. V_BLOCKED: the first at the shared TLB's port waits for the page-walk buffer.
 (
     V_EVENTS,
     V_LATER,
@@ -69,8 +80,13 @@ L_FIELDS = 4
     V_CLOCK,
     V_BLOCKED,
     V_FREE_WALK,
-) = range(17)
-SCALARS = 17
+    V_NEWS,
+    V_TAKEN,
+    V_TAKEN_HEAD,
+    V_GIVEN,
+    V_GIVEN_HEAD,
+) = range(22)
+SCALARS = 22
 # Parameters
 (
     P_CORES,
@@ -98,7 +114,6 @@ SCALARS = 17
     P_UPDATE,
     P_ROUTE,
     P_WORDS,
-    P_RECORDS,
     P_LEVELS,
     P_FILL,
     P_FILL_THRESHOLD,
@@ -106,7 +121,7 @@ SCALARS = 17
     P_MRU,
     P_CANDIDATES,
     P_SPARE,
-) = range(33)
+) = range(32)
 # Counts, in the order of counts.Counts
 (
     N_REQUESTS,
@@ -151,6 +166,7 @@ class State(NamedTuple):
     parameters: Array
     near: Array  # [core, count and then the cores]
     distance: Array
+    mesh: Array  # [core, column and row]
     rings: (
         Array  # [core, ring and word]: the cores that its directory hears, all of them and then those of each distance
     )
@@ -163,9 +179,9 @@ class State(NamedTuple):
     cores: Array
     private: Array
     hints: Array
-    tags: Array  # of each record, its page; -1 where it is gone
     records: Array
-    recalled: Array
+    named: Array  # the first and the last record of each chain
+    in_shared: Array  # [record, word]: members that know that the shared TLB has the page; kept for the route that asks
     sets: Array
     levels: Array  # [set, bit of a count for each word]: how many entries directories have
     uses: Array
@@ -188,6 +204,8 @@ class State(NamedTuple):
     turns: Array  # [cycle, word]: a bit for each core whose turn it is to make requests
     occupied: Array  # a bit per cycle of the wheel
     nodes: Array
+    taken: Array  # a ring: what private TLBs took
+    given: Array  # a ring: what they gave up
     later: Array  # a binary heap of (cycle, key, arg)
     scalars: Array
     counts: Array
@@ -197,8 +215,6 @@ DIMENSIONS = {"private": 3, "mshr": 3} | dict.fromkeys(
     (
         "parameters",
         "words",
-        "tags",
-        "recalled",
         "latest",
         "offsets",
         "pages",
@@ -213,13 +229,33 @@ DIMENSIONS = {"private": 3, "mshr": 3} | dict.fromkeys(
     ),
     1,
 )  # the others have 2
+# Lengths that are the same in all hierarchies: code has them as constants
+LAST = {
+    "named": 2,
+    "mesh": 2,
+    "cores": CORE_FIELDS,
+    "hints": HINTS,
+    "sets": 2,
+    "candidates": 64,
+    "mshr": MSHR_FIELDS,
+    "walks": WALK_FIELDS,
+    "inbox": 4,
+    "queue": 4,
+    "wheel": WHEEL_FIELDS,
+    "nodes": NODE_FIELDS,
+    "taken": NEWS_FIELDS,
+    "given": NEWS_FIELDS,
+    "later": 4,
+}
 # What is done: as much as is certain without requests to come; all that is left; directories forget `pages`, which are in order
 CONTINUE, FINISH, FORGET = range(3)
 COLUMNS = 4  # of the table of arrays: address and lengths
 
 
 # What stays from one kernel to the next. Between kernels nothing is under way, so the rest is empty.
-CONTENTS = ("private", "tags", "records", "sets", "levels", "uses", "latest", "shared", "walk_cache", "scalars")
+CONTENTS = (
+    "private", "records", "named", "in_shared", "sets", "levels", "uses", "latest", "shared", "walk_cache", "scalars",
+)  # fmt: skip
 
 
 def _parameters(spec: Spec, root: int, base: int) -> Array:
@@ -238,7 +274,7 @@ def _parameters(spec: Spec, root: int, base: int) -> Array:
         *(w.queue, w.level_cycles, w.fixed_cycles),
         *(n.columns, n.hop_cycles, n.link_cycles),
         *(d.ways, d.entries // d.ways, d.latency, d.update_cycles, ("first", "nearest", "cheapest").index(d.route)),
-        *(-(-spec.cores // 64), _records(spec), d.ways.bit_length()),
+        *(-(-spec.cores // 64), d.ways.bit_length()),
         *(
             ("always", "never", "shared-entries").index(spec.policy.fill),
             spec.policy.fill_threshold,
@@ -249,59 +285,61 @@ def _parameters(spec: Spec, root: int, base: int) -> Array:
     return np.array(values, dtype=np.int64)
 
 
-def _records(spec: Spec) -> int:
-    """Places for records in a set of the directories: each has a member, and a member one for each of its entries."""
-    return spec.cores * spec.directory.ways + RECORDS
-
-
-def _rings(spec: Spec) -> Array:
+def _rings(spec: Spec, hops: Array) -> Array:
     """Whom a core's directory hears: everybody, and then those of each distance."""
-    hops = mesh.distances(spec.cores, spec.network.columns)
-    words = -(-spec.cores // 64)
     reach = min(spec.directory.radius, int(hops.max()))
-    found = np.zeros((spec.cores, reach + 1, words), dtype=np.uint64)
-    for core, other in np.argwhere((hops > 0) & (hops <= reach)).tolist():
-        bit = np.uint64(1 << other % 64)
-        found[core, 0, other // 64] |= bit
-        found[core, hops[core, other], other // 64] |= bit
-    return found.view(np.int64).reshape(spec.cores, -1)
+    rings = np.zeros((spec.cores, reach + 1, -(-spec.cores // 64) * 64), dtype=bool)
+    rings[:, 0, : spec.cores] = (hops > 0) & (hops <= reach)
+    for ring in range(1, reach + 1):
+        rings[:, ring, : spec.cores] = hops == ring
+    return np.packbits(rings, axis=2, bitorder="little").view(np.int64).reshape(spec.cores, -1)
+
+
+def _near(spec: Spec, hops: Array) -> Array:
+    """Of each core whom it asks, or whose news it hears: how many, and then they, the nearest first."""
+    radius = {"probe": spec.probe_radius, "directory": spec.directory.radius}.get(spec.sharing, 0)
+    count = ((hops > 0) & (hops <= radius)).sum(axis=1)
+    order = np.argsort(hops, axis=1, kind="stable")[:, 1:]  # the core itself is at no distance
+    return np.column_stack([count, order[:, : int(count.max())]]).astype(np.int64)
 
 
 def empty(spec: Spec, table: Array, root: int, base: int) -> State:
     """The state of a hierarchy that has seen nothing. `table`: the page table's words, of which `root` and `base` are addresses."""
     cores, p, w = spec.cores, spec.private, spec.walk
     uses_directory = spec.sharing == "directory"
-    radius = spec.probe_radius if spec.sharing == "probe" else spec.directory.radius
-    asks = uses_directory or spec.sharing == "probe"
-    lists = [mesh.neighbours(core, cores, spec.network.columns, radius) if asks else [] for core in range(cores)]
-    near = np.zeros((cores, 1 + max(map(len, lists))), dtype=np.int64)
-    for core, others in enumerate(lists):
-        near[core, 0] = len(others)
-        near[core, 1 : 1 + len(others)] = others
+    hops = mesh.distances(cores, spec.network.columns).astype(np.int64)
+    near = _near(spec, hops)
     requests = cores * p.mshr
     # A miss has at most one event, or one per probe. Each fill sends two updates, which live for `update_cycles`, and an MSHR entry fills at most
     # every second cycle; walks send two more.
     probes = near.shape[1] if spec.sharing == "probe" else 1
     updates = 2 * (spec.directory.update_cycles // 2 + 2) * (requests + w.walkers) if uses_directory else 0
     events = 2 * cores + requests * probes + updates + w.queue + 2 * w.walkers + 64
+    news = updates // 2 + 64
 
     def free(*shape: int) -> Array:
         return np.full(shape, -1, dtype=np.int64)
 
     def zero(*shape: int) -> Array:
-        return np.zeros(shape, dtype=np.int64)
+        """Rows begin with a line of the cache where they are as long as lines."""
+        count = math.prod(shape)
+        whole = np.zeros(count + _LINE, dtype=np.int64)
+        begin = -(whole.ctypes.data // 8) % _LINE
+        return whole[begin : begin + count].reshape(shape)
 
     words = -(-cores // 64)
     ways = spec.directory.ways
     sets, records, uses = 1, 1, 1
     if uses_directory:
         sets = spec.directory.entries // ways
-        records, uses = sets * _records(spec), sets * cores * ways
+        uses = sets * cores * ways
+        records = uses + 1  # each has a member, and a member one for each of its entries; one is made before it has
     return State(
         parameters=_parameters(spec, root, base),
         near=near,
-        distance=mesh.distances(cores, spec.network.columns).astype(np.int64),
-        rings=_rings(spec) if uses_directory else zero(cores, words),
+        distance=hops,
+        mesh=np.stack(np.divmod(np.arange(cores), spec.network.columns)[::-1], axis=1).astype(np.int64),
+        rings=_rings(spec, hops) if uses_directory else zero(cores, words),
         words=table,
         offsets=zero(cores + 1),
         pages=zero(0),
@@ -310,14 +348,14 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
         cores=zero(cores, CORE_FIELDS),
         private=free(cores, TLB_FIELDS, p.entries),
         hints=zero(cores, HINTS),
-        tags=zero(records),
         records=zero(records, -(-(R_WORDS + R_FIELDS * words) // 8) * 8),
-        recalled=zero(RECALLED),
-        sets=zero(sets, 2),
+        named=_unnamed(),
+        in_shared=zero(records, words),
+        sets=free(sets, LAST["sets"]),
         levels=zero(sets, words * ways.bit_length()),
         uses=zero(2, uses),
         latest=zero(cores),
-        candidates=zero(2, 64),
+        candidates=zero(2, LAST["candidates"]),
         mshr=zero(cores, p.mshr, MSHR_FIELDS),
         missed=free(cores, p.mshr),
         bounds=zero(cores, p.mshr),
@@ -328,17 +366,26 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
         places=zero(w.queue + w.walkers, cores),
         walk_cache=free(2, w.cache_entries),
         guesses=zero((LEVELS - 1) * GUESSES),
-        inbox=zero(requests, 4),
-        queue=zero(w.queue + 1, 3),
+        inbox=zero(requests, LAST["inbox"]),
+        queue=zero(w.queue + 1, LAST["queue"]),
         links=zero(4 * cores),
-        wheel=zero(WHEEL, LISTS * L_FIELDS),
+        wheel=zero(WHEEL, WHEEL_FIELDS),
         turns=zero(WHEEL, words),
         occupied=zero(WHEEL // 64),
-        nodes=zero(events, 3),
-        later=zero(events, 3),
+        nodes=zero(events, NODE_FIELDS),
+        taken=zero(news, NEWS_FIELDS),
+        given=zero(news, NEWS_FIELDS),
+        later=zero(events, LAST["later"]),
         scalars=zero(SCALARS),
         counts=zero(len(NAMES)),
     )
+
+
+def _unnamed() -> Array:
+    """No record has a page, and none has been in use."""
+    found = np.full((NAMED + 1, 2), -1, dtype=np.int64)
+    found[NAMED, A_EVER] = 0
+    return found
 
 
 def begin(state: State, spec: Spec) -> None:
@@ -353,10 +400,12 @@ def begin(state: State, spec: Spec) -> None:
     state.scalars[:] = 0
     state.scalars[V_CLOCK] = clock
     state.scalars[V_DRAIN] = state.scalars[V_PORT_CYCLE] = -1
+    state.scalars[V_NEWS] = NEVER_COMES
     state.scalars[V_IDLE] = spec.walk.walkers
     state.chains[:] = -1
     state.walks[:, W_NEXT] = _list(len(state.walks))
     state.wheel[:] = -1
+    state.wheel[:, READY] = 0
     state.turns[:] = 0
     state.occupied[:] = 0
     state.nodes[:, E_NEXT] = _list(len(state.nodes))

@@ -33,14 +33,15 @@ class SpecError(ValueError):
 
 
 @functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
+def hints_of(kind: Any) -> dict[str, Any]:
+    """The types of a class's fields."""
     return typing.get_type_hints(kind)
 
 
 def check(spec: Any, prefix: str) -> None:
     """Raises SpecError at the first field whose value is of the wrong type or out of bounds."""
     kind: Any = type(spec)
-    hints = _hints(kind)
+    hints = hints_of(kind)
     for field in dataclasses.fields(spec):
         value, key, hint = getattr(spec, field.name), f"{prefix}{field.name}", hints[field.name]
         if dataclasses.is_dataclass(hint):

@@ -17,8 +17,9 @@ from farlane.backend.memory.tlb.compiled.records import (
     MORE,
     REPLIES,
     base_of,
+    before,
     bits_of,
-    end_of,
+    first_of,
     full_ones,
     heard_of_nobody,
     known,
@@ -64,7 +65,7 @@ def holder(s: Any, core: int, record: int) -> int:
 
 @leaf
 def knows_shared(s: Any, core: int, record: int) -> bool:
-    return (s.records[record, bits_of(core, at.R_SHARED)] >> (core & 63) & 1) != 0
+    return (s.in_shared[record, core >> 6] >> (core & 63) & 1) != 0
 
 
 @inner
@@ -97,8 +98,8 @@ def take(address: int, core: int, page: int, shared: bool) -> None:
         record = make(address, number, page)
         s.records[record, bits_of(core, at.R_MEMBERS)] = bit
     s.records[record, bits_of(core, at.R_OWN)] |= bit
-    if shared:
-        s.records[record, bits_of(core, at.R_SHARED)] |= bit
+    if shared and s.parameters[at.P_ROUTE] == at.CHEAPEST:
+        s.in_shared[record, word] |= bit
 
 
 @inner
@@ -108,7 +109,7 @@ def give_up(address: int, core: int, page: int) -> None:
     record = known(address, core, page)
     if record < 0:
         return
-    word, bit, number = core >> 6, 1 << (core & 63), record // s.parameters[at.P_RECORDS]
+    word, bit, number = core >> 6, 1 << (core & 63), set_of(page, s.parameters[at.P_DIR_SETS])
     s.records[record, bits_of(core, at.R_OWN)] &= ~bit
     if heard_of_nobody(s, core, record):
         less(s, number, word, bit)
@@ -137,8 +138,10 @@ def _leave_joined(address: int, number: int, core: int, page: int, last: int) ->
 def _move(address: int, s: Any, number: int, core: int, old: int, fresh: int) -> None:
     """A directory's entry is of another record now; its use is forgotten."""
     bit = 1 << (core & 63)
-    for field in (at.R_MEMBERS, at.R_OWN, at.R_SHARED):
+    for field in (at.R_MEMBERS, at.R_OWN):
         s.records[fresh, bits_of(core, field)] |= s.records[old, bits_of(core, field)] & bit
+    if s.parameters[at.P_ROUTE] == at.CHEAPEST:
+        s.in_shared[fresh, core >> 6] |= s.in_shared[old, core >> 6] & bit
     leave(address, number, old, core >> 6, bit)
 
 
@@ -147,12 +150,12 @@ def _hear_taken(address: int, core: int, page: int) -> None:
     s = state(address)
     p = s.parameters
     number = set_of(page, p[at.P_DIR_SETS])
-    first, bit = number * p[at.P_RECORDS], 1 << (core & 63)
+    bit = 1 << (core & 63)
     fresh, own = -1, -1
     for word in range(p[at.P_WORDS]):
         base = base_of(word)
-        without, end = s.rings[core, word], end_of(s, number)
-        record = next_of(s, first, end, page)
+        without = s.rings[core, word]
+        record = first_of(s, page)
         while record >= 0:
             if record != fresh:
                 s.records[record, bits_of(core, at.R_HEARD)] |= bit
@@ -160,7 +163,7 @@ def _hear_taken(address: int, core: int, page: int) -> None:
                 without &= ~members
                 if word == core >> 6 and members == bit:
                     own = record
-            record = next_of(s, record + 1, end, page)
+            record = next_of(s, record)
         if without == 0:
             continue
         full = full_ones(s, number, word) & without
@@ -168,10 +171,7 @@ def _hear_taken(address: int, core: int, page: int) -> None:
             make_room(address, number, word, full)
         more(s, number, word, without & ~full)
         if fresh < 0:
-            length = s.sets[number, at.S_LENGTH]
             fresh = make(address, number, page)
-            if s.sets[number, at.S_LENGTH] != length + 1:  # all have moved
-                own = known(address, core, page)
             s.records[fresh, bits_of(core, at.R_HEARD)] = bit
         s.records[fresh, base + at.R_MEMBERS] = without
     if own >= 0:
@@ -182,7 +182,7 @@ def _hear_taken(address: int, core: int, page: int) -> None:
 def _join(address: int, number: int, core: int, old: int, other: int) -> None:
     """A core's own directory made its entry of a page sooner than those that have just heard of it. Where it alone has that record, and another one has heard of the same cores, the other one holds both."""
     s = state(address)
-    p, page = s.parameters, s.tags[old]
+    p, page = s.parameters, s.records[old, at.R_PAGE]
     bit, word = 1 << (core & 63), core >> 6
     if not s.records[old, bits_of(core, at.R_OWN)] & bit:
         return
@@ -190,17 +190,16 @@ def _join(address: int, number: int, core: int, old: int, other: int) -> None:
         if s.records[old, base_of(other_word) + at.R_MEMBERS] != (bit if other_word == word else 0):
             return
     if other < 0 or not _heard_the_same(s, core, other, old):
-        end = end_of(s, number)
-        other = next_of(s, number * p[at.P_RECORDS], end, page)
+        other = first_of(s, page)
         while other >= 0 and (other == old or not _heard_the_same(s, core, other, old)):
-            other = next_of(s, other + 1, end, page)
+            other = next_of(s, other)
         if other < 0:
             return
     last = s.records[old, at.R_MADE] << REPLIES
     if s.records[old, bits_of(core, at.R_USED)] & bit:
         last = last_use(s, number, core, old)
     _move(address, s, number, core, old, other)
-    if last & 7 or not _nothing_between(s, number, core, last >> REPLIES, other):
+    if last & 7 or not _nothing_between(s, core, last >> REPLIES, other):
         use(address, core, other, last >> REPLIES, last & 7)
 
 
@@ -215,16 +214,12 @@ def _heard_the_same(s: Any, core: int, one: int, other: int) -> bool:
 
 
 @leaf
-def _nothing_between(s: Any, number: int, core: int, moment: int, record: int) -> bool:
+def _nothing_between(s: Any, core: int, moment: int, record: int) -> bool:
     """Whether an entry of a core that was used at a moment may count as used when the record was made: nothing of its set was in between."""
     if s.records[record, at.R_MADE] < moment or s.latest[core] > moment:
         return False
-    record -= 1
-    while record >= number * s.parameters[at.P_RECORDS] and s.records[record, at.R_MADE] > moment:
-        if s.tags[record] >= 0:
-            return False
-        record -= 1
-    return True
+    earlier = before(s, record)
+    return earlier < 0 or s.records[earlier, at.R_MADE] <= moment
 
 
 @inner
@@ -232,10 +227,12 @@ def _hear_given_up(address: int, core: int, page: int) -> None:
     s = state(address)
     p = s.parameters
     number = set_of(page, p[at.P_DIR_SETS])
-    end, bit, words = end_of(s, number), 1 << (core & 63), p[at.P_WORDS]
-    record = next_of(s, number * p[at.P_RECORDS], end, page)
-    while record >= 0:
+    bit, words = 1 << (core & 63), p[at.P_WORDS]
+    following = first_of(s, page)
+    while following >= 0:
+        record = following
         r = s.records[record]
+        following = next_of(s, record)
         if r[bits_of(core, at.R_HEARD)] & bit:
             r[bits_of(core, at.R_HEARD)] &= ~bit
             left = -1
@@ -257,7 +254,6 @@ def _hear_given_up(address: int, core: int, page: int) -> None:
                 if going != 0:
                     less(s, number, word, going)
                     leave(address, number, record, word, going)
-        record = next_of(s, record + 1, end, page)
 
 
 @inner
@@ -271,31 +267,24 @@ def hear(address: int, kind: int, core: int, page: int) -> None:
     if kind == UPDATE_CLEAR:
         _hear_given_up(address, core, page)
         return
-    number = set_of(page, p[at.P_DIR_SETS])
-    record = next_of(s, number * p[at.P_RECORDS], end_of(s, number), page)
+    record = first_of(s, page)
     while record >= 0:
         for word in range(p[at.P_WORDS]):
-            base = base_of(word)
-            s.records[record, base + at.R_SHARED] = s.records[record, base + at.R_MEMBERS] if kind == SHARED_SET else 0
-        record = next_of(s, record + 1, end_of(s, number), page)
+            s.in_shared[record, word] = s.records[record, base_of(word) + at.R_MEMBERS] if kind == SHARED_SET else 0
+        record = next_of(s, record)
 
 
 @inner
 def forget(address: int) -> None:
-    """All directories lose their entries of `pages`, which are in order."""
+    """All directories lose their entries of `pages`."""
     s = state(address)
-    p, pages = s.parameters, s.pages
-    for number in range(len(s.sets)):
-        for record in range(number * p[at.P_RECORDS], end_of(s, number)):
-            page, low, high = s.tags[record], 0, len(pages)
-            while low < high:
-                middle = (low + high) // 2
-                if pages[middle] < page:
-                    low = middle + 1
-                else:
-                    high = middle
-            if page < 0 or low == len(pages) or pages[low] != page:
-                continue
+    p = s.parameters
+    for page in s.pages:
+        number = set_of(page, p[at.P_DIR_SETS])
+        following = first_of(s, page)
+        while following >= 0:
+            record = following
+            following = next_of(s, record)
             for word in range(p[at.P_WORDS]):
                 members = s.records[record, base_of(word) + at.R_MEMBERS]
                 if members != 0:

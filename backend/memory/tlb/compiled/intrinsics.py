@@ -111,6 +111,8 @@ def _array(context: Any, builder: Any, table: Any, address: Any, name: str) -> A
         loaded = builder.load(builder.gep(rows, [ir.Constant(word, first + column)]))
         loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
         row.append(loaded)
+    if name in layout.LAST:
+        row[-1] = context.get_constant(types.intp, layout.LAST[name])
     size = context.get_constant(types.intp, 8)
     strides = [size]
     for length in reversed(row[2:]):

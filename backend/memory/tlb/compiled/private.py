@@ -5,10 +5,12 @@ from __future__ import annotations
 from farlane.backend.memory.compiling import inner
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled import directory
-from farlane.backend.memory.tlb.compiled.events import UPDATE_CLEAR, UPDATE_SET, turn
+from farlane.backend.memory.tlb.compiled.events import tell_given, tell_taken, turn
 from farlane.backend.memory.tlb.compiled.intrinsics import state
 from farlane.backend.memory.tlb.compiled.search import free, set_of
-from farlane.backend.memory.tlb.compiled.shared import tell, tick
+from farlane.backend.memory.tlb.compiled.shared import tick
+
+_WAYS = 17  # bits of a place in a set
 
 
 @inner
@@ -38,18 +40,23 @@ def _victim(address: int, core: int, begin: int, ways: int) -> int:
     stamps, pages = s.private[core, at.STAMP, begin : begin + ways], s.private[core, at.PAGE, begin : begin + ways]
     sign = -1 if p[at.P_MRU] else 1
     spare = p[at.P_SPARE]
+    if not spare:
+        packed = 1 << 62
+        for slot in range(len(stamps)):
+            packed = min(packed, ((sign * stamps[slot]) << _WAYS) + slot)
+        return begin + (packed & ((1 << _WAYS) - 1))
     favourite, passed = -1, 0
     last = -(1 << 44)
-    for _ in range(min(p[at.P_CANDIDATES], ways) if spare else 1):
+    for _ in range(min(p[at.P_CANDIDATES], ways)):
         packed = 1 << 62
         for slot in range(len(stamps)):  # the next one in the order of use
             rank = sign * stamps[slot]
-            packed = min(packed, (rank << 17) + slot if rank > last else 1 << 62)
-        best = packed & ((1 << 17) - 1)
+            packed = min(packed, (rank << _WAYS) + slot if rank > last else 1 << 62)
+        best = packed & ((1 << _WAYS) - 1)
         last = sign * stamps[best]
         if favourite < 0:
             favourite = best
-        if not spare or directory.degree(address, core, pages[best]) < spare:
+        if directory.degree(address, core, pages[best]) < spare:
             favourite = best
             break
         passed += 1
@@ -76,25 +83,29 @@ def fill(address: int, time: int, core: int, page: int, slot: int) -> None:
         if listed and from_peer and p[at.P_PEER_FILL]:
             replies = directory.replied(address, core, page)
         tlb, ways = s.private[core], p[at.P_PRIVATE_WAYS]
-        begin = set_of(page, p[at.P_PRIVATE_SETS]) * ways
-        place = free(tlb[at.PAGE, begin : begin + ways])
+        begin, place = set_of(page, p[at.P_PRIVATE_SETS]) * ways, -1
+        if not from_peer or p[at.P_PEER_FILL]:
+            place = free(tlb[at.PAGE, begin : begin + ways])
         if _may_fill(address, core, from_peer, replies, place >= 0):
             n[at.N_FILLS] += 1
+            heard = time + p[at.P_UPDATE]
             if place >= 0:
                 place += begin
             else:
                 place = _victim(address, core, begin, ways)
                 n[at.N_EVICTIONS] += 1
-                victim = tlb[at.PAGE, place]
                 if listed:
+                    victim = tlb[at.PAGE, place]
                     directory.give_up(address, core, victim)
-                    tell(address, time, UPDATE_CLEAR, core, victim)
+                    n[at.N_UPDATE_MESSAGES] += s.near[core, 0]
+                    tell_given(address, heard, core, victim)
             tlb[at.PAGE, place], tlb[at.FRAME, place] = page, frame
             tlb[at.STAMP, place] = tick(s.scalars)
             s.hints[core, page & (at.HINTS - 1)] = place
             if listed:
                 directory.take(address, core, page, not from_peer)
-                tell(address, time, UPDATE_SET, core, page)
+                n[at.N_UPDATE_MESSAGES] += s.near[core, 0]
+                tell_taken(address, heard, core, page)
         else:
             n[at.N_FILLS_REFUSED] += 1
     if c[at.C_STALLED]:

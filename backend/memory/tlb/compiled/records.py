@@ -4,8 +4,8 @@ A record is a page as those directories know it that made their entry of it at t
 its entry was used later than it was made, and where it knows that the shared TLB has the page. Bits of 64 directories are a word.
 
 A member's bitmap is what the record has heard, of the cores that this member hears (`rings`), and its own bit. An entry's place in the order of use is when its record was made, unless the entry was used since:
-then `uses` has it, under the record's name, which is that moment. A member's bitmap always has a bit: an entry of whose page nobody is known to hold it is gone. A record without members is gone too; its place is
-empty until the records of its set are moved together, which keeps them in the order in which they were made. How many entries each directory has in a set is counted in `levels`, a bit of the counts to a word.
+then `uses` has it, under the record's name, which is that moment. A member's bitmap always has a bit: an entry of whose page nobody is known to hold it is gone. A record without members is gone too. The records of
+a set are linked in the order in which they were made, those of a page in a chain. How many entries each directory has in a set is counted in `levels`, a bit of the counts to a word.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from typing import Any
 
 from farlane.backend.memory.compiling import inner, leaf
 from farlane.backend.memory.tlb import layout as at
-from farlane.backend.memory.tlb.compiled.intrinsics import LANES, ahead, equal, lowest, state
+from farlane.backend.memory.tlb.compiled.intrinsics import LANES, ahead, lowest, state
 from farlane.backend.memory.tlb.compiled.search import find, set_of
 from farlane.backend.memory.tlb.compiled.shared import tick
 
 REPLIES = 3  # bits of `uses` below the moment: replies of peers in a row
 KEEP, MORE = -2, -1
-_SPARSE = 16  # a set is as long as one and a half times what is there, and this
 
 
 @leaf
@@ -36,38 +35,50 @@ def bits_of(core: int, field: int) -> int:
 
 
 @leaf
-def end_of(s: Any, number: int) -> int:
-    """Behind the last record of a set."""
-    return number * s.parameters[at.P_RECORDS] + s.sets[number, at.S_LENGTH]
+def _place(page: int) -> int:
+    """The chain of a page."""
+    return (page ^ page >> 11) & (at.NAMED - 1)
 
 
 @leaf
-def next_of(s: Any, record: int, end: int, page: int) -> int:
-    """The first record of a page from one on, or -1. A record lies at least as many places before its set's last as a vector is long."""
-    while record < end:
-        found = equal(s.tags, record, page)
-        if found:
-            record += lowest(found)
-            return record if record < end else -1
-        record += LANES
-    return -1
+def first_of(s: Any, page: int) -> int:
+    """A record of a page, or -1."""
+    record = s.named[_place(page), at.A_FIRST]
+    while record >= 0 and s.records[record, at.R_PAGE] != page:
+        record = s.records[record, at.R_CHAIN]
+    return record
+
+
+@leaf
+def next_of(s: Any, record: int) -> int:
+    """The next one of the same page, or -1. Asked before the record may go."""
+    page = s.records[record, at.R_PAGE]
+    record = s.records[record, at.R_CHAIN]
+    while record >= 0 and s.records[record, at.R_PAGE] != page:
+        record = s.records[record, at.R_CHAIN]
+    return record
+
+
+@leaf
+def after(s: Any, record: int) -> int:
+    """The record of a set that was made next, or -1. Asked before the record may go."""
+    return (s.records[record, at.R_LINKS] & at.AFTER) - 1
+
+
+@leaf
+def before(s: Any, record: int) -> int:
+    """The record of a set that was made before, or -1."""
+    return (s.records[record, at.R_LINKS] >> at.BEFORE) - 1
 
 
 @inner
 def known(address: int, core: int, page: int) -> int:
     """The record that a core's directory has of a page, or -1."""
     s = state(address)
-    number = set_of(page, s.parameters[at.P_DIR_SETS])
     members, bit = bits_of(core, at.R_MEMBERS), 1 << (core & 63)
-    end, guess = end_of(s, number), page & (at.RECALLED - 1)
-    record = s.recalled[guess]
-    if record < end and s.tags[record] == page and s.records[record, members] & bit:
-        return record
-    record = next_of(s, number * s.parameters[at.P_RECORDS], end, page)
-    while record >= 0 and not s.records[record, members] & bit:
-        record = next_of(s, record + 1, end, page)
-    if record >= 0:
-        s.recalled[guess] = record
+    record = s.named[_place(page), at.A_FIRST]
+    while record >= 0 and (s.records[record, at.R_PAGE] != page or not s.records[record, members] & bit):
+        record = s.records[record, at.R_CHAIN]
     return record
 
 
@@ -103,28 +114,27 @@ def recall(s: Any, core: int, page: int) -> None:
         for place in range(first, end, LANES):
             ahead(s.uses, place)
             ahead(s.uses, s.uses.shape[1] + place)
-        ahead(s.records, s.recalled[page & (at.RECALLED - 1)] * s.records.shape[1])
+        ahead(s.records, s.named[_place(page), at.A_FIRST] * s.records.shape[1])
 
 
 @inner
 def use(address: int, core: int, record: int, moment: int, replies: int) -> int:
     """An entry is used. `moment`, 0: as it was. `replies`, or KEEP, or MORE: one more, up to 7. Answers how many replies."""
     s = state(address)
-    number = record // s.parameters[at.P_RECORDS]
-    first, end = _uses(s, number, core)
     r, field, bit = s.records[record], bits_of(core, at.R_USED), 1 << (core & 63)
+    first, end = _uses(s, set_of(r[at.R_PAGE], s.parameters[at.P_DIR_SETS]), core)
     if r[field] & bit:
         place = first + find(s.uses[at.U_RECORD, first:end], r[at.R_MADE])
-        before = s.uses[at.U_WORD, place]
+        was = s.uses[at.U_WORD, place]
     else:
         r[field] |= bit
         place = first + find(s.uses[at.U_RECORD, first:end], 0)
         s.uses[at.U_RECORD, place] = r[at.R_MADE]
-        before = r[at.R_MADE] << REPLIES
+        was = r[at.R_MADE] << REPLIES
     if not moment:
-        moment = before >> REPLIES
+        moment = was >> REPLIES
     if replies < 0:
-        replies = before & 7 if replies == KEEP else min(7, (before & 7) + 1)
+        replies = was & 7 if replies == KEEP else min(7, (was & 7) + 1)
     s.uses[at.U_WORD, place] = moment << REPLIES | replies
     s.latest[core] = max(s.latest[core], moment)
     return replies
@@ -169,14 +179,48 @@ def leave(address: int, number: int, record: int, word: int, cores: int) -> None
         first, end = _uses(s, number, word << 6 | lowest(used))
         used &= used - 1
         s.uses[at.U_RECORD, first + find(s.uses[at.U_RECORD, first:end], r[at.R_MADE])] = 0
-    for field in (at.R_MEMBERS, at.R_OWN, at.R_USED, at.R_SHARED):
+    for field in (at.R_MEMBERS, at.R_OWN, at.R_USED):
         r[base + field] &= ~cores
+    if s.parameters[at.P_ROUTE] == at.CHEAPEST:
+        s.in_shared[record, word] &= ~cores
     there = 0
     for other in range(s.parameters[at.P_WORDS]):
         there |= r[base_of(other) + at.R_MEMBERS]
     if there == 0:
-        s.tags[record] = -1
-        s.sets[number, at.S_THERE] -= 1
+        _gone(address, number, record)
+
+
+@inner
+def _gone(address: int, number: int, record: int) -> None:
+    """A record leaves its set and its chain."""
+    s = state(address)
+    earlier, later = before(s, record), after(s, record)
+    if earlier >= 0:
+        s.records[earlier, at.R_LINKS] = (s.records[earlier, at.R_LINKS] & ~at.AFTER) | (later + 1)
+    else:
+        s.sets[number, at.S_FIRST] = later
+    if later >= 0:
+        s.records[later, at.R_LINKS] = (s.records[later, at.R_LINKS] & at.AFTER) | (earlier + 1) << at.BEFORE
+    else:
+        s.sets[number, at.S_LAST] = earlier
+    place, behind = _place(s.records[record, at.R_PAGE]), s.records[record, at.R_CHAIN]
+    sooner, other = -1, s.named[place, at.A_FIRST]
+    while other != record:
+        sooner, other = other, s.records[other, at.R_CHAIN]
+    _chain(s, place, sooner, behind)
+    s.records[record, at.R_CHAIN] = s.named[at.NAMED, at.A_FREE]
+    s.named[at.NAMED, at.A_FREE] = record
+
+
+@leaf
+def _chain(s: Any, place: int, sooner: int, later: int) -> None:
+    """One record of a chain follows another; -1 for an end."""
+    if sooner >= 0:
+        s.records[sooner, at.R_CHAIN] = later
+    else:
+        s.named[place, at.A_FIRST] = later
+    if later < 0:
+        s.named[place, at.A_LAST] = sooner
 
 
 @inner
@@ -185,13 +229,15 @@ def _longest_unused_own(address: int, number: int, core: int) -> int:
     s = state(address)
     least, found = 1 << 62, -1
     own, used, bit = bits_of(core, at.R_OWN), bits_of(core, at.R_USED), 1 << (core & 63)
-    for record in range(number * s.parameters[at.P_RECORDS], end_of(s, number)):
-        if s.tags[record] >= 0 and s.records[record, own] & bit:
+    record = s.sets[number, at.S_FIRST]
+    while record >= 0:
+        if s.records[record, own] & bit:
             moment = s.records[record, at.R_MADE]
             if s.records[record, used] & bit:
                 moment = last_use(s, number, core, record) >> REPLIES
             if moment < least:
                 least, found = moment, record
+        record = after(s, record)
     return found
 
 
@@ -201,10 +247,11 @@ def make_room(address: int, number: int, word: int, cores: int) -> None:
     s = state(address)
     base = base_of(word)
     waiting = 0  # those with a candidate that was used since it was made
-    for record in range(number * s.parameters[at.P_RECORDS], end_of(s, number)):
-        if s.tags[record] < 0:
-            continue
+    later = s.sets[number, at.S_FIRST]
+    while later >= 0:
+        record = later
         r = s.records[record]
+        later = after(s, record)
         there = r[base + at.R_MEMBERS] & ~r[base + at.R_OWN] & cores
         if there == 0:
             continue
@@ -245,72 +292,57 @@ def make_room(address: int, number: int, word: int, cores: int) -> None:
 
 
 @leaf
-def _copy(s: Any, source: int, target: int) -> None:
-    s.tags[target] = s.tags[source]
-    for field in range(s.records.shape[1]):
-        s.records[target, field] = s.records[source, field]
-
-
-@leaf
-def _clear(s: Any, record: int, page: int) -> None:
-    s.tags[record] = page
-    for field in range(s.records.shape[1]):
+def _new(s: Any, page: int, moment: int) -> int:
+    """A record without members, in no set and in no chain."""
+    record = s.named[at.NAMED, at.A_FREE]
+    if record >= 0:
+        s.named[at.NAMED, at.A_FREE] = s.records[record, at.R_CHAIN]
+    else:
+        record = s.named[at.NAMED, at.A_EVER]
+        s.named[at.NAMED, at.A_EVER] = record + 1
+    for field in range(at.R_WORDS, s.records.shape[1]):
         s.records[record, field] = 0
-
-
-@inner
-def _together(address: int, number: int) -> None:
-    """Moves the records of a set together."""
-    s = state(address)
-    first = number * s.parameters[at.P_RECORDS]
-    place = first
-    for record in range(first, first + s.sets[number, at.S_LENGTH]):
-        if s.tags[record] >= 0:
-            _copy(s, record, place)
-            place += 1
-    s.sets[number, at.S_LENGTH] = place - first
-
-
-@leaf
-def _room_for_one(address: int, s: Any, number: int) -> None:
-    """A set has a place for one more record."""
-    length = s.sets[number, at.S_LENGTH]
-    if length == s.parameters[at.P_RECORDS] - LANES or length >= s.sets[number, at.S_THERE] * 3 // 2 + _SPARSE:
-        _together(address, number)
-    s.sets[number, at.S_THERE] += 1
+    s.records[record, at.R_MADE], s.records[record, at.R_PAGE] = moment, page
+    return record
 
 
 @inner
 def make(address: int, number: int, page: int) -> int:
     """A record without members."""
     s = state(address)
-    _room_for_one(address, s, number)
-    record = end_of(s, number)
-    s.sets[number, at.S_LENGTH] += 1
-    _clear(s, record, page)
-    s.records[record, at.R_MADE] = tick(s.scalars)
+    record, place = _new(s, page, tick(s.scalars)), _place(page)
+    _link(s, number, record, s.sets[number, at.S_LAST], -1)
+    _chain(s, place, s.named[place, at.A_LAST], record)
+    _chain(s, place, record, -1)
     return record
+
+
+@leaf
+def _link(s: Any, number: int, record: int, earlier: int, later: int) -> None:
+    """Puts a record between two of its set."""
+    s.records[record, at.R_LINKS] = (earlier + 1) << at.BEFORE | (later + 1)
+    if earlier >= 0:
+        s.records[earlier, at.R_LINKS] = (s.records[earlier, at.R_LINKS] & ~at.AFTER) | (record + 1)
+    else:
+        s.sets[number, at.S_FIRST] = record
+    if later >= 0:
+        s.records[later, at.R_LINKS] = (s.records[later, at.R_LINKS] & at.AFTER) | (record + 1) << at.BEFORE
+    else:
+        s.sets[number, at.S_LAST] = record
 
 
 @inner
 def make_earlier(address: int, number: int, page: int, moment: int) -> int:
     """A record without members that counts as made at an earlier moment, and lies in that order."""
     s = state(address)
-    _room_for_one(address, s, number)
-    first, end = number * s.parameters[at.P_RECORDS], end_of(s, number)
-    place = end
-    while place > first and s.records[place - 1, at.R_MADE] > moment:
-        place -= 1
-    if place > first and s.tags[place - 1] < 0:
-        place -= 1
-    else:
-        empty = place
-        while empty < end and s.tags[empty] >= 0:
-            empty += 1
-        if empty == end:
-            s.sets[number, at.S_LENGTH] += 1
-        for record in range(empty, place, -1):
-            _copy(s, record - 1, record)
-    _clear(s, place, page)
-    s.records[place, at.R_MADE] = moment
-    return place
+    earlier, later = s.sets[number, at.S_LAST], -1
+    while earlier >= 0 and s.records[earlier, at.R_MADE] > moment:
+        earlier, later = before(s, earlier), earlier
+    record, place = _new(s, page, moment), _place(page)
+    _link(s, number, record, earlier, later)
+    sooner, later = -1, s.named[place, at.A_FIRST]
+    while later >= 0 and s.records[later, at.R_MADE] <= moment:
+        sooner, later = later, s.records[later, at.R_CHAIN]
+    _chain(s, place, sooner, record)
+    _chain(s, place, record, later)
+    return record

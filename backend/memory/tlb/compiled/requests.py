@@ -1,7 +1,7 @@
 """A core's requests: private hits, requests that join a miss, misses and whom they ask.
 
 A core goes ahead of its turn while its own replies cannot come in between: a hit, and a request that joins a miss, depend on nothing but what the core's TLB and its MSHRs
-hold, which replies alone change (`bounds`: no reply to this miss comes before). Without peers a miss depends on nothing else either: what it sends is put in order by the
+hold, which replies alone change (`bounds`: no reply to this miss comes before); so does whether it stalls. Without peers a miss depends on nothing else either: what it sends is put in order by the
 events. With them it reads a directory, or other TLBs, and waits for its turn.
 """
 
@@ -35,23 +35,24 @@ def send(address: int, source: int, target: int, time: int) -> int:
     s = state(address)
     p = s.parameters
     columns, hop, link_cycles = p[at.P_COLUMNS], p[at.P_HOP], p[at.P_LINK]
-    counts, links = s.counts, s.links
+    counts, links, mesh = s.counts, s.links, s.mesh
+    across, down = mesh[target, 0] - mesh[source, 0], mesh[target, 1] - mesh[source, 1]
     counts[at.N_MESSAGES] += 1
-    across, down = target % columns - source % columns, target // columns - source // columns
-    here, left, waited = source, abs(across) + abs(down), 0
-    counts[at.N_HOPS] += left
-    for step in range(left):
-        if step < abs(across):
-            link = here * 4 + (0 if across > 0 else 1)
-            here += 1 if across > 0 else -1
-        else:
-            link = here * 4 + (2 if down > 0 else 3)
-            here += columns if down > 0 else -columns
-        start = max(time, links[link])
-        waited += start - time
-        links[link] = start + link_cycles
-        time = start + hop
-    counts[at.N_NETWORK_WAIT] += waited
+    counts[at.N_HOPS] += abs(across) + abs(down)
+    begun = time
+    link, step = source * 4 + int(across < 0), 4 if across > 0 else -4
+    for _ in range(abs(across)):
+        time = max(time, links[link])
+        links[link] = time + link_cycles
+        time += hop
+        link += step
+    link, step = (source + across) * 4 + 2 + int(down < 0), columns * (4 if down > 0 else -4)
+    for _ in range(abs(down)):
+        time = max(time, links[link])
+        links[link] = time + link_cycles
+        time += hop
+        link += step
+    counts[at.N_NETWORK_WAIT] += time - begun - (abs(across) + abs(down)) * hop
     return time
 
 
@@ -97,7 +98,7 @@ def _miss(address: int, time: int, core: int, slot: int, page: int) -> None:
             target = directory.holder(s, core, record)
             if target >= 0:
                 s.counts[at.N_DIRECTORY_HITS] += 1
-                if directory.knows_shared(s, core, record) and _shared_is_nearer(p, s, core, target):
+                if _shared_is_nearer(p, s, core, target) and directory.knows_shared(s, core, record):
                     s.counts[at.N_BYPASSED] += 1
                 else:
                     _ask(address, core, target, slot, page, sent)
@@ -144,7 +145,8 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
     ahead(gaps, position + _AHEAD)
     last, asked, absent = c[at.C_LAST], c[at.C_WANTED], c[at.C_ABSENT]
     until = bound(s, core) if c[at.C_MISSES] else at.NEVER_COMES
-    clock, hits, requests, waits, stalls = v[at.V_CLOCK], 0, 0, 0, 0
+    clock, hits, requests, waits, stalled = v[at.V_CLOCK], 0, 0, 0, 0
+    own = time  # its turn has come: nothing is before
     outcome = 0  # 1 it is not the core's turn, 2 it is stalled, 3 it has no more requests
     while outcome == 0:
         if position == end:
@@ -153,7 +155,7 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
         page = pages[position]
         if asked < 0:
             time = max(time, last + gaps[position])
-        slot, joined, place = 0, -1, -1
+        slot, joined, place, stalls = 0, -1, -1, False
         if page == absent:
             slot, absent = -1, -1  # what it stalled with; nothing of that page has come since
         elif not perfect:
@@ -164,7 +166,11 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
                     hints[page & mask] = slot
                 else:
                     joined = find(missed, page)
-        if (time >= until or (slot < 0 and joined < 0 and not alone)) and not first(address, time, core):
+        if slot < 0:
+            place = joined if joined >= 0 else free(missed)
+            stalls = place < 0 or c[at.C_WAITING] == p[at.P_WAITING]
+        reads = slot < 0 and joined < 0 and not stalls and not alone  # what others change too
+        if (time >= until or reads) and time != own and not first(address, time, core):
             outcome = 1
             if slot < 0 and joined < 0:
                 absent = page
@@ -178,8 +184,7 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
             stamps[slot] = clock
             n[at.N_CYCLES] = max(n[at.N_CYCLES], time + latency)
         else:
-            place = joined if joined >= 0 else free(missed)
-            if place < 0 or c[at.C_WAITING] == p[at.P_WAITING]:
+            if stalls:
                 asked = wanted
                 absent = page if joined < 0 else -1
                 outcome = 2
@@ -198,7 +203,7 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
                 _miss(address, time, core, place, page)
                 clock = v[at.V_CLOCK]
                 until = min(until, bounds[place])
-        stalls += time - wanted
+        stalled += time - wanted
         more = left_out[position] if some_left_out else 0
         requests += 1 + more
         hits += more
@@ -209,7 +214,7 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
     v[at.V_CLOCK] = clock
     n[at.N_PRIVATE_HITS] += hits
     n[at.N_LATENCY] += waits
-    n[at.N_STALL_CYCLES] += stalls
+    n[at.N_STALL_CYCLES] += stalled
     n[at.N_REQUESTS] += requests
     c[at.C_NEXT], c[at.C_LAST], c[at.C_WANTED], c[at.C_ABSENT] = position - offsets[core], last, asked, absent
     if outcome == 2:

@@ -44,7 +44,7 @@ def entry(address: int, what: int, begin: int) -> int:
     if begin:
         for core in range(s.parameters[at.P_CORES]):
             turn(address, 0, core)
-    while (v[at.V_EVENTS] or v[at.V_LATER]) and not v[at.V_ERROR]:
+    while (v[at.V_EVENTS] or v[at.V_LATER] or v[at.V_NEWS] != at.NEVER_COMES) and not v[at.V_ERROR]:
         time, key, arg = pop(address)
         kind, core, peer, page = key >> KIND, key >> CORE & BYTE, key >> PEER & BYTE, key & events.PAGE
         if kind == ISSUE:

@@ -10,8 +10,6 @@ from farlane.backend.memory.tlb.compiled.events import (
     DRAIN,
     ENQUEUE,
     FILL,
-    SHARED_CLEAR,
-    SHARED_SET,
     push,
 )
 from farlane.backend.memory.tlb.compiled.intrinsics import state
@@ -25,16 +23,15 @@ def tick(scalars: Any) -> int:
 
 
 @inner
-def tell(address: int, time: int, kind: int, core: int, page: int) -> None:
-    """Directories hear of a change."""
+def tell(address: int, time: int, kind: int, page: int) -> None:
+    """Directories hear of a change of the shared TLB."""
     s = state(address)
     p = s.parameters
     if p[at.P_SHARING] == at.DIRECTORY:
-        everybody = kind in (SHARED_SET, SHARED_CLEAR)
-        s.counts[at.N_UPDATE_MESSAGES] += p[at.P_CORES] if everybody else s.near[core, 0]
-        if everybody and p[at.P_ROUTE] != at.CHEAPEST:
-            return  # the bit of the shared TLB is read by that route only, and keeping it in all directories is most of the work
-        push(address, time + p[at.P_UPDATE], kind, core, 0, page, 0)
+        s.counts[at.N_UPDATE_MESSAGES] += p[at.P_CORES]
+        # The bit of the shared TLB is read by one route only, and keeping it in all directories is most of the work.
+        if p[at.P_ROUTE] == at.CHEAPEST:
+            push(address, time + p[at.P_UPDATE], kind, 0, 0, page, 0)
 
 
 @inner

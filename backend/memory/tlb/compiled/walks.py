@@ -132,10 +132,10 @@ def walk_done(address: int, time: int, page: int, walk: int) -> None:
         begin = set_of(page, p[at.P_SHARED_SETS]) * ways
         entry = begin + oldest(s.shared[at.PAGE, begin : begin + ways], s.shared[at.STAMP, begin : begin + ways])
         if s.shared[at.PAGE, entry] >= 0:
-            tell(address, time, SHARED_CLEAR, 0, s.shared[at.PAGE, entry])
+            tell(address, time, SHARED_CLEAR, s.shared[at.PAGE, entry])
         s.shared[at.PAGE, entry], s.shared[at.FRAME, entry] = page, frame
         s.shared[at.STAMP, entry] = tick(s.scalars)
-        tell(address, time, SHARED_SET, 0, page)
+        tell(address, time, SHARED_SET, page)
     for word in range(s.waiters.shape[1]):
         bits = s.waiters[walk, word]
         while bits != 0:
