@@ -70,6 +70,7 @@ _UNDESCRIBED = frozenset(
 )
 # The C parameters that a launch's described argument holds, 4 bytes each where it holds two.
 _PACKED = {"grid.xy": (0, 1), "grid.z": (2,), "block.xy": (3, 4), "block.z": (5,), "shared": (6,), "stream": (7,)}
+LONGEST = 15  # bytes of an instruction
 _THREADS = (
     "pthread_create",
     "thrd_create",
@@ -124,6 +125,7 @@ class _Place:
 class _Tables:
     def __init__(self, image: Image, report: ProgramReport, proven: Iterable[Proven]) -> None:
         self._image, self._decoder = image, Decoder()
+        self._behind: dict[int, int | None] = {}  # call instruction -> where it returns to
         self._reports = sorted(report.loops, key=lambda loop: (loop.entry, loop.depth, loop.header))
         self._numbers = {(loop.entry, loop.header): index for index, loop in enumerate(self._reports)}
         self._continuations: dict[tuple[int, int], Continuation] = {
@@ -214,7 +216,7 @@ class _Tables:
         own = range(segments[0].start if segments else 0, self._image.end)
         found = _arguments(call, own)
         if call.chain:
-            for other in self._reached[call.site]:
+            for other in self._reached[call.site] if found else ():
                 held = _arguments(other, own)
                 found = [each for each in found if each in held]
         return found
@@ -237,11 +239,17 @@ class _Tables:
         return permissions
 
     def _returns(self, site: int) -> int | None:
-        """Where the call at an address returns to."""
+        """Where the call at an address returns to; many loops and chains of calls ask for the same one."""
+        if site not in self._behind:
+            self._behind[site] = self._decoded(site)
+        return self._behind[site]
+
+    def _decoded(self, site: int) -> int | None:
         segment = self._image.segment(site)
         if segment is None or not segment.code:
             return None
-        code = segment.data[site - segment.start :][:15]
+        offset = site - segment.start
+        code = segment.data[offset : offset + LONGEST]
         flows = self._decoder.sweep(code, site)
         return site + flows[0].size if flows and flows[0].address == site and flows[0].kind == "call" else None
 
@@ -297,6 +305,8 @@ def _certain(continuation: Continuation) -> bool:
 
 def _arguments(call: Call, own: range) -> list[Argument]:
     """The predictions, by rising index; what is unknown is absent. `own` are the object's link-time addresses."""
+    if not call.arguments:
+        return []
     found: dict[int, Argument] = {}
     letters = (roles(call.name) or "").split()
     for described in call.arguments:

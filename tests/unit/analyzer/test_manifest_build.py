@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from farlane.analyzer.loader import elf
 from farlane.analyzer.loops import analysis
+from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.machine.instruction import Flow
 from farlane.analyzer.manifest import code, reader, writer
 from farlane.analyzer.manifest.build import build as build_manifest
 from farlane.analyzer.manifest.model import Argument, ArgumentKind, Flag, IdentityKind, Manifest, Permission, Site
@@ -110,6 +112,24 @@ def test_return_addresses_are_behind_calls(manifest: Manifest, program: Path) ->
     assert manifest.sites
     for site in manifest.sites:
         assert behind[site.return_address].startswith(f"{site.name}@plt")
+
+
+def test_each_call_is_decoded_once(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many loops and chains of calls it is in."""
+    image, report = elf.load(program), analysis.analyze(program)
+    calls = [call.site for loop in report.loops for call in loop.calls]
+    decoded: list[int] = []
+    sweep = Decoder.sweep
+
+    def counted(self: Decoder, content: bytes, address: int) -> list[Flow]:
+        decoded.append(address)
+        return sweep(self, content, address)
+
+    monkeypatch.setattr(Decoder, "sweep", counted)
+    build_manifest(image, report)
+    assert len(set(calls)) < len(calls)
+    assert sorted(decoded) == sorted(set(decoded)), "no call instruction twice"
+    assert set(decoded) <= set(calls)
 
 
 def test_a_counted_loop(manifest: Manifest) -> None:

@@ -89,7 +89,12 @@ def test_what_calls_the_same_stays_together(build: Callable[..., Path], monkeypa
     monkeypatch.setattr(shares, "LARGE", 0)
     found = Program(elf.load(build(source, "-O1", "-x", "none", str(runtime))), Decoder())
     first, second = divide(found, sorted(found.cuda))
-    assert {found.ranges[start].name for start in first} == {"_Z5largePci", "_Z5firstPci", "_Z6secondPci", "_Z5thirdPci"}
+    assert {found.ranges[start].name for start in first} == {
+        "_Z5largePci",
+        "_Z5firstPci",
+        "_Z6secondPci",
+        "_Z5thirdPci",
+    }
     assert len(second) == 10
 
 
