@@ -51,6 +51,7 @@ _ALWAYS = Looked((0, 0), 0)  # what a merge of one state looks at
 Held = dict[tuple[int, int], Value]  # a base's cells
 _NO_PLACES: frozenset[int] = frozenset()
 _NO_CELLS: frozenset[Value] = frozenset()
+_NO_HELD: Held = {}
 
 
 @dataclass
@@ -314,7 +315,8 @@ class Engine:
             result.stores_in.setdefault(handler, []).extend(record.thrown)
         result.sites.update(record.sites)
         result.before.update(record.before)
-        result.executed.update((start, target) for target, _ in record.targets)
+        for target, _ in record.targets:
+            result.executed.add((start, target))
         if record.calls:
             result.calls[start] = record.all_calls()
         if record.unknown:
@@ -362,15 +364,16 @@ class Engine:
         merged.escaped = min(escaped, default=None)
         self._merge_cells(merged, block, states, record)
         every = list(states.values())
-        merged.limits = {
-            phi: max(state.limits[phi] for state in every)
-            for phi, limit in every[0].limits.items()
-            if all(phi in state.limits and state.limits[phi][1] == limit[1] for state in every)
-        }
-        for own in dict.fromkeys(own for state in states.values() for own in state.objects):
+        if every[0].limits:
+            merged.limits = {
+                phi: max(state.limits[phi] for state in every)
+                for phi, limit in every[0].limits.items()
+                if all(phi in state.limits and state.limits[phi][1] == limit[1] for state in every)
+            }
+        for own in dict.fromkeys([own for state in every for own in state.objects]):
             versions = {source: state.version_of(own) for source, state in states.items()}
             merged.objects[own] = self._meet(block, ("object", own), versions, record)
-        for base in dict.fromkeys(base for state in states.values() for base in state.kept):
+        for base in dict.fromkeys([base for state in every for base in state.kept]):
             pairs = {source: state.versions_at(base) for source, state in states.items()}
             first, second = (
                 self._meet(
@@ -440,7 +443,7 @@ class Engine:
         values = self._memory.values
         every, sources = list(states.values()), list(states)
         met, phis, frame = self._cells_met.get(block, _NO_CELLS), self._phis, values.stack_pointer
-        for base in dict.fromkeys(base for state in every for base in state.cells):
+        for base in dict.fromkeys([base for state in every for base in state.cells]):
             first = every[0].cells.get(base)
             if (
                 base not in met
@@ -451,15 +454,13 @@ class Engine:
                     every[0].own.discard(base)
                 merged.cells[base] = first
                 continue
-            mine: dict[tuple[int, int], Value] = {}
-            merged.cells[base] = mine
+            held = [state.cells.get(base, _NO_HELD) for state in every]
+            mine = merged.cells[base] = held[0].copy()
             merged.make_own(base)
-            held = [state.cells.get(base, {}) for state in every]
-            for key in dict.fromkeys(key for cells in held for key in cells):
+            for key in _differing(held) if base not in met else dict.fromkeys(key for cells in held for key in cells):
                 found = [cells.get(key) for cells in held]
                 value, place = found[0], (base, *key)
                 if value is not None and found.count(value) == len(found) and (block, place) not in phis:
-                    mine[key] = value
                     continue
                 inputs = dict(zip(sources, found, strict=True))
                 if None in found:
@@ -639,6 +640,18 @@ class Engine:
 def _alike(first: Held, second: Held | None) -> bool:
     """Whether the same is known of memory at a base; mostly it is the same object, as copies of states share it."""
     return first is second or first == second
+
+
+def _differing(held: Sequence[Held]) -> Iterable[tuple[int, int]]:
+    """The places of which not the same is known in all states, in the order of the first one that knows of them."""
+    first = held[0]
+    if len(held) == 2:
+        other = held[1]
+        found = [key for key, value in first.items() if other.get(key) is not value]
+        return found + [key for key in other if key not in first] if len(other) + len(found) > len(first) else found
+    gone = {key for other in held[1:] for key, value in first.items() if other.get(key) is not value}
+    found = [key for key in first if key in gone]
+    return [*found, *dict.fromkeys(key for other in held[1:] for key in other if key not in first)]
 
 
 def _tailing(calls: InnerCalls, site: int) -> InnerCalls:

@@ -29,6 +29,7 @@ INSIDE = "inside"  # site, value: a value computed in a callee, seen from the ca
 # Operations whose result may be an address when an operand is one.
 POINTERS = frozenset({"align", "choose", "and", "or", "xor", "pair", "pieces8", "add"})
 
+_ATOMS = (INITIAL, PHI, CALL, OUT, LOAD, OPERATION, OPAQUE, VERSION, INSIDE)
 SUM = "sum"
 CODE = "code"
 
@@ -45,7 +46,8 @@ class Value:
         allocations: of a phi, the allocations that it points into unless it is null; (): it may be any value; None: not yet known.
         is_constant: whether there are no terms.
         signed: the constant part, read as a signed number.
-        family: constant part -> the value with it and these terms. Keeps sums from being looked up by their terms, which is slow.
+        family: constant part -> the value with it and these terms. Keeps sums from being looked up by their terms, which is slow. `_ALONE`
+            of an atom as long as it is in no sum, as most are.
         parts: what `Values.base` answered.
         extended: what `Values.zero_extended` answered, by the size.
     """
@@ -83,6 +85,9 @@ class Value:
         return f"<{self.kind} {self.arguments or (self.constant, self.terms)}>"
 
 
+_ALONE: dict[int, Value] = {}  # stays empty
+
+
 def lowest(addresses: Iterable[Value]) -> int | None:
     """The lowest offset of the frame that any of some addresses may mean."""
     found: int | None = None
@@ -101,7 +106,7 @@ class Values:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], Value] = {}  # atoms
+        self._known: dict[str, dict[tuple[Any, ...], Value]] = {kind: {} for kind in _ATOMS}  # by their arguments
         self._families: dict[tuple[tuple[Value, int], ...], dict[int, Value]] = {}  # of sums
         self._numbers: dict[int, Value] = {}
         self.made = 0
@@ -115,12 +120,12 @@ class Values:
         return self._numbers.get(number) or self._new_sum(number, (), self._numbers)
 
     def atom(self, kind: str, *arguments: Any) -> Value:
-        key = (kind, *arguments)
-        value = self._known.get(key)
+        known = self._known[kind]
+        value = known.get(arguments)
         if value is None:
-            value = self._known[key] = self._new(kind, arguments)
+            value = known[arguments] = self._new(kind, arguments)
             value.terms = ((value, 1),)
-            value.family = {0: value}
+            value.family = _ALONE
             value.parts = value, 0
             if kind == OPERATION and arguments[0] in POINTERS:
                 value.stack = any(isinstance(each, Value) and each.stack for each in arguments)
@@ -150,6 +155,11 @@ class Values:
         return family.get(constant) or self._new_sum(constant, terms, family)
 
     def _new_sum(self, constant: int, terms: tuple[tuple[Value, int], ...], family: dict[int, Value]) -> Value:
+        if family is _ALONE:
+            atom = terms[0][0]
+            if not constant:
+                return atom
+            family = atom.family = {0: atom}
         value = family[constant] = self._new(SUM, ())
         value.constant, value.terms, value.family, value.parts = constant, terms, family, None
         value.signed = constant - 2**64 if constant >> 63 else constant
