@@ -1,6 +1,6 @@
-"""Object files into memory: one object's code and constants, linked with what this process has, until nobody holds it any more.
+"""Code into memory: one object's code and constants, linked with what this process has, until nobody holds it any more.
 
-Owns the linker. It is LLVM's JITLink, which lays all sections of an object side by side. The older one (RuntimeDyld) asks for each section's
+Flat images (flat.py) are written to memory of their own, which then may be executed and no longer written. For objects it owns the linker. It is LLVM's JITLink, which lays all sections of an object side by side. The older one (RuntimeDyld) asks for each section's
 pages on its own, and the kernel puts them into whatever hole is the highest: in a process with gigabytes mapped, code and its constants come to lie
 further apart than an instruction reaches, and LLVM ends the process. JITLink is also the quicker one (0.34 ms against 0.45 ms for a small kernel).
 
@@ -9,28 +9,67 @@ May be called from any thread.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
+import mmap
+import struct
 import threading
 from typing import Any
 
 import llvmlite.binding as llvm
+from farlane.backend import flat
 
 _lock = threading.Lock()
 _numbers = itertools.count()
+_process = ctypes.CDLL(None, use_errno=True)
+_mprotect = _process.mprotect
+_mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_POPULATE = 0x8000  # Linux; mmap has it from Python 3.10 on
 
 
 class Loaded:
-    """A linked object. `address` is that of its function `symbol`; good as long as this lives."""
+    """Linked code. `address` is that of its function `symbol`, which a flat image was made for; good as long as this lives.
+
+    Raises:
+        ValueError: a bad flat image.
+    """
 
     def __init__(self, image: bytes, symbol: str) -> None:
+        if image.startswith(flat.MAGIC):
+            self._memory, self.address = _placed(flat.parsed(image))
+            return
         with _lock:
             builder = llvm.JITLibraryBuilder()
             builder.add_object_img(image)
             builder.add_current_process()  # memset and its like
             builder.export_symbol(symbol)
             self._tracker: Any = builder.link(_linker(), f"farlane{next(_numbers)}")
-        self.address: int = self._tracker[symbol]
+        self.address = int(self._tracker[symbol])
+
+
+def _placed(image: flat.Image) -> tuple[mmap.mmap, int]:
+    """Memory that holds the image, and where it is entered."""
+    content = image.content
+    memory = mmap.mmap(-1, len(content), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _POPULATE)
+    memory[:] = content
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for at in image.relative:
+        struct.pack_into("<Q", memory, at, base + int.from_bytes(content[at : at + 8], "little"))
+    for at, name in image.outside:
+        struct.pack_into("<Q", memory, at, _outside(name))
+    if _mprotect(base, len(content), mmap.PROT_READ | mmap.PROT_EXEC):
+        raise OSError(ctypes.get_errno(), "mprotect of code")
+    return memory, base + image.entry
+
+
+@functools.cache
+def _outside(name: str) -> int:
+    """The address of a function of this process. Raises ValueError."""
+    try:
+        return int(ctypes.cast(getattr(_process, name), ctypes.c_void_p).value or 0)
+    except AttributeError:
+        raise ValueError(f"no function {name} in this process") from None
 
 
 @functools.cache
