@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import logging
 import threading
 import time
 from collections import OrderedDict
 
+from farlane.backend import flat
 from farlane.backend.jit import cache, native, tiers
 from farlane.backend.jit.abi import (
     GENERIC_WINDOWS,
@@ -41,8 +43,10 @@ from farlane.backend.jit.spares import PATIENCE, Spares
 from farlane.backend.jit.together import WORKSPACE_BYTES, Together
 from farlane.backend.loading import Loaded
 
+_ENTRY = "farlane_run"
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 MAX_BLOCK_THREADS = 1024
+_log = logging.getLogger(__name__)
 
 
 class CompiledKernel:
@@ -51,16 +55,17 @@ class CompiledKernel:
     def __init__(self, info: KernelInfo, image: bytes, ir: str | None = None, light: tiers.Use | None = None) -> None:
         self.info = info
         self.ir = ir
+        self.abreast = info.abreast  # how many blocks its code runs side by side, if it has the arenas for that
         self.light = light  # how much it has been used; None once it is compiled in full
-        self._codes = [Loaded(image, "farlane_run")]
+        self._codes = [Loaded(image, _ENTRY)]
         self.address = self._codes[0].address  # as a C function: (Launch *, WorkerState *) -> STATUS_*
         self._run = _RUN(self.address)
 
-    def replace(self, image: bytes) -> None:
+    def replace(self, image: bytes, abreast: int = 0) -> None:
         """From now on, runs are runs of this code, the same kernel's. Those under way go on: what they run stays. From any thread."""
-        code = Loaded(image, "farlane_run")
+        code = Loaded(image, _ENTRY)
         self._codes.append(code)
-        self._run, self.address, self.light = _RUN(code.address), code.address, None
+        self._run, self.address, self.light, self.abreast = _RUN(code.address), code.address, None, abreast
 
     def run(self, launch: Launch, worker: Worker) -> int:
         """Runs blocks of the launch on this thread until none is left. Releases the GIL. Returns a STATUS_*."""
@@ -93,6 +98,7 @@ def compile_kernel(
     if (kernel := ready(module, name, block, options)) is not None:
         return kernel
     info, image, text = translate(module, name, block, options)
+    image = linked(image)
     key = _key(module, name, block, options)
     use = tiers.Use(module, name, block, options) if options.light else None
     kernel = CompiledKernel(info, image, text if options.keep_ir else None, use)
@@ -126,6 +132,11 @@ def translate(
     return dataclasses.replace(info, compile_seconds=time.perf_counter() - start), image, text
 
 
+def linked(image: bytes) -> bytes:
+    """A kernel's object as it is kept and loaded: linked already, where it can be."""
+    return flat.flattened(image, _ENTRY) or image
+
+
 def _key(module: Module, name: str, block: tuple[int, int, int], options: Options) -> str:
     return cache.key(module.digest, name, block, options, native.version())
 
@@ -142,7 +153,12 @@ def _found(key: str, options: Options, use: tiers.Use | None = None) -> Compiled
     stored = cache.load(key) if options.cache else None
     if stored is None:
         return None
-    return _kept(key, CompiledKernel(dataclasses.replace(stored[0], cached="disk"), stored[1], light=use))
+    try:
+        kernel = CompiledKernel(dataclasses.replace(stored[0], cached="disk"), stored[1], light=use)
+    except ValueError as error:  # as good as absent
+        _log.warning("the cached code of kernel %s cannot be loaded: %s", stored[0].name, error)
+        return None
+    return _kept(key, kernel)
 
 
 def _kept(key: str, kernel: CompiledKernel) -> CompiledKernel:
@@ -185,6 +201,7 @@ __all__ = [
     "WorkerState",
     "compile_kernel",
     "link",
+    "linked",
     "parse_module",
     "ready",
     "tiers",

@@ -28,7 +28,8 @@ import ctypes
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-ABI_VERSION = 8
+ABI_VERSION = 9
+ABREAST = 8  # blocks that a worker may run side by side (abreast.py)
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
@@ -166,8 +167,13 @@ class WorkerState(ctypes.Structure):
         ("shadow", ctypes.c_void_p),  # of the shared arena, where the kernel watches for races
         ("peers", ctypes.c_void_p),  # WorkerState[cluster_blocks] of the block's cluster; null: it is alone
         ("arrived", ctypes.c_uint32),  # cluster.ll: living threads that have arrived at the cluster's barrier
-        ("reserved", ctypes.c_uint32),
+        ("number", ctypes.c_uint32),  # of a block abreast, for where its stacks start
         ("next", ctypes.c_void_p),  # crowd.ll: the next one in a list
+        # abreast.ll. Of a thread: WorkerState[abreast.BLOCKS], or null. Of a block: the one that its turn goes to, and its thread. Of a thread: whose turn it is.
+        ("beside", ctypes.c_void_p),
+        ("ring", ctypes.c_void_p),
+        ("thread", ctypes.c_void_p),
+        ("turn", ctypes.c_void_p),
     )
 
 
@@ -295,6 +301,7 @@ class KernelInfo:
     launches: bool = (
         False  # it asks the device runtime for grids, streams or events: the device looks after them when it has ended
     )
+    abreast: int = 0  # how many blocks a worker runs side by side, where a grid has many (abreast.py); 0: one at a time
     cached: str = "no"  # "no" | "memory" | "disk": where this compilation came from
     compile_seconds: float = 0.0
     variables: tuple[int, ...] = field(default=())  # indices of module variables that the code refers to

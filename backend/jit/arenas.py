@@ -6,11 +6,12 @@ A `Worker` belongs to one thread at a time and may run any kernel. Arenas only g
 from __future__ import annotations
 
 import ctypes
+import logging
 import mmap
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit import clusters
-from farlane.backend.jit.abi import Launch, WorkerState
+from farlane.backend.jit.abi import ABREAST, Launch, WorkerState
 from farlane.backend.jit.checks import SHADOW_ENTRY, SHADOW_HEAD
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 WARP_BYTES = 104
 BARRIER_BYTES = 24 * 16
 PAGE = mmap.PAGESIZE
+LEAST_GRID = 4 * ABREAST  # for less, arenas for blocks abreast are not made
+_log = logging.getLogger(__name__)
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
@@ -59,6 +62,9 @@ class Worker:
         self.generation = 0  # counts what moved: a copy of `state` is good as long as it stays
         self._peers: list[Worker] = []
         self._peer_states: Any = None
+        self._beside: list[Worker] = []  # blocks abreast
+        self._beside_states: Any = None
+        self._beside_room: tuple[int, ...] = ()
 
     def reserve(self, kernel: CompiledKernel, launch: Launch) -> None:
         """Makes room for a launch of `kernel`. Call before every run: it also sets the sizes that accesses are checked against."""
@@ -66,6 +72,30 @@ class Worker:
         blocks = clusters.size(launch)
         if blocks > 1 and kernel.info.clusters:
             self._reserve_peers(kernel, launch, blocks)
+        if kernel.abreast and launch.grid[0] * launch.grid[1] * launch.grid[2] >= LEAST_GRID:
+            try:
+                self._reserve_beside(kernel, launch)
+            except OSError:  # then it is one block at a time
+                _log.exception("no room for blocks abreast")
+                self._beside_room = ()
+
+    def _reserve_beside(self, kernel: CompiledKernel, launch: Launch) -> None:
+        """Arenas for blocks abreast. They stay where they are as long as they have room, which copies of `state` rely on."""
+        info = kernel.info
+        warps = (info.block[0] * info.block[1] * info.block[2] + 31) // 32
+        shared = info.static_shared + launch.dynamic_shared + 15
+        wanted = (shared, info.local_bytes * warps, warps, info.stack_bytes, warps * WARP_BYTES + info.sites * 16)
+        if not self._beside:
+            self._beside = [Worker() for _ in range(ABREAST)]
+            self._beside_states = (WorkerState * ABREAST)()
+        if not self._beside_room or any(size > room for size, room in zip(wanted, self._beside_room, strict=True)):
+            for number, worker in enumerate(self._beside):
+                worker.reserve_block(kernel, launch)
+                self._beside_states[number] = worker.state
+                self._beside_states[number].number = number
+            self._beside_room = tuple(map(max, wanted, self._beside_room or wanted))
+            self.generation += 1
+        self.state.beside = ctypes.addressof(self._beside_states)
 
     def _reserve_peers(self, kernel: CompiledKernel, launch: Launch, blocks: int) -> None:
         """Arenas for each block of a cluster; latches, and what else is the thread's, are this worker's."""
@@ -86,7 +116,7 @@ class Worker:
         threads = info.block[0] * info.block[1] * info.block[2]
         warps = (threads + 31) // 32
         state = self.state
-        state.peers = None
+        state.peers = state.beside = None
         shared = info.static_shared + launch.dynamic_shared
         if launch.dynamic_shared:
             shared = ((info.static_shared + 15) & -16) + launch.dynamic_shared

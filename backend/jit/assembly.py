@@ -59,6 +59,7 @@ def _runtime(checked: bool) -> str:
         "together.ll",
         "cluster.ll",
         "crowd.ll",
+        "abreast.ll",
         "services.ll",
         "checks.ll" if checked else "unchecked.ll",
     )

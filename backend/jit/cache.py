@@ -1,7 +1,7 @@
 """The disk cache of compiled kernels.
 
 One file per kernel and block shape under ~/.cache/farlane/jit (or $FARLANE_CACHE_DIR/jit): a header with a checksum, the kernel's
-facts as JSON, the object file. The key covers the module's text, kernel, block, options, this package's sources, LLVM and the CPU, so an
+facts as JSON, its code (an object file or a flat image, backend/flat.py). The key covers the module's text, kernel, block, options, this package's sources, LLVM and the CPU, so an
 entry is never stale. An upgrade may replace the sources under a running host: entries go by what they were when this module was loaded, and
 none is written once they differ from that (`trusted`). Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
 bound, the least recently used files go. The directory is private (0700): what lies there is executed.
@@ -38,7 +38,7 @@ def directory() -> Path:
 
 
 def _digest() -> bytes:
-    """Of this package: any change of the generator makes new entries."""
+    """Of this package, and of what links its objects: any change of the generator makes new entries."""
     digest = hashlib.sha256()
 
     def walk(folder: object) -> None:
@@ -51,6 +51,7 @@ def _digest() -> bytes:
                 digest.update(item.read_bytes())
 
     walk(resources.files(__package__))
+    digest.update(resources.files(files.__package__).joinpath("flat.py").read_bytes())
     return digest.digest()
 
 

@@ -18,7 +18,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import clusters, families, liveness, neighbours, resuming, serial_choice, spins, touches
+from farlane.backend.jit import (
+    abreast,
+    clusters,
+    families,
+    liveness,
+    neighbours,
+    resuming,
+    serial_choice,
+    spins,
+    touches,
+)
 from farlane.backend.jit.blocks import EXIT, Block
 from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.divergence import Divergence
@@ -56,6 +66,7 @@ class FunctionEmitter(Edges):
             and not kernel.exits
             and kernel.dual_fits(graph, divergence)
         )
+        self.abreast: dict[int, int] = {}  # loops whose iterations end a block's turn, by header: after how many
         self.left_by: TeamEmitter | None = None  # the team whose warps go on here
         self.regions: dict[int, SerialEmitter] = {}  # by first block
         self.parts_full = False  # whether lanes may part in the full version, and so meet again in the masked one
@@ -328,6 +339,7 @@ class FunctionEmitter(Edges):
         families.poll(self)
         if target in self.divergence.waiting:
             self.body.line("call void @farlane_yield(ptr %warp)")
+        abreast.hand_on(self, target)
 
     def _code(self, block: Block) -> None:
         self.local, self.forms = {}, {}

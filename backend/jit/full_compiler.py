@@ -1,6 +1,6 @@
 """The process that compiles kernels in full for tiers.py: requests on standard input, objects on standard output.
 
-A request is {sources, name, block, options} and the module's text; the answer the object, or what went wrong and nothing. It runs with low priority, and the system
+A request is {sources, name, block, options} and the module's text; the answer {abreast} and the code, or what went wrong and nothing. It runs with low priority, and the system
 kills it with its parent, so that a long compilation never outlives the program it was for.
 """
 
@@ -26,8 +26,8 @@ def _module(text: bytes) -> jit.Module:
     return jit.parse_module(text.decode())
 
 
-def compiled(head: bytes, text: bytes) -> bytes:
-    """The object for a request. Raises PtxError."""
+def compiled(head: bytes, text: bytes) -> tuple[bytes, bytes]:
+    """What differs from the light code's facts, and the object, for a request. Raises PtxError."""
     request = json.loads(head)
     if request["sources"] != cache.SOURCES.hex():
         raise RuntimeError(
@@ -37,11 +37,16 @@ def compiled(head: bytes, text: bytes) -> bytes:
     module, name, block = _module(text), request["name"], tuple(request["block"])
     key = cache.key(module.digest, name, block, options, native.version())
     if options.cache and (stored := cache.load(key)) is not None:
-        return stored[1]
+        return _facts(stored[0]), stored[1]
     info, image, _ = jit.translate(module, name, block, dataclasses.replace(options, keep_ir=False))
+    image = jit.linked(image)
     if options.cache and cache.trusted():
         cache.save(key, info, image)
-    return image
+    return _facts(info), image
+
+
+def _facts(info: jit.KernelInfo) -> bytes:
+    return json.dumps({"abreast": info.abreast}).encode()
 
 
 def main() -> None:
@@ -51,7 +56,7 @@ def main() -> None:
     source, target = sys.stdin.buffer, sys.stdout.buffer
     while (request := tiers.receive(source)) is not None:
         try:
-            answer = b"", compiled(*request)
+            answer = compiled(*request)
         except Exception as error:
             answer = f"{type(error).__name__}: {error}".encode(), b""
         try:

@@ -92,7 +92,7 @@ class KernelContext:
         self.granule_log = checks.granule_log(self.bodies.values())
         self.registers = 0
         self.waits = False
-        self.team_warps = self.team_site = 0
+        self.team_warps = self.team_site = self.abreast = 0
 
     # Reachable functions -----------------------------------------------------------------------------------------
     def _reach(self, name: str, known: Mapping[str, Body] = MappingProxyType({})) -> None:
@@ -130,12 +130,13 @@ class KernelContext:
         self._reach(self.name, parsed)
 
     def _called_apart(self, body: Body) -> set[str]:
-        """The functions that the kernel's body calls where lanes may have parted."""
+        """The functions that the kernel's body calls where lanes may have parted: those that are through a loop that waits go ahead, too."""
         graph = cfg.build(body)
         parting = divergence.analyse(graph, ssa.build(graph), self.block, True, set(self.parameter_offsets))
+        waiting = spins.waiting_loops(graph) & parting.loops
         return {
             item.sources[0].name
-            for index in parting.parted
+            for index in parting.parted | spins.reached(graph, waiting)
             for item in graph.blocks[index].instructions
             if item.base == "call" and isinstance(item.sources[0], Symbol)
         }
@@ -302,7 +303,7 @@ class KernelContext:
         try:
             text = team.emit()
         except team_codegen.Unfit:
-            self.sites = sites
+            self.sites, self.abreast = sites, 0
             return []
         alone.left_by, self.team_warps = team, team.warps
         for declaration in (*team.body.intrinsics.values(), *team.prologue.intrinsics.values()):
@@ -347,6 +348,7 @@ class KernelContext:
             f"@farlane_row = internal constant i32 {strides.row_length(self.block)}",
             f"@farlane_team_latch = internal constant i64 {16 * self.team_site}",
             f"@farlane_exact = internal constant i1 {'true' if self.options.checks & checks.MEMORY else 'false'}",
+            f"@farlane_abreast_blocks = internal constant i32 {self.abreast}",
             f"@farlane_granule_log = internal constant i64 {self.granule_log}",
         ]
         own = [*self.helpers.values(), *([] if self.team_warps else [assembly.NO_TEAM]), *texts]
@@ -373,6 +375,7 @@ class KernelContext:
             clusters=self.clusters,
             waits=self.waits,
             launches=self.launches,
+            abreast=self.abreast,
             granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,
             variables=tuple(sorted(self.used_variables)),
         )

@@ -18,6 +18,7 @@ from farlane.backend.jit.abi import Options
 _lock = threading.Lock()
 
 
+@functools.cache
 def version() -> str:
     """Names everything outside of this package that generated code depends on."""
     cpu, features = host()

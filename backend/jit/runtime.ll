@@ -6,7 +6,7 @@
 ; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
 
 %Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32, ptr, ptr }
-%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr, ptr, i32, i32, ptr }
+%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr, ptr, i32, i32, ptr, ptr, ptr, ptr, ptr }
 %Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr, i32, i32 }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
 %Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }
@@ -29,7 +29,7 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 ; --- Fibers ---------------------------------------------------------------------------------------------------------
 
 ; Prepares stack number %index of the worker so that switching to the returned stack pointer calls %function(%argument). The stacks start at
-; different lines of a page: their frames would meet in the same few sets of the first-level cache else.
+; different lines of a page, and those of blocks abreast do: their frames would meet in the same few sets of the first-level cache else.
 define internal i64 @farlane_prepare(ptr %worker, i64 %index, ptr %function, ptr %argument) {
   %stacks.p = getelementptr %Worker, ptr %worker, i32 0, i32 6
   %stacks = load ptr, ptr %stacks.p
@@ -37,8 +37,13 @@ define internal i64 @farlane_prepare(ptr %worker, i64 %index, ptr %function, ptr
   %size = load i64, ptr %size.p
   %next = add i64 %index, 1
   %end = mul i64 %next, %size
+  %number.p = getelementptr %Worker, ptr %worker, i32 0, i32 19
+  %number = load i32, ptr %number.p
+  %number64 = zext i32 %number to i64
   %color.1 = mul i64 %index, 1088
-  %color = and i64 %color.1, 4032
+  %color.2 = mul i64 %number64, 512
+  %color.3 = add i64 %color.1, %color.2
+  %color = and i64 %color.3, 4032
   %top = sub i64 %end, %color
   %frame.at = sub i64 %top, 256
   %frame = getelementptr i8, ptr %stacks, i64 %frame.at
@@ -1274,7 +1279,18 @@ waiting:
   %more.p = getelementptr %Launch, ptr %launch, i32 0, i32 23
   %more.blocks = load ptr, ptr %more.p
   %in.order = icmp eq ptr %more.blocks, null
-  br i1 %in.order, label %take, label %crowd
+  br i1 %in.order, label %beside.test, label %crowd
+beside.test:
+  %abreast.blocks = load i32, ptr @farlane_abreast_blocks
+  %abreast.used = icmp ne i32 %abreast.blocks, 0
+  %beside.p = getelementptr %Worker, ptr %worker, i32 0, i32 21
+  %beside = load ptr, ptr %beside.p
+  %beside.there = icmp ne ptr %beside, null
+  %abreast = and i1 %abreast.used, %beside.there
+  br i1 %abreast, label %abreast.run, label %take
+abreast.run:
+  %abreast.status = call i32 @farlane_abreast(ptr %launch, ptr %worker, ptr %beside)
+  br label %done
 crowd:
   %crowd.status = call i32 @farlane_crowd(ptr %launch, ptr %worker)
   br label %done

@@ -93,13 +93,13 @@ class Compiler:
         while True:
             kernel, use = self._asked.get()
             try:
-                kernel.replace(self._compiled(use))
+                kernel.replace(*self._compiled(use))
             except Exception:
                 # The light code is right, only slower.
                 _log.warning("kernel %s stays lightly compiled", use.name, exc_info=True)
                 self._end()
 
-    def _compiled(self, use: Use) -> bytes:
+    def _compiled(self, use: Use) -> tuple[bytes, int]:
         if self._process is None or self._process.poll() is not None:
             command = [sys.executable, "-m", "farlane.backend.jit.full_compiler"]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -119,7 +119,7 @@ class Compiler:
         facts, image = answer
         if not image:
             raise RuntimeError(facts.decode())
-        return image
+        return image, int(json.loads(facts)["abreast"])
 
     def _end(self) -> None:
         if self._process is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import affine, checks, processors, support
+from farlane.backend.jit import abreast, affine, checks, processors, support
 from farlane.backend.jit.checks import Access
 from farlane.backend.jit.families import addresses, lanewise, nearby, patterned, rows
 from farlane.backend.jit.families.addresses import Place
@@ -136,7 +136,10 @@ def _ahead(e: FunctionEmitter, place: Place, element: str, count: int) -> None:
     before = e.slot(f"%before{e.kernel.prefetch()}", "i64", False)
     step = b.bin("sub", here, b.load("i64", False, before))
     b.store(here, before)
-    there = b.bin("add", here, b.bin("shl", step, integer(iterations, "i64")))
+    distance = b.bin("shl", step, integer(iterations, "i64"))
+    if place.form is not None and (side := abreast.ahead(e, place.form, step, BITS[element] // 8 * count, reads)):
+        distance = b.select(side[0], side[1], distance)
+    there = b.bin("add", here, distance)
     e.kernel.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
     lanes, starts = LANES, [there]
     if e.team is not None and place.form is not None:

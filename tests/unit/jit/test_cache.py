@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import re
+import struct
 from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
 import pytest
-from farlane.backend import jit
+from farlane.backend import flat, jit
 from farlane.backend.jit import arenas, cache, support
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
@@ -82,6 +84,31 @@ def test_damaged_entries_are_recompiled(device: TinyDevice, folder: Path, monkey
         assert launch(device, 3) == "disk"
 
 
+def test_code_is_kept_linked(device: TinyDevice, folder: Path) -> None:
+    launch(device, 5)
+    (entry,) = folder.iterdir()
+    stored = cache.load(entry.name)
+    assert stored is not None
+    assert stored[1].startswith(flat.MAGIC if platform.machine() == "x86_64" else b"\x7fELF")
+
+
+def test_images_that_cannot_be_loaded_are_recompiled(
+    device: TinyDevice, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose checksum is right: written by something else, or naming a function that this process does not have."""
+    launch(device, 6)
+    (entry,) = folder.iterdir()
+    stored = cache.load(entry.name)
+    assert stored is not None
+    missing = struct.pack("<8sIIIII", flat.MAGIC, 64, 0, 0, 1, 7) + struct.pack("<I", 8) + b"no_such" + bytes(64)
+    for image in (flat.MAGIC, flat.MAGIC + bytes(20), flat.MAGIC + b"\xff" * 40, stored[1][:-1], missing):
+        cache.save(entry.name, stored[0], image)
+        forget(monkeypatch)
+        assert launch(device, 6) == "no"
+        forget(monkeypatch)
+        assert launch(device, 6) == "disk"
+
+
 def test_an_unusable_folder_is_no_error(device: TinyDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FARLANE_CACHE_DIR", str(tmp_path / "file"))
@@ -133,6 +160,7 @@ def test_layouts_agree() -> None:
     assert (
         state.shared.offset, state.shared_size.offset, state.local_size.offset, state.latches.offset,
     ) == (support.WORKER_SHARED, support.WORKER_SHARED_SIZE, support.WORKER_LOCAL_SIZE, support.WORKER_LATCHES)  # fmt: skip
+    assert state.ring.offset == support.WORKER_RING
     for window, number in ((jit.abi.SHARED_WINDOW, 256), (jit.abi.LOCAL_WINDOW, 257), (jit.abi.PARAMETER_WINDOW, 258)):
         assert window >> 32 == number
         assert f"i64 {number}, label" in runtime

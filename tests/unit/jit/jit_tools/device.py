@@ -84,6 +84,7 @@ class TinyDevice:
         options: jit.Options | None = None,
         check: int | None = None,
         cluster: Sequence[int] | None = None,
+        chunk: int = 1,
     ) -> int:
         grid3, block3 = triple(grid), triple(block)
         kernel = jit.compile_kernel(module, name, block3, options or jit.Options(cache=False))
@@ -99,7 +100,7 @@ class TinyDevice:
             next_block=0,
             end_block=grid3[0] * grid3[1] * grid3[2],
             page_shift=PAGE_SHIFT,
-            chunk=1 if cluster is None else math.prod(cluster),
+            chunk=chunk if cluster is None else math.prod(cluster),
             grid=grid3,
             block=block3,
             dynamic_shared=shared,
