@@ -228,10 +228,10 @@ class SimContext(Context):
     def set_function_attribute(self, function: SimFunction, attribute: int, value: int) -> None:
         if attribute == _MAX_DYNAMIC_SHARED:
             function.max_dynamic_shared = value
-            function.prepared = None
+            function.unprepare()
         elif attribute == _NON_PORTABLE_CLUSTERS:
             function.non_portable_clusters = bool(value)
-            function.prepared = None
+            function.unprepare()
         # The others are hints (carve-out, cluster preferences) which have no effect on results.
 
     def variable(self, module: SimModule, name: str) -> tuple[int, int]:

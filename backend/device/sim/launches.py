@@ -43,6 +43,7 @@ _PARAMETER_ALIGNMENT = 64
 _INLINE_THREADS = 4096  # a grid with fewer is over before a helper has woken up
 _CHUNKS_PER_THREAD = 8
 _MAX_CHUNK = 256
+MOST_SHAPES = 8  # of a kernel's launches that are kept ready
 _SLOW_COMPILE_S = 1.0
 _PART_NS = 10_000_000  # of a launch in parts: what starting one costs does not count beside it
 
@@ -146,7 +147,7 @@ class Launcher:
             )
         prepared = function.prepared
         if prepared is None or (prepared.shape is not shape and prepared.shape != shape):
-            prepared = function.prepared = self._prepare(function, shape)
+            prepared = self._prepare_other(function, shape)
         self.launches += 1
         if not prepared.kernel.info.launches:
             return self._execute(prepared, parameters, self.launches)
@@ -170,7 +171,7 @@ class Launcher:
             prepared = function.prepared
             if prepared is None or prepared.shape != shape:
                 try:
-                    prepared = function.prepared = self._prepare(function, shape)
+                    prepared = self._prepare_other(function, shape)
                 except CudaError as error:  # too late for the grid that launched it to hear of it
                     raise CudaError(error.code, f"launched by a kernel: {error.message}", sticky=True) from None
             nested.begin(function, self._admission.check_nested, grid.depth)
@@ -357,6 +358,17 @@ class Launcher:
         if prepared.spares is not None:
             prepared.spares.ended(False)
         return all(status == jit.STATUS_DONE for status in statuses)
+
+    def _prepare_other(self, function: SimFunction, shape: LaunchShape) -> Prepared:
+        """What `function.prepared` is from now on: of another shape than so far. Programs often launch a kernel with two or three shapes in turn."""
+        last, earlier = function.prepared, function.earlier
+        prepared = earlier.pop(shape, None) or self._prepare(function, shape)
+        if last is not None and last.together is None and last.spares is None:  # those hold arenas for many blocks
+            earlier[last.shape] = last
+            if len(earlier) > MOST_SHAPES:
+                del earlier[next(iter(earlier))]
+        function.prepared = prepared
+        return prepared
 
     def _prepare(self, function: SimFunction, shape: LaunchShape) -> Prepared:
         """Checks a launch, compiles its kernel if need be, and lays out what compiled code reads of it."""

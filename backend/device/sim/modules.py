@@ -23,6 +23,7 @@ from farlane.backend.device.sim.window import PAGE
 from farlane.backend.fatbin import FatBinaryError, choose_all
 
 if TYPE_CHECKING:
+    from farlane.backend.device.base import LaunchShape
     from farlane.backend.device.sim.launches import Prepared
 
 INVALID_SYMBOL = 13
@@ -194,14 +195,20 @@ class SimFunction:
         self.max_dynamic_shared = 0  # cudaFuncAttributeMaxDynamicSharedMemorySize
         self.non_portable_clusters = False  # cudaFuncAttributeNonPortableClusterSizeAllowed
         self.prepared: Prepared | None = None  # the latest launch, see launches.py
+        self.earlier: dict[LaunchShape, Prepared] = {}  # launches of other shapes, the latest last
         self.compiled: dict[tuple[int, int, int], jit.CompiledKernel] = {}
 
     def end(self) -> None:
         """The module has been unloaded."""
         self.alive = False
-        self.prepared = None
+        self.unprepare()
 
     def forget(self) -> None:
         """What launches are checked against or compiled with has changed."""
-        self.prepared = None
+        self.unprepare()
         self.compiled.clear()
+
+    def unprepare(self) -> None:
+        """What launches are checked against has changed."""
+        self.prepared = None
+        self.earlier.clear()

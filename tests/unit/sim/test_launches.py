@@ -14,6 +14,7 @@ from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.plan import Body, Kind, Step, Stop
 from farlane.backend.device.sim import SimDevice, admission, launches
+from farlane.backend.device.sim.modules import SimFunction
 from waiting import eventually
 
 from .conftest import Program, pack
@@ -92,6 +93,32 @@ def test_dynamic_shared_memory_needs_the_attribute_beyond_48_kib(program: Progra
     assert refused(program, "reverse", pack("Q", at), block=64, shared=(100 << 10) + 1).code == 1
     program.context.set_function_attribute(function, 8, 1 << 30)
     assert refused(program, "reverse", pack("Q", at), block=64, shared=228 << 10).code == 1
+
+
+def test_shapes_in_turn_are_prepared_once(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as are kept; and what they were checked against may change."""
+    prepared: list[tuple[int, int, int]] = []
+    original = launches.Launcher._prepare
+
+    def counting(self: launches.Launcher, function: SimFunction, shape: LaunchShape) -> launches.Prepared:
+        prepared.append(shape.grid)
+        return original(self, function, shape)
+
+    monkeypatch.setattr(launches.Launcher, "_prepare", counting)
+    data = np.arange(64 * 20, dtype=np.uint32)
+    expected = data.reshape(20, 64)[:, ::-1]
+    for blocks in (20, 3, 7) * 3:
+        at = program.allocate(data.nbytes, data.tobytes())
+        program.launch("reverse", pack("Q", at), grid=blocks, block=64, shared=256)
+        assert program.read(at, 256 * blocks) == expected[:blocks].tobytes()
+    assert prepared == [(20, 1, 1), (3, 1, 1), (7, 1, 1)]
+    program.context.set_function_attribute(program.context.function(program.module, "reverse"), 8, 100 << 10)
+    program.launch("reverse", pack("Q", at), grid=3, block=64, shared=256)
+    assert prepared[3:] == [(3, 1, 1)]
+    for blocks in range(1, launches.MOST_SHAPES + 3):
+        program.launch("reverse", pack("Q", at), grid=blocks, block=64, shared=256)
+    function = program.context.function(program.module, "reverse")
+    assert len(function.earlier) == launches.MOST_SHAPES
 
 
 def test_a_slow_compilation_says_so_while_it_runs(
