@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
@@ -12,6 +12,9 @@ from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPAQUE
 from farlane.analyzer.flow.success import decided
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.machine.instruction import ARGUMENTS, XMM0
+
+if TYPE_CHECKING:
+    from farlane.analyzer.flow.given import Origins
 
 EVERY = 16  # times that the time is asked for, the clock is looked at
 MAXIMUM_ALLOCATIONS = 4  # that a phi is followed into
@@ -70,6 +73,7 @@ class Memory:
         budget: the time for the binary; None: any.
         arrays: stands for what the function was given pointers to and indexes.
         used: what the function was given through which it reads or writes memory, when `separate`.
+        made_of: of what a value of a called function is made as an address, by values of its caller (given.py).
         separate: whether a pointer that the function was given, or that was read from memory, is taken to point into an object of its own,
             which nobody reaches by a pointer from elsewhere, and which is none of the frame, but for arrays that were given; whether what is stored at a computed place of the
             own frame is taken to stay in that frame; and whether a store at a computed place of the frame is taken to leave alone
@@ -106,6 +110,7 @@ class Memory:
         self.initial: list[Value] = []
         self.arrays = values.atom(OPAQUE, UNDEFINED, "arrays")
         self.used: set[Value] = set()
+        self.made_of: dict[Value, Origins] = {}
         self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(PLACES)]
         for value in self.lost:
             value.lost = True

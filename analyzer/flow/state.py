@@ -505,9 +505,29 @@ class State:
         lowest = _lowest(value)
         while self.escaped is None or lowest < self.escaped:
             self.escaped = lowest
-            for (offset, size), held in self.cells.get(self.memory.values.stack_pointer, {}).items():
-                if held.stack and offset + size > self.escaped:
-                    lowest = min(lowest, _lowest(held))
+            lowest = self._lowest_held(lowest)
+
+    def _lowest_held(self, lowest: int) -> int:
+        """The lowest of an offset of the frame and those whose addresses are stored from there on."""
+        held = self.cells.get(self.memory.values.stack_pointer, {}).items()
+        return min([lowest, *(_lowest(value) for (at, size), value in held if value.stack and at + size > lowest)])
+
+    def lowest_reached(self, given: Iterable[Value]) -> int | None:
+        """The lowest offset of the frame that is reached by some of its addresses; None: there are none."""
+        lowest = min(map(_lowest, given), default=None)
+        while lowest is not None and (held := self._lowest_held(lowest)) < lowest:
+            lowest = held
+        return lowest
+
+    def frame_changed(self, lowest: int, at: int) -> None:
+        """Anything may have been stored in the frame from an offset on."""
+        stack_pointer, version = self.memory.values.stack_pointer, self.memory.values.atom(VERSION, at)
+        self._escape_cells(lowest, None)
+        self._drop(stack_pointer, lowest, None)
+        self._forget(lambda other: other.stack and other is not stack_pointer)
+        self.registers[STACK_STORES] = self.registers[STACK_RANGES] = version
+        if self.memory.frame_log is not None:
+            self.memory.frame_log.append(FrameStore(lowest, None))
 
     def escape_range(self, address: Value) -> None:
         """What lies from an address on was copied to where it is not followed."""

@@ -25,6 +25,7 @@ from farlane.analyzer.flow.effects import (
 )
 from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
+from farlane.analyzer.flow.given import Origins, mark, origins, reachable
 from farlane.analyzer.flow.memory import Memory
 from farlane.analyzer.flow.record import NO_CALLS, InnerCalls
 from farlane.analyzer.flow.recursion import Circles
@@ -62,6 +63,22 @@ class Analysis:
         self._seen: list[tuple[int, bool, bool]] | None = None
         self._arguments: dict[int, dict[str, Value]] | None = None
         self._stored: tuple[list[_Stored], list[_Cell]] | None = None
+        self._made_of: dict[Value, Origins] = {}
+        self._reaches: bool | None = None
+
+    def made_of(self, value: Value, memory: Memory) -> Origins:
+        """Of what a value is made as an address."""
+        known = self._made_of.get(value)
+        if known is None:
+            known = self._made_of[value] = origins(value, self.result, memory)
+        return known
+
+    def stores_anywhere(self, memory: Memory) -> bool:
+        """Whether it stores through pointers that may be any it reaches."""
+        if self._reaches is None:
+            addresses = (store.address for store in self.result.stores if store.address is not None)
+            self._reaches = any(self.made_of(address, memory).anything for address in addresses)
+        return self._reaches
 
     def forget(self) -> None:
         """The result was changed: what was looked up in its calls is looked up anew."""
@@ -377,6 +394,7 @@ class Functions:
         values, result = self.values, analysis.result
         memo: dict[Value, Value] = {}
         looking: set[Value] = set()
+        asking: set[Value] = set()
 
         def leaf(atom: Value) -> Value | None:
             if atom.kind == INITIAL:
@@ -401,17 +419,11 @@ class Functions:
                 for place in places[1:]:
                     chosen = values.atom(OPERATION, "choose", "", inside, chosen, place)
                 return chosen
-            if atom.kind == PHI and not inside.stack:
-                # One of several values, perhaps addresses that the caller gave.
-                given = [
-                    before.registers[part.arguments[0]]
-                    for each in result.phis.get(atom, {}).values()
-                    for part, _ in each.terms
-                    if part.kind == INITIAL
-                ]
-                inside.stack = any(value.stack for value in given)
-                if inside.stack and made == values.made:
-                    self.memory.epoch += 1
+            if atom.kind in (PHI, INSIDE) and atom not in asking:
+                asking.add(atom)  # what is loaded by way of itself
+                made_of = analysis.made_of(atom, self.memory)
+                if made_of.found or made_of.anything:
+                    mark(inside, made_of, before, seen, values, made < values.made)
             return inside
 
         def seen(value: Value) -> Value:
@@ -437,7 +449,7 @@ class Functions:
         unknown = [store for store in result.stores if store.address is None]
         if unknown:
             unknown_memory(state, site, all(store.quiet for store in unknown))
-        self._store(state, analysis, site, leaf, memo)
+        self._store(state, analysis, site, before, leaf, memo)
         self.memory.cut = self.memory.cut or result.cut
         # The compiler knows which registers a function of the same file leaves alone, and may rely on it.
         if analysis.untouched is None:
@@ -471,6 +483,7 @@ class Functions:
         state: State,
         analysis: Analysis,
         site: int,
+        before: State,
         leaf: Callable[[Value], Value | None],
         memo: dict[Value, Value],
     ) -> None:
@@ -481,6 +494,10 @@ class Functions:
         at the end is put in.
         """
         values = self.values
+        if not self.memory.separate and analysis.stores_anywhere(self.memory):
+            low = reachable(before, values)
+            if low is not None:
+                state.frame_changed(low, site)
         if analysis.result.straight:
             self._repeat(state, analysis.result, site, leaf, memo)
             return

@@ -33,11 +33,16 @@ from farlane.analyzer.machine.instruction import CALLEE_SAVED
 
 MAXIMUM_QUESTIONS = 300_000  # about values of one loop
 MAXIMUM_AT_ONCE = 30_000  # to answer one that is asked from outside; half as many after each that was not answered
+MAXIMUM_DEEP = 70  # variables through which one depends on another
 _NOTHING = 1 << 30
 
 
 class _TooManyError(Exception):
     """Values depend on each other in too many ways: by which branches they were chosen is not followed to the end."""
+
+
+class _TooDeepError(_TooManyError):
+    """A value depends on others one by one, for too long."""
 
 
 class Dependence(NamedTuple):
@@ -121,10 +126,10 @@ class LoopValues:
             known = INVARIANT
             for atom, _ in value.terms:
                 known = known.joined(self._atom(atom, block))
-        except _TooManyError:
+        except _TooManyError as error:
             if depth:
                 raise
-            self._unanswered += 1
+            self._unanswered += not isinstance(error, _TooDeepError)
             known = _unknown(Reason.CONTROL)
         if not depth:
             self._memo[key] = known
@@ -305,6 +310,8 @@ class LoopValues:
         if place is not None:
             self._hit = min(self._hit, place)
             return Dependence(frozenset({Kind.INDUCTION}))
+        if len(self._active) >= MAXIMUM_DEEP:
+            raise _TooDeepError
         inputs = self._result.phis.get(phi, {})
         self._active[phi] = len(self._active)
         try:
