@@ -130,12 +130,13 @@ class KernelContext:
         self._reach(self.name, parsed)
 
     def _called_apart(self, body: Body) -> set[str]:
-        """The functions that the kernel's body calls where lanes may have parted."""
+        """The functions that the kernel's body calls where lanes may have parted: those that are through a loop that waits go ahead, too."""
         graph = cfg.build(body)
         parting = divergence.analyse(graph, ssa.build(graph), self.block, True, set(self.parameter_offsets))
+        waiting = spins.waiting_loops(graph) & parting.loops
         return {
             item.sources[0].name
-            for index in parting.parted
+            for index in parting.parted | spins.reached(graph, waiting)
             for item in graph.blocks[index].instructions
             if item.base == "call" and isinstance(item.sources[0], Symbol)
         }

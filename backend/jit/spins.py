@@ -39,15 +39,21 @@ def warp_wide(instruction: Instruction) -> bool:
 
 def behind(graph: Graph, waiting: set[int]) -> Callable[[Instruction], bool]:
     """Tells the warp-wide instructions that a lane may come to after it has waited in one of these loops."""
+    seen = reached(graph, waiting)
+    lines = {item.line for index in seen for item in graph.blocks[index].instructions if warp_wide(item)}
+    return lambda item: item.line in lines and warp_wide(item)
+
+
+def reached(graph: Graph, start: set[int]) -> set[int]:
+    """These blocks, and those that come after them."""
     seen: set[int] = set()
-    stack = list(waiting)
+    stack = list(start)
     while stack:
         index = stack.pop()
         if index not in seen:
             seen.add(index)
             stack += graph.blocks[index].successors
-    lines = {item.line for index in seen for item in graph.blocks[index].instructions if warp_wide(item)}
-    return lambda item: item.line in lines and warp_wide(item)
+    return seen
 
 
 def members(instruction: Instruction) -> Any:

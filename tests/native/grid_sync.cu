@@ -49,7 +49,7 @@ __global__ void sum(const int *values, int n, int *partial, int *total) {
 
 int main() {
     Verdict verdict;
-    const int blocks = 12, threads = 128, n = blocks * threads, rounds = 5;
+    const int blocks = 12, threads = 128, n = blocks * threads, rounds = 25;
     std::vector<int> values(n), expected(n);
     Random random(31);
     for (int &value : values) {

@@ -266,3 +266,25 @@ def test_functions_that_wait_for_nobody_stay_functions(device: TinyDevice) -> No
     assert device.launch(device.load(text), "k", 1, 32, [where], options=options) == 0
     assert list(device.download(where, "u4", 3)) == [5, 2, 1]
     assert all(f'@"f.{name}"' in device.kernel.ir for name in ("cas", "walk"))
+
+
+def test_a_barrier_in_a_function_behind_a_loop_that_one_lane_waits_in(device: TinyDevice) -> None:
+    """Lanes that are through the loop go ahead, and the barrier is not theirs alone: as a grid's barrier is, without optimization."""
+    text = (
+        HEADER
+        + """.func meet(.param .b32 number) { .reg .b32 %r<4>; ld.param.u32 %r0, [number]; barrier.sync %r0; ret; }
+    .visible .entry k(.param .u64 flag, .param .u64 out) {
+    .reg .pred %p<8>; .reg .b32 %r<12>; .reg .b64 %a<8>;
+    ld.param.u64 %a0, [flag]; ld.param.u64 %a1, [out]; mov.u32 %r0, %tid.x; mov.u32 %r1, 0;
+    mul.wide.u32 %a2, %r0, 4; add.u64 %a3, %a0, %a2; add.u64 %a1, %a1, %a2;
+    setp.ne.u32 %p0, %r0, 32; @%p0 bra WAITS;
+    SLOW: nanosleep.u32 20; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 50; @%p1 bra SLOW;
+    mov.u32 %r2, 7; st.volatile.global.u32 [%a0], %r2;
+    WAITS: setp.ne.u32 %p2, %r0, 0; @%p2 bra BEHIND;
+    L: ld.volatile.global.u32 %r3, [%a3]; setp.eq.u32 %p3, %r3, 0; @%p3 bra L;
+    BEHIND: { .param .b32 p0; st.param.b32 [p0+0], 0; call.uni meet, (p0); }
+    ld.global.u32 %r4, [%a0]; st.global.u32 [%a1], %r4; ret; }"""
+    )
+    flag, out = device.upload(np.zeros(64, "u4")), device.upload(np.zeros(64, "u4"))
+    assert device.launch(device.load(text), "k", 1, 64, [flag, out]) == 0, device.fault.kind
+    assert list(device.download(out, "u4", 64)) == [7] * 64
