@@ -1,12 +1,13 @@
 """Matrix instructions: mma, wmma, ldmatrix, stmatrix, movmatrix.
 
 One 32-bit register of a warp is a tile: 8 rows of four words, lane 4 r + w holding word w of row r. So a fragment register holds 8 rows of
-4 (tf32), 8 (f16, bf16) or 16 (s8, u8) elements along k; A's rows are the matrix's rows, B's are its columns. A 64-bit register is the same with
+4 (tf32), 8 (f16, bf16), 16 (s8, u8), 32 (s4, u4) or 128 (b1) elements along k; A's rows are the matrix's rows, B's are its columns. A 64-bit register is the same with
 f64. Two accumulator registers of 32 bits make a tile of 8 x 8. Registers count tiles: down the rows first, then along k. That is PTX's layout of
 mma; for wmma, whose layout is open, it is ours.
 
 Products are computed tile by tile in a helper function: f32 accumulation in order of k with one rounding per step (PTX leaves order and
-precision open), exact integers, f64 with fused steps. fp8 operands become f16, which holds them exactly.
+precision open), exact integers, f64 with fused steps. fp8 operands become f16, and those of 4 bits bytes, which hold them exactly; single bits are
+combined by words.
 Source: PTX ISA, "Matrix multiply-accumulate operation using mma / wmma instructions".
 """
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _SHAPE = re.compile(r"m([0-9]+)n([0-9]+)k([0-9]+)")
 # Element -> elements in one register, accumulator.
 ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4, "f64": 1}
+ELEMENTS |= {"s4": 8, "u4": 8, "b1": 32}
 _WORDS = {
     "f16": "i32",
     "bf16": "i32",
@@ -37,6 +39,9 @@ _WORDS = {
     "e4m3": "i32",
     "e5m2": "i32",
     "f64": "double",
+    "s4": "i32",
+    "u4": "i32",
+    "b1": "i32",
 }
 _ACCUMULATORS = {"f32": "float", "f16": "i32", "s32": "i32", "f64": "double"}
 _MMA = {
@@ -46,11 +51,30 @@ _MMA = {
     "s8": {(8, 8, 16), (16, 8, 16), (16, 8, 32)},
     "e4m3": {(16, 8, 16), (16, 8, 32)},
     "f64": {(8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16)},
+    "s4": {(8, 8, 32), (16, 8, 32), (16, 8, 64)},
+    "b1": {(8, 8, 128), (16, 8, 128), (16, 8, 256)},
 }
 _LARGE = {(16, 16, 16), (8, 32, 16), (32, 8, 16)}
 _WMMA = {"f16": _LARGE, "bf16": _LARGE, "s8": _LARGE, "tf32": {(16, 16, 8)}, "f64": {(8, 8, 4)}}
-_GROUP = {"u8": "s8", "e5m2": "e4m3"}
-_CHECKED = {"sync", "aligned", "row", "col", "satfinite", "f32", "s32", "rn", "kind::f8f6f4"} | set(ELEMENTS)
+_WMMA |= {"s4": {(8, 8, 32)}, "b1": {(8, 8, 128)}}
+_GROUP = {"u8": "s8", "e5m2": "e4m3", "u4": "s4"}
+_INTEGERS = {"s8", "u8", "s4", "u4", "b1"}
+# Bits of an element where it is less than a byte.
+_PARTS = {"s4": 4, "u4": 4, "b1": 1}
+_CHECKED = {
+    "sync",
+    "aligned",
+    "row",
+    "col",
+    "satfinite",
+    "f32",
+    "s32",
+    "rn",
+    "kind::f8f6f4",
+    "xor",
+    "and",
+    "popc",
+} | set(ELEMENTS)
 
 
 def _shape(
@@ -105,9 +129,12 @@ def _multiply(e: FunctionEmitter, i: Instruction, shape: tuple[int, int, int], t
     rows, columns, depth = shape
     d, a, b, c = types
     integers = d == "s32"
-    if _GROUP.get(a, a) != _GROUP.get(b, b) or (c == "s32") != integers or (a in ("s8", "u8")) != integers:
+    if _GROUP.get(a, a) != _GROUP.get(b, b) or (c == "s32") != integers or (a in _INTEGERS) != integers:
         raise e.fail(f"unsupported {i.text}")
     if (a == "f64") != (d == "f64" and c == "f64") or (d == "f16" and a != "f16" and "m" not in a):
+        raise e.fail(f"unsupported {i.text}")
+    operation = next((item for item in i.modifiers if item in ("xor", "and")), "")
+    if ("popc" in i.modifiers) != (a == "b1") or bool(operation) != (a == "b1"):
         raise e.fail(f"unsupported {i.text}")
     tile = 4 * ELEMENTS[a]
     left = _registers(e, i, 0, _WORDS[a], rows // 8 * (depth // tile))
@@ -120,6 +147,15 @@ def _multiply(e: FunctionEmitter, i: Instruction, shape: tuple[int, int, int], t
         ]
         right = _as_halves_by_column(e, right, b, columns // 8, depth // tile)
         a = b = "f16"
+    elif a in ("s4", "u4"):
+        left = [
+            half for part in range(0, len(left), rows // 8) for half in _as_bytes(e, left[part : part + rows // 8], a)
+        ]
+        right = [half for register in right for half in _as_bytes(e, [register], b)]
+        a, b = a.replace("4", "8"), b.replace("4", "8")
+    elif a == "b1":
+        # Words take the place of elements.
+        shape, a, b = (rows, columns, depth // 32), operation, operation
     product = matrix_product.Product(shape, a, b, c, d, "satfinite" in i.modifiers)
     _set(e, i, matrix_product.call(e, product, [*left, *right, *start]))
 
@@ -135,6 +171,20 @@ def _as_halves(e: FunctionEmitter, registers: list[Val], name: str) -> list[Val]
                 for byte in (0, 8)
             ]
             result.append(pack(e, *parts))
+    return result
+
+
+def _as_bytes(e: FunctionEmitter, registers: list[Val], name: str) -> list[Val]:
+    """Registers of 4-bit elements of one step along k as registers of bytes: all with the even elements, then all with the odd ones."""
+    b = e.body
+    result = []
+    for shift in (0, 4):
+        for value in registers:
+            element = b.bin("and", b.bin("lshr", value, integer(shift, "i32")), integer(0x0F0F0F0F, "i32"))
+            if name == "s4":
+                sign = b.bin("and", element, integer(0x08080808, "i32"))
+                element = b.bin("or", element, b.bin("mul", sign, integer(0x1E, "i32")))
+            result.append(element)
     return result
 
 
@@ -169,14 +219,16 @@ def wmma(e: FunctionEmitter, i: Instruction) -> None:
 def _fragment(e: FunctionEmitter, i: Instruction, types: list[str]) -> None:
     """wmma.load.{a,b,c} and wmma.store.d: each lane accesses its own elements of every tile."""
     matrix, name = i.modifiers[1], types[0] if len(types) == 1 else ""
-    inner = {"f32": ("f16", "bf16", "tf32"), "s32": ("s8",)}.get(name, (name,)) if matrix in "cd" else (name,)
+    inner = (
+        {"f32": ("f16", "bf16", "tf32"), "s32": ("s8", "s4", "b1")}.get(name, (name,)) if matrix in "cd" else (name,)
+    )
     allowed = {_GROUP.get(name, name): set().union(*(_WMMA.get(_GROUP.get(item, item), set()) for item in inner))}
     rows, columns, depth = _shape(e, i, allowed, name)
     store = i.modifiers[0] == "store"
     if (
         (matrix == "d") != store
         or (name in ("f32", "s32") and matrix in "ab")
-        or (matrix in "cd" and name in ("s8", "u8", "bf16", "tf32"))
+        or (matrix in "cd" and name in _INTEGERS | {"bf16", "tf32"})
     ):
         raise e.fail(f"unsupported {i.text}")
     element, size = {
@@ -186,6 +238,11 @@ def _fragment(e: FunctionEmitter, i: Instruction, types: list[str]) -> None:
         # Tiles of B hold columns: its rows are the tile's other direction.
         across, along, width = (rows if matrix == "a" else columns), depth, 4 * ELEMENTS[name]
         by_row = ("row" in i.modifiers) == (matrix == "a")
+        if name in _PARTS:
+            # Words take the place of elements.
+            along, width = along * _PARTS[name] // 32, 4
+            if not by_row:
+                raise e.fail(f"unsupported {i.text}")
     else:
         across, along, width, by_row = rows, columns, 8, "row" in i.modifiers
     per_word = width // 4
@@ -194,7 +251,10 @@ def _fragment(e: FunctionEmitter, i: Instruction, types: list[str]) -> None:
         raise e.fail(f"malformed {i.text}")
     b = e.body
     default = integer(along if by_row else across, "i32")
-    stride = b.resize(e.read(i.sources[extra], "i32") if len(i.sources) > extra else default, "i64")
+    stride = e.read(i.sources[extra], "i32") if len(i.sources) > extra else default
+    if name in _PARTS and len(i.sources) > extra:
+        stride = b.bin("lshr", stride, integer(5 if name == "b1" else 3, "i32"))
+    stride = b.resize(stride, "i64")
     space, base = addresses.effective(e, i.sources[0], addresses.space_of(i))
     tiles = [(down * 8, step * width) for step in range(along // width) for down in range(across // 8)]
     if matrix != "a":

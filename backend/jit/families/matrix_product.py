@@ -21,6 +21,9 @@ _ELEMENT = {
     "s8": (8, "i32"),
     "u8": (8, "i32"),
     "f64": (64, "double"),
+    # Words of single bits, by what combines them before ones are counted.
+    "xor": (32, "i32"),
+    "and": (32, "i32"),
 }
 _REGISTER = {"f32": "float", "f16": "i32", "s32": "i32", "f64": "double"}
 
@@ -68,7 +71,7 @@ def _widened(lines: list[str], name: str, source: str, register: str, element: s
         shown = f"<{count} x {carrier}>"
         lines.append(f"  %{name}.turned = shufflevector {shown} {cells}, {shown} poison, {order}")
         cells = f"%{name}.turned"
-    if element == "f64":
+    if element in ("f64", "xor", "and"):
         return cells
     if element == "f16":
         lines.append(f"  %{name}.half = bitcast <{count} x i16> {cells} to <{count} x half>")
@@ -195,7 +198,14 @@ def _loop(
             f"  %bp{k} = getelementptr {kind}, ptr %b.p, i64 {8 * k}",
             f"  %bv{k} = load {vec}, ptr %bp{k}, align {size * 8}",
         ]
-        if kind == "i32":
+        if product.a in ("xor", "and"):
+            e.kernel.declare(f"declare {vec} @llvm.ctpop.v8i32({vec})")
+            lines += [
+                f"  %x{k} = {product.a} {vec} %as{k}, %bv{k}",
+                f"  %m{k} = call {vec} @llvm.ctpop.v8i32({vec} %x{k})",
+                f"  %t{k} = add {vec} {last}, %m{k}",
+            ]
+        elif kind == "i32":
             lines += [f"  %m{k} = mul {vec} %as{k}, %bv{k}", f"  %t{k} = add {vec} {last}, %m{k}"]
         else:
             full = f"@llvm.fma.v8{'f64' if kind == 'double' else 'f32'}"

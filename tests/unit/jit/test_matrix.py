@@ -9,6 +9,7 @@ from jit_tools.instructions import HEADER
 
 # Element -> (numpy type of its bits, bits)
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f64": 64}
+BITS |= {"s4": 4, "u4": 4, "b1": 1}
 
 
 def number(name: str, code: int) -> float:
@@ -30,7 +31,7 @@ def number(name: str, code: int) -> float:
 
 def elements(generator: np.random.Generator, name: str, shape: tuple[int, int]) -> np.ndarray:
     """Random bits of small values."""
-    if name in ("s8", "u8", "s32"):
+    if name in ("s8", "u8", "s4", "u4", "b1", "s32"):
         return generator.integers(0, 1 << min(BITS[name], 16), shape).astype("u8")
     if name in ("e4m3", "e5m2"):
         return (generator.integers(48, 64, shape) | generator.integers(0, 2, shape) << 7).astype("u8")
@@ -69,6 +70,9 @@ def positions(matrix: str, name: str, shape: tuple[int, int, int]) -> list[list[
 
 def words(values: np.ndarray, where: list[list[tuple[int, int]]], name: str) -> np.ndarray:
     """Each lane's registers as bytes, one row a lane."""
+    if BITS[name] < 8:
+        bits = [[int(values[cell]) >> bit & 1 for cell in mine for bit in range(BITS[name])] for mine in where]
+        return np.packbits(np.array(bits, dtype="u1"), axis=1, bitorder="little")
     kind = f"u{BITS[name] // 8}"
     picked = np.array([[values[cell] for cell in mine] for mine in where], dtype="u8").astype(kind)
     return picked.view("u1").reshape(32, -1)
@@ -107,6 +111,8 @@ SHAPES = [
     *(("16 8 8", f"{d} {a} {a} {d}") for d, a in (("f32", "f16"), ("f16", "f16"), ("f32", "bf16"), ("f32", "tf32"))),
     *(("16 8 16", f"{d} {a} {a} {d}") for d, a in (("f32", "f16"), ("f16", "f16"), ("f32", "bf16"), ("s32", "s8"), ("f64", "f64"))),
     ("16 8 4", "f32 tf32 tf32 f32"), ("8 8 16", "s32 u8 s8 s32"), ("16 8 32", "s32 s8 u8 s32"), ("16 8 32", "s32 u8 u8 s32"),
+    ("8 8 32", "s32 s4 s4 s32"), ("16 8 32", "s32 u4 s4 s32"), ("16 8 64", "s32 s4 u4 s32"), ("16 8 64", "s32 u4 u4 s32"),
+    *((shape, f"s32 b1 b1 s32 {how}") for shape in ("8 8 128", "16 8 128", "16 8 256") for how in ("xor", "and")),
     ("16 8 32", "f32 e4m3 e5m2 f32"), ("8 8 4", "f64 f64 f64 f64"), ("16 8 4", "f64 f64 f64 f64"), ("16 8 8", "f64 f64 f64 f64"),
 ]  # fmt: skip
 
@@ -114,13 +120,15 @@ SHAPES = [
 @pytest.mark.parametrize(("shape", "types"), SHAPES)
 def test_products(device: TinyDevice, shape: str, types: str) -> None:
     rows, columns, depth = size = tuple(map(int, shape.split()))
-    names = dict(zip("dabc", types.split(), strict=True))
+    of, how = types.split()[:4], types.split()[4:]
+    names = dict(zip("dabc", of, strict=True))
     generator = np.random.default_rng(7)
     extents = {"a": (rows, depth), "b": (depth, columns), "c": (rows, columns), "d": (rows, columns)}
     bits = {matrix: elements(generator, names[matrix], extents[matrix]) for matrix in "abc"}
     where = {matrix: positions(matrix, names[matrix], size) for matrix in "abcd"}
     kinds = {matrix: registers(names[matrix], len(where[matrix][0])) for matrix in "abcd"}
-    mnemonic = f"mma.sync.aligned.m{rows}n{columns}k{depth}.row.col.{'.'.join(types.split())}"
+    suffix = ".".join([*of, *how, *(["popc"] if how else [])])
+    mnemonic = f"mma.sync.aligned.m{rows}n{columns}k{depth}.row.col.{suffix}"
     module = device.load(product_kernel(mnemonic, kinds))
     out = device.allocate(4096)
     inputs = [device.upload(words(bits[matrix], where[matrix], names[matrix])) for matrix in "abc"]
@@ -128,6 +136,8 @@ def test_products(device: TinyDevice, shape: str, types: str) -> None:
     value = {matrix: np.vectorize(lambda code, m=matrix: number(names[m], int(code)))(bits[matrix]) for matrix in "abc"}
     # Sums of these values are exact in f32, so one rounding at the end is all that can happen.
     expected = value["a"] @ value["b"] + value["c"]
+    if how == ["xor"]:
+        expected = value["a"] @ (1 - value["b"]) + (1 - value["a"]) @ value["b"] + value["c"]
     want = {"f16": "f2", "f32": "f4", "f64": "f8", "s32": "i4"}[names["d"]]
     got = device.download(out, want, rows * columns).reshape(32, -1)
     for lane in range(32):
