@@ -143,6 +143,16 @@ class Checker:
             FaultKind.MISALIGNED_ADDRESS,
         ):
             return
+        if not fault.size:  # not found by an address
+            self._report(
+                findings.without_address(
+                    findings.place(module, kernel, fault.line),
+                    (fault.thread[0], fault.thread[1], fault.thread[2]),
+                    (fault.block[0], fault.block[1], fault.block[2]),
+                    fault.address,
+                )
+            )
+            return
         live = self._live(allocations)
         limits = {
             "__shared__": shared,

@@ -64,6 +64,8 @@ def _access(kind: FaultKind, fault: Fault, shared_bytes: int, allocations: Alloc
     }.get(kind)
     if adjective is None:
         return f"unknown fault {fault.kind}"
+    if not fault.size and not fault.address:
+        return f"{adjective} access, outside of a surface, by a handle of none, or of a rank that the cluster does not have"
     access = "write" if fault.write else "read"
     place = _place(fault.address, shared_bytes, allocations)
     return f"{adjective} {access} of {fault.size} bytes at {place}"

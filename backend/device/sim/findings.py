@@ -68,6 +68,12 @@ def invalid_access(
     )
 
 
+def without_address(where: str, thread: Triple, block: Triple, address: int) -> bytes:
+    """An access whose bytes are not known: of a surface, of an object that is none, of a string that the host reads."""
+    what = f"Address {address:#x}" if address else "Outside of a surface, or no object of this kind"
+    return report("Invalid access", f"at {where}", f"by thread {triple(thread)} in block {triple(block)}", what)
+
+
 def beside(address: int, size: int, allocations: Sequence[Allocation], freed: Iterable[Allocation]) -> list[str]:
     """What an address in global memory that must not be accessed is, and what lies next to it."""
     if address % size:

@@ -9,7 +9,7 @@ import pytest
 from farlane.backend import jit
 from farlane.backend.device.allocations import Allocation
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.sim import findings
+from farlane.backend.device.sim import SimDevice, findings
 from farlane.backend.jit import checks
 from farlane.backend.jit.kernel import KernelContext
 
@@ -127,3 +127,22 @@ def test_without_checks_nothing_is_compiled_in(program: Program) -> None:
     assert "@farlane_exact = internal constant i1 false" in plain
     checked = KernelContext(module, "reverse", (32, 1, 1), jit.Options(checks=checks.RACE | checks.INIT)).emit()
     assert all(call in checked for call in calls)
+
+
+SURFACE = b""".version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 surface) { .reg .b64 %a<2>; .reg .b32 %r<2>; ld.param.u64 %a0, [surface]; mov.u32 %r0, 0;
+sust.b.1d.b32.trap [%a0, {%r0}], {%r0}; ret; }
+"""
+
+
+def test_a_fault_without_an_address_is_told(device: SimDevice) -> None:
+    program = Program(device, SURFACE)
+    program.context.check(["memory"])
+    memory = program.allocate(128)
+    with pytest.raises(CudaError, match="a handle of none"):
+        program.launch("k", pack("Q", memory))
+    assert complaints(program)[:1] == ["Invalid access"]
+    assert program.context.finish_checks() == 1
+    program.context.close()
