@@ -1,6 +1,6 @@
 """How Numba compiles the models that become object files (`native`): the units' packages named `compiled`.
 
-No wrappers for Python: what calls this is machine code. No reference counts: nothing is allocated. Nothing is raised: errors are numbers.
+No wrappers for Python: what calls this is machine code. No reference counts: nothing is allocated. Nothing is raised: errors are numbers. No index is below zero.
 Every unit's object is made anew when this file changes.
 """
 
@@ -47,7 +47,7 @@ def compiled(package: str) -> tuple[str, bytes]:
 
     LLVM optimises it once and as a whole, when all but its entry can be called from within only: that makes faster code, and makes it faster, than Numba does function by function.
     """
-    with _unoptimised():
+    with _unoptimised(), _indices_from_zero():
         text, symbol = importlib.import_module(f"{package}.run").text()
     module = llvm.parse_assembly(text)
     module.triple = llvm.get_default_triple()
@@ -74,6 +74,22 @@ def _unoptimised() -> Iterator[None]:
         yield
     finally:
         settings.OPT = before
+
+
+@contextlib.contextmanager
+def _indices_from_zero() -> Iterator[None]:
+    """An index below zero would count from the end, as in Python, and every access would look for one. Compiled code has none."""
+    module: Any = arrayobj
+    before = module.fix_integer_index
+
+    def plain(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
+        return context.cast(builder, index, kind, types.intp)
+
+    module.fix_integer_index = plain
+    try:
+        yield
+    finally:
+        module.fix_integer_index = before
 
 
 @_intrinsic
