@@ -197,6 +197,8 @@ class Values:
         return self._sum(constant, kept)
 
     def add(self, first: Value, number: int) -> Value:
+        if not number:
+            return first
         constant = (first.constant + number) & MASK
         return first.family.get(constant) or self._new_sum(constant, first.terms, first.family)
 

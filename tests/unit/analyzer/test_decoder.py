@@ -36,6 +36,21 @@ def test_equal_bytes_elsewhere_are_decoded_as_if_they_were_new() -> None:
         assert found[0].operands == (Immediate(address + 5, 8),)
 
 
+def test_direct_calls_and_long_jumps_lead_where_the_disassembler_says() -> None:
+    decoder = Decoder()
+    for start in ("e8", *(f"0f8{condition:x}" for condition in range(16))):
+        for distance in (0, 5, 0x7FFFFFFF, -1, -0x200, -0x80000000):
+            code = bytes.fromhex(start) + distance.to_bytes(4, "little", signed=True)
+            for address in (0x10, 0x401234, 0x7FFFFFFFF000):
+                (found,) = decoder.decode(code, address)
+                ((at, text),) = decoder.text(code, address)
+                mnemonic, _, operand = text.partition(" ")
+                assert (found.address, found.size, found.mnemonic, found.writes) == (at, len(code), mnemonic, ())
+                (target,) = found.operands
+                assert isinstance(target, Immediate)
+                assert (target.value % 2**64, target.size) == (int(operand, 0), 8)
+
+
 def test_places_beside_the_code_move_with_it() -> None:
     decoder = Decoder()
     code = bytes.fromhex("488d0510000000")
