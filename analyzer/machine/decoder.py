@@ -46,7 +46,8 @@ from farlane.analyzer.machine.instruction import (
 _SLOT = re.compile(r"(?:qword ptr )?\[rip ([+-]) (0x[0-9a-f]+|\d+)\]")
 _DIRECT = re.compile(r"0x[0-9a-f]+$|\d+$")
 _STOPS = {"hlt", "ud2"}
-_CALL, _LONG, _CONDITIONAL = 0xE8, 0x0F, 8  # first byte of a direct call; of a long conditional jump, and half of the second one
+# The first byte of a direct call; of a long conditional jump, and half of its second one.
+_CALL, _LONG, _CONDITIONAL = 0xE8, 0x0F, 8
 _GOING = ("j", "call", "loop", "xbegin")  # what may have a target that counts from its end
 MAXIMUM_KNOWN = 100_000  # instructions by their bytes
 _FIRST_LETTERS = frozenset(b"cjrihubn")  # of what leaves the straight line, with and without a prefix
@@ -198,7 +199,7 @@ class Decoder:
         for at, size, content, name, details in self._full.records(code, address, DETAILED):
             content = content[:size]
             if (first := content[0]) == _CALL or (first == _LONG and content[1] >> 4 == _CONDITIONAL):
-                # A quarter of all instructions, of which hardly two have the same bytes.
+                # A fifth of all instructions, of which hardly two have the same bytes.
                 distance = int.from_bytes(content[1 if first == _CALL else 2 :], "little", signed=True)
                 target = new(Immediate, (at + size + distance, 8))
                 found.append(new(Instruction, (at, size, text(name), (target,), ())))
