@@ -18,9 +18,14 @@ enum cudaError_t {
     cudaErrorInvalidConfiguration = 9,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
-typedef struct EmulatedStream *cudaStream_t;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+// A stream keeps what is captured in it, until that becomes a graph.
+typedef std::vector<std::function<void()>> *cudaGraph_t, *cudaGraphExec_t;
+typedef struct EmulatedStream {
+    cudaGraph_t captured = nullptr;
+} *cudaStream_t;
 typedef struct EmulatedEvent *cudaEvent_t;
-constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocMapped = 2;
 
 static thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
 
@@ -65,13 +70,28 @@ void launch_once(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cud
     }
 }
 
+// Does it, or captures it.
+template <typename F> cudaError_t issue(cudaStream_t stream, F work) {
+    if (stream && stream->captured) {
+        stream->captured->push_back(work);
+    } else {
+        work();
+    }
+    return cudaSuccess;
+}
+
 template <typename... P, typename... A>
-void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A... arguments) {
+void launch_now(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A... arguments) {
     static const long lost = chosen("EMULATED_LOSE"), repeated = chosen("EMULATED_REPEAT");
     const long number = launches++;
     if (number == lost) return;
     launch_once(kernel, grid, block, shared, stream, arguments...);
     if (number == repeated) launch_once(kernel, grid, block, shared, stream, arguments...);
+}
+
+template <typename... P, typename... A>
+void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A... arguments) {
+    issue(stream, [=] { launch_now(kernel, grid, block, shared, stream, arguments...); });
 }
 }  // namespace emulated
 
@@ -96,20 +116,26 @@ template <typename T> cudaError_t cudaMalloc(T **pointer, size_t size) {
     return cudaSuccess;
 }
 template <typename T> cudaError_t cudaMallocHost(T **pointer, size_t size) { return cudaMalloc(pointer, size); }
+template <typename T> cudaError_t cudaMallocManaged(T **pointer, size_t size) { return cudaMalloc(pointer, size); }
+template <typename T> cudaError_t cudaHostAlloc(T **pointer, size_t size, unsigned) { return cudaMalloc(pointer, size); }
+template <typename T> cudaError_t cudaHostGetDevicePointer(T **there, T *pointer, unsigned) { return *there = pointer, cudaSuccess; }
 template <typename T> cudaError_t cudaMallocAsync(T **pointer, size_t size, cudaStream_t) { return cudaMalloc(pointer, size); }
 static inline cudaError_t cudaFree(void *pointer) { return std::free(pointer), cudaSuccess; }
 static inline cudaError_t cudaFreeHost(void *pointer) { return cudaFree(pointer); }
 static inline cudaError_t cudaFreeAsync(void *pointer, cudaStream_t) { return cudaFree(pointer); }
 
 static inline cudaError_t cudaMemset(void *to, int value, size_t size) { return std::memset(to, value, size), cudaSuccess; }
-static inline cudaError_t cudaMemsetAsync(void *to, int value, size_t size, cudaStream_t = 0) {
-    return cudaMemset(to, value, size);
+static inline cudaError_t cudaMemsetAsync(void *to, int value, size_t size, cudaStream_t stream = 0) {
+    return emulated::issue(stream, [=] { std::memset(to, value, size); });
 }
 static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind) {
     return std::memcpy(to, from, size), cudaSuccess;
 }
-static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind, cudaStream_t = 0) {
-    return cudaMemcpy(to, from, size, kind);
+static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind, cudaStream_t stream = 0) {
+    return emulated::issue(stream, [=] { std::memcpy(to, from, size); });
+}
+static inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void *), void *data) {
+    return emulated::issue(stream, [=] { function(data); });
 }
 static inline cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                                        size_t height, cudaMemcpyKind) {
@@ -122,9 +148,24 @@ template <typename T> cudaError_t cudaMemcpyToSymbol(T &symbol, const void *from
     return std::memcpy(reinterpret_cast<char *>(&symbol) + offset, from, size), cudaSuccess;
 }
 
-static inline cudaError_t cudaStreamCreate(cudaStream_t *stream) { return *stream = nullptr, cudaSuccess; }
+static inline cudaError_t cudaStreamCreate(cudaStream_t *stream) { return *stream = new EmulatedStream, cudaSuccess; }
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { return cudaStreamCreate(stream); }
-static inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) { return delete stream, cudaSuccess; }
+static inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+    return stream->captured = new std::vector<std::function<void()>>, cudaSuccess;
+}
+static inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    return *graph = std::exchange(stream->captured, nullptr), cudaSuccess;
+}
+static inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
+    return *exec = new std::vector<std::function<void()>>(*graph), cudaSuccess;
+}
+static inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
+static inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return delete exec, cudaSuccess; }
+static inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+    for (const auto &work : *exec) work();
+    return cudaSuccess;
+}
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 static inline cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
 static inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) { return cudaSuccess; }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from loop_programs import host, statements
+from loop_programs import host, shared, statements
 from loop_programs.scope import Scope
 
 Weights = Mapping[str, float]
@@ -16,7 +16,8 @@ Body = Callable[[Scope], None]
 
 def statement(scope: Scope, weights: Weights) -> None:
     """One random statement; `weights` favours kinds of statements."""
-    kinds = [*statements.STATEMENTS, *host.STATEMENTS, "condition", "loop"]
+    calling = statements.STATEMENTS | shared.STATEMENTS
+    kinds = [*calling, *host.STATEMENTS, "condition", "loop"]
     standard = {"launch": 6.0, "loop": 1.2, "condition": 1.0, "mistakes": 0.3, "temporary_stream": 0.3, "show": 0.4}
     chosen = scope.random.choices(kinds, [weights.get(kind, standard.get(kind, 0.6)) for kind in kinds])[0]
     if chosen == "condition":
@@ -27,7 +28,7 @@ def statement(scope: Scope, weights: Weights) -> None:
     elif chosen in host.STATEMENTS:
         host.STATEMENTS[chosen](scope)
     elif scope.affordable(2):
-        statements.STATEMENTS[chosen](scope)
+        calling[chosen](scope)
 
 
 def block(scope: Scope, weights: Weights, most: int, least: int = 1) -> None:

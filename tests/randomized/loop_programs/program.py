@@ -13,6 +13,7 @@ from pathlib import Path
 
 from loop_programs.loops import LOOPS, block, loop
 from loop_programs.scope import Group, Scope, Text
+from loop_programs.shared import captured
 
 HEADERS = [Path(__file__).with_name(name) for name in ("support.cuh", "emulated.h")]
 
@@ -28,6 +29,7 @@ class Theme:
     streams: int = 0
     helpers: int = 0
     threads: int = 1
+    shared: bool = False  # whether the program has what shared.py needs
 
 
 QUIET = dict.fromkeys(
@@ -54,6 +56,11 @@ THEMES = (
     Theme("host values", {"draw": 3, "compute": 3, "change_table": 2, "use_array": 2, "condition": 3}, "counted", 60),
     Theme("leaving", {"condition": 5, "loop": 3}, "do_while", 30),
     Theme("lambdas", QUIET | {"help_out": 1}, "called", 50, helpers=1),
+    Theme("managed", QUIET | {"managed": 6}, "counted", 40, shared=True),
+    Theme("mapped", QUIET | {"mapped": 6}, "counted", 40, shared=True),
+    Theme("host functions", QUIET | {"host_function": 5}, "counted", 50, streams=2, shared=True),
+    Theme("graphs", QUIET | {"graph": 5}, "counted", 40, shared=True),
+    Theme("all shared", {"managed": 2, "mapped": 2, "host_function": 2, "graph": 2}, None, None, shared=True),
     Theme("mixed", {}, None, None, streams=2, helpers=2),
     Theme("threads", {}, "counted", 20, streams=1, helpers=1, threads=2),
 )
@@ -92,6 +99,7 @@ def _body(text: Text, rng: random.Random, theme: Theme, name: str, helpers: tupl
     buffers = [buffer for group in groups for buffer in group.buffers]
     arrays, values, tables = ("h0", "h1"), ("v0", "v1", "v2"), ("table_0", "table_1")
     pinned = ("pinned",) if rng.random() < 0.5 else ()
+    posted = tuple((f"posted_{k}", f"folded_{k}") for k in range(len(groups))) if theme.shared else ()
     scope = Scope(
         random=rng,
         text=text,
@@ -102,6 +110,10 @@ def _body(text: Text, rng: random.Random, theme: Theme, name: str, helpers: tupl
         values=values,
         tables=tables,
         pinned=pinned,
+        managed=("managed_0", "managed_1") if theme.shared else (),
+        mapped=("mapped", "mapped_there") if theme.shared else (),
+        posted=posted,
+        kept_graphs=("kept_0", "kept_1") if theme.shared and not streams else (),
         helpers=helpers,
         budget=rng.choice([500, 900, 1800]),
         depth=0,
@@ -129,6 +141,8 @@ def _body(text: Text, rng: random.Random, theme: Theme, name: str, helpers: tupl
         for stream in streams:
             inner.write(f"cudaStream_t {stream};")
             inner.call(f"CHECK(cudaStreamCreate(&{stream}));")
+        if theme.shared:
+            _share(inner, rng)
         inner.call("CHECK(cudaDeviceSynchronize());")
         loop(inner, theme.weights, theme.kind or rng.choice(list(LOOPS)), theme.count)
         for _ in range(rng.randrange(4)):
@@ -139,10 +153,35 @@ def _body(text: Text, rng: random.Random, theme: Theme, name: str, helpers: tupl
         _end(inner, buffers, streams)
 
 
+def _share(scope: Scope, rng: random.Random) -> None:
+    """Declares what shared.py needs."""
+    size = 4 * scope.n
+    for managed in scope.managed:
+        scope.write(f"u32 *{managed};")
+        scope.call(f"CHECK(cudaMallocManaged(&{managed}, {size}));")
+        scope.write(f"for (u32 k = 0; k < {scope.n}u; ++k) {managed}[k] = k * {rng.randrange(1000)}u;")
+    host, device = scope.mapped
+    scope.write(f"u32 *{host}, *{device};")
+    scope.call(f"CHECK(cudaHostAlloc(&{host}, {size}, cudaHostAllocMapped));")
+    scope.write(f"for (u32 k = 0; k < {scope.n}u; ++k) {host}[k] = k ^ {rng.randrange(1000)}u;")
+    scope.call(f"CHECK(cudaHostGetDevicePointer(&{device}, {host}, 0));")
+    for posted, folded in scope.posted:
+        scope.write(f"u32 *{posted};")
+        scope.call(f"CHECK(cudaMallocHost(&{posted}, {size}));")
+        scope.write(f"Folded {folded}{{{posted}, {scope.n}u, 0u}};")
+    for kept in scope.kept_graphs:
+        scope.write(f"cudaGraphExec_t {kept};")
+        with scope.braces("") as inner:
+            inner.write("cudaStream_t capturing;")
+            inner.call("CHECK(cudaStreamCreate(&capturing));")
+            captured(inner, "capturing", kept)
+            inner.call("CHECK(cudaStreamDestroy(capturing));")
+
+
 def _end(scope: Scope, buffers: list[str], streams: list[str]) -> None:
     """Everything that a program worked on is printed, everything is released."""
     scope.call("CHECK(cudaDeviceSynchronize());")
-    for array in (*scope.arrays, *scope.pinned):
+    for array in (*scope.arrays, *scope.pinned, *scope.managed, *scope.mapped[:1]):
         scope.write(f'out.line("{array} %08x\\n", hash_of({array}, {scope.n}u));')
     for buffer in buffers:
         scope.call(f"CHECK(cudaMemcpy(h0, {buffer}, {4 * scope.n}, cudaMemcpyDeviceToHost));")
@@ -152,8 +191,15 @@ def _end(scope: Scope, buffers: list[str], streams: list[str]) -> None:
         scope.write(f'out.line("{value} %08x\\n", {value});')
     for stream in streams:
         scope.call(f"CHECK(cudaStreamDestroy({stream}));")
-    for page_locked in scope.pinned:
+    for posted, folded in scope.posted:
+        scope.write(f'out.line("{folded} %08x\\n", {folded}.sum);')
+        scope.call(f"CHECK(cudaFreeHost({posted}));")
+    for page_locked in (*scope.pinned, *scope.mapped[:1]):
         scope.call(f"CHECK(cudaFreeHost({page_locked}));")
+    for managed in scope.managed:
+        scope.call(f"CHECK(cudaFree({managed}));")
+    for kept in scope.kept_graphs:
+        scope.call(f"CHECK(cudaGraphExecDestroy({kept}));")
     scope.call('out.line("last error %s\\n", cudaGetErrorName(cudaGetLastError()));')
 
 

@@ -44,6 +44,10 @@ class Scope:
         loops: loop variables, the innermost last.
         tables: host tables of `TABLE` elements.
         pinned: page-locked host arrays of n elements.
+        managed: buffers in managed memory.
+        mapped: a page-locked host array that the device sees, and its address there; or nothing.
+        posted: for each group a page-locked array that is copied to, and the `Folded` that looks at it; or nothing.
+        kept_graphs: executable graphs for the default stream.
         repeats: how often this place runs, roughly.
         budget: how many CUDA calls the program may make, roughly.
         in_loop: whether `break` and `continue` may stand here.
@@ -60,6 +64,10 @@ class Scope:
     loops: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
+    managed: tuple[str, ...] = ()
+    mapped: tuple[str, ...] = ()
+    posted: tuple[tuple[str, str], ...] = ()
+    kept_graphs: tuple[str, ...] = ()
     helpers: tuple[str, ...] = ()
     repeats: float = 1.0
     budget: float = 500.0

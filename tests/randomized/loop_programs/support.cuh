@@ -107,6 +107,16 @@ static APART u32 hash_of(const u32 *values, u32 n) {
     return h;
 }
 
+// What a function of the host works on that is called in a stream.
+struct Folded {
+    const u32 *values;
+    u32 n, sum;
+};
+static APART void fold(void *data) {
+    Folded *folded = static_cast<Folded *>(data);
+    folded->sum = folded->sum * 31u + hash_of(folded->values, folded->n);
+}
+
 // The compiler cannot know what it returns.
 static APART u32 opaque(u32 value) {
     static volatile u32 zero;
