@@ -394,6 +394,27 @@ PROGRAM asked_devices() {
     }
 }
 
+// The bound is an element of an array, which a function that a called function calls goes through and lowers.
+static APART void lower_each(int *from, int *end) {
+    for (int *each = from; each != end; ++each) *each -= 1;
+}
+
+static APART void lower_all(int *from) {
+    lower_each(from, from + 4);
+    sink = from[0];
+}
+
+PROGRAM bound_lowered(float *data, int rounds) {
+    int bounds[4] = {rounds, rounds, rounds, rounds};
+    float host[COUNT];
+    for (int i = 0; i < bounds[1]; ++i) {
+        touch<<<4, 256>>>(data, i, COUNT);
+        cudaMemcpy(host, data, BYTES, cudaMemcpyDeviceToHost);
+        lower_all(bounds);
+    }
+    sink = host[1];
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -415,6 +436,6 @@ int main(int argc, char **argv) {
     chosen_in_callee_by_memory(data, amounts, rounds), timed_by_object(data, rounds), told(data, rounds);
     hidden_in_callee(data, rounds);
     counted_by_function(data, 1 << rounds), shaped_by_function(data, COUNT - 5, rounds), shaped_at_random(data, 7, rounds);
-    last_part(data, COUNT, 96), left_out_by_table(data, amounts, rounds), first_time(data, rounds), asked_devices();
+    last_part(data, COUNT, 96), left_out_by_table(data, amounts, rounds), first_time(data, rounds), asked_devices(), bound_lowered(data, rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
