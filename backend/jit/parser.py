@@ -83,7 +83,18 @@ def body_of(module: Module, function: Function) -> Body:
             raise PtxError(f"function '{function.name}' has no body", function.line)
         start, end, line = function.body
         function.parsed = _BodyParser(Cursor(module.text[start:end], line), function).parse()
+        if not function.entry:
+            _own_parameters(function.parsed)
     return function.parsed
+
+
+def _own_parameters(body: Body) -> None:
+    """A device function's parameters lie in local memory here: `param` with an address from a register means that, and not the kernel's."""
+    for item in body.instructions:
+        operands = item.sources[:1] if item.base in ("ld", "st", "cvta") else []
+        named = any(isinstance(getattr(operand, "base", operand), Register) for operand in operands)
+        if named or item.base == "cvta":
+            item.modifiers = tuple("local" if part in ("param", "param::func") else part for part in item.modifiers)
 
 
 class _BodyParser:

@@ -388,3 +388,27 @@ def test_parts_of_scalar_parameters(device: TinyDevice, pragma: str) -> None:
         extended = (second >> 16 ^ 0x8000) - 0x8000
         wanted.append((((first >> 8 & 255) + t) * 65599 + ((second ^ extended) & 0xFFFF_FFFF)) & 0xFFFF_FFFF)
     assert list(run(device, module_text(body, before), 40)) == wanted
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_structures_of_functions_by_their_address(device: TinyDevice, waits: bool) -> None:
+    """ld.param and st.param with addresses from registers mean the function's own parameters, as clang has them; inlined (where it waits) or not."""
+    loop = "L: ld.volatile.global.u32 %r0, [%a0]; setp.eq.u32 %p0, %r0, 9; @%p0 bra L;" if waits else ""
+    text = (
+        HEADER
+        + f""".func (.param .align 8 .b8 result[16]) turned(.param .align 8 .b8 pair[16], .param .b64 where) {{
+    .reg .pred %p0; .reg .b32 %r<4>; .reg .b64 %a<4>, %x<4>; ld.param.u64 %a0, [where]; {loop}
+    mov.b64 %a1, pair; mov.u64 %a2, %a1; mov.b64 %a3, result;
+    ld.param.u64 %x0, [%a2+8]; ld.param::func.u64 %x1, [%a1]; st.param.u64 [%a3], %x0; st.param.u64 [%a3+8], %x1; ret; }}
+    .visible .entry k(.param .u64 out, .param .u64 other, .param .align 8 .b8 unrelated[16]) {{
+    .reg .b32 %r<4>; .reg .b64 %a<4>, %x<4>; ld.param.u64 %a0, [out]; mov.u32 %r0, %tid.x; mul.wide.u32 %a1, %r0, 16; add.u64 %a1, %a0, %a1;
+    cvt.u64.u32 %x0, %r0; add.u64 %x1, %x0, 100;
+    {{ .param .align 8 .b8 p0[16]; .param .b64 p1; .param .align 8 .b8 r[16];
+    st.param.u64 [p0], %x0; st.param.u64 [p0+8], %x1; st.param.b64 [p1], %a0; call.uni (r), turned, (p0, p1); ld.param.u64 %x2, [r]; ld.param.u64 %x3, [r+8]; }}
+    st.global.u64 [%a1], %x2; st.global.u64 [%a1+8], %x3; ret; }}"""
+    )
+    out = device.upload(np.zeros(128, "u8"))
+    assert device.launch(device.load(text), "k", 1, 64, [out, 77, bytes(16)]) == 0, device.fault.kind
+    found = device.download(out, "u8", 128).reshape(64, 2)
+    assert found[:, 0].tolist() == [100 + lane for lane in range(64)]
+    assert found[:, 1].tolist() == list(range(64))
