@@ -110,7 +110,7 @@ def test_blocks_that_wait_for_others_are_shared(
     for _ in range(2):
         program.launch("scale", pack("QI", at, BLOCKS * 128), grid=BLOCKS, block=128)
     prepared = program.context.function(program.module, "scale").prepared
-    prepared.kernel.info = dataclasses.replace(prepared.kernel.info, waits=True)
+    monkeypatch.setattr(prepared.kernel, "info", dataclasses.replace(prepared.kernel.info, waits=True))
     program.launch("scale", pack("QI", at, BLOCKS * 128), grid=BLOCKS, block=128)
     assert len(asked) == 3
     program.context.close()
