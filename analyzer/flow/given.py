@@ -7,7 +7,7 @@ it only goes up from these. What a called function loads behind stores of its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from farlane.analyzer.flow import library
@@ -131,8 +131,3 @@ def reachable(before: State, values: Values) -> int | None:
     base, offset = values.base(before.registers[RSP])
     given += [held for (place, _), held in before.cells.get(base, {}).items() if offset <= place < offset + 64]
     return before.lowest_reached(value for value in given if value.stack)
-
-
-def anything_at(addresses: Iterable[Value], result: Result, memory: Memory) -> bool:
-    """Whether one of some addresses of a called function may be any that it reaches."""
-    return any(origins(address, result, memory).anything for address in addresses)
