@@ -32,7 +32,9 @@ BEFORE, AFTER = 32, (1 << 32) - 1  # of R_LINKS: how far up, and which bits
 NAMED = 2048  # chains of records by their pages' bits, in the order in which they were made; behind them the first free record, and how many have ever been in use
 A_FIRST, A_LAST = range(2)
 A_FREE, A_EVER = range(2)
-S_FIRST, S_LAST = range(2)  # of a set: its records made first and last, or -1
+# Of a set: its records made first and last, and one before which no record has a member that does not hold its page itself; -1 for none
+S_FIRST, S_LAST, S_FOREIGN = range(3)
+SET_FIELDS = 4
 U_RECORD, U_WORD = range(2)  # by set, core and way: 0 for none
 A_MOMENT, A_RECORD = range(2)
 # MSHR entries [core, slot, field]: a line of the cache each. Their pages and bounds lie apart, for searches
@@ -235,7 +237,7 @@ LAST = {
     "mesh": 2,
     "cores": CORE_FIELDS,
     "hints": HINTS,
-    "sets": 2,
+    "sets": SET_FIELDS,
     "candidates": 64,
     "mshr": MSHR_FIELDS,
     "walks": WALK_FIELDS,
@@ -285,30 +287,12 @@ def _parameters(spec: Spec, root: int, base: int) -> Array:
     return np.array(values, dtype=np.int64)
 
 
-def _rings(spec: Spec, hops: Array) -> Array:
-    """Whom a core's directory hears: everybody, and then those of each distance."""
-    reach = min(spec.directory.radius, int(hops.max()))
-    rings = np.zeros((spec.cores, reach + 1, -(-spec.cores // 64) * 64), dtype=bool)
-    rings[:, 0, : spec.cores] = (hops > 0) & (hops <= reach)
-    for ring in range(1, reach + 1):
-        rings[:, ring, : spec.cores] = hops == ring
-    return np.packbits(rings, axis=2, bitorder="little").view(np.int64).reshape(spec.cores, -1)
-
-
-def _near(spec: Spec, hops: Array) -> Array:
-    """Of each core whom it asks, or whose news it hears: how many, and then they, the nearest first."""
-    radius = {"probe": spec.probe_radius, "directory": spec.directory.radius}.get(spec.sharing, 0)
-    count = ((hops > 0) & (hops <= radius)).sum(axis=1)
-    order = np.argsort(hops, axis=1, kind="stable")[:, 1:]  # the core itself is at no distance
-    return np.column_stack([count, order[:, : int(count.max())]]).astype(np.int64)
-
-
 def empty(spec: Spec, table: Array, root: int, base: int) -> State:
     """The state of a hierarchy that has seen nothing. `table`: the page table's words, of which `root` and `base` are addresses."""
     cores, p, w = spec.cores, spec.private, spec.walk
     uses_directory = spec.sharing == "directory"
     hops = mesh.distances(cores, spec.network.columns).astype(np.int64)
-    near = _near(spec, hops)
+    near = mesh.nearest(hops, {"probe": spec.probe_radius, "directory": spec.directory.radius}.get(spec.sharing, 0))
     requests = cores * p.mshr
     # A miss has at most one event, or one per probe. Each fill sends two updates, which live for `update_cycles`, and an MSHR entry fills at most
     # every second cycle; walks send two more.
@@ -339,7 +323,7 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
         near=near,
         distance=hops,
         mesh=np.stack(np.divmod(np.arange(cores), spec.network.columns)[::-1], axis=1).astype(np.int64),
-        rings=_rings(spec, hops) if uses_directory else zero(cores, words),
+        rings=mesh.rings(hops, spec.directory.radius) if uses_directory else zero(cores, words),
         words=table,
         offsets=zero(cores + 1),
         pages=zero(0),
@@ -351,7 +335,7 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
         records=zero(records, -(-(R_WORDS + R_FIELDS * words) // 8) * 8),
         named=_unnamed(),
         in_shared=zero(records, words),
-        sets=free(sets, LAST["sets"]),
+        sets=free(sets, SET_FIELDS),
         levels=zero(sets, words * ways.bit_length()),
         uses=zero(2, uses),
         latest=zero(cores),

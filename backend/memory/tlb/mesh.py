@@ -6,6 +6,8 @@ outgoing links (east, west, south, north).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -44,3 +46,20 @@ def distances(cores: int, columns: int) -> npt.NDArray[np.int32]:
     column, row = number % columns, number // columns
     hops: npt.NDArray[np.int32] = np.abs(column[:, None] - column[None, :]) + np.abs(row[:, None] - row[None, :])
     return hops
+
+
+def nearest(hops: npt.NDArray[Any], radius: int) -> npt.NDArray[np.int64]:
+    """Of each core how many others are within a radius, and then they, as `neighbours` has them; what is behind them means nothing. `hops`: between all pairs."""
+    count = ((hops > 0) & (hops <= radius)).sum(axis=1)
+    order = np.argsort(hops, axis=1, kind="stable")[:, 1:]  # the core itself is at no distance
+    return np.column_stack([count, order[:, : int(count.max())]]).astype(np.int64)
+
+
+def rings(hops: npt.NDArray[Any], radius: int) -> npt.NDArray[np.int64]:
+    """Of each core, words with a bit for each other core: all within a radius, and then those of each distance."""
+    cores, reach = len(hops), min(radius, int(hops.max()))
+    found = np.zeros((cores, reach + 1, -(-cores // 64) * 64), dtype=bool)
+    found[:, 0, :cores] = (hops > 0) & (hops <= reach)
+    for ring in range(1, reach + 1):
+        found[:, ring, :cores] = hops == ring
+    return np.packbits(found, axis=2, bitorder="little").view(np.int64).reshape(cores, -1)

@@ -20,6 +20,7 @@ from farlane.backend.memory.tlb.compiled.records import (
     before,
     bits_of,
     first_of,
+    foreign,
     full_ones,
     heard_of_nobody,
     known,
@@ -114,7 +115,9 @@ def give_up(address: int, core: int, page: int) -> None:
     if heard_of_nobody(s, core, record):
         less(s, number, word, bit)
         leave(address, number, record, word, bit)
-    elif s.records[record, bits_of(core, at.R_USED)] & bit:
+        return
+    foreign(s, number, record)
+    if s.records[record, bits_of(core, at.R_USED)] & bit:
         last = last_use(s, number, core, record)
         if last >> REPLIES < s.records[record, at.R_MADE]:
             _leave_joined(address, number, core, page, last)

@@ -203,6 +203,8 @@ def _gone(address: int, number: int, record: int) -> None:
         s.records[later, at.R_LINKS] = (s.records[later, at.R_LINKS] & at.AFTER) | (earlier + 1) << at.BEFORE
     else:
         s.sets[number, at.S_LAST] = earlier
+    if s.sets[number, at.S_FOREIGN] == record:
+        s.sets[number, at.S_FOREIGN] = later
     place, behind = _place(s.records[record, at.R_PAGE]), s.records[record, at.R_CHAIN]
     sooner, other = -1, s.named[place, at.A_FIRST]
     while other != record:
@@ -247,11 +249,19 @@ def make_room(address: int, number: int, word: int, cores: int) -> None:
     s = state(address)
     base = base_of(word)
     waiting = 0  # those with a candidate that was used since it was made
-    later = s.sets[number, at.S_FIRST]
+    later, none = s.sets[number, at.S_FOREIGN], True  # none so far
     while later >= 0:
         record = later
         r = s.records[record]
         later = after(s, record)
+        if none:
+            s.sets[number, at.S_FOREIGN] = record
+            others = 0
+            for other in range(s.parameters[at.P_WORDS]):
+                others |= r[base_of(other) + at.R_MEMBERS] & ~r[base_of(other) + at.R_OWN]
+            if others == 0:
+                continue
+            none = False
         there = r[base + at.R_MEMBERS] & ~r[base + at.R_OWN] & cores
         if there == 0:
             continue
@@ -300,8 +310,9 @@ def _new(s: Any, page: int, moment: int) -> int:
     else:
         record = s.named[at.NAMED, at.A_EVER]
         s.named[at.NAMED, at.A_EVER] = record + 1
-    for field in range(at.R_WORDS, s.records.shape[1]):
-        s.records[record, field] = 0
+    for word in range(s.parameters[at.P_WORDS]):
+        for field in range(at.R_FIELDS):
+            s.records[record, base_of(word) + field] = 0
     s.records[record, at.R_MADE], s.records[record, at.R_PAGE] = moment, page
     return record
 
@@ -311,6 +322,8 @@ def make(address: int, number: int, page: int) -> int:
     """A record without members."""
     s = state(address)
     record, place = _new(s, page, tick(s.scalars)), _place(page)
+    if s.sets[number, at.S_FOREIGN] < 0:
+        s.sets[number, at.S_FOREIGN] = record
     _link(s, number, record, s.sets[number, at.S_LAST], -1)
     _chain(s, place, s.named[place, at.A_LAST], record)
     _chain(s, place, record, -1)
@@ -331,6 +344,14 @@ def _link(s: Any, number: int, record: int, earlier: int, later: int) -> None:
         s.sets[number, at.S_LAST] = record
 
 
+@leaf
+def foreign(s: Any, number: int, record: int) -> None:
+    """A record may have a member now that does not hold its page."""
+    first = s.sets[number, at.S_FOREIGN]
+    if first < 0 or s.records[record, at.R_MADE] < s.records[first, at.R_MADE]:
+        s.sets[number, at.S_FOREIGN] = record
+
+
 @inner
 def make_earlier(address: int, number: int, page: int, moment: int) -> int:
     """A record without members that counts as made at an earlier moment, and lies in that order."""
@@ -340,6 +361,7 @@ def make_earlier(address: int, number: int, page: int, moment: int) -> int:
         earlier, later = before(s, earlier), earlier
     record, place = _new(s, page, moment), _place(page)
     _link(s, number, record, earlier, later)
+    foreign(s, number, record)
     sooner, later = -1, s.named[place, at.A_FIRST]
     while later >= 0 and s.records[later, at.R_MADE] <= moment:
         sooner, later = later, s.records[later, at.R_CHAIN]
