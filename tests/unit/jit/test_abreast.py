@@ -45,6 +45,13 @@ ret;
 """
 
 
+def added(atomic: str) -> str:
+    """At its end a thread of each block does something to the value at `seen` + 2048."""
+    return kernel().replace(
+        "ret;", f"add.s64 %rd10, %rd7, 2048; setp.ne.s32 %p4, %r0, 0; @%p4 bra OUT; {atomic} OUT: ret;"
+    )
+
+
 # Whether the next block had begun when this one was through its loop: what a program may not ask, and a test may.
 LOOK = "add.s64 %rd9, %rd8, 4; ld.global.u32 %r12, [%rd9]; setp.ne.u32 %p3, %r12, 0; selp.f32 %f0, 0f3F800000, 0f00000000, %p3;"
 
@@ -67,6 +74,9 @@ def test_which_loops() -> None:
 
     assert calls(kernel()) == (ABREAST, 1)
     assert calls(kernel(loop="bar.sync 0;")) == (0, 0)
+    # What tells the order of the blocks: there are no teams with atomics.
+    assert calls(added("red.global.add.f32 [%rd10], %f0;")) == (0, 0)
+    assert calls(added("atom.global.inc.u32 %r13, [%rd10], 7; st.global.u32 [%rd5], %r13;")) == (0, 0)
     assert calls(kernel(width=8)) == (0, 0)  # not what lies beside each other
     assert calls(kernel(), 1024) == (0, 0)  # long pieces
     assert calls(kernel(), options=ALONE) == (0, 0)
@@ -85,6 +95,23 @@ def test_results(device: TinyDevice, count: int) -> None:
         status = device.launch(module, "k", GRID, BLOCK, arguments, options=options, threads=threads, chunk=chunk)
         assert status == jit.STATUS_DONE
         assert (device.download(result, np.float32, STEP) == wanted).all()
+
+
+def test_additions_in_floating_point_have_the_blocks_order(device: TinyDevice) -> None:
+    """Some blocks have an iteration more than others, and would come later."""
+    module = device.load(added("red.global.add.f32 [%rd10], %f0;"))
+    values, count = np.random.default_rng(3).random(LARGE, np.float32), LARGE - STEP + 1000
+    source, result = device.upload(values), device.allocate(4 * STEP)
+    found = []
+    for options, chunk in ((OPTIONS, 32), (ALONE, 1), (jit.Options(cache=False, light=True), 1)):
+        seen = device.upload(np.zeros(1024, np.uint32))
+        arguments = [source, result, count, seen]
+        assert (
+            device.launch(module, "k", GRID, BLOCK, arguments, options=options, threads=1, chunk=chunk)
+            == jit.STATUS_DONE
+        )
+        found.append(device.download(seen + 2048, np.float32, 1)[0])
+    assert len(set(found)) == 1
 
 
 def together(device: TinyDevice, count: int, grid: int = GRID) -> float:
