@@ -18,14 +18,10 @@ import threading
 from typing import Any
 
 import llvmlite.binding as llvm
-from farlane.backend import flat
+from farlane.backend import flat, mappings
 
 _lock = threading.Lock()
 _numbers = itertools.count()
-_process = ctypes.CDLL(None, use_errno=True)
-_mprotect = _process.mprotect
-_mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-_POPULATE = 0x8000  # Linux; mmap has it from Python 3.10 on
 
 
 class Loaded:
@@ -51,15 +47,15 @@ class Loaded:
 def _placed(image: flat.Image) -> tuple[mmap.mmap, int]:
     """Memory that holds the image, and where it is entered."""
     content = image.content
-    memory = mmap.mmap(-1, len(content), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _POPULATE)
+    memory = mmap.mmap(-1, len(content), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
     memory[:] = content
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     for at in image.relative:
         struct.pack_into("<Q", memory, at, base + int.from_bytes(content[at : at + 8], "little"))
     for at, name in image.outside:
         struct.pack_into("<Q", memory, at, _outside(name))
-    if _mprotect(base, len(content), mmap.PROT_READ | mmap.PROT_EXEC):
-        raise OSError(ctypes.get_errno(), "mprotect of code")
+    protection = mappings.PROT_READ | mappings.PROT_EXEC
+    mappings.checked(mappings.libc.mprotect(base, len(content), protection), "mprotect of code")
     return memory, base + image.entry
 
 
@@ -67,7 +63,7 @@ def _placed(image: flat.Image) -> tuple[mmap.mmap, int]:
 def _outside(name: str) -> int:
     """The address of a function of this process. Raises ValueError."""
     try:
-        return int(ctypes.cast(getattr(_process, name), ctypes.c_void_p).value or 0)
+        return int(ctypes.cast(getattr(mappings.libc, name), ctypes.c_void_p).value or 0)
     except AttributeError:
         raise ValueError(f"no function {name} in this process") from None
 

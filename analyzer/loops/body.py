@@ -9,7 +9,7 @@ from farlane.analyzer.flow.condition import NEGATED, Condition
 from farlane.analyzer.flow.summary import Analysis
 from farlane.analyzer.graph.control_flow import TAKEN
 from farlane.analyzer.graph.structure import Loop
-from farlane.analyzer.loops.paths import Paths
+from farlane.analyzer.loops.paths import Paths, ways
 
 
 class ExitTest(NamedTuple):
@@ -38,17 +38,9 @@ class Body:
         self._flow, self._executed = analysis.structure.flow, analysis.result.executed
         self._always: dict[int, bool] = {}
         self._conditions = analysis.result.conditions
-        self.latches = {latch for latch in loop.latches if (latch, loop.header) in self._executed}
         self._tests: tuple[list[ExitTest], list[int]] | None = None
         self._after: dict[tuple[int, frozenset[int]], bool] = {}
-        self.following = {
-            block: tuple(
-                edge.target
-                for edge in self._flow.blocks[block].edges
-                if edge.target in loop.blocks and edge.target != loop.header and (block, edge.target) in self._executed
-            )
-            for block in loop.blocks
-        }
+        self.following, self.latches = ways(self._flow, loop, self._executed)
 
     def own(self, block: int) -> bool:
         """Whether a block belongs to the loop and to no loop inside it."""

@@ -11,6 +11,8 @@ from farlane.analyzer.graph.control_flow import ControlFlow
 from farlane.analyzer.graph.reach import postorder
 from farlane.analyzer.graph.structure import Loop
 
+Following = Mapping[int, Sequence[int]]
+
 
 class Paths:
     """Answers for the paths through one iteration.
@@ -20,7 +22,7 @@ class Paths:
         latches: the blocks behind which the iteration may end.
     """
 
-    def __init__(self, header: int, following: Mapping[int, Sequence[int]], latches: Collection[int]) -> None:
+    def __init__(self, header: int, following: Following, latches: Collection[int]) -> None:
         # Most stand behind those that follow them: so few rounds settle what hangs on these.
         order = postorder((header, *following), following)
         index = {block: place for place, block in enumerate(order)}
@@ -111,14 +113,19 @@ class Paths:
         return passed
 
 
-def paths_of(flow: ControlFlow, loop: Loop, executed: Collection[tuple[int, int]]) -> Paths:
-    """The paths through one iteration of a loop, along edges that may run."""
+def ways(flow: ControlFlow, loop: Loop, executed: Collection[tuple[int, int]]) -> tuple[Following, set[int]]:
+    """Along edges that may run: by block of a loop, the blocks that may run next in the same iteration; and the sources of its back edges."""
     following = {
-        block: [
+        block: tuple(
             edge.target
             for edge in flow.blocks[block].edges
             if edge.target in loop.blocks and edge.target != loop.header and (block, edge.target) in executed
-        ]
+        )
         for block in loop.blocks
     }
-    return Paths(loop.header, following, {latch for latch in loop.latches if (latch, loop.header) in executed})
+    return following, {latch for latch in loop.latches if (latch, loop.header) in executed}
+
+
+def paths_of(flow: ControlFlow, loop: Loop, executed: Collection[tuple[int, int]]) -> Paths:
+    """The paths through one iteration of a loop, along edges that may run."""
+    return Paths(loop.header, *ways(flow, loop, executed))

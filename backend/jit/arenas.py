@@ -10,6 +10,7 @@ import logging
 import mmap
 from typing import TYPE_CHECKING, Any
 
+from farlane.backend import mappings
 from farlane.backend.jit import clusters
 from farlane.backend.jit.abi import ABREAST, Launch, WorkerState
 from farlane.backend.jit.checks import SHADOW_ENTRY, SHADOW_HEAD
@@ -22,8 +23,6 @@ BARRIER_BYTES = 24 * 16
 PAGE = mmap.PAGESIZE
 LEAST_GRID = 4 * ABREAST  # for less, arenas for blocks abreast are not made
 _log = logging.getLogger(__name__)
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 class _Arena:
@@ -149,6 +148,5 @@ class Worker:
             self.generation += 1
             for index in range(count):
                 address = self._stacks.address + index * size
-                if _libc.mprotect(address, PAGE, mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0):
-                    raise OSError(ctypes.get_errno(), "mprotect of a fiber stack")
+                mappings.checked(mappings.libc.mprotect(address, PAGE, mappings.PROT_NONE), "mprotect of a fiber stack")
         self.state.stacks, self.state.stack_size = self._stacks.address, self._stack_layout[1]

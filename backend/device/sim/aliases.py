@@ -16,8 +16,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from farlane.backend.device.base import CudaError
-from farlane.backend.device.sim.window import PAGE, Window, WindowError
+from farlane.backend.device.sim.window import PAGE, Window
 from farlane.backend.jit.abi import GENERIC_WINDOWS, GENERIC_WINDOWS_END, Aliases
+from farlane.backend.mappings import MappingError
 
 INVALID_VALUE = 1
 NOT_SUPPORTED = 801
@@ -51,7 +52,7 @@ class AliasTable:
             raise CudaError(NOT_SUPPORTED, f"kernels of this host cannot have memory at {address:#x}")
         try:
             self._window.show(device, size, address)
-        except WindowError as error:
+        except MappingError as error:
             raise CudaError(
                 NOT_SUPPORTED,
                 f"memory at {address:#x}, which the program has registered, cannot be at that address in the host's process: {error.strerror}",

@@ -73,6 +73,11 @@ class Prepared(NamedTuple):
         """Launches for which this is the same need the same arenas."""
         return id(self.kernel), self.shape.shared_bytes
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether it holds arenas for many blocks, which no other launch may use."""
+        return self.together is not None or self.spares is not None
+
 
 class Launcher:
     """Runs the kernels of one session."""
@@ -235,10 +240,8 @@ class Launcher:
         if size != function.entry.parameter_bytes or size > MAX_PARAMETER_BYTES:
             raise CudaError(INVALID_VALUE, f"kernel {function.name}: {size} bytes of parameters")
         known = function.prepared
-        if known is None or (known.shape is not shape and known.shape != shape):
+        if known is None or known.shape != shape or known.has_blocks:
             return self._prepare(function, shape)
-        if known.together is not None or known.spares is not None:
-            return self._prepare(function, shape)  # it has what no other launch may use
         launch = jit.Launch.from_buffer_copy(known.launch)
         launch.abort = 0
         return Prepared(function, shape, known.kernel, launch, known.helpers, known.effort)
@@ -363,7 +366,7 @@ class Launcher:
         """What `function.prepared` is from now on: of another shape than so far. Programs often launch a kernel with two or three shapes in turn."""
         last, earlier = function.prepared, function.earlier
         prepared = earlier.pop(shape, None) or self._prepare(function, shape)
-        if last is not None and last.together is None and last.spares is None:  # those hold arenas for many blocks
+        if last is not None and not last.has_blocks:
             earlier[last.shape] = last
             if len(earlier) > MOST_SHAPES:
                 del earlier[next(iter(earlier))]

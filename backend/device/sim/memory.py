@@ -28,8 +28,9 @@ from farlane.backend.device.base import Window as AddressRange
 from farlane.backend.device.sim.aliases import AliasTable
 from farlane.backend.device.sim.journal import Journal, Point
 from farlane.backend.device.sim.space import Physical, Space
-from farlane.backend.device.sim.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window, WindowError
+from farlane.backend.device.sim.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window
 from farlane.backend.jit.services import PageAnswer, Where
+from farlane.backend.mappings import MappingError
 from farlane.backend.memory.paging import OutOfFrames
 
 INVALID_VALUE = 1
@@ -92,7 +93,7 @@ class Memory:
         guest = -(-max(GUEST_BYTES, 2 * quota) // ALIGNMENT) * ALIGNMENT
         try:
             self.window = Window(guest + MODULE_BYTES)
-        except WindowError as error:
+        except MappingError as error:
             raise CudaError(
                 OUT_OF_MEMORY, f"the host's process has no room for another session: {error.strerror}"
             ) from None
@@ -221,7 +222,7 @@ class Memory:
             )
         try:
             self._map(first, last, READABLE | (WRITABLE if writable else 0), allocation)
-        except WindowError as error:
+        except MappingError as error:
             self._budget.give(allocation.size)
             raise CudaError(OUT_OF_MEMORY, f"{allocation}: {error.strerror}") from None
         except CudaError:
@@ -258,7 +259,7 @@ class Memory:
 
     # Pages ------------------------------------------------------------------------------------------------------
     def _map(self, first: int, last: int, flags: int, allocation: Allocation) -> None:
-        """Makes pages accessible, of which those at the edges may be already. Raises WindowError, CudaError."""
+        """Makes pages accessible, of which those at the edges may be already. Raises MappingError, CudaError."""
         if self.space is not None:
             self._cover(self.space, first, last, flags)
         self.window.map(first, last, flags)

@@ -25,6 +25,28 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 from farlane.backend.jit.abi import PAGE_HELD
+from farlane.backend.mappings import (
+    MADV_DONTDUMP,
+    MADV_DONTNEED,
+    MADV_HUGEPAGE,
+    MADV_NOHUGEPAGE,
+    MAP_ANONYMOUS,
+    MAP_FAILED,
+    MAP_FIXED,
+    MAP_FIXED_NOREPLACE,
+    MAP_NORESERVE,
+    MAP_PRIVATE,
+    MAP_SHARED,
+    MREMAP_FIXED,
+    MREMAP_MAYMOVE,
+    PROT_NONE,
+    PROT_READ,
+    PROT_WRITE,
+    MappingError,
+    checked,
+    libc,
+    mapped,
+)
 
 PAGE_SHIFT = 12
 PAGE = 1 << PAGE_SHIFT
@@ -39,63 +61,26 @@ HELD = PAGE_HELD  # what the others do not allow may be had: a kernel asks
 LOWEST = 0x2000_0000_0000
 HIGHEST = 0x5000_0000_0000
 
-_PROT_NONE, _PROT_READ, _PROT_WRITE = 0, 1, 2
-_MAP_SHARED, _MAP_PRIVATE, _MAP_FIXED = 0x01, 0x02, 0x10
-_MAP_ANONYMOUS, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x20, 0x4000, 0x100000
-_MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
-_MADV_DONTNEED, _MADV_HUGEPAGE, _MADV_NOHUGEPAGE, _MADV_DONTDUMP = 4, 14, 15, 16
-_MAP_FAILED = (1 << 64) - 1
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_uint64
-_libc.mmap.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-_libc.mremap.restype = ctypes.c_uint64
-_libc.mremap.argtypes = [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64]
-for _name, _kinds in (
-    ("munmap", [ctypes.c_uint64, ctypes.c_size_t]),
-    ("mprotect", [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int]),
-    ("madvise", [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int]),
-):
-    getattr(_libc, _name).restype = ctypes.c_int
-    getattr(_libc, _name).argtypes = _kinds
-
 _placing = threading.Lock()
 _next_place = LOWEST  # rotates, so that a use after close does not hit the next session's window
-
-
-class WindowError(OSError):
-    """The system did not give what was asked for."""
-
-
-def _checked(result: int, what: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise WindowError(number, f"{what}: {os.strerror(number)}")
-
-
-def _mapped(address: int, what: str) -> int:
-    if address == _MAP_FAILED:
-        number = ctypes.get_errno()
-        raise WindowError(number, f"{what}: {os.strerror(number)}")
-    return address
 
 
 def _reserve(size: int) -> int:
     """Reserves size bytes at the next free place and returns its address."""
     global _next_place
-    protection, flags = _PROT_NONE, _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
+    protection, flags = PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE
     step = -(-size // ALIGNMENT) * ALIGNMENT
     with _placing:
         for _ in range((HIGHEST - LOWEST) // ALIGNMENT if step <= HIGHEST - LOWEST else 0):
             place = _next_place if _next_place + step <= HIGHEST else LOWEST
             _next_place = place + step
             # mmap's address may be refused (in use) or, by an old kernel, taken as a hint only.
-            address = _libc.mmap(place, size, protection, flags, -1, 0)
+            address = libc.mmap(place, size, protection, flags, -1, 0)
             if address == place:
                 return int(address)
-            if address != _MAP_FAILED:
-                _libc.munmap(address, size)
-    raise WindowError(
+            if address != MAP_FAILED:
+                libc.munmap(address, size)
+    raise MappingError(
         ctypes.get_errno(), f"no {size} bytes of address space are free for a window (`ulimit -v` bounds it)"
     )
 
@@ -106,17 +91,17 @@ class Window:
     def __init__(self, size: int) -> None:
         self.size = -(-size // GRANULE) * GRANULE
         self.base = _reserve(self.size)
-        _libc.madvise(self.base, self.size, _MADV_NOHUGEPAGE)
-        _libc.madvise(self.base, self.size, _MADV_DONTDUMP)
+        libc.madvise(self.base, self.size, MADV_NOHUGEPAGE)
+        libc.madvise(self.base, self.size, MADV_DONTDUMP)
         self.pages = self.size >> PAGE_SHIFT
         # Anonymous zero pages: a table for 64 GiB is 16 MiB of addresses and, mostly, no memory.
         self._flags_address = int(
-            _libc.mmap(0, self.pages, _PROT_READ | _PROT_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE, -1, 0)
+            libc.mmap(0, self.pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
         )
-        if self._flags_address == _MAP_FAILED:
+        if self._flags_address == MAP_FAILED:
             number = ctypes.get_errno()
-            _libc.munmap(self.base, self.size)
-            raise WindowError(number, "no memory for the page flags")
+            libc.munmap(self.base, self.size)
+            raise MappingError(number, "no memory for the page flags")
         self.flags: npt.NDArray[np.uint8] = np.frombuffer(
             memoryview((ctypes.c_uint8 * self.pages).from_address(self._flags_address)), np.uint8
         )
@@ -170,15 +155,15 @@ class Window:
         if high - low == 1:  # the common case, where arrays would cost more than the work
             used = int(self._granules[low])
             if not used:
-                self._protect([(low, high)], _PROT_READ | _PROT_WRITE)
+                self._protect([(low, high)], PROT_READ | PROT_WRITE)
             self._granules[low] = used + last - first - int(np.count_nonzero(self.flags[first:last]))
         else:
             touched = self._per_granule(self.flags[first:last] == 0, first)
             was = self._granules[low:high].copy()
             self._granules[low:high] += touched
             try:
-                self._protect(runs_of(low, (was == 0) & (touched > 0)), _PROT_READ | _PROT_WRITE)
-            except WindowError:
+                self._protect(runs_of(low, (was == 0) & (touched > 0)), PROT_READ | PROT_WRITE)
+            except MappingError:
                 self._granules[low:high] = was
                 raise
         self.flags[first:last] = flags
@@ -198,51 +183,51 @@ class Window:
             emptied = runs_of(low, (self._granules[low:high] == 0) & (touched > 0))
         self.flags[first:last] = 0
         self._avoid_huge_pages(low, high)
-        _checked(_libc.madvise(start, end - start, _MADV_DONTNEED), "madvise")
+        checked(libc.madvise(start, end - start, MADV_DONTNEED), "madvise")
         try:
-            self._protect(emptied, _PROT_NONE)
-        except WindowError:
+            self._protect(emptied, PROT_NONE)
+        except MappingError:
             # The limit on mappings: the granule stays accessible to us, and forbidden by its flags.
             return
 
     def hide(self, low: int, high: int) -> None:
         """Pages, by their numbers, that stay mapped and are held: gives their memory back to the system. They read as zero afterwards."""
         self.flags[low:high] = HELD
-        _checked(_libc.madvise(self.base + low * PAGE, (high - low) * PAGE, _MADV_DONTNEED), "madvise")
+        checked(libc.madvise(self.base + low * PAGE, (high - low) * PAGE, MADV_DONTNEED), "madvise")
 
     def show(self, start: int, size: int, elsewhere: int) -> None:
-        """Whole mapped pages are at another address too from now on, which must be free. Raises WindowError; then nothing has changed."""
-        access, flags = _PROT_READ | _PROT_WRITE, _MAP_ANONYMOUS | _MAP_NORESERVE
-        place = _libc.mmap(elsewhere, size, _PROT_NONE, flags | _MAP_PRIVATE | _MAP_FIXED_NOREPLACE, -1, 0)
-        if _mapped(place, "no room at the address") != elsewhere:  # by an old kernel, taken as a hint only
-            _libc.munmap(place, size)
-            raise WindowError(errno.EEXIST, os.strerror(errno.EEXIST))
-        shared = int(_libc.mmap(0, size, access, flags | _MAP_SHARED, -1, 0))
-        if shared == _MAP_FAILED:
+        """Whole mapped pages are at another address too from now on, which must be free. Raises MappingError; then nothing has changed."""
+        access, flags = PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_NORESERVE
+        place = libc.mmap(elsewhere, size, PROT_NONE, flags | MAP_PRIVATE | MAP_FIXED_NOREPLACE, -1, 0)
+        if mapped(place, "no room at the address") != elsewhere:  # by an old kernel, taken as a hint only
+            libc.munmap(place, size)
+            raise MappingError(errno.EEXIST, os.strerror(errno.EEXIST))
+        shared = int(libc.mmap(0, size, access, flags | MAP_SHARED, -1, 0))
+        if shared == MAP_FAILED:
             number = ctypes.get_errno()
-            _libc.munmap(elsewhere, size)
-            raise WindowError(number, os.strerror(number))
+            libc.munmap(elsewhere, size)
+            raise MappingError(number, os.strerror(number))
         ctypes.memmove(shared, start, size)
         # Of an old size of 0 it makes a second mapping of the same memory. Both take the place of mappings of ours.
-        _mapped(_libc.mremap(shared, 0, size, _MREMAP_MAYMOVE | _MREMAP_FIXED, start), "mremap")
-        _mapped(_libc.mremap(shared, size, size, _MREMAP_MAYMOVE | _MREMAP_FIXED, elsewhere), "mremap")
+        mapped(libc.mremap(shared, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, start), "mremap")
+        mapped(libc.mremap(shared, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere), "mremap")
         for address in (start, elsewhere):
-            _libc.madvise(address, size, _MADV_DONTDUMP)
+            libc.madvise(address, size, MADV_DONTDUMP)
 
     def hide_again(self, start: int, size: int, elsewhere: int) -> None:
         """The opposite of `show`. The pages stay mapped and read as zero."""
-        _libc.munmap(elsewhere, size)
-        flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED
-        _mapped(_libc.mmap(start, size, _PROT_READ | _PROT_WRITE, flags, -1, 0), "mmap")
-        for advice in (_MADV_DONTDUMP, _MADV_NOHUGEPAGE):
-            _libc.madvise(start, size, advice)
+        libc.munmap(elsewhere, size)
+        flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED
+        mapped(libc.mmap(start, size, PROT_READ | PROT_WRITE, flags, -1, 0), "mmap")
+        for advice in (MADV_DONTDUMP, MADV_NOHUGEPAGE):
+            libc.madvise(start, size, advice)
 
     def close(self) -> None:
         """Gives everything back. The arrays of this object must not be used afterwards."""
         if self._open:
             self._open = False
-            _libc.munmap(self.base, self.size)
-            _libc.munmap(self._flags_address, self.pages)
+            libc.munmap(self.base, self.size)
+            libc.munmap(self._flags_address, self.pages)
 
     def _per_granule(self, pages: npt.NDArray[np.bool_], first: int) -> npt.NDArray[np.uint16]:
         """How many of the marked pages, the first of which is page `first`, lie in each granule they touch."""
@@ -260,7 +245,7 @@ class Window:
         """
         if low < high and self.huge:
             for first, last in runs_of(low, ~self._huge[low:high]):
-                _libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, _MADV_HUGEPAGE)
+                libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, MADV_HUGEPAGE)
             self._huge[low:high] = True
 
     def _avoid_huge_pages(self, low: int, high: int) -> None:
@@ -268,14 +253,14 @@ class Window:
         if high - low == 1 and not self._huge[low]:
             return
         for first, last in runs_of(low, self._huge[low:high]):
-            _libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, _MADV_NOHUGEPAGE)
+            libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, MADV_NOHUGEPAGE)
         self._huge[low:high] = False
 
     def _protect(self, runs: list[tuple[int, int]], protection: int) -> None:
         """Sets the protection of runs of granules."""
         for low, high in runs:
             start, size = self.base + low * GRANULE, (high - low) * GRANULE
-            _checked(_libc.mprotect(start, size, protection), "mprotect")
+            checked(libc.mprotect(start, size, protection), "mprotect")
 
 
 def runs_of(low: int, marked: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -195,14 +195,8 @@ def _gone(address: int, number: int, record: int) -> None:
     """A record leaves its set and its chain."""
     s = state(address)
     earlier, later = before(s, record), after(s, record)
-    if earlier >= 0:
-        s.records[earlier, at.R_LINKS] = (s.records[earlier, at.R_LINKS] & ~at.AFTER) | (later + 1)
-    else:
-        s.sets[number, at.S_FIRST] = later
-    if later >= 0:
-        s.records[later, at.R_LINKS] = (s.records[later, at.R_LINKS] & at.AFTER) | (earlier + 1) << at.BEFORE
-    else:
-        s.sets[number, at.S_LAST] = earlier
+    _follow(s, number, earlier, later)
+    _precede(s, number, later, earlier)
     if s.sets[number, at.S_FOREIGN] == record:
         s.sets[number, at.S_FOREIGN] = later
     place, behind = _place(s.records[record, at.R_PAGE]), s.records[record, at.R_CHAIN]
@@ -331,17 +325,29 @@ def make(address: int, number: int, page: int) -> int:
 
 
 @leaf
+def _follow(s: Any, number: int, record: int, later: int) -> None:
+    """What comes behind a record of a set, or, for -1, first in it; -1: nothing."""
+    if record >= 0:
+        s.records[record, at.R_LINKS] = (s.records[record, at.R_LINKS] & ~at.AFTER) | (later + 1)
+    else:
+        s.sets[number, at.S_FIRST] = later
+
+
+@leaf
+def _precede(s: Any, number: int, record: int, earlier: int) -> None:
+    """What comes before a record of a set, or, for -1, last in it; -1: nothing."""
+    if record >= 0:
+        s.records[record, at.R_LINKS] = (s.records[record, at.R_LINKS] & at.AFTER) | (earlier + 1) << at.BEFORE
+    else:
+        s.sets[number, at.S_LAST] = earlier
+
+
+@leaf
 def _link(s: Any, number: int, record: int, earlier: int, later: int) -> None:
     """Puts a record between two of its set."""
     s.records[record, at.R_LINKS] = (earlier + 1) << at.BEFORE | (later + 1)
-    if earlier >= 0:
-        s.records[earlier, at.R_LINKS] = (s.records[earlier, at.R_LINKS] & ~at.AFTER) | (record + 1)
-    else:
-        s.sets[number, at.S_FIRST] = record
-    if later >= 0:
-        s.records[later, at.R_LINKS] = (s.records[later, at.R_LINKS] & at.AFTER) | (record + 1) << at.BEFORE
-    else:
-        s.sets[number, at.S_LAST] = record
+    _follow(s, number, earlier, record)
+    _precede(s, number, later, record)
 
 
 @leaf

@@ -211,6 +211,30 @@ impl Work {
         }
     }
 
+    /// A copy to a variable.
+    pub fn to_symbol(
+        symbol: *const c_void,
+        src: *const c_void,
+        count: usize,
+        offset: usize,
+        kind: cudaMemcpyKind,
+    ) -> CudaResult<Self> {
+        let (to, from, extent) = memory::ends_to_symbol(symbol, src, count, offset, kind)?;
+        Ok(Self::captured_copy(to, from, extent))
+    }
+
+    /// A copy from a variable.
+    pub fn from_symbol(
+        dst: *mut c_void,
+        symbol: *const c_void,
+        count: usize,
+        offset: usize,
+        kind: cudaMemcpyKind,
+    ) -> CudaResult<Self> {
+        let (to, from, extent) = memory::ends_from_symbol(dst, symbol, count, offset, kind)?;
+        Ok(Self::captured_copy(to, from, extent))
+    }
+
     /// A copy that a stream was asked to make.
     pub fn captured_copy(to: End, from: End, extent: Extent) -> Self {
         let pointer = |end: &End| {

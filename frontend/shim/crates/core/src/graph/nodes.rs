@@ -174,8 +174,7 @@ pub unsafe fn cudaGraphAddMemcpyNodeToSymbol(
     offset: usize,
     kind: cudaMemcpyKind,
 ) -> CudaResult {
-    let ends = memory::ends_to_symbol(symbol, src, count, offset, kind);
-    let work = ends.map(|(to, from, extent)| Work::captured_copy(to, from, extent));
+    let work = Work::to_symbol(symbol, src, count, offset, kind);
     // SAFETY: the program's promise.
     unsafe { add(pGraphNode, graph, pDependencies, numDependencies, work) }
 }
@@ -191,8 +190,7 @@ pub unsafe fn cudaGraphAddMemcpyNodeFromSymbol(
     offset: usize,
     kind: cudaMemcpyKind,
 ) -> CudaResult {
-    let ends = memory::ends_from_symbol(dst, symbol, count, offset, kind);
-    let work = ends.map(|(to, from, extent)| Work::captured_copy(to, from, extent));
+    let work = Work::from_symbol(dst, symbol, count, offset, kind);
     // SAFETY: the program's promise.
     unsafe { add(pGraphNode, graph, pDependencies, numDependencies, work) }
 }

@@ -6,31 +6,8 @@ use super::node::Work;
 use super::nodes::replace;
 use super::state::graph_id;
 use crate::call::CudaResult;
-use crate::memory;
 use abi::{cudaGraphExec_t, cudaGraphNode_t, cudaGraph_t, cudaMemcpyKind};
 use std::ffi::c_void;
-
-fn to_symbol(
-    symbol: *const c_void,
-    src: *const c_void,
-    count: usize,
-    offset: usize,
-    kind: cudaMemcpyKind,
-) -> CudaResult<Work> {
-    memory::ends_to_symbol(symbol, src, count, offset, kind)
-        .map(|(to, from, extent)| Work::captured_copy(to, from, extent))
-}
-
-fn from_symbol(
-    dst: *mut c_void,
-    symbol: *const c_void,
-    count: usize,
-    offset: usize,
-    kind: cudaMemcpyKind,
-) -> CudaResult<Work> {
-    memory::ends_from_symbol(dst, symbol, count, offset, kind)
-        .map(|(to, from, extent)| Work::captured_copy(to, from, extent))
-}
 
 pub unsafe fn cudaGraphMemcpyNodeSetParamsToSymbol(
     node: cudaGraphNode_t,
@@ -40,7 +17,7 @@ pub unsafe fn cudaGraphMemcpyNodeSetParamsToSymbol(
     offset: usize,
     kind: cudaMemcpyKind,
 ) -> CudaResult {
-    replace(node, to_symbol(symbol, src, count, offset, kind)?)
+    replace(node, Work::to_symbol(symbol, src, count, offset, kind)?)
 }
 
 pub unsafe fn cudaGraphMemcpyNodeSetParamsFromSymbol(
@@ -51,7 +28,7 @@ pub unsafe fn cudaGraphMemcpyNodeSetParamsFromSymbol(
     offset: usize,
     kind: cudaMemcpyKind,
 ) -> CudaResult {
-    replace(node, from_symbol(dst, symbol, count, offset, kind)?)
+    replace(node, Work::from_symbol(dst, symbol, count, offset, kind)?)
 }
 
 pub unsafe fn cudaGraphExecMemcpyNodeSetParamsToSymbol(
@@ -63,7 +40,7 @@ pub unsafe fn cudaGraphExecMemcpyNodeSetParamsToSymbol(
     offset: usize,
     kind: cudaMemcpyKind,
 ) -> CudaResult {
-    let work = to_symbol(symbol, src, count, offset, kind)?;
+    let work = Work::to_symbol(symbol, src, count, offset, kind)?;
     exec::with(hGraphExec, |exec| exec.replace(node, work))
 }
 
@@ -76,7 +53,7 @@ pub unsafe fn cudaGraphExecMemcpyNodeSetParamsFromSymbol(
     offset: usize,
     kind: cudaMemcpyKind,
 ) -> CudaResult {
-    let work = from_symbol(dst, symbol, count, offset, kind)?;
+    let work = Work::from_symbol(dst, symbol, count, offset, kind)?;
     exec::with(hGraphExec, |exec| exec.replace(node, work))
 }
 
