@@ -6,6 +6,7 @@ compiles kernels in full at once, and nothing else runs on it.
 
     python benchmarks/shapes.py                        # all rows
     python benchmarks/shapes.py --only random-loops --turns 31
+    python benchmarks/shapes.py --distance 500         # microseconds of round trip injected between guest and host: what a user waits
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import resource
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from _guest import PROGRAMS
@@ -23,6 +25,7 @@ from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import install
 from farlane.frontend.embedded import EmbeddedHost
+from farlane.roundtrips.distance import at_distance
 
 GOAL = 1.02  # loops over calls
 TURNS = 11  # pairs
@@ -121,16 +124,21 @@ def main() -> None:
     parser.add_argument("--only", help="names of shapes, separated by commas")
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--device", default="sim", choices=("sim", "null"))
+    parser.add_argument(
+        "--distance", type=float, help="round trip to inject, in microseconds; the verdict is the wall time's then"
+    )
     options = parser.parse_args()
     wanted = options.only.split(",") if options.only else [shape.name for shape in SHAPES]
     program = str(compile_program(install("13.0"), [PROGRAMS / "shapes.cu"], "shapes", Build()))
     print(f"{'loops over calls':26} {'processor time':>21} {'wall time':>21}   ms in mode calls: guest, host; loops")
     os.environ["FARLANE_JIT_TIERS"] = "off"
-    with EmbeddedHost(options.device) as host:
+    with EmbeddedHost(options.device) as host, ExitStack() as stack:
+        away = options.distance is not None
+        guest = Guest(stack.enter_context(at_distance(host.url, options.distance)) if away else host.url)
         for shape in SHAPES:
             if shape.name not in wanted:
                 continue
-            found = list(pairs(Guest(host.url), host.pid, [program, *shape.arguments()], options.turns))
+            found = list(pairs(guest, host.pid, [program, *shape.arguments()], options.turns))
             processor = [loops.processor / calls.processor for calls, loops in found]
             wall = [loops.wall / calls.wall for calls, loops in found]
             each = [
@@ -138,7 +146,7 @@ def main() -> None:
                 for mode in (0, 1)
                 for part in ("guest", "host")
             ]
-            verdict = "reached" if statistics.median(processor) <= GOAL else "missed"
+            verdict = "reached" if statistics.median(wall if away else processor) <= GOAL else "missed"
             print(
                 f"{shape!s:26} {spread(processor):>21} {spread(wall):>21}   "
                 f"{each[0]:.0f}, {each[1]:.0f}; {each[2]:.0f}, {each[3]:.0f}   {verdict}",

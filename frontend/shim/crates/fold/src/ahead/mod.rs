@@ -102,42 +102,60 @@ impl Ahead {
         if self.sleeps() {
             return Found::New;
         }
-        let mut record = tape.as_slice().get(*mark..).unwrap_or_default().to_vec();
-        let one = tape::record_length(&record) == Some(record.len());
-        let token = token_of(&record, origin.site);
-        if let State::Active(flight) = &mut self.state {
-            plain(&mut record);
-            let is_read = operation(&record) == code::READ;
-            let claims = flight.claims.len();
-            if one && is_read == waits && flight.thread == origin.thread && flight.expects(&record, token) {
-                if is_read && !flight.is_here() && !flight.is_over() {
-                    flight.claims.truncate(claims);
-                    tape.truncate(*mark);
-                    return Found::Waits;
-                }
-                if !flight.is_over() && (!is_read || flight.confirms()) {
-                    tape.truncate(*mark);
-                    return Found::Done(self.taken(&record, token, is_read));
-                }
+        if self.is_active() {
+            if let Some(found) = self.compared(tape, *mark, origin, waits, token_of) {
+                return found;
             }
-            record.copy_from_slice(&tape.as_slice()[*mark..]);
-        }
-        if !matches!(self.state, State::Idle) {
+            let records = tape.as_slice().get(*mark..).unwrap_or_default().to_vec();
             tape.truncate(*mark);
             self.settle(tape);
             *mark = tape.len();
-            tape.records(&record);
+            tape.records(&records);
         }
-        if one && !opens(&record) {
-            self.watch.note(&record, token, origin.thread);
+        let records = tape.as_slice().get(*mark..).unwrap_or_default();
+        if tape::record_length(records) == Some(records.len()) && !opens(records) {
+            self.watch.note(records, token_of(records, origin.site), origin.thread);
         } else {
-            self.note_several(&record, origin, token_of);
+            self.note_several(records, origin, token_of);
         }
         if waits {
             self.watch.read(origin.thread);
         }
         self.doze();
         Found::New
+    }
+
+    /// What became of the records behind `mark`, if they are the one that the host does next.
+    fn compared(
+        &mut self,
+        tape: &mut Writer,
+        mark: usize,
+        origin: Origin,
+        waits: bool,
+        token_of: fn(&[u8], u64) -> u64,
+    ) -> Option<Found> {
+        let State::Active(flight) = &mut self.state else { return None };
+        let mut record = tape.as_slice().get(mark..)?.to_vec();
+        if tape::record_length(&record) != Some(record.len()) {
+            return None;
+        }
+        let token = token_of(&record, origin.site);
+        plain(&mut record);
+        let is_read = operation(&record) == code::READ;
+        let claims = flight.claims.len();
+        if is_read != waits || flight.thread != origin.thread || !flight.expects(&record, token) || flight.is_over() {
+            return None;
+        }
+        if is_read && !flight.is_here() {
+            flight.claims.truncate(claims);
+            tape.truncate(mark);
+            return Some(Found::Waits);
+        }
+        if is_read && !flight.confirms() {
+            return None;
+        }
+        tape.truncate(mark);
+        Some(Found::Done(self.taken(&record, token, is_read)))
     }
 
     /// A record of the program is what the host does; what it has yielded, if it is a read.

@@ -20,6 +20,7 @@ const MOST_STRETCHES: usize = MOST_ITERATIONS * MOST_READS + MOST_BACK;
 const MOST_RECORDS: usize = 40;
 const MOST_STRETCH_BYTES: usize = 16 << 10;
 const MOST_BYTES: usize = 256 << 10;
+const MOST_SPARE: usize = 8;
 /// Where READ has its shape and its slot.
 pub(crate) const READ_ADDRESS: std::ops::Range<usize> = 8..16;
 const READ_WIDTH: usize = 24;
@@ -68,6 +69,12 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        (self.key, self.value) = (0, None);
+    }
+
     pub(crate) fn records(&self) -> impl Iterator<Item = (&[u8], u64)> {
         let starts = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
         starts.zip(&self.ends).map(|(start, (end, token))| (&self.bytes[start..*end], *token))
@@ -81,6 +88,8 @@ pub(crate) struct Watch {
     current: Stretch,
     past: VecDeque<Stretch>,
     bytes: usize,
+    /// Stretches that were given up, for the memory they have.
+    spare: Vec<Stretch>,
 }
 
 /// What repeats: the last `iterations` iterations of `reads` stretches each.
@@ -98,9 +107,24 @@ impl Watch {
 
     pub(crate) fn forget(&mut self) {
         self.on = false;
-        self.past.clear();
-        self.current = Stretch::default();
         self.bytes = 0;
+        self.current.clear();
+        while let Some(stretch) = self.past.pop_front() {
+            self.give_up(stretch);
+        }
+    }
+
+    /// Begins a stretch. What the one so far has is the caller's to keep.
+    fn start(&mut self) -> Stretch {
+        let mut empty = self.spare.pop().unwrap_or_default();
+        empty.clear();
+        std::mem::replace(&mut self.current, empty)
+    }
+
+    fn give_up(&mut self, stretch: Stretch) {
+        if self.spare.len() < MOST_SPARE {
+            self.spare.push(stretch);
+        }
     }
 
     pub(crate) fn note(&mut self, record: &[u8], token: u64, thread: u64) {
@@ -128,9 +152,12 @@ impl Watch {
             self.past.push_back(Stretch::default());
             return;
         }
-        self.past.push_back(std::mem::take(&mut self.current));
+        let stretch = self.start();
+        self.past.push_back(stretch);
         while self.past.len() > MOST_STRETCHES || self.bytes > MOST_BYTES {
-            self.bytes -= self.past.pop_front().map_or(0, |stretch| stretch.bytes.len());
+            let Some(stretch) = self.past.pop_front() else { break };
+            self.bytes -= stretch.bytes.len();
+            self.give_up(stretch);
         }
     }
 
