@@ -36,7 +36,7 @@ pub use append::Append;
 pub use config::{Config, ConfigError, Endpoint, Mode};
 pub use counters::{Counter, Counters};
 pub use error::{Failure, OpenError, OpenReason};
-pub use fold::Origin;
+pub use fold::{Foreseen, Origin};
 pub use generated_farlane_v1::Object;
 pub use generated_farlane_v1::{DeviceDescription, Welcome};
 pub use output::Output;

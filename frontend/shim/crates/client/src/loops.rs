@@ -61,6 +61,7 @@ impl Loops {
             name: "loops",
             counts: vec![
                 ("templates", counts.templates),
+                ("foreseen", counts.foreseen),
                 ("repeats", counts.repeats),
                 ("iterations", counts.iterations),
                 ("folded_calls", counts.folded()),

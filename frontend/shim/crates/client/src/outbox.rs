@@ -12,7 +12,7 @@ use crate::loops::Loops;
 use crate::reads::Reads;
 use crate::spares::Spares;
 use crate::waiter::Waiter;
-use fold::{Origin, Read, Reason};
+use fold::{Foreseen, Origin, Read, Reason};
 use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,6 +152,14 @@ impl Outbox {
         self.ahead = Some(Awaited::unwatched(slot, waiter.clone()));
         self.coming = Some(waiter);
         true
+    }
+
+    /// A loop begins with the thread's next record, as a manifest foresees it: the host is told in a moment.
+    pub(crate) fn foresee(&mut self, timer: &AgeTimer, thread: u64, iterations: u64, records: &[Foreseen]) {
+        let Some(loops) = &mut self.loops else { return };
+        if loops.folder.foresee(&mut self.writer, thread, iterations, records) {
+            self.send_soon(timer);
+        }
     }
 
     /// What the host does ahead, while it may do more of it.

@@ -14,7 +14,7 @@ use crate::report::{self, CallSummary};
 use crate::shared::Shared;
 use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, transport, Config, Failure, Mode, OpenError, Welcome};
-use fold::Origin;
+use fold::{Foreseen, Origin};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -225,6 +225,12 @@ impl Session {
             return unsafe { self.read(destination, write) };
         }
         self.shared.record_read(destination, from, write).unwrap_or(Err(UNUSABLE_DESTINATION))
+    }
+
+    /// A loop of so many iterations begins with the thread's next record, as a manifest foresees it: each iteration is these records. Where the
+    /// loop is worth it, the host is told within 20 us, and what of it is done by then is sent with that. Only a guess: every record is compared.
+    pub fn foresee(&self, thread: u64, iterations: u64, records: &[Foreseen]) {
+        self.shared.foresee(thread, iterations, records);
     }
 
     /// A loop has ended: sends what of it is held within 20 us, without waiting for an answer (where there is no age timer at once, waiting

@@ -13,7 +13,7 @@ use crate::output::Held;
 use crate::report::Section;
 use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, Failure};
-use fold::{Origin, Read, Reason};
+use fold::{Foreseen, Origin, Read, Reason};
 use parking_lot::{Mutex, MutexGuard};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
@@ -213,6 +213,13 @@ impl Shared {
         match outbox.writer.take_oversized() {
             None => Ok(mark),
             Some(oversized) => Err(refuse(&mut outbox.writer, mark, oversized)),
+        }
+    }
+
+    /// A loop begins with the thread's next record, as a manifest foresees it.
+    pub(crate) fn foresee(&self, thread: u64, iterations: u64, records: &[Foreseen]) {
+        if let Ok(mut outbox) = self.lock_running() {
+            outbox.foresee(&self.timer, thread, iterations, records);
         }
     }
 

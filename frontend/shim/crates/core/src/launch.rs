@@ -22,12 +22,15 @@ use tape::Writer;
 use crate::call::{error_of, CudaResult, DefaultStream};
 use crate::module::{kernel_of, Kernel, Signature};
 use crate::work::order::Stream;
-use crate::{frame, graph, guards, hostmem, log, managed, module, occupancy, output, runtime, stream, trace, work};
+use crate::{
+    frame, graph, guards, hostmem, log, managed, module, occupancy, output, permission, runtime, stream, trace, work,
+};
 
 pub mod attributes;
 mod checks;
 pub mod clusters;
 pub mod configuration;
+mod foreseen;
 mod parameters;
 
 use checks::{Bounds, Limits};
@@ -266,18 +269,22 @@ unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, ar
     }
     // SAFETY: the caller's promise.
     let prepared = unsafe { prepare(func, &launch, args) }?;
-    let Prepared { kernel, signature, grid, block, cluster, arguments } = prepared;
     let stream = stream::resolve_briefly(default, launch.stream)?;
     if graph::capture::of(&stream) {
         // SAFETY: the caller's promise.
         return graph::capture::add(&stream, unsafe { graph::Work::launch(func, &launch, args) }?).map(drop);
     }
-    let function = kernel.function()?;
+    let function = prepared.kernel.function()?;
     let stream: &Stream = &stream;
     let (number, shared, cooperative) = (stream.number, launch.shared_bytes as u32, launch.cooperative);
+    let as_calls = managed::any() || guards::active() || !runtime::session()?.defers();
+    if let Some(iteration) = permission::take_foreseen().filter(|_| !as_calls && !cooperative) {
+        foreseen::tell(default, &prepared, shared, number, &iteration);
+    }
+    let Prepared { signature, grid, block, cluster, arguments, .. } = prepared;
     let cluster = clusters::number(cluster);
     let bytes = signature.image.parameter_bytes as usize;
-    if managed::any() || guards::active() || !runtime::session()?.defers() {
+    if as_calls {
         let record = |w: &mut Writer, values: &[u8]| {
             operation::launch(w, function, number, grid, block, shared, cooperative, cluster, values);
         };

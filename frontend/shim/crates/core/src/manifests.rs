@@ -21,7 +21,7 @@ use std::sync::{PoisonError, RwLock};
 
 use client::{Mode, Session};
 use manifest::code::Expression;
-use manifest::{Manifest, CONDITIONAL, HAS_MANAGED_VARIABLES, MAX_BYTES};
+use manifest::{Manifest, CONDITIONAL, DESCRIBED, HAS_MANAGED_VARIABLES, LAUNCH, LOCAL_SYNC, MAX_BYTES};
 
 use crate::log;
 use crate::objects::{self, Object};
@@ -40,6 +40,10 @@ pub struct Loop {
     pub parent: Option<u32>,
     /// Position of the last site of the body that runs in every iteration.
     pub last_position: Option<u16>,
+    /// The launches by position, where an iteration may be foreseen: each runs in every iteration, the first one first, and nothing else makes records.
+    pub launches: Vec<manifest::Site>,
+    /// That was not tried yet.
+    pub foreseeable: AtomicBool,
     /// Dense over all manifests.
     pub number: u32,
 }
@@ -78,6 +82,9 @@ impl Site {
         self.in_loop().last_position == Some(self.entry.position)
     }
 }
+
+/// Launches of an iteration that is foreseen.
+const MOST_FORESEEN: usize = 16;
 
 #[derive(Default)]
 struct Table {
@@ -250,14 +257,45 @@ fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
     true
 }
 
+/// Whether a call from the site is answered here, as far as can be told.
+fn makes_no_record(manifest: &Manifest, site: &manifest::Site) -> bool {
+    site.permissions & LOCAL_SYNC != 0
+        || matches!(manifest.name_of(site), "cudaGetLastError" | "cudaPeekAtLastError" | "cudaGetErrorString")
+}
+
 fn loops_of(manifest: &Manifest) -> Vec<Loop> {
     let number = || LOOPS.fetch_add(1, Relaxed);
-    let mut loops: Vec<Loop> =
-        manifest.loops().map(|each| Loop { parent: each.parent, last_position: None, number: number() }).collect();
+    let new = |each: manifest::Loop| Loop {
+        parent: each.parent,
+        last_position: None,
+        launches: Vec::new(),
+        foreseeable: AtomicBool::new(each.flags & DESCRIBED != 0),
+        number: number(),
+    };
+    let mut loops: Vec<Loop> = manifest.loops().map(new).collect();
+    for outer in manifest.loops().filter_map(|each| each.parent) {
+        let Some(outer) = loops.get_mut(outer as usize) else { continue };
+        *outer.foreseeable.get_mut() = false;
+    }
     for site in manifest.sites() {
         let Some(each) = loops.get_mut(site.in_loop as usize) else { continue };
         if site.flags & CONDITIONAL == 0 {
             each.last_position = each.last_position.max(Some(site.position));
+        }
+        let foreseeable = each.foreseeable.get_mut();
+        *foreseeable &= each.launches.len() < MOST_FORESEEN;
+        if site.flags & (CONDITIONAL | LAUNCH) == LAUNCH {
+            each.launches.push(site);
+        } else {
+            *foreseeable &= site.flags & CONDITIONAL == 0 && makes_no_record(manifest, &site);
+        }
+    }
+    for each in &mut loops {
+        each.launches.sort_unstable_by_key(|site| site.position);
+        let rising = each.launches.windows(2).all(|pair| pair[0].position < pair[1].position);
+        if !rising || each.launches.first().is_none_or(|first| first.position > 0) || !*each.foreseeable.get_mut() {
+            *each.foreseeable.get_mut() = false;
+            each.launches = Vec::new();
         }
     }
     loops

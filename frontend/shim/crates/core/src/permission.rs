@@ -27,9 +27,11 @@ use crate::generated_exports::Function;
 use crate::manifests::{self, Site};
 use crate::{guards, hostmem, output, work};
 
+pub mod foresight;
 mod prediction;
 mod ranges;
 
+use foresight::Iteration;
 use prediction::Predictions;
 use ranges::Ranges;
 
@@ -66,6 +68,8 @@ struct Thread {
     /// A synchronization was answered locally, and has not happened.
     unsynchronized: Cell<bool>,
     predictions: Predictions,
+    /// The call under way is the first one of this.
+    foreseen: Cell<Option<Box<Iteration>>>,
 }
 
 thread_local! {
@@ -81,6 +85,7 @@ thread_local! {
             settle_after: Cell::new(false),
             unsynchronized: Cell::new(false),
             predictions: Predictions::new(),
+            foreseen: Cell::new(None),
         }
     };
 }
@@ -182,6 +187,25 @@ pub fn take_hint() -> u32 {
 #[inline(never)]
 fn hint() -> u32 {
     THREAD.try_with(|thread| thread.hint.take()).unwrap_or(0)
+}
+
+/// The iteration of which the launch under way, from `site`, is the first call; once, and only where a manifest foresees all of it.
+#[inline]
+pub fn take_foreseen() -> Option<Box<Iteration>> {
+    if foresight::waits() {
+        foreseen()
+    } else {
+        None
+    }
+}
+
+#[cold]
+fn foreseen() -> Option<Box<Iteration>> {
+    foresight::taken();
+    let (_, site) = frame::thread_and_site();
+    let iteration = THREAD.try_with(|thread| thread.foreseen.take()).ok().flatten()?;
+    // Another call may have come in between.
+    (iteration.launches.first()?.site == site).then_some(iteration)
 }
 
 /// What becomes of the copy to the host under way.
@@ -330,6 +354,9 @@ impl Thread {
         }
         if let Some(site) = site {
             self.predictions.evaluate(site);
+            if site.begins_iteration() && site.in_loop().foreseeable.load(Relaxed) {
+                self.foreseen.set(foresight::at(site, self.predictions.remaining()));
+            }
         }
     }
 

@@ -1,5 +1,5 @@
-//! The engine: runs within runs, and what becomes of a record. How runs begin and end is `opening`'s, what they send `sending`'s, and what the host does ahead
-//! `ahead`'s. Whether it is worth it is the policy's.
+//! The engine: runs within runs, and what becomes of a record. How runs begin and end is `opening`'s, what they send `sending`'s, what the host does ahead
+//! `ahead`'s, and loops that are known before they have begun `foresight`'s. Whether it is worth it is the policy's.
 //!
 //! Open runs form a stack: each but the lowest is an iteration's part of the one below, which expects its REPEAT. A record goes to the top
 //! run. What that one does not take closes it: its REPEAT, and then the records of its unfinished iteration, go to the run below like
@@ -21,8 +21,11 @@ use std::sync::Arc;
 use tape::{record_length, Writer, HEADER_BYTES};
 
 mod ahead;
+mod foresight;
 mod opening;
 mod sending;
+
+pub use foresight::Foreseen;
 
 /// Threads whose histories are kept.
 const MAX_THREADS: usize = 16;

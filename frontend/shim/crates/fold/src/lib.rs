@@ -28,7 +28,7 @@ mod stretches;
 mod templates;
 
 pub use ahead::AheadCounts;
-pub use folder::Folder;
+pub use folder::{Folder, Foreseen};
 
 /// What becomes of a READ that the program waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +78,8 @@ pub const REASONS: usize = 7;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     pub templates: u64,
+    /// Of these, the ones that the host was told at a loop's first call.
+    pub foreseen: u64,
     /// REPEAT records on the tape itself.
     pub repeats: u64,
     pub iterations: u64,

@@ -24,6 +24,8 @@ const REPEAT: i64 = 16;
 /// nested loops of 20 iterations took three times as many bytes.
 const TEMPLATE: i64 = 44;
 const TEMPLATE_RECORD: i64 = 5;
+/// What a group costs guest and host, beyond what it holds.
+const GROUP: i64 = 192;
 /// So many bytes are as good as a record: they have to be sent.
 const BYTES: u64 = 256;
 
@@ -48,6 +50,8 @@ pub(crate) struct Held {
     pub(crate) template: u64,
     /// The records of its body.
     pub(crate) body: u64,
+    /// Records of the loop that were sent as they are.
+    pub(crate) before: u64,
     pub(crate) ending: Ending,
 }
 
@@ -78,15 +82,30 @@ impl Held {
         self.records.max(self.bytes / BYTES).try_into().unwrap_or(i64::MAX)
     }
 
+    fn before(self) -> i64 {
+        self.before.try_into().unwrap_or(i64::MAX)
+    }
+
     /// What the host would do at the first REPEAT alone.
     fn first_price(self) -> i64 {
-        let body = i64::try_from(self.body).unwrap_or(i64::MAX);
         if self.template == 0 {
             0
         } else {
-            TEMPLATE.saturating_add(body.saturating_mul(TEMPLATE_RECORD))
+            price_of_template(self.body)
         }
     }
+}
+
+/// What a TEMPLATE of so many records costs, with the first REPEAT of it.
+fn price_of_template(body: u64) -> i64 {
+    TEMPLATE.saturating_add(i64::try_from(body).unwrap_or(i64::MAX).saturating_mul(TEMPLATE_RECORD))
+}
+
+/// Whether the host is to be told the template of a loop that has not begun, and that is expected to have so many records in all. What is told at
+/// once travels in a group of its own, which has a price, too.
+pub(crate) fn is_worth_telling(records: u64, body: u64) -> bool {
+    let price = REPEAT.saturating_add(price_of_template(body)).saturating_add(GROUP);
+    i64::try_from(records).unwrap_or(i64::MAX) >= price
 }
 
 /// What a template's runs have been worth so far, beyond their price.
@@ -105,15 +124,21 @@ impl Balance {
         self.0 = self.0.saturating_add(value.saturating_sub(REPEAT)).clamp(LEAST_BALANCE, MOST_BALANCE);
     }
 
+    /// Of a template that was foreseen: one try.
+    pub(crate) fn guessed() -> Self {
+        Self(LEAST_BALANCE + REPEAT)
+    }
+
     /// The search has found it again: one try.
     pub(crate) fn found(&mut self) {
-        self.0 = self.0.max(LEAST_BALANCE + REPEAT);
+        self.0 = self.0.max(Self::guessed().0);
     }
 
     /// Whether a REPEAT of what is held is worth it, not the records themselves.
     pub(crate) fn is_worth(self, held: Held) -> bool {
         let price = match held.ending {
-            Ending::GoesOn => REPEAT / 2,                         // what follows costs next to nothing
+            // What follows costs next to nothing, and is as much again as there was so far: half the TEMPLATE is its.
+            Ending::GoesOn => (REPEAT / 2).saturating_add(held.first_price() / 2 - held.before()).max(REPEAT / 2),
             Ending::Over | Ending::Waits if self.0 > 0 => REPEAT, // it has come again
             Ending::Over | Ending::Waits => REPEAT.saturating_add(held.first_price()),
         };
@@ -164,7 +189,8 @@ mod tests {
     use super::*;
 
     fn held(records: u64, known: bool, ending: Ending) -> Held {
-        Held { records, bytes: 64 * records, repeat: 48, template: if known { 0 } else { 96 }, body: 1, ending }
+        let template = if known { 0 } else { 96 };
+        Held { records, bytes: 64 * records, repeat: 48, template, body: 1, before: 0, ending }
     }
 
     #[test]
@@ -177,11 +203,14 @@ mod tests {
             assert!(worth(Balance(1), 16, false, ending) && !worth(Balance(1), 15, false, ending));
         }
         assert!(worth(unknown, 8, true, Ending::GoesOn) && !worth(unknown, 7, true, Ending::GoesOn));
+        assert!(worth(unknown, 32, false, Ending::GoesOn) && !worth(unknown, 31, false, Ending::GoesOn));
+        let later = |records, before| unknown.is_worth(Held { before, ..held(records, false, Ending::GoesOn) });
+        assert!(later(12, 20) && !later(11, 20) && later(8, 1 << 40) && !later(7, u64::MAX));
     }
 
     #[test]
     fn bytes_count_as_records() {
-        let one = Held { records: 4, bytes: 4096, repeat: 48, template: 0, body: 1, ending: Ending::Over };
+        let one = Held { bytes: 4096, ..held(4, true, Ending::Over) };
         assert!(Balance::default().is_worth(one));
         assert!(!Balance::default().is_worth(Held { repeat: 2049, ..one }), "not where the REPEAT is hardly shorter");
     }

@@ -159,7 +159,8 @@ fn a_flush_in_a_loop_is_continued() {
         }
     }
     let bytes = recording.check();
-    assert!(bytes < 1000 + 100 * 24, "{bytes}");
+    let first = 20 * 96; // sent as they are: too few for a TEMPLATE, as far as could be told
+    assert!(bytes < first + 1000 + 100 * 24, "{bytes}");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn loops_that_begin_with_the_same_call_are_not_made_anew() {
 }
 
 #[test]
-fn a_part_of_a_loop_that_goes_on_is_worth_a_template() {
+fn a_loop_that_goes_on_is_worth_a_template_once_it_has_lasted() {
     let mut recording = Recording::new();
     for i in 0..2000 {
         recording.launch(1, 16, &[BASE, i]);
@@ -123,7 +123,8 @@ fn a_part_of_a_loop_that_goes_on_is_worth_a_template() {
         }
     }
     assert_eq!(recording.folder.counts().templates, 1);
-    assert!(recording.folder.counts().folded() > 1980);
+    let folded = recording.folder.counts().folded();
+    assert!((1960..1980).contains(&folded), "{folded}: the first parts, of 10 records each, go as they are");
     recording.check();
 }
 

@@ -1,6 +1,6 @@
 //! Reads the analyzer's manifests and evaluates their expressions.
 //!
-//! Owns the format of `protos/manifest.md`, version 1, and nothing of what is done with it (crate `farlane_core`: objects, permissions).
+//! Owns the format of `protos/manifest.md`, versions 1 and 2, and nothing of what is done with it (crate `farlane_core`: objects, permissions).
 //! A manifest is untrusted bytes: [`Manifest::parse`] checks every rule of that page once, with memory bounded by the bytes given, and
 //! everything after it works on checked offsets. A manifest that was accepted can still be wrong about the program; that is for its user.
 //! No dependency but BLAKE2b for the checksum; no I/O, no unsafe code.
@@ -18,8 +18,8 @@ pub use code::Machine;
 pub use error::Broken;
 pub use parse::{Argument, Identity, Loop, Manifest, Site, Text};
 
-/// The version that this crate reads.
-pub const VERSION: u32 = 1;
+/// The newest version that this crate reads; it reads all from 1 on.
+pub const VERSION: u32 = 2;
 /// The longest manifest.
 pub const MAX_BYTES: usize = 16 << 20;
 
@@ -32,6 +32,9 @@ pub const SETTLE_AT_CALL: u8 = 4;
 pub const CONDITIONAL: u8 = 1;
 pub const LAUNCH: u8 = 2;
 pub const IN_CALLEE: u8 = 4;
+
+/// Flags of a loop.
+pub const DESCRIBED: u8 = 1;
 
 /// Flags of a manifest.
 pub const MAY_START_THREADS: u32 = 1;

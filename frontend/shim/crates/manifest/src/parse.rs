@@ -90,6 +90,8 @@ pub struct Argument {
     pub index: u8,
     pub kind: u8,
     pub width: u8,
+    /// For [`Manifest::expression`], where the program stands at the loop's first site: its value in the iteration under way. `None`: not known.
+    pub first: Option<u32>,
     pub value: i64,
 }
 
@@ -142,8 +144,9 @@ impl Manifest {
         if !bytes.starts_with(b"FARLANEM") {
             return broken("a manifest starts with FARLANEM", 0);
         }
-        if word(8)? != VERSION {
-            return broken("the version is 1", 8);
+        let version = word(8)?;
+        if !(1..=VERSION).contains(&version) {
+            return broken("the version is 1 or 2", 8);
         }
         if word(12)? as usize != bytes.len() {
             return broken("the length is that of the whole manifest", 12);
@@ -190,7 +193,7 @@ impl Manifest {
         }
         let texts = manifest.check_texts()?;
         manifest.check_loops(&texts)?;
-        manifest.check_arguments()?;
+        manifest.check_arguments(version)?;
         manifest.check_sites(&texts)?;
         Ok(manifest)
     }
@@ -221,12 +224,19 @@ impl Manifest {
         Ok(())
     }
 
-    fn check_arguments(&self) -> Result<(), Broken> {
+    fn check_arguments(&self, version: u32) -> Result<(), Broken> {
         for index in 0..self.arguments.count {
             let entry = self.arguments.entry(&self.bytes, index, ARGUMENT).unwrap_or_default();
-            let [_, kind, width, reserved @ ..] = array::<8>(entry, 0).unwrap_or_default();
-            if kind > 5 || !matches!(width, 0 | 1 | 2 | 4 | 8) || reserved != [0; 5] {
+            let [_, kind, width, reserved, first @ ..] = array::<8>(entry, 0).unwrap_or_default();
+            if kind > 5 || !matches!(width, 0 | 1 | 2 | 4 | 8) || reserved != 0 {
                 return broken("an argument's kind is 0 to 5, its width 0, 1, 2, 4 or 8", index as usize);
+            }
+            let first = u32::from_le_bytes(first);
+            if first != 0 && (version < 2 || width == 0) {
+                return broken("a first value is known from version 2 on, and has a width", index as usize);
+            }
+            if let Some(code) = first.checked_sub(1) {
+                code::check(self.code(), code as usize)?;
             }
         }
         Ok(())
@@ -326,7 +336,8 @@ impl Manifest {
         range.filter_map(|index| {
             let entry = self.arguments.entry(&self.bytes, index, ARGUMENT)?;
             let value = u64_at(entry, 8)?.cast_signed();
-            Some(Argument { index: entry[0], kind: entry[1], width: entry[2], value })
+            let first = u32_at(entry, 4)?.checked_sub(1);
+            Some(Argument { index: entry[0], kind: entry[1], width: entry[2], first, value })
         })
     }
 

@@ -82,7 +82,8 @@ fn each_broken_rule_is_named() {
     let in_loop = |index: usize| site(3) + 32 * index;
     for (at, value, words) in [
         (0, 0, "FARLANEM"),
-        (8, 2, "version"),
+        (8, 0, "version"),
+        (8, 3, "version"),
         (12, 0, "length"),
         (16, 0, "checksum"),
         (24, 3, "identity is a build-id"),
@@ -107,6 +108,8 @@ fn each_broken_rule_is_named() {
         (in_loop(1) + 20, 5, "class"),
         (in_loop(3) + 1, 6, "argument's kind"),
         (in_loop(3) + 2, 3, "argument's kind"),
+        (in_loop(3) + 3, 1, "argument's kind"),
+        (in_loop(3) + 4, 1, "version 2"),
     ] {
         let found = poked(at, value);
         assert!(found.contains(words), "{at} = {value}: {found}");
@@ -126,6 +129,33 @@ fn each_broken_rule_is_named() {
     bytes[end] = 1;
     seal(&mut bytes);
     assert!(rule(bytes).contains("padding"));
+}
+
+#[test]
+fn first_values_are_read_from_version_2_on() {
+    let good = nested();
+    let argument = 88 + 40 * 3 + 32 * 3 + 16;
+    let with = |width: u8, first: u32| {
+        let mut bytes = good.bytes();
+        bytes[8] = 2;
+        bytes[argument + 2] = width;
+        bytes[argument + 4..argument + 8].copy_from_slice(&first.to_le_bytes());
+        seal(&mut bytes);
+        Manifest::parse(&bytes)
+    };
+    let first = |manifest: &Manifest| {
+        let arguments: Vec<_> =
+            manifest.sites().flat_map(|site| manifest.arguments(&site).collect::<Vec<_>>()).collect();
+        arguments[1].first
+    };
+    assert_eq!(first(&with(4, 0).expect("good")), None);
+    let code = good.sites[1][16..20].try_into().map(u32::from_le_bytes).unwrap();
+    let manifest = with(8, code + 1).expect("good");
+    assert_eq!(manifest.expression(first(&manifest).unwrap()).unwrap().evaluate(&Numbers), Some(1));
+    for (width, first, words) in [(0, code + 1, "has a width"), (4, code + 2, ""), (4, u32::MAX, "")] {
+        let found = with(width, first).expect_err("broken").rule;
+        assert!(found.contains(words), "{width} {first}: {found}");
+    }
 }
 
 #[test]

@@ -65,6 +65,11 @@ impl Predictions {
         self.remaining.set(None);
     }
 
+    /// How often the call's site is reached again in this execution of its loop, where that was looked at.
+    pub fn remaining(&self) -> Option<u64> {
+        self.remaining.get()
+    }
+
     /// The call is from another site than was thought: how often that one is reached says nothing of it.
     pub fn forget_count(&self) {
         self.remaining.set(None);
@@ -88,7 +93,7 @@ impl Predictions {
             return;
         }
         let Some(registers) = frame::registers() else { return };
-        let here = Here { registers: &registers, object: site.used.object };
+        let here = Here::new(&registers, site.used.object);
         if needs_more {
             self.more.set(site.more.as_ref().and_then(|more| more.evaluate(&here)) == Some(1));
         }
@@ -153,9 +158,15 @@ fn at<T: Default>(list: &mut Vec<T>, number: u32) -> &mut T {
 }
 
 /// The program at its call instruction.
-struct Here<'a> {
+pub struct Here<'a> {
     registers: &'a Registers,
     object: &'static Object,
+}
+
+impl<'a> Here<'a> {
+    pub fn new(registers: &'a Registers, object: &'static Object) -> Self {
+        Self { registers, object }
+    }
 }
 
 impl Machine for Here<'_> {

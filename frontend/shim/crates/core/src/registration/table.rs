@@ -78,6 +78,13 @@ impl Table {
         self.kernels.values().flatten().find(wanted).copied()
     }
 
+    /// The kernel of that name; `None` also where several modules have one.
+    pub fn kernel_named(&self, name: &str) -> Option<&'static Kernel> {
+        let mut found = self.kernels.values().flatten().filter(|kernel| kernel.name().to_bytes() == name.as_bytes());
+        let first = *found.next()?;
+        found.all(|other| std::ptr::eq(*other, first)).then_some(first)
+    }
+
     /// A variable of the module, by name.
     pub fn variable_of_module(&self, module: &'static Module, name: &str) -> Option<&'static Variable> {
         let wanted = |variable: &&&'static Variable| std::ptr::eq(variable.module, module) && variable.name() == name;

@@ -103,6 +103,7 @@ impl Folder {
             repeat: run.repeat_bytes() as u64,
             template: template as u64,
             body: run.body.items.len() as u64,
+            before: run.done,
             ending,
         };
         self.templates.get(run.place).is_some_and(|template| template.balance.is_worth(held))

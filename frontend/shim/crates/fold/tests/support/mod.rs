@@ -4,7 +4,7 @@
 pub mod expander;
 
 use expander::Expander;
-use fold::{Folder, Origin, Reason};
+use fold::{Folder, Foreseen, Origin, Reason};
 use tape::{operations, Writer};
 
 /// xorshift64*.
@@ -52,6 +52,22 @@ impl Recording {
     pub fn launch(&mut self, site: u64, function: u32, parameters: &[u64]) {
         let bytes: Vec<u8> = parameters.iter().flat_map(|p| p.to_le_bytes()).collect();
         self.call(site, |w| operations::launch(w, function, 1, [64, 1, 1], [256, 1, 1], 0, false, 0, &bytes));
+    }
+
+    /// A launch as `launch` makes it, foreseen.
+    pub fn foreseen(site: u64, function: u32, now: &[u64], next: &[u64]) -> Foreseen {
+        let record = |parameters: &[u64]| {
+            let bytes: Vec<u8> = parameters.iter().flat_map(|p| p.to_le_bytes()).collect();
+            let mut w = Writer::new();
+            operations::launch(&mut w, function, 1, [64, 1, 1], [256, 1, 1], 0, false, 0, &bytes);
+            w.as_slice().to_vec()
+        };
+        Foreseen { site, now: record(now), next: record(next) }
+    }
+
+    /// The next record is expected to be the first of so many iterations of these.
+    pub fn foresee(&mut self, iterations: u64, records: &[Foreseen]) -> bool {
+        self.folder.foresee(&mut self.tape, self.thread, iterations, records)
     }
 
     pub fn flush(&mut self, reason: Reason) {
