@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -27,12 +28,14 @@ from farlane.analyzer.loops.continuation import Continuations
 from farlane.analyzer.loops.counting import Counting
 from farlane.analyzer.loops.deciding import Deciding
 from farlane.analyzer.loops.dependence import Dependence, LoopValues
+from farlane.analyzer.loops.foresight import Foresight, wanted
 from farlane.analyzer.loops.inner import settle
 from farlane.analyzer.loops.model import (
     Argument,
     Call,
     Class,
     Continuation,
+    Foretold,
     Induction,
     Kind,
     LoopReport,
@@ -218,7 +221,7 @@ class _Describer:
         counting = Counting(self._functions, self._analysis, self._loop, self._values, self._body, places)
         trips = counting.count()
         self._reasons |= counting.reasons
-        return LoopReport(
+        report = LoopReport(
             function=self._flow.name,
             entry=self._flow.entry,
             header=self._loop.header,
@@ -234,6 +237,11 @@ class _Describer:
             runs=_runs(calls, reading),
             assumes_success=not self._loop.blocks.isdisjoint(self._result.assumed),
         )
+        return replace(report, foretold=self._foretold(report)) if wanted(report) else report
+
+    def _foretold(self, report: LoopReport) -> tuple[tuple[Foretold, ...], ...]:
+        calls = [call for block in self._places for call in self._result.calls[block]]
+        return Foresight(self._functions.values, self._continuations, calls).of(report.calls)
 
     def _call(self, call: CudaCall, block: int) -> tuple[Call, set[Kind]]:
         arguments = []

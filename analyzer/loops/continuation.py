@@ -63,15 +63,10 @@ class Continuations:
         """The continuation at a call in a block of the loop; None when the call is inside an inner loop."""
         if call.repeated or not self._body.own(block) or self._loop.irreducible:
             return None
-        states = self._states(call)
-        if states is None:
+        locator = self.locator(call)
+        if locator is None:
             return None
-        first = call.chain[0] if call.chain else call.site
-        holders = self._holders.get(first)
-        if holders is None:
-            holders = self._holders[first] = Holders(self._values, states[0])
-        locator = Locator(self._values, states, holders)
-        place = self._block_of(first, block)
+        place = self._block_of(call.chain[0] if call.chain else call.site, block)
         tests: list[tuple[bool, int, Test]] = []
         candidates, others = self._body.tests()
         for candidate in candidates:
@@ -84,6 +79,23 @@ class Continuations:
         again = self._again(found) if complete else None
         count = self._count(found) if complete else None
         return Continuation(call.site, call.chain, found, complete, self._may_throw, again, count, self._jumps_out)
+
+    def locator(self, call: CudaCall) -> Locator | None:
+        """Finds values at a call; None when its state is not known."""
+        states = self._states(call)
+        if states is None:
+            return None
+        first = call.chain[0] if call.chain else call.site
+        holders = self._holders.get(first)
+        if holders is None:
+            holders = self._holders[first] = Holders(self._values, states[0])
+        return Locator(self._values, states, holders)
+
+    def may_move(self, number: int, chain: Sequence[int]) -> bool:
+        """Whether a number in what a call is passed may be an address in a file that is loaded anywhere: this function computes it,
+        or another one may, on the way to the call."""
+        image = self._functions.program.image
+        return image.moves and (number in self._named or (bool(chain) and number > 0 and image.spans(number)))
 
     def _block_of(self, site: int, block: int) -> int:
         """The block with the call instruction; a launch's push may be in an earlier one than the launch."""

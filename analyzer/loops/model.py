@@ -177,6 +177,21 @@ class Continuation:
 
 
 @dataclass(frozen=True)
+class Foretold:
+    """What a launch of a loop is passed, found where the program stands at the loop's first launch in the same iteration.
+
+    Attributes:
+        name: the argument's, as in `Argument`.
+        word: 0 or 1: which four bytes of the argument it is; None: all of it.
+        formula: its low bytes count, as many as the argument has.
+    """
+
+    name: str
+    word: int | None
+    formula: Formula
+
+
+@dataclass(frozen=True)
 class LoopReport:
     function: str
     entry: int
@@ -195,6 +210,9 @@ class LoopReport:
     ] = ()  # calls by index, in groups between which the host wants an answer of the device
     assumes_success: bool = False  # whether the loop holds a branch that error codes decide
     assumes_separate: bool = False  # whether pointers read from memory are taken to point to objects of their own
+    foretold: tuple[
+        tuple[Foretold, ...], ...
+    ] = ()  # by call, () for the first: all that is passed in an iteration of launches; () when that is not known at the first
 
     @property
     def described(self) -> bool:

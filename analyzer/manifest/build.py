@@ -16,17 +16,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow.interface import LAUNCH, NUMBERS, roles
+from farlane.analyzer.flow.interface import LAUNCH
 from farlane.analyzer.loader.image import Image
-from farlane.analyzer.loops.model import Argument as Described
-from farlane.analyzer.loops.model import Call, Class, Continuation, Kind, LoopReport, ProgramReport
+from farlane.analyzer.loops.model import Call, Class, Continuation, LoopReport, ProgramReport
 from farlane.analyzer.loops.reasons import Reason
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.manifest.formulas import compiled, signed
+from farlane.analyzer.manifest import arguments
+from farlane.analyzer.manifest.formulas import compiled
 from farlane.analyzer.manifest.model import (
     IDENTITY_LIMIT,
     Argument,
-    ArgumentKind,
     Flag,
     IdentityKind,
     Loop,
@@ -47,13 +46,6 @@ _CLASSES = {
     Class.THREE: LoopClass.THREE,
     Class.MIXED: LoopClass.MIXED,
 }
-_KINDS = {
-    Kind.INVARIANT: ArgumentKind.INVARIANT,
-    Kind.AFFINE: ArgumentKind.AFFINE,
-    Kind.INDUCTION: ArgumentKind.INDUCTION,
-    Kind.RESULT: ArgumentKind.RESULT,
-    Kind.LOAD: ArgumentKind.ELEMENT,
-}
 # A loop with one of these has no sequence of calls that is known when it is entered.
 _UNDESCRIBED = frozenset(
     {
@@ -68,8 +60,6 @@ _UNDESCRIBED = frozenset(
         Reason.EXIT_ON_DEVICE_DATA,
     }
 )
-# The C parameters that a launch's described argument holds, 4 bytes each where it holds two.
-_PACKED = {"grid.xy": (0, 1), "grid.z": (2,), "block.xy": (3, 4), "block.z": (5,), "shared": (6,), "stream": (7,)}
 LONGEST = 15  # bytes of an instruction
 _THREADS = (
     "pthread_create",
@@ -144,12 +134,17 @@ class _Tables:
         for site, place in places.items():
             order[place.loop].append(site)
         sites: list[Site] = []
+        loops: list[Loop] = []
         for index, held in order.items():
             ranks = {call.site: rank for rank, call in reversed(list(enumerate(self._reports[index].calls)))}
             held.sort(key=lambda site: (ranks[site], site))
-            sites += [self._site(places[site], position) for position, site in enumerate(held[:BODY_LIMIT])]
             del held[BODY_LIMIT:]
-        loops = [self._loop(report, len(order[index])) for index, report in enumerate(self._reports)]
+            own = [self._site(places[site], position) for position, site in enumerate(held)]
+            report = self._reports[index]
+            loops.append(self._loop(report, len(held)))
+            if report.foretold and loops[-1].described and held == [call.site for call in report.calls]:
+                own = arguments.foretold(report, own)
+            sites += own
         return tuple(sorted(sites, key=lambda site: site.return_address)), tuple(loops)
 
     def _innermost(self) -> dict[int, list[Call]]:
@@ -214,10 +209,10 @@ class _Tables:
         """The predictions that hold whichever way the site is reached."""
         segments = self._image.segments
         own = range(segments[0].start if segments else 0, self._image.end)
-        found = _arguments(call, own)
+        found = arguments.predicted(call, own)
         if call.chain:
             for other in self._reached[call.site] if found else ():
-                held = _arguments(other, own)
+                held = arguments.predicted(other, own)
                 found = [each for each in found if each in held]
         return found
 
@@ -301,50 +296,3 @@ class _Tables:
 def _certain(continuation: Continuation) -> bool:
     """Whether the exit tests see what stands there at the call, and nothing else leaves the loop."""
     return continuation.exact and not continuation.jumps_out
-
-
-def _arguments(call: Call, own: range) -> list[Argument]:
-    """The predictions, by rising index; what is unknown is absent. `own` are the object's link-time addresses."""
-    if not call.arguments:
-        return []
-    found: dict[int, Argument] = {}
-    letters = (roles(call.name) or "").split()
-    for described in call.arguments:
-        for index, word in _indices(described.name):
-            if call.name == LAUNCH:
-                width = 4 if index < 6 else 8 if index < 8 else described.size or 0
-                pointer = index >= 8 and width in (0, 8)
-            else:
-                width = 8 if index < len(letters) and letters[index] == "v" else 4
-                pointer = not letters or (width == 8 and index not in NUMBERS.get(call.name, ()))
-            if not width:
-                continue  # a structure, which may be longer than what is known of it
-            predicted = _argument(described, index, word, width)
-            if pointer and predicted is not None and predicted.kind == ArgumentKind.CONSTANT and predicted.value in own:
-                # Perhaps an address in the object, which is loaded elsewhere.
-                predicted = Argument(index, ArgumentKind.INVARIANT, width)
-            if predicted is not None and 0 <= index < 256:
-                found.setdefault(index, predicted)
-    return [found[index] for index in sorted(found)]
-
-
-def _indices(name: str) -> list[tuple[int, int | None]]:
-    """The C parameters that a described argument is, each with the 4-byte word of the value that it is; None: all of it."""
-    if name in _PACKED:
-        indices = _PACKED[name]
-        return [(index, word if len(indices) > 1 else None) for word, index in enumerate(indices)]
-    what, _, number = name.partition(" ")
-    return [(int(number) + (8 if what == "parameter" else 0), None)] if number.isdecimal() else []
-
-
-def _argument(described: Described, index: int, word: int | None, width: int) -> Argument | None:
-    kind, number = _KINDS.get(described.kind), described.number
-    if kind is None or (word is not None and kind != ArgumentKind.INVARIANT):
-        return None  # unknown; or which half of the packed value moves is not told
-    if kind == ArgumentKind.INVARIANT and number is not None:
-        return Argument(
-            index, ArgumentKind.CONSTANT, width, number >> 32 * word & 0xFFFFFFFF if word is not None else number
-        )
-    if kind == ArgumentKind.AFFINE:
-        return None if number is None else Argument(index, kind, width, signed(number))
-    return Argument(index, kind, width)

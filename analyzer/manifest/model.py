@@ -54,14 +54,21 @@ class ArgumentKind(enum.IntEnum):
     ELEMENT = 5
 
 
+TOLD_AT_FIRST = (ArgumentKind.INVARIANT, ArgumentKind.AFFINE)  # arguments that may have `first`
+
+
 @dataclass(frozen=True)
 class Argument:
-    """A prediction of one argument; `value` is a signed 64-bit number, of meaning for CONSTANT and AFFINE only."""
+    """A prediction of one argument; `value` is a signed 64-bit number, of meaning for CONSTANT and AFFINE only.
+
+    `first`: code that gives the value in the iteration under way at the loop's first site; None when not known.
+    """
 
     index: int
     kind: ArgumentKind
     width: int = 0
     value: int = 0
+    first: bytes | None = None
 
 
 @dataclass(frozen=True)

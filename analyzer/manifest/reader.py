@@ -62,6 +62,7 @@ class _Reader:
         self._code: dict[int, bytes] = {}
         # What overlaps would let a small manifest stand for much memory.
         self._held_texts = self._held_code = 0
+        self._version = 0
 
     def _field(self, form: str, offset: int) -> int:
         return int(struct.unpack_from("<" + form, self._data, offset)[0])
@@ -70,7 +71,8 @@ class _Reader:
         data = self._data
         _require(len(data) >= HEADER_BYTES, "shorter than a header")
         _require(data[:8] == b"FARLANEM", "no magic")
-        _require(self._field("I", 8) == 1, f"version {self._field('I', 8)}")
+        self._version = self._field("I", 8)
+        _require(self._version in (1, 2), f"version {self._version}")
         _require(len(data) <= MAXIMUM_BYTES, "too long")
         _require(self._field("I", 12) == len(data), "the length is another")
         digest = hashlib.blake2b(data[:16] + bytes(8) + data[24:], digest_size=32).digest()
@@ -139,7 +141,7 @@ class _Reader:
                     more=self._known_code(tables, more, where),
                     remaining=self._known_code(tables, remaining, where),
                     proof=None if proof == UNKNOWN else self._text(tables, proof),
-                    arguments=self._arguments(tables, first, count, where),
+                    arguments=self._arguments(tables, first, count, position, where),
                 )
             )
             _require(not permissions or bool(found[-1].proof), f"{where}: a permission without a proof")
@@ -151,7 +153,7 @@ class _Reader:
             _require(loop_.body == len(held), f"loop {index}: a body of {loop_.body}, with {len(held)} sites")
         return tuple(found)
 
-    def _arguments(self, tables: _Tables, first: int, count: int, where: str) -> tuple[Argument, ...]:
+    def _arguments(self, tables: _Tables, first: int, count: int, position: int, where: str) -> tuple[Argument, ...]:
         _require(first + count <= self._field("I", 72), f"{where}: arguments out of bounds")
         found: list[Argument] = []
         for number in range(first, first + count):
@@ -159,9 +161,15 @@ class _Reader:
             index, kind, width = struct.unpack_from("<BBB", self._data, start)
             _require(kind <= 5, f"{where}: argument kind {kind}")
             _require(width in (0, 1, 2, 4, 8), f"{where}: an argument of {width} bytes")
-            _require(not any(self._data[start + 3 : start + 8]), f"{where}: a reserved field is not 0")
+            told = self._field("I", start + 4)
+            _require(not self._data[start + 3], f"{where}: a reserved field is not 0")
+            _require(not told or self._version > 1, f"{where}: a reserved field is not 0")
+            may_be_told = kind in (1, 2) and width > 0 and position > 0
+            _require(not told or may_be_told, f"{where}: an argument that is not told at the first call")
             _require(not found or found[-1].index < index, f"{where}: arguments out of order")
-            found.append(Argument(index, ArgumentKind(kind), width, self._field("q", start + 8)))
+            value = self._field("q", start + 8)
+            code = self._known_code(tables, told - 1, where) if told else None
+            found.append(Argument(index, ArgumentKind(kind), width, value, code))
         return tuple(found)
 
     def _known_code(self, tables: _Tables, offset: int, where: str) -> bytes | None:

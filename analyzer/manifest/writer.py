@@ -13,10 +13,19 @@ import struct
 
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.manifest.code import check
-from farlane.analyzer.manifest.model import IDENTITY_LIMIT, MAXIMUM_BYTES, Argument, Loop, Manifest, Permission, Site
+from farlane.analyzer.manifest.model import (
+    IDENTITY_LIMIT,
+    MAXIMUM_BYTES,
+    TOLD_AT_FIRST,
+    Argument,
+    Loop,
+    Manifest,
+    Permission,
+    Site,
+)
 
 _MAGIC = b"FARLANEM"
-_VERSION = 1
+_VERSION = 2
 _NONE = 0xFFFFFFFF
 _TEXT_BYTES = 4096  # kernels' symbols are long; beyond this nobody reads them
 
@@ -41,7 +50,7 @@ def _write(manifest: Manifest) -> bytes:
     sites = []
     for site in manifest.sites:
         sites.append(_site(site, len(arguments), code, texts))
-        arguments += map(_argument, site.arguments)
+        arguments += [_argument(argument, site, code) for argument in site.arguments]
     loops = [_loop(loop, texts) for loop in manifest.loops]
     tables = [*sites, *loops, *arguments, code.padded(), texts.padded()]
     length = 88 + sum(map(len, tables))
@@ -138,5 +147,10 @@ def _loop(loop: Loop, texts: _Pool) -> bytes:
     )
 
 
-def _argument(argument: Argument) -> bytes:
-    return struct.pack("<BBB5xq", argument.index, argument.kind, argument.width, argument.value)
+def _argument(argument: Argument, site: Site, code: _Pool) -> bytes:
+    first = 0
+    if argument.first is not None:
+        if argument.kind not in TOLD_AT_FIRST or not argument.width or not site.position:
+            raise AnalysisError(f"an argument that is not told at the first call, at {site.return_address:#x}")
+        first = 1 + _code(argument.first, code)
+    return struct.pack("<BBBxIq", argument.index, argument.kind, argument.width, first, argument.value)

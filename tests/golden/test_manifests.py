@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from farlane.analyzer.manifest import code, reader, writer
@@ -17,7 +18,7 @@ from farlane.analyzer.manifest.model import (
     Site,
 )
 
-GOLDEN = Path(__file__).parent / "manifests" / "version_1.hex"
+MANIFESTS = Path(__file__).parent / "manifests"
 END = b"\0"
 
 # rbx + zx4([rsp + 24]:4) < [0x4010]:8 as signed numbers
@@ -49,7 +50,28 @@ MANIFEST = Manifest(
 )  # fmt: skip
 
 
+# The same with a loop of two launches, the first of which tells what the second one is passed.
+FORETOLD = replace(
+    MANIFEST,
+    sites=(
+        *MANIFEST.sites,
+        Site(0x1400, 2, 0, "_Z4stepPfi", launch=True, more=MORE, remaining=MORE),
+        Site(0x1440, 2, 1, "_Z4movePfi", launch=True, arguments=(
+            *(Argument(index, ArgumentKind.CONSTANT, 4 if index < 6 else 8, index) for index in range(7)),
+            Argument(7, ArgumentKind.INVARIANT, 8, first=code.instruction(code.REGISTER, 3) + END),
+            Argument(8, ArgumentKind.INVARIANT, 8, first=code.instruction(code.FRAME, 32, 8) + END),
+            Argument(9, ArgumentKind.AFFINE, 4, 2, MORE),
+        )),
+    ),
+    loops=(*MANIFEST.loops, Loop(0x1380, 0x1000, "main", class_=LoopClass.TWO, described=True, body=2, line=30)),
+)  # fmt: skip
+
+
 def test_golden_bytes() -> None:
-    golden = bytes.fromhex(GOLDEN.read_text())
-    assert writer.write(MANIFEST) == golden
-    assert reader.read(golden) == MANIFEST
+    golden = bytes.fromhex((MANIFESTS / "version_2.hex").read_text())
+    assert writer.write(FORETOLD) == golden
+    assert reader.read(golden) == FORETOLD
+
+
+def test_earlier_versions_are_read() -> None:
+    assert reader.read(bytes.fromhex((MANIFESTS / "version_1.hex").read_text())) == MANIFEST

@@ -100,6 +100,17 @@ def test_the_corpus_exercises_every_kind_of_claim(
     assert checked["sequence"] > 0
 
 
+def test_the_corpus_exercises_what_is_told_at_the_first_call(
+    toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
+) -> None:
+    for case in (case for case in cases(full=False) if case.unit == "iterations" and case.row in NVCC):
+        program = case.compiled(toolchain(case.row.toolchain))
+        lines = traced(guest, [str(program), "9"], tmp_path)
+        checked = trace.compare(lines, manifest_of(program), elf.load(program), run_once("iterations")).checked
+        assert checked["first"] > 300
+        assert checked["first, constant"] > 300
+
+
 def native_cases(full: bool) -> list[object]:
     """Builds that tests/e2e makes as well: of each program the first of nvcc and the last of clang's; the full matrix is all."""
     by_name: dict[str, list[native_builds.Case]] = defaultdict(list)

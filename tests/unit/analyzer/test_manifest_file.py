@@ -29,6 +29,7 @@ MORE = (
     + code.instruction(code.BINARY["slt"])
     + b"\0"
 )
+FIRST = code.instruction(code.REGISTER, 12) + code.instruction(code.ZX, 4) + b"\0"
 SAMPLE = Manifest(
     IdentityKind.BUILD_ID,
     bytes(range(20)),
@@ -38,7 +39,8 @@ SAMPLE = Manifest(
              arguments=(Argument(2, ArgumentKind.CONSTANT, 8, -4), Argument(3, ArgumentKind.INVARIANT, 4))),
         Site(0x1240, 0, 0, "_Z4stepPf", launch=True, conditional=True, remaining=MORE,
              arguments=(Argument(8, ArgumentKind.AFFINE, 0, 512),)),
-        Site(0x1300, 1, 1, "cudaDeviceSynchronize", in_callee=True, permissions=Permission.LOCAL_SYNC, proof="code unused"),
+        Site(0x1300, 1, 1, "cudaDeviceSynchronize", in_callee=True, permissions=Permission.LOCAL_SYNC, proof="code unused",
+             arguments=(Argument(0, ArgumentKind.AFFINE, 4, 3, FIRST), Argument(1, ArgumentKind.INDUCTION, 4))),
     ),
     (
         Loop(0x1100, 0x1000, "main", class_=LoopClass.TWO, described=True, body=1, line=17),
@@ -60,6 +62,13 @@ def test_what_is_written_is_read() -> None:
     assert reader.read(writer.write(empty)) == empty
 
 
+def random_argument(chance: random.Random, index: int, position: int) -> Argument:
+    kind, width = ArgumentKind(chance.randrange(6)), chance.choice([0, 1, 2, 4, 8])
+    may_be_told = position and width and kind in (ArgumentKind.INVARIANT, ArgumentKind.AFFINE)
+    first = chance.choice([None, MORE, FIRST]) if may_be_told else None
+    return Argument(index, kind, width, chance.randint(-(2**63), 2**63 - 1), first)
+
+
 def random_manifest(chance: random.Random) -> Manifest:
     count = chance.randint(0, 5)
     held: list[list[int]] = [[] for _ in range(count)]
@@ -75,8 +84,7 @@ def random_manifest(chance: random.Random) -> Manifest:
                 permissions=permissions, more=MORE, remaining=chance.choice([None, MORE, code.instruction(1, 9) + b"\0"]),
                 proof="so" if permissions else None,
                 arguments=tuple(
-                    Argument(index, ArgumentKind(chance.randrange(6)), chance.choice([0, 1, 2, 4, 8]), chance.randint(-(2**63), 2**63 - 1))
-                    for index in sorted(chance.sample(range(256), chance.randint(0, 4)))
+                    random_argument(chance, index, len(held[loop])) for index in sorted(chance.sample(range(256), chance.randint(0, 4)))
                 ),
             )
         )  # fmt: skip
@@ -134,7 +142,9 @@ def test_sealed_damage_is_an_error_or_a_manifest() -> None:
 
 FIELDS = [
     (0, b"F4RLANEM", "no magic"),
-    (8, struct.pack("<I", 2), "version 2"),
+    (8, struct.pack("<I", 3), "version 3"),
+    (8, struct.pack("<I", 0), "version 0"),
+    (8, struct.pack("<I", 1), "site 2: a reserved field is not 0"),
     (24, b"\x03", "identity kind"),
     (25, b"\x00", "an identity of 0 bytes"),
     (25, b"\x21", "an identity of 33 bytes"),
@@ -164,7 +174,14 @@ FIELDS = [
     (88 + 120 + 22, b"\x02", "a body of 2"),
     (88 + 184 + 1, b"\x06", "argument kind 6"),
     (88 + 184 + 2, b"\x03", "an argument of 3 bytes"),
-    (88 + 184 + 7, b"\x01", "reserved"),
+    (88 + 184 + 3, b"\x01", "reserved"),
+    (88 + 184 + 4, b"\x01", "site 0: an argument that is not told at the first call"),
+    (88 + 184 + 16 + 4, b"\x01", "site 0: an argument that is not told at the first call"),
+    (88 + 184 + 48 + 2, b"\x00", "site 2: an argument that is not told at the first call"),
+    (88 + 184 + 64 + 4, b"\x01", "site 2: an argument that is not told at the first call"),
+    (88 + 184 + 48 + 4, struct.pack("<I", 4000), "site 2: code out of bounds"),
+    (88 + 184 + 48 + 4, struct.pack("<I", 2**32 - 1), "site 2: code out of bounds"),
+    (88 + 184 + 48 + 4, struct.pack("<I", 2), "site 2: "),
     (88 + 184 + 16, b"\x02", "out of order"),
 ]
 
@@ -201,6 +218,22 @@ def test_the_writer_refuses(change: dict[str, object]) -> None:
     site = dataclasses.replace(SAMPLE.sites[0], **change)  # type: ignore[arg-type]
     with pytest.raises(AnalysisError):
         writer.write(dataclasses.replace(SAMPLE, sites=(site, *SAMPLE.sites[1:])))
+
+
+@pytest.mark.parametrize(
+    ("position", "argument"),
+    [
+        (0, Argument(0, ArgumentKind.INVARIANT, 8, first=MORE)),
+        (1, Argument(0, ArgumentKind.CONSTANT, 8, first=MORE)),
+        (1, Argument(0, ArgumentKind.ELEMENT, 8, first=MORE)),
+        (1, Argument(0, ArgumentKind.AFFINE, 0, first=MORE)),
+        (1, Argument(0, ArgumentKind.AFFINE, 8, first=b"\xff")),
+    ],
+)
+def test_the_writer_refuses_what_is_not_told_at_the_first_call(position: int, argument: Argument) -> None:
+    site = dataclasses.replace(SAMPLE.sites[2], position=position, arguments=(argument,))
+    with pytest.raises(AnalysisError):
+        writer.write(dataclasses.replace(SAMPLE, sites=(*SAMPLE.sites[:2], site)))
 
 
 def test_long_names_are_cut_between_characters() -> None:

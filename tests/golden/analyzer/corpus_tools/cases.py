@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parents[1] / "corpus"
 EXPECTED: dict[str, dict[str, list[dict[str, Any]]]] = tomllib.loads((FOLDER / "expected.toml").read_text())
 GAPS: list[dict[str, Any]] = tomllib.loads((FOLDER / "gaps.toml").read_text()).get("gap", [])
 # Besides, a gap may name the aspect "predictions": what corpus_tools/trace.py compares with the program's run.
-ASPECTS = ("class", "trips", "described", "permits")
+ASPECTS = ("class", "trips", "described", "permits", "foretold")
 
 # Ways of compiling that change how the machine code looks, beside the levels.
 WAYS: dict[str, tuple[str, ...]] = {

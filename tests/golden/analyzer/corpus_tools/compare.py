@@ -58,11 +58,25 @@ def wrong(case: Case, program: Path, function: str, aspects: Sequence[str]) -> l
     loops = loops_of(analyzed(program), function)
     if len(loops) != len(rows):
         return [*found, f"{len(loops)} loops, not {len(rows)}"]
+    told = foretold(program)
     for aspect in aspects:
         for index, (loop, row) in enumerate(zip(loops, rows, strict=True)):
-            if mistake := _mistake(aspect, loop, row):
+            if aspect == "foretold":
+                given_ = (loop.entry, loop.header) in told
+                mistake = "" if row.get(aspect, False) in (given_, "either") else f"foretold: {given_}"
+            else:
+                mistake = _mistake(aspect, loop, row)
+            if mistake:
                 found.append(f"loop {index}: {mistake}")
     return found
+
+
+@functools.cache
+def foretold(program: Path) -> set[tuple[int, int]]:
+    """The loops, by function and header, whose first launch tells what the later ones of the iteration are passed."""
+    manifest = manifest_of(program)
+    loops = {site.loop for site in manifest.sites if any(argument.first is not None for argument in site.arguments)}
+    return {(manifest.loops[index].function, manifest.loops[index].header) for index in loops}
 
 
 def _mistake(aspect: str, loop: LoopReport, row: dict[str, Any]) -> str:

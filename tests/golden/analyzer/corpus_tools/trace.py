@@ -5,7 +5,8 @@ Owns the reading of traces and the meaning of each claim (protos/manifest.md):
 - an argument's prediction relates a call at a site to the next one in the same execution of the loop;
 - `more` says whether the site is reached again in the same execution, `remaining` how often;
 - the sequence says which of the loop's sites comes next;
-- a trip count says how often the site is reached.
+- a trip count says how often the site is reached;
+- `first` says at a loop's first call what the later ones of the same iteration are passed, and all of it.
 
 Where one execution of a loop ends is known from outside only for a loop that is in no other loop, in a function that runs once: such
 functions are named by the caller. A site in a callee may be reached from elsewhere too: constants are not compared there. For the others `more` is what says that an execution goes on, and is checked in one
@@ -102,6 +103,7 @@ def compare(lines: list[dict[str, Any]], manifest: Manifest, image: Image, once:
     findings = Findings()
     for calls in calls_at_sites(lines, manifest, image).values():
         _thread(calls, manifest, once, findings)
+        _iterations(calls, manifest, image, findings)
     return findings
 
 
@@ -211,6 +213,49 @@ def _sequence(before: Call, call: Call, manifest: Manifest, findings: Findings) 
         findings.claim(
             "sequence", right, f"{_name(before, manifest)} is followed by {_name(call, manifest)} in line {call.index}"
         )
+
+
+def _iterations(calls: list[Call | int], manifest: Manifest, image: Image, findings: Findings) -> None:
+    """What is told at the first call of an iteration, beside its later ones, as long as they come in order."""
+    told = {site.loop for site in manifest.sites if any(argument.first is not None for argument in site.arguments)}
+    first: Call | None = None
+    position = 0
+    for call in calls:
+        if isinstance(call, int) or call.site.loop not in told:
+            first = None
+        elif not call.site.position:
+            first, position = call, 0
+        elif first is not None and (call.site.loop, call.site.position) == (first.site.loop, position + 1):
+            position += 1
+            _later(first, call, _name(call, manifest), image, findings)
+        else:
+            first = None
+
+
+def _later(first: Call, call: Call, name: str, image: Image, findings: Findings) -> None:
+    """A later call of an iteration."""
+    known = {argument.index: argument for argument in call.site.arguments}
+    sizes = dict(enumerate([4] * 6 + [8] * 2 + [len(hexadecimal) // 2 for hexadecimal in call.line["parameters"]]))
+    for index, size in sizes.items():
+        if index not in known or known[index].width != size:
+            findings.checked["first, of another length"] += (
+                1  # the shim knows how long it is, and leaves the loop alone
+            )
+    for argument in call.site.arguments:
+        if argument.index not in sizes:
+            continue
+        expected = _argument(call, argument)
+        if argument.kind == ArgumentKind.CONSTANT:
+            value: int | None = argument.value
+        else:
+            assert argument.first is not None, f"{name} argument {argument.index}: it is not told of all"
+            value = _value(argument.first, first.line, image)
+        if value is None:
+            findings.checked["first, not evaluated"] += 1
+            continue
+        text = f"{name} argument {argument.index}: {expected} in line {call.index}, not {value & _mask(argument)}"
+        kind = "first" if argument.first is not None else "first, constant"
+        findings.claim(kind, value & _mask(argument) == expected, text)
 
 
 def _mask(argument: Argument) -> int:
