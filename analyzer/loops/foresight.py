@@ -18,6 +18,8 @@ from farlane.analyzer.loops.location import Locator
 from farlane.analyzer.loops.model import Call, Class, Foretold, Kind, LoopReport
 
 MOST = 16  # launches of an iteration
+# Calls between them that may not reach the host: of errors, and those that a permission may answer at once.
+BESIDE = frozenset({"cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceSynchronize", "cudaStreamSynchronize"})
 _SIZES = (1, 2, 4, 8)
 _CONFIGURATION = {"grid.z": 4, "block.z": 4, "shared": 8, "stream": 8}
 _HALVES = ("grid.xy", "block.xy")
@@ -26,11 +28,14 @@ _HALVES = ("grid.xy", "block.xy")
 def wanted(report: LoopReport) -> bool:
     """Whether a loop is an iteration of several launches that is known when it is entered."""
     calls = report.calls
-    if not 2 <= len(calls) <= MOST or report.class_ == Class.NONE or report.trip_count is None:
+    launches = sum(call.name == LAUNCH for call in calls)
+    if not 2 <= launches <= MOST or report.class_ == Class.NONE or report.trip_count is None:
         return False
-    if any(call.name != LAUNCH or call.conditional for call in calls) or len({call.site for call in calls}) < len(
-        calls
-    ):
+    if calls[0].name != LAUNCH or any(call.conditional for call in calls):
+        return False
+    if not BESIDE.issuperset(call.name for call in calls if call.name != LAUNCH):
+        return False
+    if len({call.site for call in calls}) < len(calls):
         return False
     return any(each.site == calls[0].site and not each.chain and each.count for each in report.continuations)
 
@@ -50,6 +55,9 @@ class Foresight:
         locator = self._continuations.locator(self._calls[0])
         found: list[tuple[Foretold, ...]] = [()]
         for call, known in zip(self._calls[1:], described[1:], strict=True):
+            if known.name != LAUNCH:
+                found.append(())
+                continue
             told = None if locator is None else self._call(locator, call, known)
             if told is None:
                 return ()

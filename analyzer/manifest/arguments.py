@@ -82,6 +82,9 @@ def foretold(report: LoopReport, sites: list[Site]) -> list[Site]:
         return sites
     made = sites[:1]
     for site, call, told in zip(sites[1:], report.calls[1:], report.foretold[1:], strict=True):
+        if not site.launch:
+            made.append(site)
+            continue
         arguments = _with_first(site, call, told)
         if arguments is None:
             return sites

@@ -99,6 +99,15 @@ PROGRAM with_the_hosts_work(float *data, int rounds) {
     }
 }
 
+PROGRAM with_checks(float *first, float *second, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        touch<<<4, 256>>>(first, i, COUNT);
+        if (cudaGetLastError() != cudaSuccess) exit(3);
+        shift<<<4, 256>>>(second, first, i);
+        if (cudaDeviceSynchronize() != cudaSuccess) exit(4);
+    }
+}
+
 // Known at the entry, and not told.
 
 // The manifest's code follows no pointers.
@@ -205,7 +214,7 @@ int main(int argc, char **argv) {
     with_a_copy(arena.a, arena.b, rounds), of_a_structure(arena.a, rounds, 90), growing_grid(arena.a, rounds);
     squares(arena.a, rounds), one_of_them_at_times(arena.a, table, rounds), written_in_between(arena.a, &cell, rounds);
     swapped(arena.a, arena.b, rounds), around_another(arena.a, arena.b, rounds, 3);
-    of_a_sum(arena.a, rounds, 0.5f);
+    of_a_sum(arena.a, rounds, 0.5f), with_checks(arena.a, arena.b, rounds);
     cudaStreamDestroy(stream);
     return cudaDeviceSynchronize() != cudaSuccess;
 }

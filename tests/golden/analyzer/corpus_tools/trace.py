@@ -227,7 +227,8 @@ def _iterations(calls: list[Call | int], manifest: Manifest, image: Image, findi
             first, position = call, 0
         elif first is not None and (call.site.loop, call.site.position) == (first.site.loop, position + 1):
             position += 1
-            _later(first, call, _name(call, manifest), image, findings)
+            if call.site.launch:
+                _later(first, call, _name(call, manifest), image, findings)
         else:
             first = None
 

@@ -259,8 +259,7 @@ fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
 
 /// Whether a call from the site is answered here, as far as can be told.
 fn makes_no_record(manifest: &Manifest, site: &manifest::Site) -> bool {
-    site.permissions & LOCAL_SYNC != 0
-        || matches!(manifest.name_of(site), "cudaGetLastError" | "cudaPeekAtLastError" | "cudaGetErrorString")
+    site.permissions & LOCAL_SYNC != 0 || matches!(manifest.name_of(site), "cudaGetLastError" | "cudaPeekAtLastError")
 }
 
 fn loops_of(manifest: &Manifest) -> Vec<Loop> {
