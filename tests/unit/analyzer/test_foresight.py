@@ -22,6 +22,7 @@ unsigned __cudaPushCallConfiguration(Dim, Dim, unsigned long, void *);
 unsigned __cudaPopCallConfiguration(Dim *, Dim *, unsigned long *, void **);
 int cudaLaunchKernel(const void *, Dim, Dim, void **, unsigned long, void *);
 int cudaGetLastError();
+int cudaFree(void *);
 }
 """
 RUNTIME = f"""{DECLARED}
@@ -29,6 +30,7 @@ unsigned __cudaPushCallConfiguration(Dim, Dim, unsigned long, void *) {{ return 
 unsigned __cudaPopCallConfiguration(Dim *, Dim *, unsigned long *, void **) {{ return 0; }}
 int cudaLaunchKernel(const void *, Dim, Dim, void **, unsigned long, void *) {{ return 0; }}
 int cudaGetLastError() {{ return 0; }}
+int cudaFree(void *) {{ return 0; }}
 """
 SOURCE = f"""{DECLARED}
 #define KEEP extern "C" __attribute__((noipa)) void
@@ -55,17 +57,19 @@ KEEP seventeen(char *where, int n) {{
     }}
 }}
 KEEP alone(char *where, int n) {{ for (int i = 0; i < n; ++i) {{ LAUNCH(where, i); }} }}
-KEEP another(char *where, int n) {{ for (int i = 0; i < n; ++i) {{ LAUNCH(where, i); cudaGetLastError(); LAUNCH(where, i + 1); }} }}
+KEEP checked(char *where, int n) {{ for (int i = 0; i < n; ++i) {{ LAUNCH(where, i); cudaGetLastError(); LAUNCH(where, i + 1); }} }}
+KEEP another(char *where, int n) {{ for (int i = 0; i < n; ++i) {{ LAUNCH(where, i); cudaFree(where); LAUNCH(where, i + 1); }} }}
+KEEP checked_first(char *where, int n) {{ for (int i = 0; i < n; ++i) {{ cudaGetLastError(); LAUNCH(where, i); LAUNCH(where, i + 1); }} }}
 KEEP two_ends(char *where, int n, int m) {{ for (int i = 0; i < n; ++i) {{ LAUNCH(where, i); if (where[i] == m) break; LAUNCH(where, i); }} }}
 KEEP changed(char **where, int n) {{
     for (int i = 0; i < n; ++i) {{ LAUNCH(*where, i); *where = *where + n; LAUNCH(*where, i); }}
 }}
 int main(int n, char **where) {{
     told(*where, n), number(*where, n), null(*where, n), sixteen(*where, n), address(*where, n), seventeen(*where, n), alone(*where, n);
-    another(*where, n), two_ends(*where, n, n), changed(where, n);
+    checked(*where, n), another(*where, n), checked_first(*where, n), two_ends(*where, n, n), changed(where, n);
 }}
 """
-TOLD = {"told", "number", "null", "sixteen"}
+TOLD = {"told", "number", "null", "sixteen", "checked"}
 AT_A_FIXED_PLACE = ("-no-pie", "-fno-pie")
 
 
@@ -84,6 +88,9 @@ def test_all_is_told_or_nothing(build: Callable[..., Path], level: str, options:
             assert sites[0].remaining is not None
             assert loop.described
             for site in sites[1:]:
+                if not site.launch:
+                    assert not given(site)
+                    continue
                 assert [argument.index for argument in site.arguments] == [*range(10)]
                 constant = {argument.index for argument in site.arguments if argument.kind == ArgumentKind.CONSTANT}
                 assert constant | given(site) == {*range(10)}
