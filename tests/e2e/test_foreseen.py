@@ -102,7 +102,7 @@ WRONG: dict[str, Callable[[Site], Site]] = {
     "an argument that does not exist": lambda site: replace(
         site, arguments=(*site.arguments, Argument(60, ArgumentKind.CONSTANT, 8, 1))
     ),
-    "the kernel": lambda site: replace(site, name="_Z6gatherPfPKfil" if "add" in site.name else "_Z3addPfif"),
+    "the kernel": lambda site: replace(site, name="_ZL6gatherPfPKfil" if "add" in site.name else "_Z3addPfif"),
     "a kernel that does not exist": lambda site: replace(site, name="_Z7nothingv"),
     "the trip count": lambda site: replace(site, remaining=instruction(CONSTANT, 1 << 50) + instruction(END)),
     "the trip count's sign": lambda site: replace(site, remaining=instruction(CONSTANT, -1) + instruction(END)),

@@ -7,7 +7,7 @@ __global__ void add(float *to, int at, float by) {
     if (threadIdx.x == 0 && blockIdx.x == 0) to[at & 1023] += by;
 }
 
-__global__ void gather(float *to, const float *from, int n, long step) {
+static __global__ void gather(float *to, const float *from, int n, long step) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) to[i] = to[i] * 0.5f + from[(i + step) & 1023];
 }

@@ -78,9 +78,13 @@ impl Table {
         self.kernels.values().flatten().find(wanted).copied()
     }
 
-    /// The kernel of that name; `None` also where several modules have one.
-    pub fn kernel_named(&self, name: &str) -> Option<&'static Kernel> {
-        let mut found = self.kernels.values().flatten().filter(|kernel| kernel.name().to_bytes() == name.as_bytes());
+    /// The kernel of that host symbol; `None` also where several modules have one. Of a static kernel the host's symbol says that it is (`_ZL` for `_Z`), the
+    /// image's name does not.
+    pub fn kernel_named(&self, symbol: &str) -> Option<&'static Kernel> {
+        let of_a_static = symbol.strip_prefix("_ZL").map(|rest| format!("_Z{rest}"));
+        let is_named = |name: &str| name == symbol || Some(name) == of_a_static.as_deref();
+        let named = |kernel: &&&'static Kernel| kernel.name().to_str().is_ok_and(is_named);
+        let mut found = self.kernels.values().flatten().filter(named);
         let first = *found.next()?;
         found.all(|other| std::ptr::eq(*other, first)).then_some(first)
     }
