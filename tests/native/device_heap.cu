@@ -66,13 +66,14 @@ __global__ void scratch(int *out) {
 }
 
 __global__ void exhaust(size_t bytes, int *out) {
-    void *first = malloc(bytes);
-    void *second = malloc(bytes);
+    // Volatile: a compiler may leave out an allocation of which only this is asked, and take it to have succeeded (clang does).
+    void *volatile first = malloc(bytes);
+    void *volatile second = malloc(bytes);
     out[0] = first != nullptr;
     out[1] = second != nullptr;
     free(second);
     free(first);
-    void *again = malloc(bytes);
+    void *volatile again = malloc(bytes);
     out[2] = again != nullptr;
     free(again);
     free(nullptr);
