@@ -8,7 +8,6 @@ use crate::body::Body;
 use crate::layout;
 use crate::policy::{self, Balance};
 use std::sync::Arc;
-use tape::operations;
 use tape::Writer;
 
 /// A record of a loop's first iteration, and what it is expected to be in the second.
@@ -34,11 +33,11 @@ impl Folder {
         if begins || !worth || self.templates.like(&body).is_some() {
             return false;
         }
-        let (holes, content) = (body.holes.len() as u64, body.content());
-        let (Some(place), Ok(holes)) = (self.templates.add(Arc::new(body)), u32::try_from(holes)) else { return false };
-        let Some(number) = self.templates.publish(place) else { return false };
-        operations::template(tape, number.into(), holes, &content);
-        self.counts.templates += 1;
+        let body = Arc::new(body);
+        let Some(place) = self.templates.add(body.clone()) else { return false };
+        if self.tell(place, &body, tape).is_none() {
+            return false;
+        }
         self.counts.foreseen += 1;
         if let Some(template) = self.templates.get_mut(place) {
             template.steps = steps;

@@ -1,7 +1,7 @@
 //! What runs send: a REPEAT, or the records themselves where that is shorter; at a run's end, at a flush, and in parts of a loop that goes on.
 
 use super::{Folder, Offer};
-use crate::body::Nested;
+use crate::body::{Body, Nested};
 use crate::policy::{Ending, Held};
 use crate::run::Run;
 use crate::{mix, Reason};
@@ -114,11 +114,17 @@ impl Folder {
         if let Some(number) = self.templates.get(run.place)?.number {
             return Some(number);
         }
-        let number = self.templates.publish(run.place)?;
-        let holes = u32::try_from(run.body.holes.len()).ok()?;
-        operations::template(tape, number.into(), holes, &run.body.content());
-        self.counts.templates += 1;
+        let number = self.tell(run.place, &run.body, tape)?;
         run.sealed = true;
+        Some(number)
+    }
+
+    /// Gives a template its number, by which the host knows it from here on.
+    pub(super) fn tell(&mut self, place: u32, body: &Body, tape: &mut Writer) -> Option<u16> {
+        let number = self.templates.publish(place)?;
+        let holes = u32::try_from(body.holes.len()).ok()?;
+        operations::template(tape, number.into(), holes, &body.content());
+        self.counts.templates += 1;
         Some(number)
     }
 
