@@ -6,7 +6,7 @@ Predictions only: what a loop's calls will be, as far as the code tells. Nothing
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -264,13 +264,13 @@ class _Describer:
             known = not call.chain or (value.is_constant and fixed.get(name) is value)
             arguments.append(self._argument(name, value, dependence, known, sizes.get(name)))
         conditional = not self._body.always(block)
-        if conditional and not self._deciding.known(block):
+        if conditional:
             nested = self._structure.innermost(block)
             inner = nested is not None and nested.header != self._loop.header
-            self._reasons.add(Reason.NESTED if inner else Reason.CONDITIONAL)
-        if (call.optional or call.repeated) and not self._called.known(call, block):
-            self._reasons |= {Reason.CONDITIONAL} if call.optional else set()
-            self._reasons |= {Reason.CALLEE_LOOP} if call.repeated else set()
+            self._doubt({Reason.NESTED if inner else Reason.CONDITIONAL}, self._deciding.known, block)
+        if call.optional or call.repeated:
+            doubts = ({Reason.CONDITIONAL} if call.optional else set()) | ({Reason.CALLEE_LOOP} if call.repeated else set())
+            self._doubt(doubts, self._called.known, call, block)
         conditional = conditional or call.optional or call.repeated
         obstacle = _obstacle(call.name, call.kind)
         if obstacle is not None:
@@ -283,6 +283,11 @@ class _Describer:
                 kinds.add(Kind.UNKNOWN)
         permission = None if call.name == interface.LAUNCH else self._permission(call)
         return Call(call.site, call.chain, call.name, kernel, tuple(arguments), conditional, permission), kinds
+
+    def _doubt(self, reasons: set[Reason], known: Callable[..., bool], *about: object) -> None:
+        """Reasons that stand in the way unless something is known, which is asked only where they were not found before."""
+        if not reasons <= self._reasons and not known(*about):
+            self._reasons |= reasons
 
     def _argument(self, name: str, value: Value, dependence: Dependence, known: bool, size: int | None) -> Argument:
         """An argument of a call; each is made once, as many calls have the same. `known`: its number may be told."""
