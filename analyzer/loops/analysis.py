@@ -269,7 +269,9 @@ class _Describer:
             inner = nested is not None and nested.header != self._loop.header
             self._doubt({Reason.NESTED if inner else Reason.CONDITIONAL}, self._deciding.known, block)
         if call.optional or call.repeated:
-            doubts = ({Reason.CONDITIONAL} if call.optional else set()) | ({Reason.CALLEE_LOOP} if call.repeated else set())
+            doubts = ({Reason.CONDITIONAL} if call.optional else set()) | (
+                {Reason.CALLEE_LOOP} if call.repeated else set()
+            )
             self._doubt(doubts, self._called.known, call, block)
         conditional = conditional or call.optional or call.repeated
         obstacle = _obstacle(call.name, call.kind)
