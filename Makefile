@@ -66,8 +66,9 @@ typecheck: install
 	@ln -s ../../backend .typing/farlane/backend
 	@ln -s ../../analyzer .typing/farlane/analyzer
 	@ln -s ../../benchmarks/roundtrips .typing/farlane/roundtrips
+	@ln -s ../../protos/fatbin .typing/farlane/fatbin
 	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
-	MYPYPATH=.typing $(BIN)/mypy -p farlane.frontend -p farlane.backend -p farlane.analyzer -p farlane.roundtrips
+	MYPYPATH=.typing $(BIN)/mypy -p farlane.frontend -p farlane.backend -p farlane.analyzer -p farlane.fatbin -p farlane.roundtrips
 	MYPYPATH=protos/codegen $(BIN)/mypy -p farlane_codegen
 
 imports: install

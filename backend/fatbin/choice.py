@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.fatbin import joined
-from farlane.backend.fatbin.container import ELF_MAGIC, MAGIC, Entry, FatBinaryError, Kind, parse
+from farlane.fatbin import ELF_MAGIC, MAGIC, Entry, FatBinaryError, Kind, parse
 
 NO_KERNEL_IMAGE_FOR_DEVICE = 209
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from farlane.backend.fatbin.container import FatBinaryError
+from farlane.fatbin import FatBinaryError
 
 MAGIC = b"FARLANEJ"
 MAX_PARTS = 4096

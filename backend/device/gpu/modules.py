@@ -25,9 +25,9 @@ from farlane.backend.device.gpu.interface import (
     Parameter,
 )
 from farlane.backend.device.gpu.memory import Memory
-from farlane.backend.fatbin import FatBinaryError, joined, parse
+from farlane.backend.fatbin import joined
 from farlane.backend.fatbin.choice import looks_like_ptx
-from farlane.backend.fatbin.container import ELF_MAGIC, MAGIC
+from farlane.fatbin import ELF_MAGIC, MAGIC, FatBinaryError, parse
 
 INVALID_VALUE = 1
 INVALID_SYMBOL = 13

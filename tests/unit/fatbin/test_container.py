@@ -8,7 +8,7 @@ from pathlib import Path
 import lz4.block
 import pytest
 import zstandard
-from farlane.backend.fatbin import FatBinaryError, Kind, container, parse
+from farlane.fatbin import FatBinaryError, Kind, container, parse
 
 IMAGES = Path(__file__).parent / "images"
 TEXT = b".version 9.0\n.target sm_75\n.address_size 64\n" * 8
