@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from farlane.backend.jit import families, origins, serial, support
+from farlane.backend.jit import advance, families, origins, serial, support
 from farlane.backend.jit.affine import Affine
 from farlane.backend.jit.blocks import EXIT, Block
 from farlane.backend.jit.families import addresses, memory
@@ -47,6 +47,7 @@ class SerialEmitter(ValueScope):
         self.spans: dict[int, set[int]] = {}  # of a latch: how far accesses that are checked together lie apart
         self.rows: dict[int, list[Instruction]] = {}  # of the block: loads that are checked together
         self.seen: set[int] = set()  # those that have been
+        self.asked: dict[Value, list[int]] = {}  # of the block: from where later lines have been asked for
         self.lane = integer(0, "i32")
         self.inside = False  # whether it is the region's function that is being emitted
         self.varying: list[Value] = []  # of what the lanes bring
@@ -169,7 +170,7 @@ class SerialEmitter(ValueScope):
         self.block = index
         b.block(f"b{index}")
         self.local, self.forms = {}, {}
-        self.rows, self.seen = self.outer.together(block), set()
+        self.rows, self.seen, self.asked = self.outer.together(block), set(), {}
         for instruction in block.instructions:
             self.line = instruction.line
             self._instruction(instruction)
@@ -342,6 +343,7 @@ class SerialEmitter(ValueScope):
         if id(i) not in self.seen:
             together = self.rows.get(id(i), [i])
             self._check(together)
+            advance.ask(self, i)
             self.seen.update(id(item) for item in together)
         _, address = addresses.effective(self.emitter, i.sources[0], addresses.space_of(i))
         self.placed = Place("null", address)

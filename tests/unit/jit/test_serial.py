@@ -147,6 +147,22 @@ def test_the_rest_of_a_loop_decides_nothing(device: TinyDevice) -> None:
     assert np.allclose(device.download(to, np.float32, 512), product(values, columns, starts, vector), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("loop", "expected"),
+    [
+        (ONE, 2),  # entries and their columns; not the vector
+        (ONE + ONE, 2),  # unrolled: once for each
+        (ONE.replace("%rd3, 4", "%rd3, 400"), 1),  # wide steps are no row
+        (ONE.replace("add.s64 %rd3, %rd3, 4", "add.s64 %rd3, %rd3, %rd8"), 1),  # by how much is not known
+    ],
+)
+def test_rows_are_asked_for_ahead(loop: str, expected: int) -> None:
+    """What the lanes' code asks for: some lines of each array that the loop goes through."""
+    text = jit.translate(jit.parse_module(kernel(ROW.replace(ONE, loop))), "k", (64, 1, 1), ADAPTIVE)[2]
+    alone = text[text.index("define internal void @farlane_alone_s") :]
+    assert alone[: alone.index("\n}\n")].count("call void @llvm.prefetch") == expected
+
+
 @settings(max_examples=6)
 @given(kernels(26, rows=True), st.sampled_from((ALWAYS, ALWAYS, ADAPTIVE)))
 def test_random_kernels(kernel: Kernel, options: jit.Options) -> None:
