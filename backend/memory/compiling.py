@@ -1,4 +1,4 @@
-"""How Numba compiles the models that become object files (`native`): the units' packages named `compiled`.
+"""How Numba compiles the models that become object files (`native`): the units' packages named `compiled`, to LLVM's code, which optimising.py makes objects of.
 
 No wrappers for Python: what calls this is machine code. No reference counts: nothing is allocated. Nothing is raised: errors are numbers. No index is below zero.
 Every unit's object is made anew when this file changes.
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import llvmlite.binding as llvm
+from farlane.backend.memory.optimising import TABLE
 from llvmlite import ir
 from numba import njit, types
 from numba.core import config
@@ -42,27 +43,12 @@ def inner(function: Any) -> Any:
 leaf: Any = njit(forceinline=True, **OPTIONS)
 
 
-def compiled(package: str) -> tuple[str, bytes]:
-    """A unit's object and the name of its entry.
-
-    LLVM optimises it once and as a whole, when all but its entry can be called from within only: that makes faster code, and makes it faster, than Numba does function by function.
-    """
+def portable(package: str) -> tuple[str, bytes]:
+    """The name of a unit's entry, and its LLVM code as Numba makes it: nothing is optimised yet (optimising.py)."""
+    llvm.add_symbol(TABLE, 1)  # Numba would look for it; what it links is never run
     with _unoptimised(), _indices_from_zero():
         text, symbol = importlib.import_module(f"{package}.run").text()
-    module = llvm.parse_assembly(text)
-    module.triple = llvm.get_default_triple()
-    for function in module.functions:
-        if not function.is_declaration and function.name != symbol:
-            function.linkage = "internal"
-    module.verify()
-    target = llvm.Target.from_default_triple()
-    features = llvm.get_host_cpu_features().flatten()
-    machine = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic")
-    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
-    tuning.loop_vectorization = True
-    passes = llvm.create_pass_builder(machine, tuning)
-    passes.getModulePassManager().run(module, passes)
-    return symbol, bytes(machine.emit_object(module))
+    return symbol, bytes(llvm.parse_assembly(text).as_bitcode())
 
 
 @contextlib.contextmanager

@@ -4,6 +4,8 @@ Importing Numba and having it load its own cache takes over a second of processo
 from, Numba, LLVM and the CPU, so it is never stale. It lies beside the sources it was made from (in __pycache__), or, where that cannot be written or
 FARLANE_CACHE_DIR says so, in that folder or the user's cache. Files are written aside and renamed; a damaged one counts as absent. What lies there is executed.
 
+The object may be of code for one case only (`Known`): making one from what Numba made, which is kept too, takes two seconds and no Numba.
+
 A unit is a package whose module `run` has `text()`: LLVM IR and the name of its entry, a function of three 64-bit numbers that answers one, in Numba's calling convention.
 """
 
@@ -25,12 +27,18 @@ import llvmlite
 import llvmlite.binding as llvm
 from farlane.backend import files
 from farlane.backend.loading import Loaded
+from farlane.backend.memory import optimising
+from farlane.backend.memory.optimising import Known
 
 Entry = Callable[[int, int, int], int]
 
 _MAGIC = b"FARLMEM1"
 _HEADER = struct.Struct("<8s32sI")
-_KEPT = 8  # objects of a unit: other versions, other machines on the same disk
+_KEPT = {
+    ".bitcode": 4,
+    ".object": 32,
+}  # files of a unit: other versions, other machines on the same disk, other hierarchies
+_MAKERS = ("compiling", "optimising")
 _lock = threading.Lock()
 _linked: list[Loaded] = []  # loaded code stays
 _SIGNATURE = ctypes.CFUNCTYPE(
@@ -39,29 +47,48 @@ _SIGNATURE = ctypes.CFUNCTYPE(
 
 
 @functools.cache
-def entry(package: str, *besides: str) -> Entry:
-    """A unit's entry, which runs without the GIL. `besides`: modules outside of the package that its code depends on."""
+def entry(package: str, *besides: str, known: Known | None = None) -> Entry:
+    """A unit's entry, which runs without the GIL. `besides`: modules outside of the package that its code depends on. `known`: code for this case only, which is quicker."""
     with _lock:
-        found = util.find_spec(package)
-        if found is None or found.origin is None:
-            raise ImportError(f"no package {package}")
-        folder = Path(found.origin).parent
-        sources = [*sorted(folder.glob("*.py")), Path(__file__).with_name("compiling.py")]
-        for name in besides:
-            module = util.find_spec(name)
-            if module is None or module.origin is None:
-                raise ImportError(f"no module {name}")
-            sources.append(Path(module.origin))
-        name = f"{package.rpartition('.')[0].rpartition('.')[2]}-{_digest(sources)}.object"
-        for place in _places(folder):
-            stored = _read(place / name)
-            if stored is not None:
-                return _link(*stored)
-        made = _compile(package)
-        for place in _places(folder):
-            if _write(place, name, *made):
-                break
-        return _link(*made)
+        unit, places = _unit(package, besides)
+        name = f"{unit}{f'-{_hex(repr(known).encode())}' if known else ''}.object"
+        stored = _stored(places, name)
+        if stored is None:
+            portable = _stored(places, f"{unit}.bitcode")
+            if portable is None:
+                portable = _compile(package)
+                _keep(places, f"{unit}.bitcode", *portable)
+            stored = portable[0], optimising.optimised(*portable, known or Known())
+            _keep(places, name, *stored)
+        return _link(*stored)
+
+
+def _unit(package: str, besides: tuple[str, ...]) -> tuple[str, list[Path]]:
+    """How the files of a unit begin, and where they may lie."""
+    found = util.find_spec(package)
+    if found is None or found.origin is None:
+        raise ImportError(f"no package {package}")
+    folder = Path(found.origin).parent
+    sources = [*sorted(folder.glob("*.py")), *(Path(__file__).with_name(f"{name}.py") for name in _MAKERS)]
+    for name in besides:
+        module = util.find_spec(name)
+        if module is None or module.origin is None:
+            raise ImportError(f"no module {name}")
+        sources.append(Path(module.origin))
+    return f"{package.rpartition('.')[0].rpartition('.')[2]}-{_digest(sources)}", _places(folder)
+
+
+def _stored(places: list[Path], name: str) -> tuple[str, bytes] | None:
+    return next((found for place in places if (found := _read(place / name)) is not None), None)
+
+
+def _keep(places: list[Path], name: str, symbol: str, image: bytes) -> None:
+    """Where it can be written."""
+    any(_write(place, name, symbol, image) for place in places)
+
+
+def _hex(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
 def _digest(files: list[Path]) -> str:
@@ -113,14 +140,15 @@ def _write(place: Path, name: str, symbol: str, image: bytes) -> bool:
     except OSError:
         return False
     with contextlib.suppress(OSError):
-        others = sorted(place.glob(name.partition("-")[0] + "-*.object"), key=lambda item: item.stat().st_mtime)
-        for old in others[:-_KEPT]:
+        kind = Path(name).suffix
+        others = sorted(place.glob(f"{name.partition('-')[0]}-*{kind}"), key=lambda item: item.stat().st_mtime)
+        for old in others[: -_KEPT[kind]]:
             old.unlink()
     return True
 
 
 def _compile(package: str) -> tuple[str, bytes]:
-    made: tuple[str, bytes] = importlib.import_module("farlane.backend.memory.compiling").compiled(package)
+    made: tuple[str, bytes] = importlib.import_module("farlane.backend.memory.compiling").portable(package)
     return made
 
 

@@ -6,18 +6,12 @@ State is everything that changes. Fields of a record lie in the second dimension
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
-from farlane.backend.memory.paging.spec import LEVELS
-from farlane.backend.memory.tlb import mesh
 from farlane.backend.memory.tlb.counts import NAMES
-from farlane.backend.memory.tlb.spec import Spec
 
 Array = npt.NDArray[Any]
-_LINE = 8  # words of a line of the cache
 
 # Entries of a TLB: private [core, field, slot], shared [field, slot]
 PAGE, STAMP, FRAME = range(3)
@@ -94,8 +88,6 @@ SCALARS = 22
     P_CORES,
     P_SHARING,
     P_SHIFT,
-    P_ROOT,
-    P_TABLES,
     P_PRIVATE_WAYS,
     P_PRIVATE_SETS,
     P_PRIVATE_LATENCY,
@@ -123,7 +115,9 @@ SCALARS = 22
     P_MRU,
     P_CANDIDATES,
     P_SPARE,
-) = range(32)
+) = range(30)
+# The page table
+T_ROOT, T_BEGIN = range(2)
 # Counts, in the order of counts.Counts
 (
     N_REQUESTS,
@@ -163,8 +157,9 @@ ALWAYS, NEVER, SHARED_ENTRIES = range(3)
 
 
 class State(NamedTuple):
-    """All that changes, and what compiled code needs beside it: the first lines are the spec, the page table's words and the requests."""
+    """All that changes, and what compiled code needs beside it: the first lines are the table of these arrays, the spec, the page table and the requests."""
 
+    table: Array  # [array, address and lengths]
     parameters: Array
     near: Array  # [core, count and then the cores]
     distance: Array
@@ -172,6 +167,7 @@ class State(NamedTuple):
     rings: (
         Array  # [core, ring and word]: the cores that its directory hears, all of them and then those of each distance
     )
+    tree: Array  # where the page table's root and its words are
     words: Array
     offsets: Array
     pages: Array
@@ -216,6 +212,7 @@ class State(NamedTuple):
 DIMENSIONS = {"private": 3, "mshr": 3} | dict.fromkeys(
     (
         "parameters",
+        "tree",
         "words",
         "latest",
         "offsets",
@@ -231,8 +228,10 @@ DIMENSIONS = {"private": 3, "mshr": 3} | dict.fromkeys(
     ),
     1,
 )  # the others have 2
+COLUMNS = 4  # of the table of arrays: address and lengths
 # Lengths that are the same in all hierarchies: code has them as constants
 LAST = {
+    "table": COLUMNS,
     "named": 2,
     "mesh": 2,
     "cores": CORE_FIELDS,
@@ -251,152 +250,8 @@ LAST = {
 }
 # What is done: as much as is certain without requests to come; all that is left; directories forget `pages`, which are in order
 CONTINUE, FINISH, FORGET = range(3)
-COLUMNS = 4  # of the table of arrays: address and lengths
-
 
 # What stays from one kernel to the next. Between kernels nothing is under way, so the rest is empty.
 CONTENTS = (
     "private", "records", "named", "in_shared", "sets", "levels", "uses", "latest", "shared", "walk_cache", "scalars",
 )  # fmt: skip
-
-
-def _parameters(spec: Spec, root: int, base: int) -> Array:
-    """The spec as the kernel reads it."""
-    s, p, d, w, n = spec.shared, spec.private, spec.directory, spec.walk, spec.network
-    values = [
-        *(
-            spec.cores,
-            ("none", "directory", "probe", "oracle", "perfect").index(spec.sharing),
-            spec.page_shift,
-            root,
-            base,
-        ),
-        *(p.ways, p.entries // p.ways, p.latency, p.waiting),
-        *(s.ways, s.entries // s.ways, s.latency, s.ports),
-        *(w.queue, w.level_cycles, w.fixed_cycles),
-        *(n.columns, n.hop_cycles, n.link_cycles),
-        *(d.ways, d.entries // d.ways, d.latency, d.update_cycles, ("first", "nearest", "cheapest").index(d.route)),
-        *(-(-spec.cores // 64), d.ways.bit_length()),
-        *(
-            ("always", "never", "shared-entries").index(spec.policy.fill),
-            spec.policy.fill_threshold,
-            spec.policy.peer_fill,
-        ),
-        *(int(spec.policy.eviction == "mru"), spec.policy.candidates, spec.policy.spare_degree),
-    ]
-    return np.array(values, dtype=np.int64)
-
-
-def empty(spec: Spec, table: Array, root: int, base: int) -> State:
-    """The state of a hierarchy that has seen nothing. `table`: the page table's words, of which `root` and `base` are addresses."""
-    cores, p, w = spec.cores, spec.private, spec.walk
-    uses_directory = spec.sharing == "directory"
-    hops = mesh.distances(cores, spec.network.columns).astype(np.int64)
-    near = mesh.nearest(hops, {"probe": spec.probe_radius, "directory": spec.directory.radius}.get(spec.sharing, 0))
-    requests = cores * p.mshr
-    # A miss has at most one event, or one per probe. Each fill sends two updates, which live for `update_cycles`, and an MSHR entry fills at most
-    # every second cycle; walks send two more.
-    probes = near.shape[1] if spec.sharing == "probe" else 1
-    updates = 2 * (spec.directory.update_cycles // 2 + 2) * (requests + w.walkers) if uses_directory else 0
-    events = 2 * cores + requests * probes + updates + w.queue + 2 * w.walkers + 64
-    news = updates // 2 + 64
-
-    def free(*shape: int) -> Array:
-        return np.full(shape, -1, dtype=np.int64)
-
-    def zero(*shape: int) -> Array:
-        """Rows begin with a line of the cache where they are as long as lines."""
-        count = math.prod(shape)
-        whole = np.zeros(count + _LINE, dtype=np.int64)
-        begin = -(whole.ctypes.data // 8) % _LINE
-        return whole[begin : begin + count].reshape(shape)
-
-    words = -(-cores // 64)
-    ways = spec.directory.ways
-    sets, records, uses = 1, 1, 1
-    if uses_directory:
-        sets = spec.directory.entries // ways
-        uses = sets * cores * ways
-        records = uses + 1  # each has a member, and a member one for each of its entries; one is made before it has
-    return State(
-        parameters=_parameters(spec, root, base),
-        near=near,
-        distance=hops,
-        mesh=np.stack(np.divmod(np.arange(cores), spec.network.columns)[::-1], axis=1).astype(np.int64),
-        rings=mesh.rings(hops, spec.directory.radius) if uses_directory else zero(cores, words),
-        words=table,
-        offsets=zero(cores + 1),
-        pages=zero(0),
-        gaps=zero(0),
-        left_out=zero(0),
-        cores=zero(cores, CORE_FIELDS),
-        private=free(cores, TLB_FIELDS, p.entries),
-        hints=zero(cores, HINTS),
-        records=zero(records, -(-(R_WORDS + R_FIELDS * words) // 8) * 8),
-        named=_unnamed(),
-        in_shared=zero(records, words),
-        sets=free(sets, SET_FIELDS),
-        levels=zero(sets, words * ways.bit_length()),
-        uses=zero(2, uses),
-        latest=zero(cores),
-        candidates=zero(2, LAST["candidates"]),
-        mshr=zero(cores, p.mshr, MSHR_FIELDS),
-        missed=free(cores, p.mshr),
-        bounds=zero(cores, p.mshr),
-        shared=free(TLB_FIELDS, spec.shared.entries),
-        walks=free(w.queue + w.walkers, WALK_FIELDS),
-        chains=free(CHAINS),
-        waiters=zero(w.queue + w.walkers, words),
-        places=zero(w.queue + w.walkers, cores),
-        walk_cache=free(2, w.cache_entries),
-        guesses=zero((LEVELS - 1) * GUESSES),
-        inbox=zero(requests, LAST["inbox"]),
-        queue=zero(w.queue + 1, LAST["queue"]),
-        links=zero(4 * cores),
-        wheel=zero(WHEEL, WHEEL_FIELDS),
-        turns=zero(WHEEL, words),
-        occupied=zero(WHEEL // 64),
-        nodes=zero(events, NODE_FIELDS),
-        taken=zero(news, NEWS_FIELDS),
-        given=zero(news, NEWS_FIELDS),
-        later=zero(events, LAST["later"]),
-        scalars=zero(SCALARS),
-        counts=zero(len(NAMES)),
-    )
-
-
-def _unnamed() -> Array:
-    """No record has a page, and none has been in use."""
-    found = np.full((NAMED + 1, 2), -1, dtype=np.int64)
-    found[NAMED, A_EVER] = 0
-    return found
-
-
-def begin(state: State, spec: Spec) -> None:
-    """Time and counts begin anew; contents stay."""
-    state.cores[:] = 0
-    state.cores[:, C_WANTED] = state.cores[:, C_ABSENT] = -1
-    state.missed[:] = -1
-    state.bounds[:] = NEVER_COMES
-    state.links[:] = 0
-    state.counts[:] = 0
-    clock = state.scalars[V_CLOCK]
-    state.scalars[:] = 0
-    state.scalars[V_CLOCK] = clock
-    state.scalars[V_DRAIN] = state.scalars[V_PORT_CYCLE] = -1
-    state.scalars[V_NEWS] = NEVER_COMES
-    state.scalars[V_IDLE] = spec.walk.walkers
-    state.chains[:] = -1
-    state.walks[:, W_NEXT] = _list(len(state.walks))
-    state.wheel[:] = -1
-    state.wheel[:, READY] = 0
-    state.turns[:] = 0
-    state.occupied[:] = 0
-    state.nodes[:, E_NEXT] = _list(len(state.nodes))
-
-
-def _list(count: int) -> Array:
-    """Each points to the next, the last one to none."""
-    found = np.arange(1, count + 1, dtype=np.int64)
-    found[-1] = -1
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from farlane.backend.memory.optimising import TABLE
 from farlane.backend.memory.tlb import layout
 from llvmlite import ir
 from numba import types
@@ -102,15 +103,11 @@ class _TableAttributes(AttributeTemplate):
 
 @lower_getattr_generic(Table)
 def _array(context: Any, builder: Any, table: Any, address: Any, name: str) -> Any:
-    """Addresses and lengths do not change while compiled code runs: one load serves all that follow."""
+    """Addresses and lengths: read from the table, or known before (memory/optimising.py)."""
     word, kind = ir.IntType(64), _kind(name)
-    rows = builder.inttoptr(address, ir.PointerType(word))
     first = layout.COLUMNS * layout.State._fields.index(name)
-    row = []
-    for column in range(1 + kind.ndim):
-        loaded = builder.load(builder.gep(rows, [ir.Constant(word, first + column)]))
-        loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
-        row.append(loaded)
+    read = cgutils.get_or_insert_function(builder.module, ir.FunctionType(word, [word, word]), TABLE)
+    row = [builder.call(read, [address, ir.Constant(word, first + column)]) for column in range(1 + kind.ndim)]
     if name in layout.LAST:
         row[-1] = context.get_constant(types.intp, layout.LAST[name])
     size = context.get_constant(types.intp, 8)

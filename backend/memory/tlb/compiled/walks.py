@@ -37,11 +37,11 @@ def _walk(address: int, page: int, walk: int) -> int:
             s.counts[at.N_WALK_CACHE_HITS] += 1
             begin = level + 1
             break
-    table, big, reads = p[at.P_ROOT], 0, 0
+    table, big, reads = s.tree[at.T_ROOT], 0, 0
     s.walks[walk, at.W_FRAME], s.walks[walk, at.W_TABLES] = -1, _LEVELS - 1
     for level in range(_LEVELS):
         shift = 16 if big else _shift(level)
-        word = words[(table - p[at.P_TABLES]) // 8 + ((place >> shift) & (31 if big else 511))]
+        word = words[(table - s.tree[at.T_BEGIN]) // 8 + ((place >> shift) & (31 if big else 511))]
         reads += level >= begin
         if word & _VALID and word & _LEAF and shift >= p[at.P_SHIFT]:
             s.walks[walk, at.W_FRAME] = (word & _ADDRESS) + (place & ((1 << shift) - 1))

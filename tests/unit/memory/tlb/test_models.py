@@ -127,6 +127,52 @@ def test_fast_equals_reference(case: tuple[Spec, list[Stream]]) -> None:
             assert fast.contents() == reference.contents()
 
 
+#: Of every kind, with one word of cores and with three.
+SPECIAL = (
+    Spec(cores=6, sharing="none", private=Private(4, 2), shared=Shared(8, 2), network=Network(columns=3)),
+    Spec(
+        cores=9,
+        sharing="directory",
+        private=Private(4, 4, mshr=2, waiting=4),
+        shared=Shared(6, 3),
+        walk=Walk(walkers=2, queue=2, cache_entries=2),
+        network=Network(columns=3),
+        directory=Directory(6, 3, radius=2, route="cheapest"),
+        policy=Policy("shared-entries", 2, 2, "mru", 3, 2),
+    ),
+    Spec(
+        cores=130,
+        sharing="directory",
+        private=Private(4, 4, mshr=3),
+        shared=Shared(16, 4),
+        network=Network(columns=13),
+        directory=Directory(16, 4, radius=20, route="nearest"),
+        policy=Policy(peer_fill=1),
+    ),
+    Spec(cores=4, sharing="oracle", private=Private(3, 3), shared=Shared(4, 4), network=Network(columns=2)),
+)
+
+
+@pytest.mark.parametrize("spec", SPECIAL, ids=["none", "s3", "many", "oracle"])
+def test_code_for_one_hierarchy_equals_reference(spec: Spec) -> None:
+    table = TABLES[PAGE_4K]
+    first = (BASE >> spec.page_shift) - 40
+    random = np.random.default_rng(7)
+    for spread in (3, 20, PAGES + 3):
+        fast, reference = FastTlb(spec, table, special=True), ReferenceTlb(spec, table)
+        for count in (0, 40 * spec.cores, 700):
+            stream = Stream.of(
+                spec.cores,
+                random.integers(0, spec.cores, count),
+                first + random.integers(0, spread, count),
+                random.integers(1, 20, count),
+            )
+            assert fast.run(stream) == reference.run(stream)
+            assert fast.contents() == reference.contents()
+            fast.invalidate(stream.page[:5].tolist())
+            reference.invalidate(stream.page[:5].tolist())
+
+
 def conserved(counts: Counts, stream: Stream) -> None:
     """What must hold between the counts of any hierarchy."""
     assert counts.requests == stream.requests == counts.private_hits + counts.merged + counts.misses
