@@ -213,9 +213,15 @@ def resolved(state: State, launch: CudaCall) -> CudaCall:
     ):
         kernel = handle.arguments[1].constant
     arguments, sizes, references = launch.arguments, launch.sizes, launch.references
-    if array is not None and array.stack and state.cells.get(state.memory.values.base(array)[0]):
+    # A stub of the kernel's own has one array in its frame, which tells enough: most programs are not asked for what they register.
+    known = None if kernel is None or array is None or state.memory.in_stub else state.memory.passed(kernel)
+    found = None
+    if known is not None and array is not None:
+        found = _known_parameters(state, array, known)
+    elif array is not None and array.stack and state.cells.get(state.memory.values.base(array)[0]):
         own = launch.push is not None and launch.push.kind == INITIAL and state.memory.in_stub
         found = _parameters(state, array, own)
+    if found is not None:
         for index, (value, size) in enumerate(found):
             if size is None:
                 references += ((f"parameter {index}", value),)
@@ -276,6 +282,23 @@ def _parameters(state: State, array: Value, stub: bool) -> list[tuple[Value, int
         cells = state.cells.get(start, {})
         size = next((size for size in (8, 4, 2, 1) if (low, size) in cells), 0)
         found.append((cells[low, size] if size else state.read(address, 8), size))
+    return found
+
+
+def _known_parameters(state: State, array: Value, sizes: Sequence[int]) -> list[tuple[Value, int | None]] | None:
+    """The same of a kernel whose parameters' bytes are known: so many elements, and of each parameter its bytes, a structure's first ones. None:
+    an element is no address of the frame as far as this state knows."""
+    values = state.memory.values
+    found: list[tuple[Value, int | None]] = []
+    for index, size in enumerate(sizes):
+        base, offset = values.base(values.add(array, 8 * index))
+        address = state.cells.get(base, {}).get((offset, 8))
+        if address is None or not address.stack:
+            return None
+        start, low = values.base(address)
+        cells = state.cells.get(start, {})
+        stored = size if size in (1, 2, 4, 8) else next((each for each in (8, 4, 2, 1) if (low, each) in cells), 0)
+        found.append((state.read(address, stored or 8), stored))
     return found
 
 

@@ -31,6 +31,7 @@ from farlane.analyzer.flow.record import NO_CALLS, InnerCalls
 from farlane.analyzer.flow.recursion import Circles
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.flow.success import is_code
+from farlane.analyzer.graph import kernels
 from farlane.analyzer.graph.control_flow import LEAVING, ControlFlow
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
@@ -183,6 +184,7 @@ class Functions:
         self.program = program
         self.values = Values()
         self.memory = Memory(self.values, program.image, budget, separate, most)
+        self.memory.passed = kernels.of(program).sizes
         self.cuda = program.cuda
         self.failed: dict[int, str] = {}
         self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}

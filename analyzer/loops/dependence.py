@@ -34,6 +34,7 @@ from farlane.analyzer.machine.instruction import CALLEE_SAVED
 MAXIMUM_QUESTIONS = 300_000  # about values of one loop
 MAXIMUM_AT_ONCE = 30_000  # to answer one that is asked from outside; half as many after each that was not answered
 MAXIMUM_DEEP = 70  # variables through which one depends on another
+PROTECTOR = 0x28  # fs:
 _NOTHING = 1 << 30
 
 
@@ -68,6 +69,16 @@ class Dependence(NamedTuple):
 
 
 INVARIANT = Dependence()
+
+
+def _stands_beside(value: Value) -> bool:
+    """Whether it is stored beside a function's variables, in none of them: what it keeps of its caller's registers, and what the stack's
+    protector compares in the end (of the thread's memory, at an offset that the C library's ABI fixes)."""
+    if value.kind == LOAD:
+        (atom, coefficient), *more = value.arguments[0].terms or ((value, 0),)
+        own = atom.kind == OPERATION and atom.arguments[0] == "thread"
+        return own and not more and coefficient == 1 and value.arguments[0].constant == PROTECTOR
+    return value.kind == INITIAL and value.arguments[0] in CALLEE_SAVED
 
 
 def _unknown(reason: Reason) -> Dependence:
@@ -279,8 +290,8 @@ class LoopValues:
                 asked.add(store)
                 if store.address is None or store.value is None:
                     return None
-                if in_frame and store.value.kind == INITIAL and store.value.arguments[0] in CALLEE_SAVED:
-                    continue  # what is kept for the caller stands beside
+                if in_frame and _stands_beside(store.value):
+                    continue
                 value = self.of(store.value, store.block)
                 if not value.kinds <= {Kind.RESULT}:
                     return None

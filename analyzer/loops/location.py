@@ -18,6 +18,7 @@ from farlane.analyzer.machine.instruction import CALLEE_SAVED, RSP
 
 MAXIMUM_DEPTH = 16
 FRAME_LIMIT = 65536
+EXTENSIONS = ("zx1", "zx2", "zx4", "sx1", "sx2", "sx4")
 _BITWISE = {"and": "and", "or": "or", "xor": "xor", "imul": "mul"}
 
 
@@ -75,10 +76,14 @@ def _hold(found: dict[Value, list[tuple[_Place, int, int]]], held: tuple[Value, 
     if not atom.terms:
         return
     found.setdefault(atom, []).append((place, offset, size))
-    if atom.kind == OPERATION and atom.arguments[0] in ("zx4", "sx4") and not offset:
-        inner = atom.arguments[1]
-        if len(inner.terms) == 1 and inner.terms[0][1] == 1:
-            found.setdefault(inner.terms[0][0], []).append((place, inner.signed, 4))
+    while (
+        not offset and atom.kind == OPERATION and atom.arguments[0] in EXTENSIONS
+    ):  # its low bytes are those of what it extends
+        inner, width = atom.arguments[1], int(atom.arguments[0][2])
+        if len(inner.terms) != 1 or inner.terms[0][1] != 1:
+            return
+        (atom, _), offset, size = inner.terms[0], inner.signed, min(size, width)
+        found.setdefault(atom, []).append((place, offset, size))
 
 
 class Locator:
@@ -187,7 +192,7 @@ class Locator:
         operands = [value for value in atom.arguments[1:] if isinstance(value, Value)]
         if len(operands) != len(atom.arguments) - 1:
             return None
-        if name in ("zx1", "zx2", "zx4", "sx1", "sx2", "sx4"):
+        if name in EXTENSIONS:
             inner = int(name[2])
             found = self.find(operands[0], min(size, inner), depth + 1)
             if found is None or size <= inner:

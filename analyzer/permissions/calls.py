@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from farlane.analyzer.flow import interface
 from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
@@ -58,6 +58,7 @@ class Call:
             of them above the stack pointer, if `pushed`.
         pushed: whether the calling function has pushed something for this call.
         name: the function's.
+        passed: the bytes of each parameter of the kernel that a launch's first argument stands for; None: they are not known.
     """
 
     def __init__(
@@ -69,7 +70,9 @@ class Call:
         bounds: tuple[int, ...],
         pushed: bool,
         name: str,
+        passed: Callable[[int], tuple[int, ...] | None] = lambda host: None,
     ) -> None:
+        self._passed = passed
         self.state, self.records, self.at, self.chain, self.name = state, records, at, chain, name
         self.bounds, self.pushed = bounds, pushed
         self.inputs = [state.registers[number] for number in ARGUMENTS]
@@ -270,9 +273,17 @@ class Call:
         self._apply(row)
 
     def _launch(self) -> None:
-        """The kernel is given what its parameters hold: their addresses stand in an array of unknown length."""
+        """The kernel is given what its parameters hold: their addresses stand in an array, whose length is known when the kernel is."""
         state = self.state
-        array = self.inputs[5]
+        array, handle = self.inputs[5], self.inputs[0]
+        sizes = self._passed(handle.number) if handle.kind == CONSTANT else None
+        if sizes is not None and array.kind == EXACT:
+            places = [state.cells.get(array.number + 8 * index) for index in range(len(sizes))]
+            known = [each[1].number for each in places if each is not None and each[0] == 8 and each[1].kind == EXACT]
+            if len(known) == len(sizes):
+                for start, size in zip(known, sizes, strict=True):
+                    self._parameter(start, start + size)
+                return
         starts: list[int] = []
         if array.kind == EXACT:
             for index in range(MAXIMUM_PARAMETERS):
@@ -297,12 +308,16 @@ class Call:
         return next((bound for bound in self.bounds if bound > offset), HIGHEST)
 
     def _parameter(self, start: int, end: int) -> None:
+        """The kernel is given what may stand in a range of the frame; where nothing is known to, what was stored at a place that is not."""
         state = self.state
-        if start not in state.cells:
-            state.escape(state.loose)
-        for offset, (size, value) in list(state.cells.items()):
+        at = start
+        for offset, (size, value) in sorted(state.cells.items()):
             if offset + size > start and offset < end:
                 state.escape(value.objects)
+                if offset <= at:
+                    at = max(at, offset + size)
+        if at < end:
+            state.escape(state.loose)
 
 
 def _letters(roles: str) -> str:

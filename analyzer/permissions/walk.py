@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import interface
 from farlane.analyzer.flow.condition import compare
-from farlane.analyzer.graph import control_flow, structure
+from farlane.analyzer.graph import control_flow, kernels, structure
 from farlane.analyzer.graph.control_flow import (
     EXCEPTION,
     FALL,
@@ -372,7 +372,7 @@ class _Run:
         pushed = self._top is not None and stack.number < self._top
         if callee == UNKNOWN and walker.widens(self._flow, block):
             callee = Callee(library.WIDEN, None)
-        call = Call(state, records, at, chain, bounds, pushed, callee.name)
+        call = Call(state, records, at, chain, bounds, pushed, callee.name, kernels.of(program).sizes)
         throws = False
         if callee.name in library.RETURNS_TWICE:
             raise Refused(f"{callee.name} at {instruction.address:#x}")
