@@ -22,7 +22,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from farlane.backend.jit import cfg, spins, ssa
+from farlane.backend.jit import cfg, spins
 from farlane.backend.jit.model import Address, Body, Instruction, Negated, Register, Storage, Symbol, Vector
 from farlane.backend.jit.module import Function
 
@@ -101,9 +101,7 @@ def _callee(call: Instruction) -> str:
 def _waits(body: Body) -> bool:
     if not spins.may_wait(body):
         return False
-    graph = cfg.build(body)
-    ssa.build(graph)
-    return bool(spins.waiting_loops(graph))
+    return bool(spins.prepare(body, cfg.build(body))[1])
 
 
 def _callees_first(calls: Mapping[str, list[str]], kernel: str) -> list[str]:

@@ -132,8 +132,9 @@ class KernelContext:
     def _called_apart(self, body: Body) -> set[str]:
         """The functions that the kernel's body calls where lanes may have parted: those that are through a loop that waits go ahead, too."""
         graph = cfg.build(body)
-        parting = divergence.analyse(graph, ssa.build(graph), self.block, True, set(self.parameter_offsets))
-        waiting = spins.waiting_loops(graph) & parting.loops
+        values, waiting = spins.prepare(body, graph)
+        parting = divergence.analyse(graph, values, self.block, True, set(self.parameter_offsets))
+        waiting &= parting.loops
         return {
             item.sources[0].name
             for index in parting.parted | spins.reached(graph, waiting)
@@ -320,8 +321,7 @@ class KernelContext:
         """The graph, its values, and the loops that wait for other threads."""
         watched = self.options.touches or self.options.checks
         graph = cfg.build(body, apart, self.instructions > DUAL_INSTRUCTIONS and not watched)
-        values = ssa.build(graph)
-        return graph, values, spins.waiting_loops(graph) if spins.may_wait(body) else set()
+        return graph, *spins.prepare(body, graph)
 
     def _barrier_count(self) -> int:
         """One more than the highest number of a barrier that the kernel names."""

@@ -45,7 +45,7 @@ _REGISTER_BYTES = {"b16": 2, "b32": 4, "b64": 8, "f32": 4, "f64": 8}
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class Known:
     """An address: `array` plus `offset`, as a generic one or one of local memory."""
 
     array: str
@@ -54,7 +54,7 @@ class _Known:
 
 
 @dataclass(slots=True)
-class _Access:
+class Access:
     """A load or store at a known place."""
 
     array: str
@@ -71,45 +71,50 @@ def promoted(body: Body) -> Body:
     arrays = {name: item for name, item in body.storage.items() if item.space == "local"}
     if not arrays:
         return body
-    known = _known_addresses(body, arrays)
-    accesses: dict[int, _Access] = {}
+    known = known_addresses(body, arrays)
+    accesses: dict[int, Access] = {}
     kept: set[str] = set()
     for index, item in enumerate(body.instructions):
-        found = _access(item, known, arrays)
+        found = access_of(item, known, arrays)
         if found is not None:
             accesses[index] = found
         kept |= _escaping(item, known, arrays, found)
-    kept |= {access.array for access in accesses.values() if not _inside(access, arrays[access.array])}
+    kept |= {access.array for access in accesses.values() if not inside(access, arrays[access.array])}
     kept |= {name for name, item in arrays.items() if item.size > MOST_BYTES}
-    slots = {name: _divide(body, accesses, name) for name in arrays if name not in kept}
+    slots = {name: divide(body, accesses, name) for name in arrays if name not in kept}
     return _rewritten(body, known, accesses, slots)
 
 
 # Addresses -----------------------------------------------------------------------------------------------------------
-def _known_addresses(body: Body, arrays: dict[str, Storage]) -> dict[str, _Known]:
-    """The registers that hold a known address wherever they are read."""
+def known_addresses(
+    body: Body, arrays: dict[str, Storage], contents: dict[tuple[str, int], Known] | None = None
+) -> dict[str, Known]:
+    """The registers that hold a known address wherever they are read. `contents`: known addresses that local memory holds, by array and offset."""
     written: dict[str, int] = {}
     for item in body.instructions:
         for register in item.destinations:
             if register is not None:
                 written[register.name] = written.get(register.name, 0) + 1
-    known: dict[str, _Known] = {}
+    known: dict[str, Known] = {}
     for item in body.instructions:
         if len(item.destinations) == 1 and item.destinations[0] is not None and item.guard is None:
             name = item.destinations[0].name
             value = _evaluate(item, known, arrays) if written[name] == 1 else None
+            if value is None and contents and written[name] == 1 and item.base == "ld":
+                place = access_of(item, known, arrays)
+                value = contents.get((place.array, place.offset)) if place and place.element == 8 else None
             if value is not None:
                 known[name] = value
     return known
 
 
-def _evaluate(item: Instruction, known: dict[str, _Known], arrays: dict[str, Storage]) -> _Known | None:
+def _evaluate(item: Instruction, known: dict[str, Known], arrays: dict[str, Storage]) -> Known | None:
     """What an instruction computes, if that is a known address."""
     if not item.sources or not item.modifiers:
         return None
     first, kind = item.sources[0], item.modifiers[-1]
     if isinstance(first, Symbol) and first.name in arrays:
-        value = _Known(first.name, first.offset, False)
+        value = Known(first.name, first.offset, False)
     elif isinstance(first, Register) and first.name in known:
         value = known[first.name]
     else:
@@ -119,25 +124,25 @@ def _evaluate(item: Instruction, known: dict[str, _Known], arrays: dict[str, Sto
     if item.base == "mov" and len(item.modifiers) == 1:
         return value
     if item.base == "cvta" and item.modifiers == ("local", "u64") and not value.generic:
-        return _Known(value.array, value.offset, True)
+        return Known(value.array, value.offset, True)
     if item.base == "cvta" and item.modifiers == ("to", "local", "u64") and value.generic:
-        return _Known(value.array, value.offset, False)
+        return Known(value.array, value.offset, False)
     second = item.sources[1] if len(item.sources) == 2 else None
     if not isinstance(second, Immediate) or second.kind != "i" or isinstance(first, Symbol) or len(item.modifiers) != 1:
         return None
     step = (second.value + (1 << 63)) % (1 << 64) - (1 << 63)
     if item.base == "add" or (item.base == "or" and _no_carry(value, step, arrays[value.array])):
-        return _Known(value.array, value.offset + step, value.generic)
-    return _Known(value.array, value.offset - step, value.generic) if item.base == "sub" else None
+        return Known(value.array, value.offset + step, value.generic)
+    return Known(value.array, value.offset - step, value.generic) if item.base == "sub" else None
 
 
-def _no_carry(value: _Known, bits: int, array: Storage) -> bool:
+def _no_carry(value: Known, bits: int, array: Storage) -> bool:
     """Whether `or` is an addition: the array's alignment leaves these bits clear."""
     return 0 <= bits < min(array.align, 16) and value.offset & bits == 0
 
 
 # Accesses ------------------------------------------------------------------------------------------------------------
-def _access(item: Instruction, known: dict[str, _Known], arrays: dict[str, Storage]) -> _Access | None:
+def access_of(item: Instruction, known: dict[str, Known], arrays: dict[str, Storage]) -> Access | None:
     """The load or store, if it is a plain one at a known place."""
     if item.base not in ("ld", "st") or not item.sources or not isinstance(item.sources[0], Address):
         return None
@@ -147,7 +152,7 @@ def _access(item: Instruction, known: dict[str, _Known], arrays: dict[str, Stora
     if element not in _WIDTHS or not modifiers <= _PLAIN:
         return None
     if isinstance(base, Symbol) and base.name in arrays:
-        value = _Known(base.name, base.offset, False)
+        value = Known(base.name, base.offset, False)
     elif isinstance(base, Register) and base.name in known:
         value = known[base.name]
         if value.generic == ("local" in modifiers):
@@ -155,7 +160,7 @@ def _access(item: Instruction, known: dict[str, _Known], arrays: dict[str, Stora
     else:
         return None
     count = next((int(word[1]) for word in modifiers if word in ("v2", "v4", "v8")), 1)
-    items = item.destinations if item.base == "ld" else _stored(item)
+    items = item.destinations if item.base == "ld" else stored_by(item)
     if len(items) != count or len(item.sources) != (1 if item.base == "ld" else 2):
         return None
     if item.base == "st" and not all(isinstance(one, (Register, Immediate, Symbol)) for one in items):
@@ -164,27 +169,27 @@ def _access(item: Instruction, known: dict[str, _Known], arrays: dict[str, Stora
         return None
     if any(isinstance(one, Symbol) and element != 8 for one in items):
         return None
-    return _Access(value.array, value.offset + offset, element, count)
+    return Access(value.array, value.offset + offset, element, count)
 
 
-def _stored(item: Instruction) -> list[Any]:
+def stored_by(item: Instruction) -> list[Any]:
     value = item.sources[1] if len(item.sources) > 1 else None
     return list(value.items) if isinstance(value, Vector) else [value]
 
 
-def _inside(access: _Access, array: Storage) -> bool:
+def inside(access: Access, array: Storage) -> bool:
     """Whether an access lies in its array and is aligned: others fault, or reach what lies beside it."""
     size = access.element * access.count
     return 0 <= access.offset <= array.size - size and access.offset % size == 0 and array.align % access.element == 0
 
 
 def _escaping(
-    item: Instruction, known: dict[str, _Known], arrays: dict[str, Storage], access: _Access | None
+    item: Instruction, known: dict[str, Known], arrays: dict[str, Storage], access: Access | None
 ) -> set[str]:
     """The arrays whose address an instruction takes elsewhere."""
     if len(item.destinations) == 1 and item.destinations[0] is not None and item.destinations[0].name in known:
         return set()
-    operands = _stored(item) if access is not None and item.base == "st" else item.sources if access is None else []
+    operands = stored_by(item) if access is not None and item.base == "st" else item.sources if access is None else []
     found: set[str] = set()
     stack = list(operands)
     while stack:
@@ -201,7 +206,7 @@ def _escaping(
 
 
 # Slots ---------------------------------------------------------------------------------------------------------------
-def _divide(body: Body, accesses: dict[int, _Access], array: str) -> dict[int, Register]:
+def divide(body: Body, accesses: dict[int, Access], array: str) -> dict[int, Register]:
     """The registers of an array by first byte. Sizes are powers of two and places aligned: ranges lie in each other or apart,
     and one that lies in no other is divided evenly into the smallest size in it."""
     kinds: dict[tuple[int, int], set[str]] = {}
@@ -226,7 +231,7 @@ def _divide(body: Body, accesses: dict[int, _Access], array: str) -> dict[int, R
 
 
 def _rewritten(
-    body: Body, known: dict[str, _Known], accesses: dict[int, _Access], slots: dict[str, dict[int, Register]]
+    body: Body, known: dict[str, Known], accesses: dict[int, Access], slots: dict[str, dict[int, Register]]
 ) -> Body:
     code: list[Instruction] = []
     places: list[int] = []
@@ -234,8 +239,8 @@ def _rewritten(
         places.append(len(code))
         access = accesses.get(index)
         if access is not None and access.array in slots:
-            code += _moves(item, access, slots[access.array])
-        elif access is not None and _inside(access, body.storage[access.array]):
+            code += moves(item, access, slots[access.array])
+        elif access is not None and inside(access, body.storage[access.array]):
             code.append(_local(item, access))
         elif not (len(item.destinations) == 1 and _dropped(item.destinations[0], known, slots)):
             code.append(item)
@@ -245,22 +250,22 @@ def _rewritten(
     return Body(code, labels, body.tables, body.prototypes, storage, body.registers)
 
 
-def _dropped(register: Any, known: dict[str, _Known], slots: dict[str, dict[int, Register]]) -> bool:
+def _dropped(register: Any, known: dict[str, Known], slots: dict[str, dict[int, Register]]) -> bool:
     """Whether a register holds an address of an array that is no more."""
     return isinstance(register, Register) and register.name in known and known[register.name].array in slots
 
 
-def _local(item: Instruction, access: _Access) -> Instruction:
+def _local(item: Instruction, access: Access) -> Instruction:
     """The access as one of local memory."""
     modifiers = item.modifiers if "local" in item.modifiers else ("local", *item.modifiers)
     sources = [Address(Symbol(access.array), access.offset), *item.sources[1:]]
     return Instruction(item.base, modifiers, item.destinations, sources, item.line, item.guard)
 
 
-def _moves(item: Instruction, access: _Access, slots: dict[int, Register]) -> list[Instruction]:
+def moves(item: Instruction, access: Access, slots: dict[int, Register]) -> list[Instruction]:
     """What takes an access's place."""
     signed = item.modifiers[-1][0] == "s"
-    operands = item.destinations if item.base == "ld" else _stored(item)
+    operands = item.destinations if item.base == "ld" else stored_by(item)
     code: list[tuple[tuple[str, ...], list[Any], list[Any]]] = []  # the first modifier is the opcode
     for operand, (start, size) in zip(operands, access.ranges(), strict=True):
         covered = [slots[at] for at in range(start, start + size) if at in slots]

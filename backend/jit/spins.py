@@ -9,6 +9,8 @@ changes that its end and the instruction depend on (`while (i < n) if (ready(i))
 
 Such a loop lets the other warps run at each iteration. Where lanes leave it at different iterations, lanes of one warp may wait for each
 other: the emitter then sends the ones that are through ahead (codegen.py).
+
+Where local variables lie in memory, a loop is judged as if they were registers (unspilled.py).
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from farlane.backend.jit import ssa
 from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.model import Body, Instruction, registers_of
 from farlane.backend.jit.ssa import Phi, Value
+from farlane.backend.jit.unspilled import unspilled
 
 _ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
 _PAUSES = {"membar", "fence", "nanosleep"}
@@ -61,6 +65,16 @@ def members(instruction: Instruction) -> Any:
     if "sync" not in instruction.modifiers:
         return None
     return instruction.sources[0 if instruction.base in ("bar", "barrier", "elect") else -1]
+
+
+def prepare(body: Body, graph: Graph) -> tuple[list[Value], set[int]]:
+    """Brings the graph of a body into SSA form: its values, and the headers of its loops that wait."""
+    asks = may_wait(body)
+    plain = unspilled(graph, body.storage) if asks else None
+    values = ssa.build(graph)
+    if plain is not None:
+        ssa.build(plain)
+    return values, waiting_loops(plain or graph) if asks else set()
 
 
 def waiting_loops(graph: Graph) -> set[int]:
