@@ -50,6 +50,7 @@ from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.permissions.model import Permission
 from farlane.analyzer.permissions.prove import Prover
 
+MOST_CALLED = 1000  # calls in called functions, of a loop: of one with more their arguments are not judged, as nothing could use them
 SECONDS = 60.0  # of the processor, for a whole binary; functions beyond it are listed as skipped
 
 
@@ -195,6 +196,8 @@ class _Describer:
         self._places = [
             block for block in self._structure.order if block in loop.blocks and block in self._result.calls
         ]
+        called = sum(bool(call.chain) for block in self._places for call in self._result.calls[block])
+        self._too_many = called > MOST_CALLED
 
     def report(self, line: str, in_callees: bool) -> LoopReport:
         if self._loop.irreducible:
@@ -246,10 +249,15 @@ class _Describer:
     def _call(self, call: CudaCall, block: int) -> tuple[Call, set[Kind]]:
         arguments = []
         kinds: set[Kind] = set()
-        fixed = self._fixed(call) if call.chain else {}
+        fixed = self._fixed(call) if call.chain and not self._too_many else {}
         inside: dict[str, Dependence] | None = None
         sizes = {f"parameter {index}": size for index, size in enumerate(call.sizes)} if call.sizes else {}
         for name, value in call.arguments:
+            if self._too_many and call.chain:
+                self._reasons.add(Reason.TOO_MANY)
+                kinds.add(Kind.UNKNOWN)
+                arguments.append(Argument(name, Kind.UNKNOWN, "?", (Reason.TOO_MANY,)))
+                continue
             if value.kind == LOAD and is_handle(call.name, name):
                 self._values.handle(value)
             dependence = self._judge(call, value).of(value, block)

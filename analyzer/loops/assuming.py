@@ -27,6 +27,7 @@ _STAYS = frozenset(
         Reason.INSTRUCTION,
         Reason.UNKNOWN_API,
         Reason.UNKNOWN_COPY,
+        Reason.TOO_MANY,
         Reason.UNKNOWN_FUNCTION,
         Reason.IRREDUCIBLE,
         Reason.EXIT_ON_DEVICE_DATA,

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     CONTROL = "control"  # which way a branch in the loop went
     CALLEE = "callee"  # a value that arises inside a called function
     INSTRUCTION = "instruction"  # an instruction that is not modelled
+    TOO_MANY = "too-many"  # nothing that was looked for: an iteration may make too many calls in called functions
     # The sequence of calls is not known in advance ...
     CONDITIONAL = "conditional"  # a call does not run in every iteration; in which is not known
     NESTED = "nested"  # a call stands in a loop inside this one, whose trip count is not known here

@@ -15,6 +15,7 @@ REASONS: dict[Reason, str] = {
     Reason.INSTRUCTION: "An argument depends on an instruction that is not modelled.",
     Reason.CONDITIONAL: "A call does not run in every iteration.",
     Reason.NESTED: "A call stands in a loop inside this one.",
+    Reason.TOO_MANY: "An iteration may make so many calls in called functions that their arguments were not judged.",
     Reason.CALLEE_LOOP: "A call stands in a loop of a called function.",
     Reason.UNKNOWN_KERNEL: "Which kernel is launched, or with which parameters, is not known.",
     Reason.UNKNOWN_API: "A CUDA function whose arguments are not described is called.",
