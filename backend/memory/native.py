@@ -25,7 +25,7 @@ from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
-from farlane.backend import files
+from farlane.backend import files, flat
 from farlane.backend.loading import Loaded
 from farlane.backend.memory import optimising
 from farlane.backend.memory.optimising import Known
@@ -58,7 +58,7 @@ def entry(package: str, *besides: str, known: Known | None = None) -> Entry:
             if portable is None:
                 portable = _compile(package)
                 _keep(places, f"{unit}.bitcode", *portable)
-            stored = portable[0], optimising.optimised(*portable, known or Known())
+            stored = portable[0], _image(*portable, known or Known())
             _keep(places, name, *stored)
         return _link(*stored)
 
@@ -92,15 +92,20 @@ def _hex(data: bytes) -> str:
 
 
 def _digest(files: list[Path]) -> str:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    digest = hashlib.sha256()
-    features = llvm.get_host_cpu_features().flatten()
-    versions = (llvmlite.__version__, llvm.get_default_triple(), llvm.get_host_cpu_name())
-    digest.update(repr((*versions, features)).encode())
-    for file in [_numba_version(), *files]:
+    digest = hashlib.sha256(_machine())
+    for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:32]
+
+
+@functools.cache
+def _machine() -> bytes:
+    """What objects depend on beside their sources: the versions of Numba and LLVM, and the CPU."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten()
+    versions = (llvmlite.__version__, llvm.get_default_triple(), llvm.get_host_cpu_name(), features)
+    return repr(versions).encode() + _numba_version().read_bytes()
 
 
 def _numba_version() -> Path:
@@ -150,6 +155,12 @@ def _write(place: Path, name: str, symbol: str, image: bytes) -> bool:
 def _compile(package: str) -> tuple[str, bytes]:
     made: tuple[str, bytes] = importlib.import_module("farlane.backend.memory.compiling").portable(package)
     return made
+
+
+def _image(symbol: str, bitcode: bytes, known: Known) -> bytes:
+    """A flat image where that can be had: LLVM's linker takes a millisecond each time."""
+    made = optimising.optimised(symbol, bitcode, known)
+    return flat.flattened(made, symbol) or made
 
 
 def _link(symbol: str, image: bytes) -> Entry:

@@ -32,10 +32,15 @@ def optimised(symbol: str, bitcode: bytes, known: Known) -> bytes:
     for function in module.functions:
         if not function.is_declaration and function.name != symbol:
             function.linkage = "internal"
+    for variable in module.global_variables:
+        if not variable.is_declaration:
+            variable.linkage = "internal"  # what Numba has for Python; nothing here asks for it
     module.verify()
     target = llvm.Target.from_default_triple()
     features = llvm.get_host_cpu_features().flatten()
-    machine = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic")
+    machine = target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic", codemodel="default"
+    )
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
     tuning.loop_vectorization = True
     passes = llvm.create_pass_builder(machine, tuning)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from farlane.backend.memory.slots.allocator import SlotAllocator, SlotError, SlotState
 from farlane.backend.memory.slots.policies import Policy, Span
@@ -34,8 +34,7 @@ class CoreSpec:
                 raise SlotError(f"{name} = {value}: at least 1 is needed")
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(NamedTuple):
     """What a block needs: bytes of shared memory, registers per thread, threads."""
 
     shared_bytes: int
@@ -43,8 +42,7 @@ class Demand:
     threads: int
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """A demand in a core's units."""
 
     slots: int
@@ -78,8 +76,8 @@ class CoreState:
     def to_json(self) -> dict[str, Any]:
         return {
             "slots": self.slots.to_json(),
-            "resident": {str(block): asdict(uses) for block, uses in self.resident.items()},
-            "waiting": [[block, asdict(uses)] for block, uses in self.waiting],
+            "resident": {str(block): uses._asdict() for block, uses in self.resident.items()},
+            "waiting": [[block, uses._asdict()] for block, uses in self.waiting],
         }
 
     @classmethod

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +40,7 @@ class DispatcherSpec:
                 raise SlotError(f"{name} = {value}: at least 1 is needed")
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """A launch. `durations` has one entry per block, in cycles (at least 1)."""
 
     name: str
@@ -49,8 +49,7 @@ class Kernel:
     durations: Sequence[int]
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """Where and when a block ran. `asked`: when it reached its core's FIFO. `span`: its slots, None where it needs no shared memory."""
 
     kernel: int
@@ -98,8 +97,7 @@ class Schedule:
         return area / (slots * self.cycles)
 
 
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(NamedTuple):
     kernel: int
     block: int
     core: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from farlane.backend import flat
 from farlane.backend.memory import native, optimising
 from farlane.backend.memory.optimising import TABLE, Known
 from farlane.backend.memory.paging import PageTable
@@ -126,6 +128,17 @@ def test_what_is_known_is_not_read(known: Known, answer: int) -> None:
     table = np.array([1, 0, words.ctypes.data], np.int64)
     table[1] = table.ctypes.data + 3
     assert entry(table.ctypes.data, 0, 0) == answer
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="flat images are for x86-64")
+@pytest.mark.xdist_group("tlb")  # compiled once
+def test_kept_without_llvms_linker() -> None:
+    """What all the units are: nothing in them needs more than flat images have."""
+    FastTlb(Spec(), PageTable()).run(Stream.of(64, [0], [5]))
+    unit, places = native._unit("farlane.backend.memory.tlb.compiled", (layout.__name__, counts.__name__))
+    stored = native._stored(places, f"{unit}.object")
+    assert stored is not None
+    assert stored[1].startswith(flat.MAGIC)
 
 
 @pytest.mark.xdist_group("tlb")  # compiled once

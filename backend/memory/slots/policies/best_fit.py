@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from farlane.backend.memory.slots.policies.model import Span
 from farlane.backend.memory.slots.search import runs
 
 
-@dataclass(frozen=True)
-class BestFit:
+class BestFit(NamedTuple):
     """Leaves the smallest rest."""
 
     name: str = "best-fit"

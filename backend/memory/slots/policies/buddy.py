@@ -6,13 +6,12 @@ taken, the lowest of equal ones, as a buddy system that splits the smallest suff
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from farlane.backend.memory.slots.policies.model import Span
 
 
-@dataclass(frozen=True)
-class Buddy:
+class Buddy(NamedTuple):
     """Sizes are rounded up to a power of two; `slots` is one itself, or its tail is never used by large blocks."""
 
     name: str = "buddy"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from farlane.backend.memory.slots.policies.model import Span
 from farlane.backend.memory.slots.search import available, lowest
 
 
-@dataclass(frozen=True)
-class NextFit:
+class NextFit(NamedTuple):
     """Goes round."""
 
     name: str = "next-fit"

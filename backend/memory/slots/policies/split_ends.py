@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from farlane.backend.memory.slots.policies.model import Span
 from farlane.backend.memory.slots.search import available, highest, lowest
@@ -10,8 +10,7 @@ from farlane.backend.memory.slots.search import available, highest, lowest
 DIVISOR = 4
 
 
-@dataclass(frozen=True)
-class SplitEnds:
+class SplitEnds(NamedTuple):
     """Large is more than 1/`divisor` of all slots."""
 
     divisor: int = DIVISOR

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from farlane.backend.memory.slots.policies.model import Span
 from farlane.backend.memory.slots.search import available, highest, lowest
 
 
-@dataclass(frozen=True)
-class TwoEnded:
+class TwoEnded(NamedTuple):
     """With i the lowest and j the highest start: i when i + j <= slots - wanted, else j."""
 
     name: str = "two-ended"
