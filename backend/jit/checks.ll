@@ -6,7 +6,7 @@
 
 %Check = type { ptr, i64, i64, i32, i32, i32, i32, [32 x i64], ptr }
 %Record = type { i32, i32, i32, i32, i32, i32, [3 x i32], i32, i64, i64 }
-%Shadow = type { i64, i64, i64, i64, i64, i64, i64, i64, [32 x i32] }
+%Shadow = type { i64, i64, i64, i64, i64, i64, i64, i64, [32 x i32], [32 x i32] }
 %Entry = type { i64, i64, i64, i64 }
 
 define internal ptr @farlane_check_of(ptr %launch) alwaysinline {
@@ -169,8 +169,9 @@ define internal void @farlane_unwritten(ptr %warp, <32 x i64> %addresses, i32 %l
 ; --- Races on shared memory -----------------------------------------------------------------------------------------
 ;
 ; A shadow entry for each granule of a block's shared memory: the last write, and two reads of different threads since. Each is one word:
-; block epoch << 48 | warp epoch << 32 | thread << 22 | strong << 21 | line. Accesses of different block epochs are ordered, and so are those
-; of one warp in different warp epochs. Epochs go on from block to block, so that entries need not be cleared.
+; block epoch << 48 | warp epoch << 32 | thread << 22 | strong << 21 | line. Accesses of different block epochs are ordered. A warp's epoch goes on
+; at its barriers and where its lanes exchange values: of one warp, accesses are ordered with a barrier between them, and reads in
+; earlier epochs are over. Block epochs go on from block to block, so that entries need not be cleared.
 
 ; A new block, or a barrier has completed: everything before is ordered before everything after.
 define internal void @farlane_watch_block(ptr %worker) noinline {
@@ -194,7 +195,7 @@ step:
   %new = phi i64 [ %next, %on ], [ 1, %wrap ]
   store i64 %new, ptr %shadow
   %warps.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 8
-  call void @llvm.memset.p0.i64(ptr %warps.p, i8 0, i64 128, i1 false)
+  call void @llvm.memset.p0.i64(ptr %warps.p, i8 0, i64 256, i1 false)
   br label %done
 done:
   ret void
@@ -206,8 +207,8 @@ define internal void @farlane_watch_fence(ptr %warp) noinline {
   ret void
 }
 
-; bar.warp.sync
-define internal void @farlane_watch_warp(ptr %warp) noinline {
+; bar.warp.sync, or (not %barrier) a shuffle, a vote and the like
+define internal void @farlane_watch_warp(ptr %warp, i1 %barrier) noinline {
 entry:
   %worker = load ptr, ptr %warp
   %shadow.p = getelementptr %Worker, ptr %worker, i32 0, i32 16
@@ -221,14 +222,21 @@ entry:
   br i1 %late, label %wrap, label %step
 step:
   store i32 %next, ptr %epoch.p
-  ret void
+  br i1 %barrier, label %order, label %done
+order:
+  %since.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 9, i32 %index
+  store i32 %next, ptr %since.p
+  br label %done
 wrap:
   call void @farlane_watch_block(ptr %worker)
+  br label %done
+done:
   ret void
 }
 
-; Whether two accesses of one granule are a race, at least one being a write.
-define internal i1 @farlane_conflict(i64 %a, i64 %b) alwaysinline {
+; Whether %a and an earlier access %b to one granule are a race, at least one being a write. %since: the first epoch of the warp (in its place in an entry)
+; from which on accesses are not ordered before %a.
+define internal i1 @farlane_conflict(i64 %a, i64 %b, i64 %since) alwaysinline {
   %both = xor i64 %a, %b
   %epochs = lshr i64 %both, 48
   %same.epoch = icmp eq i64 %epochs, 0
@@ -239,9 +247,9 @@ define internal i1 @farlane_conflict(i64 %a, i64 %b) alwaysinline {
   %weak = icmp eq i64 %strong.2, 0
   %warps = and i64 %both, 4160749568
   %other.warp = icmp ne i64 %warps, 0
-  %turns = and i64 %both, 281470681743360
-  %same.turn = icmp eq i64 %turns, 0
-  %unordered = or i1 %other.warp, %same.turn
+  %turn = and i64 %b, 281470681743360
+  %late = icmp uge i64 %turn, %since
+  %unordered = or i1 %other.warp, %late
   %1 = and i1 %same.epoch, %different
   %2 = and i1 %1, %weak
   %3 = and i1 %2, %unordered
@@ -313,12 +321,16 @@ entry:
   %memory = load ptr, ptr %memory.p
   %limit.p = getelementptr %Worker, ptr %worker, i32 0, i32 2
   %limit = load i64, ptr %limit.p
-  %entries = getelementptr i8, ptr %shadow, i64 192
+  %entries = getelementptr i8, ptr %shadow, i64 320
   %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
   %index = load i32, ptr %index.p
   %epoch = load i64, ptr %shadow
   %turn.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 8, i32 %index
   %turn = load i32, ptr %turn.p
+  %barrier.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 9, i32 %index
+  %barrier = load i32, ptr %barrier.p
+  %barrier64 = zext i32 %barrier to i64
+  %barrier.bits = shl i64 %barrier64, 32
   %log32 = and i32 %shape, 255
   %log = zext i32 %log32 to i64
   %size = shl i64 1, %log
@@ -391,7 +403,7 @@ granules:
   %r2 = load i64, ptr %r2.p
   br i1 %entering, label %enter, label %compare
 compare:
-  %hit.w = call i1 @farlane_conflict(i64 %me, i64 %w)
+  %hit.w = call i1 @farlane_conflict(i64 %me, i64 %w, i64 %barrier.bits)
   br i1 %hit.w, label %against.write, label %against.reads
 against.write:
   br i1 %write, label %waw, label %raw
@@ -408,8 +420,8 @@ waw.report:
 against.reads:
   br i1 %write, label %reads, label %enter.read
 reads:
-  %hit.r1 = call i1 @farlane_conflict(i64 %me, i64 %r1)
-  %hit.r2 = call i1 @farlane_conflict(i64 %me, i64 %r2)
+  %hit.r1 = call i1 @farlane_conflict(i64 %me, i64 %r1, i64 %turn.bits)
+  %hit.r2 = call i1 @farlane_conflict(i64 %me, i64 %r2, i64 %turn.bits)
   %hit.r = or i1 %hit.r1, %hit.r2
   br i1 %hit.r, label %war, label %g.done
 war:

@@ -7,6 +7,7 @@ Options.checks says what a kernel is compiled to look for; without it the code i
 - RACE: accesses of a block's threads to the same shared memory with no barrier between them, at least one a write. Exact to the byte; two
   strong accesses (atomics, volatile, relaxed and acquire or release ones) never race, nor do the lanes of one instruction. A barrier that
   completes, whichever it is, orders the whole block, and so do fences and mbarriers: they stand for a synchronization that is not followed.
+  Where the lanes of a warp exchange values (shfl, vote, match, redux), what they have read is read: lanes may write there afterwards.
 - INIT: global memory that is read before anything was written there. One byte of shadow for each byte of memory, at a constant distance.
 
 Findings are counted in the launch's `Findings`, one record for each pair of lines. One worker runs such a launch: then they are the same on every run.
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 MEMORY, RACE, INIT = 1, 2, 4
 
 RECORDS = 100  # of one launch
-SHADOW_HEAD = 192  # bytes in front of the entries
+SHADOW_HEAD = 320  # bytes in front of the entries
 SHADOW_ENTRY = 32
 CHECK_OFFSET = 136  # of Launch.check
 _DELTA = 16  # of Findings.delta
@@ -216,9 +217,10 @@ def fence(e: FunctionEmitter) -> None:
         e.body.line("call void @farlane_watch_fence(ptr %warp)")
 
 
-def warp_barrier(e: FunctionEmitter) -> None:
+def warp_barrier(e: FunctionEmitter, barrier: bool = True) -> None:
+    """The lanes of a warp have met: at a barrier, or where they exchange values, which orders what they have read only."""
     if e.kernel.options.checks & RACE:
-        e.body.line("call void @farlane_watch_warp(ptr %warp)")
+        e.body.line(f"call void @farlane_watch_warp(ptr %warp, i1 {'true' if barrier else 'false'})")
 
 
 def initialised(e: FunctionEmitter, place: Place, space: str, size: int, write: bool, access: Access) -> None:

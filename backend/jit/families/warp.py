@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import support
+from farlane.backend.jit import checks, support
 from farlane.backend.jit.families.base import check, handles, write
 from farlane.backend.jit.ir import LANE_INDEX, LANES, Val, integer, lanes
 from farlane.backend.jit.model import Instruction
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @handles("shfl")
 def shuffle(e: FunctionEmitter, i: Instruction) -> None:
     check(e, i, {"sync", "up", "down", "bfly", "idx", "b32"})
+    checks.warp_barrier(e, False)
     mode = next((item for item in i.modifiers if item in ("up", "down", "bfly", "idx")), "")
     if len(i.sources) != (4 if "sync" in i.modifiers else 3) or not mode:
         raise e.fail(f"malformed {i.text}")
@@ -110,6 +111,7 @@ def _members(e: FunctionEmitter, i: Instruction, index: int) -> Val:
 @handles("vote")
 def vote(e: FunctionEmitter, i: Instruction) -> None:
     check(e, i, {"sync", "all", "any", "uni", "ballot", "pred", "b32"})
+    checks.warp_barrier(e, False)
     b = e.body
     mode = next((item for item in i.modifiers if item in ("all", "any", "uni", "ballot")), "")
     members = _members(e, i, len(i.sources) - 1)
@@ -157,6 +159,7 @@ def _each_lane(e: FunctionEmitter, value: Val, lane: int) -> Val:
 @handles("match")
 def match(e: FunctionEmitter, i: Instruction) -> None:
     check(e, i, {"any", "all", "sync", "b32", "b64"}, 2)
+    checks.warp_barrier(e, False)
     b = e.body
     kind = "i64" if i.modifiers[-1] == "b64" else "i32"
     value = b.splat(e.read(i.sources[0], kind))
@@ -185,6 +188,7 @@ _IDENTITY = {
 @handles("redux")
 def reduce(e: FunctionEmitter, i: Instruction) -> None:
     check(e, i, {"sync", "add", "min", "max", "and", "or", "xor", "u32", "s32", "b32", "f32", "abs", "NaN"}, 2)
+    checks.warp_barrier(e, False)
     b = e.body
     operation, name = i.modifiers[1], i.modifiers[-1]
     if (name == "f32") != (operation in ("min", "max") and name == "f32") or (
