@@ -101,8 +101,6 @@ def _digest(files: list[Path]) -> str:
 @functools.cache
 def _machine() -> bytes:
     """What objects depend on beside their sources: the versions of Numba and LLVM, and the CPU."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
     versions = (llvmlite.__version__, llvm.get_default_triple(), llvm.get_host_cpu_name(), features)
     return repr(versions).encode() + _numba_version().read_bytes()

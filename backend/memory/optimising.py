@@ -24,6 +24,8 @@ class Known(NamedTuple):
 
 def optimised(symbol: str, bitcode: bytes, known: Known) -> bytes:
     """The object. All but its entry can be called from within only, so that LLVM optimises it as a whole."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
     module = llvm.parse_bitcode(bitcode)
     module.triple = llvm.get_default_triple()
     definitions = llvm.parse_assembly("\n".join(_table(known)))
