@@ -138,6 +138,10 @@ class Launch(ctypes.Structure):
             ctypes.c_void_p,
         ),  # spares.Spares.address: arenas for those; null: blocks that wait for later ones wait for ever
         ("aliases", ctypes.POINTER(Aliases)),  # null: there are none
+        (
+            "streamed",
+            ctypes.c_uint32,
+        ),  # bytes that each thread has to write for the launch to write more than caches hold (streaming.py); 0: never
     )
 
 

@@ -16,7 +16,7 @@ _DEFINE = re.compile(r"^(define .*?)( \{)$", re.MULTILINE)
 _ATTRIBUTES = (
     'attributes #0 = { nounwind null_pointer_is_valid "prefer-vector-width"="512" "min-legal-vector-width"="512" }\n'
 )
-_METADATA = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n'
+_METADATA = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n!3 = !{i32 1}\n'
 NO_TEAM = "define internal i32 @farlane_team(ptr %warp, ptr %areas) {\n  ret i32 1\n}\n"
 
 

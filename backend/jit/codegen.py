@@ -39,6 +39,7 @@ from farlane.backend.jit.strides import row_length, stepping, stepping_specials
 from farlane.backend.jit.values import ALL
 
 if TYPE_CHECKING:
+    from farlane.backend.jit import streaming
     from farlane.backend.jit.kernel import KernelContext
     from farlane.backend.jit.serial_codegen import SerialEmitter
     from farlane.backend.jit.team_codegen import TeamEmitter
@@ -67,6 +68,7 @@ class FunctionEmitter(Edges):
             and kernel.dual_fits(graph, divergence)
         )
         self.abreast: dict[int, int] = {}  # loops whose iterations end a block's turn, by header: after how many
+        self.streams: streaming.Streams | None = None  # stores that may go past the caches
         self.left_by: TeamEmitter | None = None  # the team whose warps go on here
         self.regions: dict[int, SerialEmitter] = {}  # by first block
         self.parts_full = False  # whether lanes may part in the full version, and so meet again in the masked one

@@ -93,6 +93,7 @@ class KernelContext:
         self.registers = 0
         self.waits = False
         self.team_warps = self.team_site = self.abreast = 0
+        self.streams = False  # whether stores may go past the caches
 
     # Reachable functions -----------------------------------------------------------------------------------------
     def _reach(self, name: str, known: Mapping[str, Body] = MappingProxyType({})) -> None:
@@ -304,7 +305,7 @@ class KernelContext:
         try:
             text = team.emit()
         except team_codegen.Unfit:
-            self.sites, self.abreast = sites, 0
+            self.sites, self.abreast, self.streams = sites, 0, False
             return []
         alone.left_by, self.team_warps = team, team.warps
         for declaration in (*team.body.intrinsics.values(), *team.prologue.intrinsics.values()):
@@ -349,6 +350,7 @@ class KernelContext:
             f"@farlane_team_latch = internal constant i64 {16 * self.team_site}",
             f"@farlane_exact = internal constant i1 {'true' if self.options.checks & checks.MEMORY else 'false'}",
             f"@farlane_abreast_blocks = internal constant i32 {self.abreast}",
+            f"@farlane_streams = internal constant i1 {'true' if self.streams else 'false'}",
             f"@farlane_granule_log = internal constant i64 {self.granule_log}",
         ]
         own = [*self.helpers.values(), *([] if self.team_warps else [assembly.NO_TEAM]), *texts]

@@ -5,7 +5,7 @@
 ; A kernel always runs on a fiber, so that a fault or an abort can leave it from any depth: it switches to the scheduler and never returns.
 ; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
 
-%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32, ptr, ptr }
+%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32, ptr, ptr, i32 }
 %Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr, ptr, i32, i32, ptr, ptr, ptr, ptr, ptr }
 %Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr, i32, i32 }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
@@ -1323,6 +1323,13 @@ block.next:
   %more = icmp ult i64 %index.next, %last
   br i1 %more, label %block, label %take
 done:
+  %streams = load i1, ptr @farlane_streams
+  br i1 %streams, label %order, label %end
+order:
+  ; Before whatever follows the launch come the stores that went past the caches (streaming.py).
+  fence seq_cst
+  br label %end
+end:
   %end.status = load i32, ptr %status.p
   %clean = icmp eq i32 %end.status, 0
   br i1 %clean, label %check, label %return
@@ -1334,6 +1341,6 @@ check:
   %late = select i1 %stop, i32 2, i32 0
   br label %return
 return:
-  %result = phi i32 [ %end.status, %done ], [ %late, %check ]
+  %result = phi i32 [ %end.status, %end ], [ %late, %check ]
   ret i32 %result
 }

@@ -16,6 +16,7 @@ WARP_OFFSETS = (0, 8, 16, 28, 32, 36, 40, 48, 56, 64, 68, 72, 76, 80, 88, 96, 10
 WORKER_SHARED, WORKER_SHARED_SIZE, WORKER_LOCAL_SIZE, WORKER_LATCHES = 8, 16, 32, 64
 WORKER_RING = 160
 LAUNCH_PARAMETERS, LAUNCH_VARIABLES, LAUNCH_ABORT = 0, 8, 100
+LAUNCH_STREAMED = 184
 
 
 def warp_field(b: Builder, index: int) -> str:
@@ -63,6 +64,16 @@ def variable(e: ValueScope, index: int) -> Val:
     """The device address of a module variable."""
     table = _field(e, "variables", launch(e), LAUNCH_VARIABLES, "ptr").name
     return _field(e, f"variable{index}", table, 8 * index, "i64")
+
+
+def streamed(e: ValueScope, size: int) -> Val:
+    """Whether a launch whose threads write `size` bytes each writes more than caches hold (Launch.streamed)."""
+
+    def compare(p: Builder) -> Val:
+        least = p.load("i32", False, p.gep(launch(e), LAUNCH_STREAMED))
+        return p.icmp("ult", p.bin("sub", least, integer(1, "i32")), integer(size, "i32"))  # 0: never
+
+    return e.once("streamed", compare)
 
 
 def first_lane(e: ValueScope) -> Val:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import affine, divergence, liveness, teams
+from farlane.backend.jit import affine, divergence, liveness, streaming, teams
 from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.ir import LANES, Val, integer
@@ -41,6 +41,7 @@ class TeamValues(FunctionEmitter):
         self.each: list[dict[Value, Val]] = [{} for _ in range(1 if self.looped else shape.warps)]
         self.stepping = stepping(graph, self.is_affine, {FIRST, ROW, *(f"tid.{axis}" for axis in shape.steps)})
         self.live_in, self.live_out = liveness.compute(graph, lambda value: value.definition is not None)
+        self.streams = streaming.Streams(graph, kernel.block)
         self.access = 0  # which of the function's loads and stores is being emitted
         self._sites: dict[int, int] = {}
         self._turns: list[tuple[int, Callable[[], None]]] = []  # what is yet to be done for each warp, by block

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.limits import Limits
+from farlane.backend.device.sim import caches
 from farlane.backend.device.sim.admission import INVALID_VALUE, Admission
 from farlane.backend.device.sim.checking import Checker
 from farlane.backend.device.sim.effort import Effort
@@ -406,6 +407,7 @@ class Launcher:
             cluster_blocks=of_cluster,
             cluster_explicit=cluster is not None,
             aliases=self._memory.aliases.pointer,
+            streamed=caches.least_bytes(blocks * math.prod(shape.block)),
         )
         last = function.prepared
         effort = last.effort if last is not None and last.kernel is kernel else Effort()

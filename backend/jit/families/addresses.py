@@ -60,6 +60,7 @@ class Place:
     form: affine.Affine | None = None
     narrow: Val | None = None  # the index in 32 bits, where it fits and differs between lanes
     far: Far | None = None  # then the index is the address, and `narrow` the distance from the base
+    streamed: Val | None = None  # of an affine store: whether it goes past the caches (streaming.py)
     apart: tuple[int, ...] = ()  # each lane's distance from a scalar index, where these are known now (patterned.py)
 
 

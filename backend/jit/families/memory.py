@@ -7,6 +7,7 @@ Source: PTX ISA, "ld", "st", "Memory Consistency Model" (mapped to LLVM fences; 
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit import abreast, affine, checks, processors, support
@@ -106,6 +107,8 @@ def placed(e: FunctionEmitter, i: Instruction) -> Place:
     where = addresses.place(e, i.sources[0], space, count * BITS[element] // 8, i.base == "st")
     if i.base == "ld" and space == "global":
         _ahead(e, where, element, count)
+    if i.base == "st" and e.streams is not None:
+        return dataclasses.replace(where, streamed=e.streams.condition(e, i, where))
     return where
 
 

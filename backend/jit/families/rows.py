@@ -104,12 +104,14 @@ def write(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, v
     values = [b.splat(value) for value in values]
     if form.stride == size * count and (form.step is not None or row == LANES):
         names = [value.name for value in values]
+        stores = []
         for number, start in enumerate(_starts(e, place, form)):
             lines: list[str] = []
             prefix = b.name("row").removeprefix("%")
             name = interleave(lines, number, row, count, element, names, prefix)
             b.lines += lines
-            b.line(f"store <{row * count} x {element}> {name}, ptr {start}, align {size}")
+            stores.append(f"store <{row * count} x {element}> {name}, ptr {start}, align ")
+        _write(e, stores, size, place.streamed)
         return
     if (known := _known(e, place, form, element)) is not None:
         patterned.write(e, *known, element, values)
@@ -118,6 +120,24 @@ def write(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, v
     index = affine.materialise(e, form)
     helper = writer(e, element, count, False)
     b.line(f"call void @{helper}(ptr {place.base}, {index}, <{LANES} x i1> splat (i1 true), {shown})")
+
+
+def _write(e: FunctionEmitter, stores: list[str], align: int, streamed: Val | None) -> None:
+    b = e.body
+    if streamed is None:
+        b.lines += [f"  {store}{align}" for store in stores]
+        return
+    past, through, done = b.new_label("past"), b.new_label("through"), b.new_label("written")
+    b.branch_if(streamed, past, through)
+    b.block(past)
+    for store in stores:
+        b.line(f"{store}64, !nontemporal !3")
+    b.branch(done)
+    b.block(through)
+    for store in stores:
+        b.line(f"{store}{align}")
+    b.branch(done)
+    b.block(done)
 
 
 def _first(e: FunctionEmitter, base: str, index: Val) -> Val:

@@ -154,8 +154,8 @@ def test_layouts_agree() -> None:
     assert offsets("Warp")[-1] + 4 == arenas.WARP_BYTES
     assert arenas.BARRIER_BYTES == 16 * 24
     assert (
-        jit.Launch.parameters.offset, jit.Launch.variables.offset, jit.Launch.abort.offset,
-    ) == (support.LAUNCH_PARAMETERS, support.LAUNCH_VARIABLES, support.LAUNCH_ABORT)  # fmt: skip
+        jit.Launch.parameters.offset, jit.Launch.variables.offset, jit.Launch.abort.offset, jit.Launch.streamed.offset,
+    ) == (support.LAUNCH_PARAMETERS, support.LAUNCH_VARIABLES, support.LAUNCH_ABORT, support.LAUNCH_STREAMED)  # fmt: skip
     state = jit.abi.WorkerState
     assert (
         state.shared.offset, state.shared_size.offset, state.local_size.offset, state.latches.offset,

@@ -13,7 +13,7 @@ import pytest
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.plan import Body, Kind, Step, Stop
-from farlane.backend.device.sim import SimDevice, admission, launches
+from farlane.backend.device.sim import SimDevice, admission, caches, launches
 from farlane.backend.device.sim.modules import SimFunction
 from waiting import eventually
 
@@ -119,6 +119,16 @@ def test_shapes_in_turn_are_prepared_once(program: Program, monkeypatch: pytest.
         program.launch("reverse", pack("Q", at), grid=blocks, block=64, shared=256)
     function = program.context.function(program.module, "reverse")
     assert len(function.earlier) == launches.MOST_SHAPES
+
+
+def test_a_launch_knows_from_when_on_it_writes_more_than_caches_hold(program: Program) -> None:
+    data = np.arange(64 * 20, dtype=np.uint32)
+    at = program.allocate(data.nbytes, data.tobytes())
+    function = program.context.function(program.module, "reverse")
+    for blocks in (20, 3):
+        program.launch("reverse", pack("Q", at), grid=blocks, block=64, shared=256)
+        assert function.prepared is not None
+        assert function.prepared.launch.streamed == caches.least_bytes(64 * blocks)
 
 
 def test_a_slow_compilation_says_so_while_it_runs(

@@ -85,6 +85,7 @@ class TinyDevice:
         check: int | None = None,
         cluster: Sequence[int] | None = None,
         chunk: int = 1,
+        streamed: int = 1,
     ) -> int:
         grid3, block3 = triple(grid), triple(block)
         kernel = jit.compile_kernel(module, name, block3, options or jit.Options(cache=False))
@@ -105,6 +106,7 @@ class TinyDevice:
             block=block3,
             dynamic_shared=shared,
             check=check,
+            streamed=streamed,
         )
         if cluster is not None:
             launch.cluster, launch.cluster_blocks, launch.cluster_explicit = triple(cluster), math.prod(cluster), 1
