@@ -102,9 +102,10 @@ class Trace:
     @classmethod
     def from_json(cls, data: Any) -> Trace:
         """The form that `to_json` writes: `objects` of {bytes, name?, kept?}, `steps` of lists of [object, "r" | "w" | "rw" | ""]. Raises TraceError."""
-        data = _typed(data, dict, "the trace")
+        data = _with_keys(data, "the trace", ("memory", "objects", "steps"))
         objects = [
-            _typed(each, dict, f"object {n}") for n, each in enumerate(_typed(data.get("objects"), list, "objects"))
+            _with_keys(each, f"object {n}", ("name", "bytes", "kept"))
+            for n, each in enumerate(_typed(data.get("objects"), list, "objects"))
         ]
         sizes = [_typed(each.get("bytes"), int, f"bytes of object {n}") for n, each in enumerate(objects)]
         steps = []
@@ -114,14 +115,30 @@ class Trace:
             sizes,
             steps,
             _typed(data.get("memory"), int, "memory"),
-            frozenset(number for number, each in enumerate(objects) if each.get("kept") is True),
+            frozenset(number for number, each in enumerate(objects) if _kept(each, number)),
             [_typed(each.get("name", f"object {n}"), str, f"name of object {n}") for n, each in enumerate(objects)],
         )
 
 
+def _with_keys(data: Any, what: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    """A JSON object without other keys: a misspelt one would change the plan without a word."""
+    found: dict[str, Any] = _typed(data, dict, what)
+    for key in found:
+        if key not in keys:
+            raise TraceError(f"{what}: no such key as {str(key)[:60]!r}; there are {', '.join(keys)}")
+    return found
+
+
+def _kept(data: dict[str, Any], number: int) -> bool:
+    value = data.get("kept", False)
+    if not isinstance(value, bool):
+        raise TraceError(f"kept of object {number}: true or false is expected, not {str(value)[:60]!r}")
+    return value
+
+
 def _access(data: Any, place: int) -> Access:
     pair = _typed(data, list, f"an access of step {place}")
-    if len(pair) != 2 or not isinstance(pair[0], int) or pair[1] not in ("r", "w", "rw", ""):
+    if len(pair) != 2 or type(pair[0]) is not int or pair[1] not in ("r", "w", "rw", ""):
         raise TraceError(f'step {place}: {str(pair)[:60]} is no [object, "r" | "w" | "rw" | ""]')
     return Access(pair[0], "r" in pair[1], "w" in pair[1])
 

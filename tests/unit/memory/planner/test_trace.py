@@ -31,6 +31,10 @@ Make = Callable[..., Trace]
         ({"objects": [{"bytes": 4}], "steps": [[[0, "r"], [0, "w"]]], "memory": 4}, "names an object twice"),
         ({"objects": [{"bytes": 0}], "steps": [], "memory": 4}, "object 0 has 0 bytes"),
         ({"objects": [], "steps": [], "memory": 0}, "device memory of 0"),
+        ({"objects": [], "steps": [], "memory": 4, "sizes": []}, "the trace: no such key as 'sizes'"),
+        ({"objects": [{"bytes": 1, "keep": True}], "steps": [], "memory": 9}, "object 0: no such key as 'keep'"),
+        ({"objects": [{"bytes": 1, "kept": 1}], "steps": [], "memory": 9}, "kept of object 0: true or false"),
+        ({"objects": [{"bytes": 4}], "steps": [[[False, "r"]]], "memory": 4}, "step 0: "),
         ({"objects": [{"bytes": 1, "name": 3}], "steps": [], "memory": 9}, "name of object 0: a text"),
     ],
 )
