@@ -10,10 +10,15 @@ Source: the declarations of the C standard, POSIX, and libstdc++'s ABI (sizes of
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 ANY = -1
 STREAM = 528  # the largest of the standard streams
+ENGINE, DISTRIBUTION = (
+    5000,
+    64,
+)  # of random numbers: the largest one, but for those that are put together by the program
 
 
 class Effect(NamedTuple):
@@ -396,6 +401,32 @@ EFFECTS: dict[str, Effect] = {
     "sincosf": Effect(((0, 4), (1, 4))),
 }
 
+# Engines of random numbers, and distributions, with their bytes; the first that fits.
+_ENGINES = (
+    ("St26linear_congruential_engine", 8),
+    ("St23mersenne_twister_engineImLm64ELm312E", 2504),
+    ("St23mersenne_twister_engine", 5000),
+)
+_DISTRIBUTIONS = (
+    (r"St2\duniform_\w+_distribution", 16),
+    (r"St19normal_distribution", 32),
+    (r"St\d+\w+_distribution", 64),
+)
+
+
+def _random() -> Iterator[tuple[str, Effect]]:
+    """Random numbers: an engine changes itself; a distribution itself and the engine that it is given. A copy of a function that the compiler
+    made for certain arguments may have lost the first one."""
+    for engine, size in _ENGINES:
+        yield rf"_ZNK?{engine}|_ZSt18generate_canonical\w*{engine}", Effect(((0, size),))
+        for distribution, own in _DISTRIBUTIONS:
+            given = rf"_ZNK?{distribution}I\w*{engine}"
+            yield rf"{given}\w*\.(isra|constprop)", Effect(((0, size), (1, size)))
+            yield given, Effect(((0, own), (1, size)))
+    for distribution, own in _DISTRIBUTIONS:
+        yield rf"_ZNK?{distribution}I", Effect(((0, own),))
+
+
 # Mangled names by their beginning, the first that fits.
 _PATTERNS: tuple[tuple[str, Effect], ...] = (
     # Streams: output, insertion by functions, flushing; `operator<<` of strings and characters.
@@ -422,6 +453,7 @@ _PATTERNS: tuple[tuple[str, Effect], ...] = (
     (r"_ZNK?St9basic_ios|_ZNK?St8ios_base", Effect(((0, 264),))),
     (r"_ZNK?St6locale", Effect(((0, 8),))),
     (r"_ZNK?St13random_device", Effect(((0, 5000),))),
+    *_random(),
     # Exceptions' own construction and destruction.
     (
         r"_ZNK?St(9bad_alloc|11logic_error|13runtime_error|12out_of_range|16invalid_argument|12length_error|11range_error)",

@@ -93,3 +93,39 @@ def test_what_they_write_is_not_what_it_was(build: Callable[..., Path], kept: st
     program = build(text, "-O2", "-fno-builtin", "-fopenmp", "-x", "none", str(library))
     (loop,) = [loop for loop in analyze(program).loops if loop.function == "tried"]
     assert [call.arguments[0].kind for call in loop.calls] == [Kind.UNKNOWN]
+
+
+RANDOM = """
+#include <random>
+extern "C" int cudaFree(void *);
+extern "C" __attribute__((noipa)) void tried(char *where, int *buffer, int n) {
+    ENGINE generator(n);
+    std::DISTRIBUTION distribution(0, 255);
+    char *first = where, *second = where + 8;
+    char **volatile escaped[] = {&first, &second};
+    for (int i = 0; i < n; ++i) {
+        cudaFree(first);
+        for (int j = 0; j < n; ++j) buffer[j] = distribution(generator);
+        char *kept = first;
+        first = second, second = kept;
+    }
+    buffer[0] = *escaped[0] - *escaped[1];
+}
+int main() { tried(nullptr, nullptr, 0); }
+"""
+
+
+@pytest.mark.parametrize("engine", ["std::mt19937", "std::mt19937_64", "std::default_random_engine"])
+@pytest.mark.parametrize(
+    "distribution", ["uniform_int_distribution<int>", "uniform_real_distribution<float>", "normal_distribution<double>"]
+)
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_random_numbers_are_taken_to_change_their_engine_alone(
+    build: Callable[..., Path], engine: str, distribution: str, level: str
+) -> None:
+    library = build(RUNTIME, "-shared", "-fPIC")
+    text = RANDOM.replace("ENGINE", engine).replace("DISTRIBUTION", distribution)
+    (loop,) = [
+        loop for loop in analyze(build(text, level, "-x", "none", str(library))).loops if loop.function == "tried"
+    ]
+    assert loop.described, loop.reasons
