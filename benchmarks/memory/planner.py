@@ -128,19 +128,20 @@ def with_less(trace: Trace, share: float) -> Trace:
 def compare(name: str, trace: Trace) -> None:
     segments = choose(trace)
     plan = search(trace, segments, GeneticSpec(), time.process_time).plan
-    planned, marked = (plan.bytes_moved if plan else None), ""
+    planned, staying, marked = trace, 0, ""
     if plan is None and (aside := set_aside(trace)) is not None:
-        plan = search(aside.trace, choose(aside.trace), GeneticSpec(), time.process_time).plan
-        planned, marked = (plan.bytes_moved + aside.bytes_moved if plan else None), f" ({len(aside.objects)} aside)"
+        planned, staying, marked = aside.trace, aside.bytes_moved, f" ({len(aside.objects)} aside)"
+        plan = search(planned, choose(planned), GeneticSpec(), time.process_time).plan
     greedy, drawn = greedily(trace, segments), at_random(trace, segments, 0, 20)
-    best = best_plan(trace, segments) if len(segments.order) <= MOST_OBJECTS else None
+    few = choose(planned)
+    best = best_plan(planned, few) if len(few.order) <= MOST_OBJECTS else None
 
     def evicting(policy: Eviction, contiguous: bool) -> Callable[[], int]:
         return lambda: moved_by(trace, policy, contiguous=contiguous).bytes_moved
 
     figures: dict[str, int | None] = {
-        f"plan{marked}": planned,
-        "dp": best.bytes_moved if best else None,
+        f"plan{marked}": plan.bytes_moved + staying if plan else None,
+        "dp": best.bytes_moved + staying if best else None,
         "greedy": greedy.bytes_moved if greedy else None,
         "random": drawn.bytes_moved if drawn else None,
         "lru": evicting(least_recently_used, False)(),
@@ -172,7 +173,7 @@ def main() -> None:
     print(
         "\nBytes moved, by trace ('-': objects that are needed together cannot be kept apart in these segments; dp: or there are too many):"
     )
-    for seed, (objects, count) in enumerate(((9, 3), (12, 5), (13, 4), (14, 6))):
+    for seed, (objects, count) in enumerate(((9, 3), (12, 5), (13, 4), (14, 6), (10, 3), (11, 4), (13, 5), (14, 4))):
         compare(f"small {seed}", training(seed, objects, count))
     for seed in range(5):
         compare(f"training {seed}", training(seed, 12 + 6 * seed, 5 + seed))

@@ -23,7 +23,7 @@ from farlane.frontend.devtools.toolchain import install
 TESTS = Path(__file__).resolve().parents[2] / "tests"
 TOOLCHAIN = "13.0"
 NATIVE = ("cg", "bfs", "scan", "stencil2d", "nbody")
-REUSE = ("layers 6", "mixing 6", "pointers 4")
+REUSE = ("layers 6", "mixing 6", "pointers 4", "layers 3", "mixing 3", "pointers 2")
 
 
 def commands() -> dict[str, list[str]]:

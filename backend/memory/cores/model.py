@@ -197,6 +197,8 @@ class MemoryModel:
             yield window
 
     def _translate(self, row: Row, windows: Iterator[Stream]) -> None:
+        if self._tlb is not None:
+            self._tlb.load()  # `seconds` are the model's, not its compiler's
         for window in windows:
             found = _distinct(window.page)
             self._touched = _union(self._touched, found)

@@ -36,6 +36,10 @@ class FastTlb:
         self._started = False
         arrays.begin(self._state, self.spec)
 
+    def load(self) -> None:
+        """Has the compiled code, which the first request would otherwise wait for."""
+        self._code()
+
     def feed(self, stream: Stream) -> None:
         """Takes more requests of the kernel, and goes as far as is certain without those to come."""
         if stream.cores != self.spec.cores:
@@ -89,8 +93,10 @@ class FastTlb:
         self._ready()
 
     def _run(self, stream: Stream, final: bool) -> None:
-        state, left = self._state, _join(self._left, self._state.cores[:, layout.C_NEXT], stream)
-        state.cores[:, layout.C_NEXT] = 0
+        state, left = self._state, self._left
+        if len(stream.page):  # otherwise cores go on where they are
+            left = _join(left, state.cores[:, layout.C_NEXT], stream)
+            state.cores[:, layout.C_NEXT] = 0
         now = state._replace(
             words=self._table.words.view(np.int64),
             offsets=left.offsets,
@@ -110,8 +116,10 @@ class FastTlb:
             if array.dtype.itemsize != 8 or not array.flags.c_contiguous:
                 raise TypeError(f"an array of {array.dtype} with strides {array.strides}")
             row[0], row[1 : 1 + array.ndim] = array.ctypes.data, array.shape
-        entry = native.entry(f"{__package__}.compiled", layout.__name__, counts.__name__, known=self._known)
-        return entry(state.table.ctypes.data, what, int(begin))
+        return self._code()(state.table.ctypes.data, what, int(begin))
+
+    def _code(self) -> native.Entry:
+        return native.entry(f"{__package__}.compiled", layout.__name__, counts.__name__, known=self._known)
 
 
 def _join(old: Stream, taken: layout.Array, new: Stream) -> Stream:
