@@ -41,8 +41,11 @@ class Window:
 
     def __init__(self, begin: int, end: int, issue_cycles: int, size: int) -> None:
         arrays = self._arrays = [_NOTHING] * _COUNT
-        for place in (places.CORE, places.KEY, places.ASKED):
-            arrays[place] = np.empty((1, size), np.int64)
+        whole = np.empty(
+            (3, size), np.int64
+        )  # one array of all three: large arrays have large pages, fewer to touch first
+        for row, place in enumerate((places.CORE, places.KEY, places.ASKED)):
+            arrays[place] = whole[row : row + 1]
         arrays[places.PHASE] = np.arange(1 << places.WARP_BITS, dtype=np.int64).reshape(1, -1) % issue_cycles
         arrays[places.SPAN] = np.array([[begin, end, issue_cycles, 0]], np.int64)
 
@@ -100,7 +103,8 @@ def _arrays(size: int, cores: int) -> list[Ints]:
     arrays = [_NOTHING] * _COUNT
     arrays[places.COUNTS] = np.empty((1, places.DIGITS), np.int64)
     arrays[places.OFFSETS] = np.zeros((1, cores + 1), np.int64)
-    arrays[places.PAGE], arrays[places.GAP] = np.empty((1, size), np.int64), np.empty((1, size), np.int64)
+    whole = np.empty((2, size), np.int64)
+    arrays[places.PAGE], arrays[places.GAP] = whole[:1], whole[1:]
     arrays[places.LEFT] = np.zeros((1, size), np.int64)
     arrays[places.SEEN] = np.empty((2, places.RECENT), np.int64)
     return arrays
