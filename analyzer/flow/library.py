@@ -429,14 +429,18 @@ def _random() -> Iterator[tuple[str, Effect]]:
 
 # Mangled names by their beginning, the first that fits.
 _PATTERNS: tuple[tuple[str, Effect], ...] = (
+    # Objects on which an input or output hangs while it runs, and output of what a buffer holds.
+    (r"_ZNS[io]6sentryC", Effect(((0, 16),), stream=True)),
+    (r"_ZNSolsEPSt15", Effect(((1, ANY),), stream=True)),
     # Streams: output, insertion by functions, flushing; `operator<<` of strings and characters.
     (
         r"_ZNSols|_ZNSo\d|_ZSt4endl|_ZSt5flush|_ZStlsI|_ZStlsR|_ZSt16__ostream_insert|_ZNSo9_M_insert|_ZNKSt9basic_ios",
         _STREAM,
     ),
     # Input: into the second argument, at most a long double or a string.
-    (r"_ZNSirs|_ZStrsI|_ZSt7getline", Effect(((1, 32),), stream=True)),
-    (r"_ZNSi4read|_ZNSi7getline|_ZNSi3getEPc", Effect(((1, ANY),), stream=True)),
+    (r"_ZStrsI.*(PS3_|Pa|Ph)$|_ZNSirsEPSt15|_ZSt17__istream_extract", Effect(((1, ANY),), stream=True)),
+    (r"_ZNSirs|_ZStrsI|_ZSt7getline|_ZNSi10_M_extract|_ZNSi3getERc", Effect(((1, 32),), stream=True)),
+    (r"_ZNSi4read|_ZNSi8readsome|_ZNSi7getline|_ZNSi3getEPc|_ZNSi3getERSt15", Effect(((1, ANY),), stream=True)),
     (r"_ZNSi\d", _STREAM),
     # Strings: the first argument is the object, or where the result goes.
     (r"_ZNK?St7__cxx1112basic_string|_ZStplI|_ZNSt7__cxx119to_string", Effect(((0, 32),))),
