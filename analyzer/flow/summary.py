@@ -35,7 +35,8 @@ from farlane.analyzer.graph import kernels
 from farlane.analyzer.graph.control_flow import LEAVING, ControlFlow
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
-from farlane.analyzer.graph.structure import Structure, build
+from farlane.analyzer.graph.splitting import build
+from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RDI, RDX, RSI, RSP, XMM0
 
 MAXIMUM_DEPTH = 12

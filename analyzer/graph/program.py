@@ -38,6 +38,7 @@ class Program:
         never_returns: starts of functions of this file that never return.
         graphs: start of a function -> its control-flow graph, once `control_flow.build` has made it.
         structures: the same for its structure and `structure.build`.
+        split: the same for `splitting.build`.
         kernels: what its kernels are passed, once `kernels.of` has been asked.
         callees: start of a function -> what it calls, its parts' calls included.
     """
@@ -47,6 +48,7 @@ class Program:
         self.decoder = decoder
         self.graphs: dict[int, object] = {}
         self.structures: dict[int, object] = {}
+        self.split: dict[int, object] = {}
         self.kernels: object | None = None
         self.ranges: dict[int, Function] = {function.start: function for function in image.functions}
         self._flows: dict[int, list[Flow]] = {}

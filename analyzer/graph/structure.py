@@ -49,6 +49,7 @@ class Structure:
         order: blocks in reverse postorder.
         predecessors: block -> blocks with an edge to it.
         loops: header -> loop.
+        tangles: cycles with several entries, without the back edges of the loops in them.
     """
 
     def __init__(self, flow: ControlFlow) -> None:
@@ -67,6 +68,7 @@ class Structure:
         self._depths: dict[int, int] = {}
         index = self._index
         forward = all(index[node] < index[target] for node, targets in self._successors.items() for target in targets)
+        self.tangles: tuple[frozenset[int], ...] = ()
         self.loops: dict[int, Loop] = {} if forward else self._loops()
         self._innermost: dict[int, Loop] = {}
         for loop in sorted(self.loops.values(), key=lambda loop: len(loop.blocks)):
@@ -145,6 +147,7 @@ class Structure:
                     back.setdefault(edge.target, []).append(block.start)
         bodies = {header: self._body(header, latches) for header, latches in back.items()}
         irreducible = self._irreducible(back)
+        self.tangles = tuple(frozenset(region) for region in irreducible)
         for region in irreducible:
             header = min(node for node in region if any(p not in region for p in self.predecessors[node]))
             if header not in bodies:

@@ -16,6 +16,7 @@ from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import ControlFlow
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import Program
+from farlane.analyzer.graph.splitting import split
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.model import Call, LoopReport, ProgramReport
@@ -100,7 +101,7 @@ def read(path: Path, report: ProgramReport) -> Listing:
 
 
 def _function(program: Program, decoder: Decoder, flow: ControlFlow, loops: Iterable[LoopReport]) -> Function:
-    structure = Structure(flow)
+    structure = split(program, Structure(flow))
     texts: dict[int, str] = {}
     for part in program.parts(flow.entry):
         texts.update(decoder.text(program.image.read(part.start, part.end - part.start) or b"", part.start))

@@ -51,6 +51,19 @@ middle:
     if (i < rounds) goto again;
 }
 
+// The same, but what is left out at the one entry is the test alone.
+PROGRAM entered_behind_the_test(float *data, int rounds, bool known) {
+    volatile int i = 0;
+    if (known) goto middle;
+again:
+    if (i >= rounds) return;
+middle:
+    touch<<<4, 256>>>(data, 1, COUNT);
+    cudaMemset(data, 0, BYTES);
+    i = i + 1;
+    goto again;
+}
+
 static jmp_buf back;
 
 static APART void leave_at(int i, int limit) {
@@ -250,6 +263,7 @@ int main(int argc, char **argv) {
     for (int i : {0, 1}) cudaStreamCreate(&streams[i]), cudaEventCreate(&events[i]);
     jump_table(data, rounds, 0), jump_table(data, rounds, 3), jump_table(data, rounds, 9);
     jump_table_by_round(data, 2 * rounds), two_entries(data, rounds, false), two_entries(data, rounds, true);
+    entered_behind_the_test(data, rounds, false), entered_behind_the_test(data, rounds, true);
     left_by_longjmp(data, rounds, rounds / 2), longjmp_then_read(data, rounds, rounds / 2), watched(data, rounds);
     timed(data, rounds), timed_by_time_of_day(data, rounds), timed_by_events(data, rounds, events[0], events[1]);
     until_time_is_up(data), copied_until_time_is_up(data), copied_until_told(data, "5 4 3 0"), spinning(data, streams[0], rounds);
