@@ -214,12 +214,12 @@ def resolved(state: State, launch: CudaCall) -> CudaCall:
         kernel = handle.arguments[1].constant
     arguments, sizes, references = launch.arguments, launch.sizes, launch.references
     # A stub of the kernel's own has one array in its frame, which tells enough: most programs are not asked for what they register.
-    known = None if kernel is None or array is None or state.memory.in_stub else state.memory.passed(kernel)
+    own = state.memory.in_stub and launch.push is not None and launch.push.kind == INITIAL
+    known = None if kernel is None or array is None or own else state.memory.passed(kernel)
     found = None
     if known is not None and array is not None:
         found = _known_parameters(state, array, known)
     elif array is not None and array.stack and state.cells.get(state.memory.values.base(array)[0]):
-        own = launch.push is not None and launch.push.kind == INITIAL and state.memory.in_stub
         found = _parameters(state, array, own)
     if found is not None:
         for index, (value, size) in enumerate(found):

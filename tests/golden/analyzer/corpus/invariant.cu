@@ -47,6 +47,24 @@ PROGRAM two_kernels(float *first, float *second, int rounds) {
     }
 }
 
+// The longer kernel's array of parameters stands where the shorter one's does, once both are compiled into one function.
+static __global__ void few(float *data, int count) {
+    int index = blockIdx.x * blockDim.x + threadIdx.x;
+    if (index < count) data[index] += 1;
+}
+
+static __global__ void many(float *to, const float *from, float factor, int offset, int count) {
+    int index = blockIdx.x * blockDim.x + threadIdx.x;
+    if (index < count) to[index] = factor * from[index] + offset;
+}
+
+PROGRAM few_and_many(float *first, float *second, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        few<<<4, 256>>>(first, COUNT);
+        many<<<4, 256>>>(second, first, 0.5f, 3, COUNT);
+    }
+}
+
 // More calls than a run-time search for repetitions looks at.
 PROGRAM long_body(float *data, int rounds) {
     for (int i = 0; i < rounds; ++i) {
@@ -110,6 +128,7 @@ int main(int argc, char **argv) {
     fixed_count(arena.a), variable_count(arena.a, rounds), do_while(arena.a, rounds), counting_down(arena.a, rounds);
     up_to_and_including(arena.a, rounds), long_count(arena.a, rounds), step_of_three(arena.a, rounds);
     memory_only(arena.a, arena.b, arena.host), two_kernels(arena.a, arena.b, rounds), long_body(arena.a, rounds);
+    few_and_many(arena.a, arena.b, rounds);
     by_reference(arena.a, rounds), own_allocation(rounds), with_output(arena.a, rounds);
     left_by_table(arena.a, stop, rounds), left_in_the_middle(arena.a, rounds, rounds / 2);
     if (rounds > 1 << 30) never_left(arena.a);
