@@ -34,6 +34,7 @@ class Ranges:
     ) -> None:
         self._structure, self._result, self._values, self._loop = structure, result, values, loop
         self._inductions = inductions
+        self._asked: set[Value] = set()  # phis whose inputs are being looked at
 
     def extent(self, address: Value, size: int, block: int) -> tuple[int | None, int | None]:
         """The offsets of the frame that an access in a block of the loop may touch, from the first to behind the last."""
@@ -79,19 +80,23 @@ class Ranges:
             for each in [each for each in terms if _sign(each) is dividend]:
                 del terms[each]
         for atom, coefficient in terms.items():
-            largest = self._largest_atom(atom, block)
-            if largest is None or coefficient < 0:
+            bound = self._largest_atom(atom, block) if coefficient > 0 else self._least_atom(atom, block)
+            if bound is None:
                 return None
-            total += coefficient * largest
+            total += coefficient * bound
         return total
 
     def _largest_atom(self, atom: Value, block: int) -> int | None:
-        """The largest value of what counts from a constant that is not negative up to a constant, is masked, or a remainder."""
+        """The largest value of what counts from a constant that is not negative up to a constant or down, is masked, a remainder, or one of
+        several such values."""
         if atom.kind == OPERATION:
             name, *operands = atom.arguments
             if name in _EXTENSIONS:
                 largest = self._largest(operands[0], block)
                 return None if largest is None or not 0 <= largest < 2**_BITS else largest
+            if name == "choose":
+                each = [self._largest(operand, block) for operand in operands[-2:]]
+                return None if None in each else max(bound for bound in each if bound is not None)
             if name in ("and", "and4"):
                 masks = [operand.constant for operand in operands if operand.is_constant and operand.constant < 2**16]
                 return min(masks, default=None)
@@ -105,28 +110,62 @@ class Ranges:
                 known = [part for part in parts if part is not None and part < 2**16]
                 return sum((1 << part.bit_length()) - 1 for part in known) if len(known) == len(parts) else None
             return None
+        if atom.kind == PHI and atom.arguments[1] not in self._structure.loops:
+            return self._met(atom, block)
         return self._counted(atom, block) if atom.kind == PHI else None
 
+    def _met(self, phi: Value, block: int) -> int | None:
+        """The largest of what meets where ways of one iteration join; each value is bounded where it comes from."""
+        inputs = self._result.phis.get(phi, {})
+        if not inputs or phi in self._asked:
+            return None
+        self._asked.add(phi)
+        try:
+            each = [self._largest(value, block) for value in inputs.values()]
+        finally:
+            self._asked.discard(phi)
+        return None if None in each else max(bound for bound in each if bound is not None)
+
+    def _least_atom(self, atom: Value, block: int) -> int | None:
+        """The least value of what counts up from a constant that is not negative."""
+        if atom.kind == OPERATION and atom.arguments[0] in _EXTENSIONS and len(atom.arguments[1].terms) == 1:
+            (inner, factor), apart = atom.arguments[1].terms[0], atom.arguments[1].signed
+            least = self._least_atom(inner, block) if factor == 1 else None
+            return None if least is None or least + apart < 0 else least + apart
+        counter = self._counter(atom, block) if atom.kind == PHI else None
+        return None if counter is None or counter[0].step < 0 else counter[0].initial.signed
+
     def _counted(self, phi: Value, block: int) -> int | None:
+        counter = self._counter(phi, block)
+        if counter is None:
+            return None
+        variable, loop, variables = counter
+        if variable.step < 0:
+            return variable.initial.signed
+        passes = self._passes(loop, variables)
+        return None if passes is None else variable.initial.signed + passes * variable.step
+
+    def _counter(self, phi: Value, block: int) -> tuple[InductionVariable, Loop, dict[Value, InductionVariable]] | None:
+        """What counts from a constant that is not negative, in a loop around a block, with the loop's variables."""
         loop = self._structure.loops.get(phi.arguments[1])
         if loop is None or block not in loop.blocks:
             return None
         own = loop is self._loop
         variables = self._inductions if own else induction_variables(self._result, self._values, loop)
         variable = variables.get(phi)
-        if variable is None or not variable.initial.is_constant or variable.initial.signed < 0 or variable.step <= 0:
+        if variable is None or not variable.initial.is_constant or variable.initial.signed < 0 or not variable.step:
             return None
-        passes = self._passes(loop, variables)
-        return None if passes is None else variable.initial.signed + passes * variable.step
+        return variable, loop, variables
 
     def _passes(self, loop: Loop, variables: dict[Value, InductionVariable]) -> int | None:
-        """How often at most a loop goes on, from a test against a constant that every iteration makes."""
-        best: int | None = None
-        latches = set(loop.latches)
+        """How often at most a loop goes on, from tests against constants of which every iteration that goes on makes one."""
+        best: dict[int, int] = {}  # by where the iteration ends
+        latches = [latch for latch in loop.latches if (latch, loop.header) in self._result.executed]
         for source, target in loop.exits:
             test = self._result.conditions.get(source)
             edges = self._structure.flow.blocks[source].edges
-            if test is None or not all(self._structure.dominates(source, latch) for latch in latches):
+            behind = [latch for latch in latches if self._structure.dominates(source, latch)]
+            if test is None or not behind:
                 continue
             taken = next(edge.target for edge in edges if edge.kind == TAKEN)
             if taken == target:
@@ -135,9 +174,9 @@ class Ranges:
             if moves is None or not moves.start.is_constant:
                 continue
             count = iterations(number(moves.start.constant, moves.size, True), moves.step, moves.relation)
-            if count is not None and (best is None or count < best):
-                best = count
-        return best
+            if count is not None:
+                best.update((latch, min(count, best.get(latch, count))) for latch in behind)
+        return max(best.values(), default=None) if len(best) == len(latches) else None
 
     def _in_turn(self, address: Value) -> tuple[int, int] | None:
         """The least and largest offset, where the address comes from variables of the loop that take a few values in turn."""

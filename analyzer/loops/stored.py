@@ -71,8 +71,16 @@ class Stores:
                 and not behind
                 and store.what not in harmless
                 and not self._apart(address, block, size, store, each)
+                and not self._ends_before(store, each, low)
             ):
                 yield Written(each, store.address, store.value)
+
+    def _ends_before(self, store: FrameStore, where: int, low: int) -> bool:
+        """Whether a store at an index that is bounded in this loop lies below an offset."""
+        if store.end is not None or store.address is None or store.size is None or not store.address.stack:
+            return False
+        _, end = self._ranges.extent(store.address, store.size, where)
+        return end is not None and end <= low
 
     @cached_property
     def _in_frame(self) -> list[tuple[int, FrameStore]]:

@@ -339,6 +339,28 @@ PROGRAM bound_beside_destination(int *counter, Box *box) {
     }
 }
 
+// Forward and back: where the table is read is one of two places, by the pass. Beside it something else is counted.
+PROGRAM there_and_back(float *data, int rounds) {
+    int amounts[6] = {1, rounds, 4, 8, 16, 32}, seen[6] = {};
+    for (int pass = 0; pass < rounds; ++pass)
+        for (int i = 0; i < 6; ++i) {
+            int at = pass % 2 ? 5 - i : i;
+            touch<<<4, 256>>>(data, amounts[at], COUNT);
+            ++seen[at];
+        }
+    for (int count : seen) sink = sink + count;
+}
+
+PROGRAM there_and_back_changed(float *data, int rounds) {
+    int amounts[6] = {1, rounds, 4, 8, 16, 32};
+    for (int pass = 0; pass < rounds; ++pass)
+        for (int i = 0; i < 6; ++i) {
+            int at = pass % 2 ? 5 - i : i;
+            touch<<<4, 256>>>(data, amounts[at], COUNT);
+            amounts[at] += i;
+        }
+}
+
 CORPUS_MAIN
 
 int main(int argc, char **argv) {
@@ -363,5 +385,6 @@ int main(int argc, char **argv) {
     plans(arena.a, rounds), plans_changed(arena.a, rounds), table_beside_given(arena.a, log, rounds);
     bound_beside_destination(counter, &box), cudaFree(counter);
     table_of_either(arena.a, rounds), either_written(arena.a, rounds), moved_into_table(arena.a, rounds), vectors_of_tiles(rounds, 16);
+    there_and_back(arena.a, rounds), there_and_back_changed(arena.a, rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
