@@ -28,6 +28,7 @@ from farlane.roundtrips.text import Table
 from kernels.runners import FOLDER, Library, Loops, Numpy, Runner, Simulated, ptx
 from kernels.suite import CASES, Case
 
+PAUSE_S = 0.02  # before each run: libgomp's threads spin for milliseconds behind theirs, on the processor that the next runner's need
 GOAL_MEAN, GOAL_WORST, GOAL_NUMBA = 0.7, 1.5, 1000
 
 
@@ -63,6 +64,7 @@ def measure(case: Case, runners: Sequence[Runner], rounds: int, processor: bool)
     for number in range(rounds + 1):
         for runner in runners:
             runner.reset()
+            time.sleep(PAUSE_S)
             started = clock()
             runner.run()
             if number:  # the first round compiles, and maps memory

@@ -15,7 +15,7 @@ may be touched. The API itself is re-exported by the package:
 Device addresses are host addresses (identity map). A kernel touches only: pages inside the window whose flag byte allows it, runs of pages
 elsewhere that the caller names (Aliases), its shared and local arenas, its parameter buffer (read-only). Every access is checked; a bad one ends the launch with a Fault, never with a signal.
 
-Ordering: blocks are taken from Launch.next_block in increasing order, `chunk` at a time, by every worker that runs the launch;
+Ordering: blocks are taken from Launch.next_block in increasing order, `chunk` or fewer at a time, by every worker that runs the launch;
 linear index = x + grid.x * (y + grid.y * z); with clusters, cluster after cluster (clusters.py). Page flags may gain permissions while a launch runs; they may lose
 some only in answer to a request for a page, of a launch that one worker runs.
 
@@ -110,7 +110,7 @@ class Launch(ctypes.Structure):
         ("next_block", ctypes.c_uint64),  # start at the first block to run (0)
         ("end_block", ctypes.c_uint64),  # one past the last block
         ("page_shift", ctypes.c_uint32),  # >= 8; page size = 1 << page_shift
-        ("chunk", ctypes.c_uint32),  # blocks taken at a time, >= 1
+        ("chunk", ctypes.c_uint32),  # blocks taken at a time, >= 1; at most so many, where `sharers` are said
         ("grid", ctypes.c_uint32 * 3),
         ("block", ctypes.c_uint32 * 3),  # must equal the block the kernel was compiled for
         ("dynamic_shared", ctypes.c_uint32),  # bytes
@@ -142,6 +142,9 @@ class Launch(ctypes.Structure):
             "streamed",
             ctypes.c_uint32,
         ),  # bytes that each thread has to write for the launch to write more than caches hold (streaming.py); 0: never
+        # Towards the end less than a chunk is taken: what is left over `sharers`, in multiples of `grain`. 0: always a chunk.
+        ("sharers", ctypes.c_uint32),
+        ("grain", ctypes.c_uint32),
     )
 
 

@@ -5,7 +5,7 @@
 ; A kernel always runs on a fiber, so that a fault or an abort can leave it from any depth: it switches to the scheduler and never returns.
 ; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
 
-%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32, ptr, ptr, i32 }
+%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32, ptr, ptr, i32, i32, i32 }
 %Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr, ptr, i32, i32, ptr, ptr, ptr, ptr, ptr }
 %Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr, i32, i32 }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
@@ -999,13 +999,44 @@ take:
   %chunk32 = load i32, ptr %chunk.p
   %chunk = zext i32 %chunk32 to i64
   %next.p = getelementptr %Launch, ptr %launch, i32 0, i32 6
-  %first = atomicrmw add ptr %next.p, i64 %chunk acq_rel
   %end.p = getelementptr %Launch, ptr %launch, i32 0, i32 7
   %end = load i64, ptr %end.p
-  %past = icmp uge i64 %first, %end
+  %sharers.p = getelementptr %Launch, ptr %launch, i32 0, i32 26
+  %sharers32 = load i32, ptr %sharers.p
+  %sharers = zext i32 %sharers32 to i64
+  %fixed = icmp eq i64 %sharers, 0
+  br i1 %fixed, label %whole, label %look
+whole:
+  %whole.first = atomicrmw add ptr %next.p, i64 %chunk acq_rel
+  %past = icmp uge i64 %whole.first, %end
   br i1 %past, label %none, label %some
+look:
+  ; Threads that share a launch should be through with it at the same time: the last ones take little.
+  %grain.p = getelementptr %Launch, ptr %launch, i32 0, i32 27
+  %grain32 = load i32, ptr %grain.p
+  %grain = zext i32 %grain32 to i64
+  %seen = load atomic i64, ptr %next.p monotonic, align 8
+  br label %share
+share:
+  %share.first = phi i64 [ %seen, %look ], [ %now, %part ]
+  %share.past = icmp uge i64 %share.first, %end
+  br i1 %share.past, label %none, label %part
+part:
+  %left = sub i64 %end, %share.first
+  %even = udiv i64 %left, %sharers
+  %most = call i64 @llvm.umin.i64(i64 %even, i64 %chunk)
+  %over = urem i64 %most, %grain
+  %rounded = sub i64 %most, %over
+  %size = call i64 @llvm.umax.i64(i64 %rounded, i64 %grain)
+  %share.last = add i64 %share.first, %size
+  %exchange = cmpxchg ptr %next.p, i64 %share.first, i64 %share.last acq_rel monotonic
+  %now = extractvalue { i64, i1 } %exchange, 0
+  %taken = extractvalue { i64, i1 } %exchange, 1
+  br i1 %taken, label %some, label %share
 some:
-  %last.1 = add i64 %first, %chunk
+  %first = phi i64 [ %whole.first, %whole ], [ %share.first, %part ]
+  %taken.size = phi i64 [ %chunk, %whole ], [ %size, %part ]
+  %last.1 = add i64 %first, %taken.size
   %last = call i64 @llvm.umin.i64(i64 %last.1, i64 %end)
   %a = insertvalue { i64, i64 } poison, i64 %first, 0
   %b = insertvalue { i64, i64 } %a, i64 %last, 1

@@ -407,6 +407,8 @@ class Launcher:
             cluster_blocks=of_cluster,
             cluster_explicit=cluster is not None,
             aliases=self._memory.aliases.pointer,
+            sharers=2 * (helpers + 1) if helpers else 0,
+            grain=math.lcm(of_cluster, kernel.abreast or 1),
             streamed=caches.least_bytes(blocks * math.prod(shape.block)),
         )
         last = function.prepared

@@ -62,7 +62,9 @@ class _Job:
         self.lock = threading.Lock()
         self.open = True
         self.busy = 0
-        self.idle = threading.Event()
+        self.idle: threading.Lock | None = (
+            None  # held until the last helper has ended, once the launcher waits for that
+        )
         self.failure: BaseException | None = None
 
     def take_part(self, worker: Worker) -> None:
@@ -77,16 +79,18 @@ class _Job:
         finally:
             with self.lock:
                 self.busy -= 1
-                if not self.busy and not self.open:
-                    self.idle.set()
+                if not self.busy and self.idle is not None:
+                    self.idle.release()
 
     def finish(self) -> None:
         """Turns away helpers that have not begun and waits for those that have."""
         with self.lock:
             self.open = False
-            wait = self.busy > 0
-        if wait:
-            self.idle.wait()
+            if self.busy:
+                self.idle = threading.Lock()
+                self.idle.acquire()
+        if self.idle is not None:
+            self.idle.acquire()
         if self.failure is not None:
             raise self.failure
 

@@ -86,6 +86,8 @@ class TinyDevice:
         cluster: Sequence[int] | None = None,
         chunk: int = 1,
         streamed: int = 1,
+        sharers: int = 0,
+        grain: int = 1,
     ) -> int:
         grid3, block3 = triple(grid), triple(block)
         kernel = jit.compile_kernel(module, name, block3, options or jit.Options(cache=False))
@@ -107,10 +109,12 @@ class TinyDevice:
             dynamic_shared=shared,
             check=check,
             streamed=streamed,
+            sharers=sharers,
+            grain=grain,
         )
         if cluster is not None:
             launch.cluster, launch.cluster_blocks, launch.cluster_explicit = triple(cluster), math.prod(cluster), 1
-        self.kernel = kernel
+        self.kernel, self.last = kernel, launch
         statuses = [0] * threads
         if threads == 1:
             self.workers[0].reserve(kernel, launch)
