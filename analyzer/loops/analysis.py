@@ -247,30 +247,7 @@ class _Describer:
         return Foresight(self._functions.values, self._continuations, calls).of(report.calls)
 
     def _call(self, call: CudaCall, block: int) -> tuple[Call, set[Kind]]:
-        arguments = []
-        kinds: set[Kind] = set()
-        fixed = self._fixed(call) if call.chain and not self._too_many else {}
-        inside: dict[str, Dependence] | None = None
-        sizes = {f"parameter {index}": size for index, size in enumerate(call.sizes)} if call.sizes else {}
-        for name, value in call.arguments:
-            if self._too_many and call.chain:
-                self._reasons.add(Reason.TOO_MANY)
-                kinds.add(Kind.UNKNOWN)
-                arguments.append(Argument(name, Kind.UNKNOWN, "?", (Reason.TOO_MANY,)))
-                continue
-            if value.kind == LOAD and is_handle(call.name, name):
-                self._values.handle(value)
-            dependence = self._judge(call, value).of(value, block)
-            if call.chain and Kind.UNKNOWN in dependence.kinds:
-                if inside is None:
-                    inside = self._called.arguments(call, block)
-                judged = inside.get(name)
-                if judged is not None and Kind.UNKNOWN not in judged.kinds:
-                    dependence = judged
-            if dependence.kinds:
-                kinds |= dependence.kinds
-            known = not call.chain or (value.is_constant and fixed.get(name) is value)
-            arguments.append(self._argument(name, value, dependence, known, sizes.get(name)))
+        arguments, kinds = self._judged(call, block) if call.arguments else ((), set())
         conditional = not self._body.always(block)
         if conditional:
             nested = self._structure.innermost(block)
@@ -292,7 +269,33 @@ class _Describer:
                 self._reasons.add(Reason.UNKNOWN_KERNEL)
                 kinds.add(Kind.UNKNOWN)
         permission = None if call.name == interface.LAUNCH else self._permission(call)
-        return Call(call.site, call.chain, call.name, kernel, tuple(arguments), conditional, permission), kinds
+        return Call(call.site, call.chain, call.name, kernel, arguments, conditional, permission), kinds
+
+    def _judged(self, call: CudaCall, block: int) -> tuple[tuple[Argument, ...], set[Kind]]:
+        """A call's arguments, and of what kinds they are."""
+        if self._too_many and call.chain:
+            self._reasons.add(Reason.TOO_MANY)
+            return tuple([_unjudged(name) for name, _ in call.arguments]), {Kind.UNKNOWN}
+        arguments = []
+        kinds: set[Kind] = set()
+        fixed = self._fixed(call) if call.chain else {}
+        inside: dict[str, Dependence] | None = None
+        sizes = {f"parameter {index}": size for index, size in enumerate(call.sizes)} if call.sizes else {}
+        for name, value in call.arguments:
+            if value.kind == LOAD and is_handle(call.name, name):
+                self._values.handle(value)
+            dependence = self._judge(call, value).of(value, block)
+            if call.chain and Kind.UNKNOWN in dependence.kinds:
+                if inside is None:
+                    inside = self._called.arguments(call, block)
+                judged = inside.get(name)
+                if judged is not None and Kind.UNKNOWN not in judged.kinds:
+                    dependence = judged
+            if dependence.kinds:
+                kinds |= dependence.kinds
+            known = not call.chain or (value.is_constant and fixed.get(name) is value)
+            arguments.append(self._argument(name, value, dependence, known, sizes.get(name)))
+        return tuple(arguments), kinds
 
     def _doubt(self, reasons: set[Reason], known: Callable[..., bool], *about: object) -> None:
         """Reasons that stand in the way unless something is known, which is asked only where they were not found before."""
@@ -353,6 +356,11 @@ class _Describer:
             initial = show(variable.initial, {})
             found.append(Induction(self._names[phi], (place(key),), initial, str(variable.step)))
         return tuple(found)
+
+
+@cache
+def _unjudged(name: str) -> Argument:
+    return Argument(name, Kind.UNKNOWN, "?", (Reason.TOO_MANY,))
 
 
 @cache
