@@ -350,15 +350,8 @@ class Launcher:
 
     def _run_spread(self, prepared: Prepared) -> bool:
         """Runs a launch on this thread and helpers. Returns whether it got to its end."""
-        kernel, launch, helpers = prepared.kernel, prepared.launch, prepared.helpers
-        statuses: list[int] = []
-
-        def share(worker: jit.Worker) -> None:
-            worker.reserve(kernel, launch)
-            statuses.append(kernel.run(launch, worker))
-
         self._reserved = None
-        self._pool.run(share, self._worker, helpers)
+        statuses = self._pool.run(prepared.kernel, prepared.launch, self._worker, prepared.helpers)
         if prepared.spares is not None:
             prepared.spares.ended(False)
         return all(status == jit.STATUS_DONE for status in statuses)

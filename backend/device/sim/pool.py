@@ -5,6 +5,8 @@ goes on even when every helper is busy with other sessions; helpers join when th
 has run out of blocks. Blocks themselves are dealt out by the compiled kernel, from a counter that all threads of a launch
 share, in increasing order, so that a block may wait for one with a lower number.
 
+What a helper does while it is no launch's, and how it is woken up, is compiled code (backend/jit/helpers.py). Which one helps whom is decided here, under one lock.
+
 Threads are daemons: a kernel that never ends does not keep the host from exiting. Where the system lets no more of them start,
 those that are there do the work.
 """
@@ -14,18 +16,13 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
-from queue import SimpleQueue
 
-from farlane.backend.jit import Worker
+from farlane.backend.jit import CompiledKernel, Launch, Worker, helpers
 
 THREADS_VARIABLE = "FARLANE_SIM_THREADS"
 ORDER_VARIABLE = "FARLANE_SIM_ORDER"
 
 log = logging.getLogger("farlane.sim")
-
-#: What a thread does for a launch, with the worker that is its own.
-Share = Callable[[Worker], None]
 
 
 def thread_count() -> int:
@@ -57,42 +54,15 @@ def any_order() -> bool:
 class _Job:
     """One launch's invitation to helpers."""
 
-    def __init__(self, share: Share) -> None:
-        self.share = share
-        self.lock = threading.Lock()
-        self.open = True
-        self.busy = 0
-        self.idle: threading.Lock | None = (
-            None  # held until the last helper has ended, once the launcher waits for that
-        )
-        self.failure: BaseException | None = None
+    def __init__(self, kernel: CompiledKernel, launch: Launch, wanted: int) -> None:
+        self.kernel, self.launch, self.wanted = kernel, launch, wanted
+        self.run = kernel.address  # other code may take its place
+        self.first: list[helpers.Helper] = []  # woken up, and waited for, by the thread that launches
+        self.late: list[helpers.Helper] = []  # that were busy when it began
 
-    def take_part(self, worker: Worker) -> None:
-        with self.lock:
-            if not self.open:
-                return
-            self.busy += 1
-        try:
-            self.share(worker)
-        except BaseException as error:
-            self.failure = error  # raised in the thread that launched
-        finally:
-            with self.lock:
-                self.busy -= 1
-                if not self.busy and self.idle is not None:
-                    self.idle.release()
-
-    def finish(self) -> None:
-        """Turns away helpers that have not begun and waits for those that have."""
-        with self.lock:
-            self.open = False
-            if self.busy:
-                self.idle = threading.Lock()
-                self.idle.acquire()
-        if self.idle is not None:
-            self.idle.acquire()
-        if self.failure is not None:
-            raise self.failure
+    def prepare(self, helper: helpers.Helper) -> None:
+        helper.worker.reserve(self.kernel, self.launch)
+        helper.prepare(self.run, self.launch)
 
 
 class Pool:
@@ -101,49 +71,81 @@ class Pool:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.any_order = any_order()
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._helpers: list[threading.Thread] = []
-        self._starting = threading.Lock()
+        self._lock = threading.Lock()
+        self._all: set[helpers.Helper] = set()
+        self._free: list[helpers.Helper] = []
+        self._waiting: list[_Job] = []  # launches with fewer helpers than they want, the oldest first
         self._short = False  # of helpers, and said so
 
-    def run(self, share: Share, worker: Worker, helpers: int) -> None:
-        """Runs share on this thread with `worker`, and on up to `helpers` others, until all of them have returned."""
-        helpers = min(helpers, self.threads - 1)
-        if helpers <= 0:
-            share(worker)
-            return
-        self._start()
-        job = _Job(share)
-        for _ in range(helpers):
-            self._jobs.put(job)
+    def run(self, kernel: CompiledKernel, launch: Launch, worker: Worker, wanted: int) -> list[int]:
+        """Runs a launch on this thread with `worker`, and on up to `wanted` others, until all are through. Returns each one's STATUS_*."""
+        worker.reserve(kernel, launch)
+        wanted = min(wanted, self.threads - 1)
+        if wanted <= 0:
+            return [kernel.run(launch, worker)]
+        job = _Job(kernel, launch, wanted)
         try:
-            share(worker)
+            with self._lock:
+                self._start()
+                while self._free and len(job.first) < wanted:
+                    job.prepare(self._free[-1])
+                    job.first.append(self._free.pop())
+                if len(job.first) < wanted:
+                    self._waiting.append(job)
+            own = helpers.lead(job.run, launch, worker, job.first)
         finally:
-            job.finish()
+            with self._lock:
+                if job in self._waiting:
+                    self._waiting.remove(job)
+            if job.late:
+                helpers.wait(job.late)
+            statuses = [helper.status for helper in (*job.first, *job.late)]
+            with self._lock:
+                for helper in (*job.first, *job.late):
+                    self._give_back(helper)
+        return [own, *statuses]
 
     def close(self) -> None:
         """Ends the helpers, each when its launch is over."""
-        with self._starting:
-            for _ in self._helpers:
-                self._jobs.put(None)
-            self._helpers.clear()
+        with self._lock:
+            for helper in self._free:
+                helper.dismiss()
+            self._free.clear()
+            self._all.clear()
+
+    def _give_back(self, helper: helpers.Helper) -> None:
+        """A launch has ended: its helper joins one that waits for some, or is free."""
+        if helper not in self._all:
+            helper.dismiss()
+            return
+        if self._waiting:
+            job = self._waiting[0]
+            try:
+                job.prepare(helper)
+            except OSError:  # no memory for what it would run: without it, then
+                log.exception("a helper stays away from a launch")
+                del self._waiting[0]
+            else:
+                job.late.append(helper)
+                helpers.join(helper)
+                if len(job.first) + len(job.late) == job.wanted:
+                    del self._waiting[0]
+                return
+        self._free.append(helper)
 
     def _start(self) -> None:
-        if len(self._helpers) == self.threads - 1:
+        if len(self._all) == self.threads - 1:
             return
-        with self._starting:
-            for number in range(len(self._helpers) + 1, self.threads):
-                helper = threading.Thread(target=self._help, name=f"farlane-sim-{number}", daemon=True)
-                try:
-                    helper.start()
-                except RuntimeError as error:  # the system's limit of threads or memory: fewer do the work
-                    if not self._short:
-                        log.warning("launches run on %d of %d threads: %s", number, self.threads, error)
-                    self._short = True
-                    return
-                self._helpers.append(helper)
-
-    def _help(self) -> None:
-        worker = Worker()
-        while (job := self._jobs.get()) is not None:
-            job.take_part(worker)
+        helpers.load()
+        for number in range(len(self._all) + 1, self.threads):
+            helper = helpers.Helper()
+            thread = threading.Thread(target=helper.serve, name=f"farlane-sim-{number}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system's limit of threads or memory: fewer do the work
+                if not self._short:
+                    log.warning("launches run on %d of %d threads: %s", number, self.threads, error)
+                self._short = True
+                return
+            self._all.add(helper)
+            self._free.append(helper)
