@@ -149,6 +149,17 @@ WRITES = {
     "cudaCreateChannelDesc": 20,
     "cudaGetChannelDesc": 20,
 }
+# What answers the same whenever it is asked the same: facts of devices and of the installation.
+CONSTANT_ANSWERS = frozenset(
+    {
+        "cudaDeviceCanAccessPeer",
+        "cudaDeviceGetAttribute",
+        "cudaDeviceGetStreamPriorityRange",
+        "cudaDriverGetVersion",
+        "cudaGetDeviceCount",
+        "cudaRuntimeGetVersion",
+    }
+)
 # What returns a structure: its address, which is given as the first argument, is also the result.
 STRUCTURES = frozenset({"cudaCreateChannelDesc"})
 # What returns host memory that nothing else points to, through its first argument.

@@ -64,6 +64,15 @@ middle:
     goto again;
 }
 
+// What a device answers never changes: a table that is asked for, element by element.
+PROGRAM by_attribute(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        int answer = 0;
+        cudaDeviceGetAttribute(&answer, cudaDeviceAttr(cudaDevAttrMaxThreadsPerBlock + i), 0);
+        if (answer > 512) cudaMemset(data, 0, BYTES);
+    }
+}
+
 static jmp_buf back;
 
 static APART void leave_at(int i, int limit) {
@@ -269,6 +278,6 @@ int main(int argc, char **argv) {
     until_time_is_up(data), copied_until_time_is_up(data), copied_until_told(data, "5 4 3 0"), spinning(data, streams[0], rounds);
     synchronized_streams(data, streams[0], streams[1], events[0], rounds);
     by_turns(data, rounds, 2), merged_passes(data, 128), by_turns_on_data(data, rounds, 2);
-    masked_switch(data, rounds + 3);
+    masked_switch(data, rounds + 3), by_attribute(data, rounds);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
