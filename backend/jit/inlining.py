@@ -4,8 +4,9 @@ A function returns for all lanes of a warp together. So a lock that is taken in 
 keep the lanes that have it until the others have it, too. In one function lanes that are through a loop that waits go ahead (codegen.py).
 
 Owns which functions that are, and the rewriting of bodies: what waits is inlined where it is called by name, and so is what calls it, up to the kernel.
-Without optimization an atomic operation is a function, too: a small one that asks memory and calls nothing is inlined first, and the loop round its call
-is then seen to wait. Not inlined: what calls itself, calls by pointers, and where a body would get too large.
+Without optimization an atomic operation is a function, too, or many that call each other, and what it gives goes through memory: a loop that calls is judged with
+everything that it calls in its place, and stays so if it then is seen to wait. Not inlined: what calls itself, calls by pointers, and where a body would get too
+large.
 
 A barrier in a function counts the lanes that called it, and the warp stops there: those that have parted from them would never come (to the same barrier, or
 to the kernel's end). So functions with barriers are inlined, too, where lanes may have parted; without optimization `__syncthreads_count` is such a function.
@@ -26,7 +27,7 @@ from farlane.backend.jit import cfg, spins
 from farlane.backend.jit.model import Address, Body, Instruction, Negated, Register, Storage, Symbol, Vector
 from farlane.backend.jit.module import Function
 
-MOST_INSTRUCTIONS = 3000  # of a body that others were put into
+MOST_INSTRUCTIONS = 6000  # of a body that others were put into
 SMALL = 64  # instructions of a function that only asks
 _WIDE = {4: {"b32", "f32"}, 8: {"b64", "f64"}}  # registers of as many bytes
 _WHOLE = {4: ("b32", {"b32", "u32", "s32", "f32"}), 8: ("b64", {"b64", "u64", "s64", "f64"})}
@@ -48,18 +49,21 @@ def inlined(
     if not any(calls.values()) or not any(spins.may_wait(body) or has_barrier(body) for body in bodies.values()):
         return dict(bodies)
     result = dict(bodies)
-    asking: set[str] = set()
+    whole: dict[str, Body] = {}  # with all that they call
     waiting: set[str] = set()
     meeting: set[str] = set()
     for name in _callees_first(calls, kernel):
         alone = [callee for callee in calls[name] if callee not in _reached(calls, callee)]
-        if any(callee in asking for callee in alone):
-            seen = _with(result[name], {each: (functions[each], result[each]) for each in alone if each in asking})
-            if _small(seen) or _waits(seen):
-                result[name] = seen
         wanted = {callee: (functions[callee], result[callee]) for callee in alone if callee in waiting}
         if wanted:
             result[name] = _with(result[name], wanted)
+        whole[name] = result[name]
+        others = {callee: (functions[callee], whole[callee]) for callee in alone if callee not in waiting}
+        if others:
+            whole[name] = _with(result[name], others)
+            asks = _has_loop(result[name]) and _waiting(whole[name]) > _waiting(result[name])
+            if asks or _small(whole[name]):
+                result[name] = whole[name]
         met = {callee for callee in alone if callee in meeting}
         if met and name == kernel:
             met &= called_apart(result[name])
@@ -67,11 +71,22 @@ def inlined(
             result[name] = _with(result[name], {callee: (functions[callee], result[callee]) for callee in met})
         if name != kernel and (has_barrier(result[name]) or meeting & set(calls[name])):
             meeting.add(name)
-        if name != kernel and (wanted or _waits(result[name])):
+        if name != kernel and (wanted or _waiting(result[name])):
             waiting.add(name)
-        elif name != kernel and _small(result[name]):
-            asking.add(name)
-    return result
+    left = _named(result, kernel)
+    return {name: result[name] if name in left else body for name, body in bodies.items()}
+
+
+def _named(bodies: Mapping[str, Body], kernel: str) -> set[str]:
+    """What is still called by name, from the kernel on. A pointer may lead to any other function, most of which nobody calls: they stay short."""
+    seen: set[str] = set()
+    stack = [kernel]
+    while stack:
+        name = stack.pop()
+        if name in bodies and name not in seen:
+            seen.add(name)
+            stack += [_callee(item) for item in bodies[name].instructions if item.base == "call"]
+    return seen
 
 
 def has_barrier(body: Body) -> bool:
@@ -84,12 +99,17 @@ def _small(body: Body) -> bool:
         len(body.instructions) <= SMALL
         and spins.may_wait(body)
         and not any(item.base in ("call", "brx") for item in body.instructions)
-        and not any(
-            body.labels[label] <= number
-            for number, item in enumerate(body.instructions)
-            if item.base == "bra"
-            for label in item.labels
-        )
+        and not _has_loop(body)
+    )
+
+
+def _has_loop(body: Body) -> bool:
+    """Whether a branch leads back, as one of every loop does."""
+    return any(
+        body.labels[label] <= number
+        for number, item in enumerate(body.instructions)
+        if item.base in ("bra", "brx")
+        for label in item.labels
     )
 
 
@@ -98,10 +118,11 @@ def _callee(call: Instruction) -> str:
     return call.sources[0].name if isinstance(call.sources[0], Symbol) else ""
 
 
-def _waits(body: Body) -> bool:
-    if not spins.may_wait(body):
-        return False
-    return bool(spins.prepare(body, cfg.build(body))[1])
+def _waiting(body: Body) -> int:
+    """How many of a body's loops wait."""
+    if not spins.may_wait(body) or not _has_loop(body):
+        return 0
+    return len(spins.prepare(body, cfg.build(body))[1])
 
 
 def _callees_first(calls: Mapping[str, list[str]], kernel: str) -> list[str]:

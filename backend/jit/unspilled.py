@@ -13,7 +13,7 @@ from __future__ import annotations
 from farlane.backend.jit import promotion
 from farlane.backend.jit.blocks import Block
 from farlane.backend.jit.cfg import Graph
-from farlane.backend.jit.model import Body, Instruction, Register, Storage
+from farlane.backend.jit.model import Address, Body, Instruction, Register, Storage, Symbol
 from farlane.backend.jit.promotion import Access, Known
 
 _MOST_ROUNDS = 8  # of addresses that are kept where other addresses lead
@@ -21,10 +21,10 @@ _MOST_ROUNDS = 8  # of addresses that are kept where other addresses lead
 
 def unspilled(graph: Graph, storage: dict[str, Storage]) -> Graph | None:
     """A copy of the graph, block by block, whose accesses to known places of local memory are moves. None where there are none."""
-    arrays = {name: item for name, item in storage.items() if item.space == "local"}
+    arrays = {name: item for name, item in storage.items() if item.space in ("local", "param")}
     if not arrays:
         return None
-    code = Body(instructions=[item for block in graph.blocks for item in block.instructions])
+    code = Body(instructions=[_as_local(item, arrays) for block in graph.blocks for item in block.instructions])
     accesses = _accesses(code, arrays)
     if not accesses:
         return None
@@ -35,7 +35,8 @@ def unspilled(graph: Graph, storage: dict[str, Storage]) -> Graph | None:
         instructions: list[Instruction] = []
         for item in block.instructions:
             access = accesses.get(at)
-            instructions += [_copy(item)] if access is None else promotion.moves(item, access, slots[access.array])
+            plain = code.instructions[at]
+            instructions += [_copy(item)] if access is None else promotion.moves(plain, access, slots[access.array])
             at += 1
         copy = Block(
             instructions, block.targets, block.condition, block.negated, block.switch, block.leaves, block.line
@@ -43,6 +44,17 @@ def unspilled(graph: Graph, storage: dict[str, Storage]) -> Graph | None:
         copy.predecessors = block.predecessors
         blocks.append(copy)
     return Graph(blocks, graph.idom, graph.ipdom, graph.loops, graph.loop_of)
+
+
+def _as_local(item: Instruction, arrays: dict[str, Storage]) -> Instruction:
+    """What calls are passed, and functions by now inlined were, lies in memory as local variables do."""
+    place = item.sources[0] if item.base in ("ld", "st") and "param" in item.modifiers and item.sources else None
+    base = place.base if isinstance(place, Address) else place
+    if not isinstance(base, Symbol) or base.name not in arrays:
+        return item
+    modifiers = tuple("local" if each == "param" else each for each in item.modifiers)
+    sources = [place if isinstance(place, Address) else Address(base), *item.sources[1:]]
+    return Instruction(item.base, modifiers, item.destinations, sources, item.line, item.guard)
 
 
 def _copy(item: Instruction) -> Instruction:

@@ -245,6 +245,48 @@ def test_a_lock_that_is_taken_in_functions(device: TinyDevice, options: jit.Opti
     assert found[1:].tolist() == (2 * np.select([lane == 5, lane == 31], [0, 7], lane + 100)).tolist()
 
 
+# As libcu++ without optimization: what asks is passed its place in a structure, answers by reference, and has a loop of its own; another function compares.
+LARGER_FUNCTIONS = """
+.func ask(.param .align 8 .b8 what[16]) {
+    .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %a<4>;
+    ld.param.u64 %a0, [what]; ld.param.u64 %a1, [what+8]; mov.u32 %r0, 0;
+    L: add.u32 %r0, %r0, 1; setp.lt.u32 %p0, %r0, 3; @%p0 bra L;
+    atom.exch.b32 %r1, [%a0], 1; st.u32 [%a1], %r1; ret; }
+.func (.param .b32 free) is_free(.param .b64 place) {
+    .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %a<4>;
+    ld.param.u64 %a0, [place]; ld.u32 %r0, [%a0]; setp.eq.u32 %p0, %r0, 0; selp.b32 %r1, 1, 0, %p0; st.param.b32 [free], %r1; ret; }
+.func acquire(.param .b64 lock) {
+    .local .align 8 .b8 depot[16]; .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %a<4>, %SP, %SPL;
+    mov.u64 %SPL, depot; cvta.local.u64 %SP, %SPL; ld.param.u64 %a0, [lock]; st.u64 [%SP], %a0;
+    L: ld.u64 %a1, [%SP]; add.u64 %a2, %SP, 8;
+    { .param .align 8 .b8 p0[16]; st.param.b64 [p0], %a1; st.param.b64 [p0+8], %a2; call.uni ask, (p0); }
+    { .param .b64 p0; .param .b32 r; st.param.b64 [p0], %a2; call.uni (r), is_free, (p0); ld.param.b32 %r0, [r]; }
+    setp.eq.u32 %p0, %r0, 0; @%p0 bra L; ret; }
+.func never(.param .b64 lock) {
+    .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %a<4>;
+    ld.param.u64 %a0, [lock]; mov.u32 %r0, 0;
+    L: { .param .b64 p0; .param .b32 r; st.param.b64 [p0], %a0; call.uni (r), is_free, (p0); ld.param.b32 %r1, [r]; }
+    add.u32 %r0, %r0, 1; setp.lt.u32 %p0, %r0, 2; @%p0 bra L; ret; }
+.visible .entry k(.param .u64 lock, .param .u64 count) {
+    .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %a<4>;
+    ld.param.u64 %a0, [lock]; ld.param.u64 %a1, [count];
+    { .param .b64 p0; st.param.b64 [p0], %a0; call.uni never, (p0); }
+    { .param .b64 p0; st.param.b64 [p0], %a0; call.uni acquire, (p0); }
+    ld.volatile.global.u32 %r0, [%a1]; add.u32 %r0, %r0, 1; st.volatile.global.u32 [%a1], %r0; membar.gl; atom.global.exch.b32 %r1, [%a0], 0; ret; }
+"""
+
+
+@pytest.mark.parametrize("light", [True, False])
+def test_a_loop_that_asks_through_larger_functions(device: TinyDevice, light: bool) -> None:
+    """What such a loop asks is seen with everything that it calls in its place; what waits for nobody stays a function."""
+    lock, count = device.upload(np.zeros(1, "u4")), device.upload(np.zeros(1, "u4"))
+    options = jit.Options(cache=False, light=light, keep_ir=True)
+    assert device.launch(device.load(HEADER + LARGER_FUNCTIONS), "k", 1, 70, [lock, count], options=options) == 0
+    assert device.download(count, "u4", 1)[0] == 70
+    kept = {name for name in ("ask", "is_free", "acquire", "never") if f'@"f.{name}"' in device.kernel.ir}
+    assert kept == {"is_free", "never"}
+
+
 def test_functions_that_wait_for_nobody_stay_functions(device: TinyDevice) -> None:
     """An atomic operation of its own that no loop asks about, and one that calls itself."""
     text = (
