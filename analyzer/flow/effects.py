@@ -287,13 +287,13 @@ def _parameters(state: State, array: Value, stub: bool) -> list[tuple[Value, int
 
 def _known_parameters(state: State, array: Value, sizes: Sequence[int]) -> list[tuple[Value, int | None]] | None:
     """The same of a kernel whose parameters' bytes are known: so many elements, and of each parameter its bytes, a structure's first ones. None:
-    an element is no address of the frame as far as this state knows."""
+    an element is not known, or the address of a structure outside the frame."""
     values = state.memory.values
     found: list[tuple[Value, int | None]] = []
     for index, size in enumerate(sizes):
         base, offset = values.base(values.add(array, 8 * index))
         address = state.cells.get(base, {}).get((offset, 8))
-        if address is None or not address.stack:
+        if address is None or not (address.stack or size in (1, 2, 4, 8)):
             return None
         start, low = values.base(address)
         cells = state.cells.get(start, {})

@@ -65,6 +65,15 @@ PROGRAM few_and_many(float *first, float *second, int rounds) {
     }
 }
 
+// One of the parameters lies elsewhere than in the frame.
+static int offset_of_all = 3;
+
+PROGRAM launched_by_hand(float *data, int rounds) {
+    int count = COUNT;
+    void *parameters[] = {&data, &offset_of_all, &count};
+    for (int i = 0; i < rounds; ++i) cudaLaunchKernel((const void *)touch, 4, 256, parameters, 0, nullptr);
+}
+
 // More calls than a run-time search for repetitions looks at.
 PROGRAM long_body(float *data, int rounds) {
     for (int i = 0; i < rounds; ++i) {
@@ -128,7 +137,7 @@ int main(int argc, char **argv) {
     fixed_count(arena.a), variable_count(arena.a, rounds), do_while(arena.a, rounds), counting_down(arena.a, rounds);
     up_to_and_including(arena.a, rounds), long_count(arena.a, rounds), step_of_three(arena.a, rounds);
     memory_only(arena.a, arena.b, arena.host), two_kernels(arena.a, arena.b, rounds), long_body(arena.a, rounds);
-    few_and_many(arena.a, arena.b, rounds);
+    offset_of_all = rounds % 5, launched_by_hand(arena.a, rounds), few_and_many(arena.a, arena.b, rounds);
     by_reference(arena.a, rounds), own_allocation(rounds), with_output(arena.a, rounds);
     left_by_table(arena.a, stop, rounds), left_in_the_middle(arena.a, rounds, rounds / 2);
     if (rounds > 1 << 30) never_left(arena.a);
