@@ -37,6 +37,7 @@ from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
 from farlane.analyzer.graph.splitting import build
 from farlane.analyzer.graph.structure import Structure
+from farlane.analyzer.graph.structure import build as build_plain
 from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RDI, RDX, RSI, RSP, XMM0
 
 MAXIMUM_DEPTH = 12
@@ -241,7 +242,15 @@ class Functions:
         return self.program.owner.get(callee.address, callee.address) in self.cuda
 
     def _analyze(self, start: int, codes: frozenset[int]) -> Analysis:
-        structure = self.structure(start)
+        structure, plain = self.structure(start), build_plain(self.program, start)
+        try:
+            return self._run(structure, codes)
+        except AnalysisError:
+            if structure is plain:
+                raise
+        return self._run(plain, codes)  # copies may be too much where the loops with several entries were not
+
+    def _run(self, structure: Structure, codes: frozenset[int]) -> Analysis:
         wanted = self._wanted(structure)
         return Analysis(
             structure, Engine(structure, self.memory, self.call, self.quiet, self.guessed, codes, wanted).run()

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.graph import splitting, structure
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.splitting import COPIED
@@ -128,6 +130,21 @@ def test_what_a_copy_computes_is_not_what_the_loop_computes(program: Path) -> No
 @pytest.mark.parametrize("name", ["both_call", "may_call"])
 def test_what_may_call_cuda_is_not_copied(program: Path, name: str) -> None:
     assert Reason.IRREDUCIBLE in of(program, name).reasons
+
+
+def test_where_copies_are_too_much_the_graph_stays_as_it_is(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Engine.run
+
+    def failing(engine: Engine) -> Result:
+        if any(start >= COPIED for start in engine._flow.blocks):
+            raise AnalysisError("values do not settle")
+        return run(engine)
+
+    monkeypatch.setattr(Engine, "run", failing)
+    report = analyze(program)
+    assert not report.skipped
+    (loop,) = [loop for loop in report.loops if "15behind_the_testP" in loop.function]
+    assert Reason.IRREDUCIBLE in loop.reasons
 
 
 def test_ways_stay_the_same(program: Path) -> None:
