@@ -5,6 +5,7 @@ place in the caches (x86: movnt) do not. They pay where the launch as a whole wr
 found there afterwards. So the caller says from how many bytes for each thread on a launch is that large (Launch.streamed), and what a thread writes is known here: stores outside
 of loops, each made once.
 
+Only where the next block writes what lies beside it: pieces far apart, as a transposition writes them, want to be collected in a cache.
 Only in the code of teams, in kernels in which nobody can tell the order of stores before the launch has ended (teams.py: no atomics, fences, ordered accesses), and
 not to arrays that the kernel reads itself. A fence at the worker's end (runtime.ll) orders them before all that comes after it.
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit import origins, support
 from farlane.backend.jit.families import addresses
 from farlane.backend.jit.ir import LANES, Val, integer
-from farlane.backend.jit.model import Address, Instruction, Symbol
+from farlane.backend.jit.model import Address, Instruction, Special, Symbol
 from farlane.backend.jit.ssa import Value
 from farlane.backend.jit.strides import row_length
 
@@ -45,7 +46,7 @@ class Streams:
             array = _array(item)
             if item.base == "ld":
                 read.add(array)
-            elif index not in looped and row_length(block) * _bytes(item) % LINE == 0:
+            elif index not in looped and row_length(block) * _bytes(item) % LINE == 0 and _on_and_on(item):
                 arrays[id(item)] = array
                 written[array] = max(written.get(array, 0), _bytes(item))
         if None not in read:
@@ -86,6 +87,47 @@ def _array(i: Instruction) -> object:
         return None
     assert isinstance(array.definition, Instruction)
     return array.definition.sources[0]
+
+
+def _on_and_on(i: Instruction) -> bool:
+    """Whether the thread's index in x is added to what only the block's number in x tells, so that blocks go on where others end."""
+    operand = i.sources[0]
+    if not isinstance(operand, Address) or not isinstance(operand.base, Value):
+        return False
+    for value in _behind(operand.base):
+        definition = value.definition
+        if isinstance(definition, Instruction) and definition.base in ("add", "mad", "or"):
+            behind = [_specials(source) for source in definition.sources]
+            others: set[str] = set().union(*(names for names in behind if names != {"tid.x"}))
+            if {"tid.x"} in behind and "ctaid.x" in others and others <= {"ctaid.x", "ntid.x"}:
+                return True
+    return False
+
+
+def _behind(value: Value) -> list[Value]:
+    """A value, and all that it is computed from by arithmetic."""
+    found, work = {value}, [value]
+    while work:
+        definition = work.pop().definition
+        sources = definition.sources if isinstance(definition, Instruction) and definition.base != "ld" else ()
+        new = [item for item in sources if isinstance(item, Value) and item not in found]
+        found.update(new)
+        work += new
+    return sorted(found, key=lambda item: item.number)
+
+
+def _specials(operand: object) -> set[str]:
+    """The special registers that an operand is computed from."""
+    if isinstance(operand, Special):
+        return {operand.name}
+    values = _behind(operand) if isinstance(operand, Value) else ()
+    return {
+        source.name
+        for value in values
+        if isinstance(value.definition, Instruction)
+        for source in value.definition.sources
+        if isinstance(source, Special)
+    }
 
 
 def _is_parameter(value: Value) -> bool:

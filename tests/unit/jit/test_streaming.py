@@ -52,6 +52,9 @@ COPY = LOAD + STORE
         (f"mov.u32 %r6, 0; LOOP: {COPY} add.s32 %r6, %r6, 1; setp.lt.s32 %p0, %r6, %r4; @%p0 bra LOOP;", 0),  # how often?
         (f"mul.wide.s32 %rd2, %r3, 16; add.s64 %rd4, %rd1, %rd2; {LOAD} st.global.v4.u32 [%rd4], {{%r5, %r5, %r5, %r5}};", 16),
         (f"{LOAD} st.shared.u32 [s], %r5;", 0),
+        (f"mov.u32 %r7, %ctaid.y; mad.lo.s32 %r8, %r7, %r2, %r0; mul.wide.s32 %rd2, %r8, 4; add.s64 %rd4, %rd1, %rd2; {COPY}", 0),  # the next block's elsewhere
+        (f"mov.u32 %r7, %ctaid.y; mad.lo.s32 %r8, %r7, %r4, %r3; mul.wide.s32 %rd2, %r8, 4; add.s64 %rd4, %rd1, %rd2; {COPY}", 4),  # rows of blocks
+        (f"shl.b32 %r7, %r1, 8; add.s32 %r8, %r7, %r0; mul.wide.s32 %rd2, %r8, 4; add.s64 %rd4, %rd1, %rd2; {COPY}", 4),
     ],
 )  # fmt: skip
 def test_which(body: str, bytes_: int) -> None:
@@ -66,7 +69,7 @@ def test_which(body: str, bytes_: int) -> None:
 @pytest.mark.parametrize(("element", "row", "there"), [("u8", 32, False), ("u16", 32, True), ("u64", 32, True), ("u32", 8, False), ("u64", 8, True)])  # fmt: skip
 def test_whole_lines_only(element: str, row: int, there: bool) -> None:
     size = int(element[1:]) // 8
-    where = "mov.u32 %r6, %tid.y; mov.u32 %r7, %ntid.x; mad.lo.s32 %r6, %r6, %r7, %r0;"
+    where = "mov.u32 %r6, %tid.y; mad.lo.s32 %r6, %r6, %r4, %r3;"
     body = f"{where} mul.wide.s32 %rd2, %r6, {size}; add.s64 %rd4, %rd1, %rd2; mov.u32 %r5, 7; cvt.u16.u32 %h0, %r5; cvt.u64.u32 %rd7, %r5;"
     source = {"u8": "%h0", "u16": "%h0", "u32": "%r5", "u64": "%rd7"}[element]
     module = jit.parse_module(kernel(f"{body} st.global.{element} [%rd4], {source};"))
