@@ -13,7 +13,7 @@ Source: protos/manifest.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.interface import LAUNCH
@@ -105,11 +105,16 @@ def _flags(image: Image, report: ProgramReport) -> Flag:
 
 @dataclass
 class _Place:
-    """Where a call is: in the loop of this number, with its entry in the loop's report."""
+    """Where a call is: in the loop of this number, with its entry in the loop's report.
+
+    Launches share a site where one configuration is pushed for several, of which a branch chooses: `beside` are those behind the first, `several`
+    is whether their kernels differ.
+    """
 
     loop: int
     call: Call
-    several: bool = False  # launches of different kernels share the site
+    several: bool = False
+    beside: list[Call] = field(default_factory=list)
 
 
 class _Tables:
@@ -175,8 +180,9 @@ class _Tables:
                 known = places.get(call.site)
                 if known is None or self._closer(call, report, known):
                     places[call.site] = _Place(index, call)
-                elif known.loop == index and known.call.kernel != call.kernel:
-                    known.several = True
+                elif known.loop == index:
+                    known.several = known.several or known.call.kernel != call.kernel
+                    known.beside.append(call)
         return places
 
     def _closer(self, call: Call, report: LoopReport, known: _Place) -> bool:
@@ -205,15 +211,15 @@ class _Tables:
             report = self._reports[at]
             at = None if report.parent is None else self._numbers.get((report.entry, report.parent))
 
-    def _agreed(self, call: Call) -> list[Argument]:
-        """The predictions that hold whichever way the site is reached."""
+    def _agreed(self, place: _Place) -> list[Argument]:
+        """The predictions that hold whichever way the site is reached, and whichever launch its configuration is for."""
         segments = self._image.segments
         own = range(segments[0].start if segments else 0, self._image.end)
-        found = arguments.predicted(call, own)
-        if call.chain:
-            for other in self._reached[call.site] if found else ():
-                held = arguments.predicted(other, own)
-                found = [each for each in found if each in held]
+        found = arguments.predicted(place.call, own)
+        reached = self._reached[place.call.site] if place.call.chain else ()
+        for other in (*place.beside, *reached) if found else ():
+            held = arguments.predicted(other, own)
+            found = [each for each in found if each in held]
         return found
 
     def _permissions(self, site: int, place: _Place) -> Permission:
@@ -289,7 +295,7 @@ class _Tables:
             more=more,
             remaining=remaining,
             proof=proof,
-            arguments=() if place.several else tuple(self._agreed(call)),
+            arguments=() if place.several else tuple(self._agreed(place)),
         )
 
 

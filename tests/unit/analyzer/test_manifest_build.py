@@ -261,3 +261,46 @@ def test_the_same_bytes_in_every_process(program: Path, tmp_path: Path) -> None:
         outputs.append(output.read_bytes())
     assert outputs[0] == outputs[1]
     assert reader.read(outputs[0]).sites
+
+
+LAUNCHES = r"""
+struct Dim { unsigned x, y, z; };
+extern "C" {
+unsigned __cudaPushCallConfiguration(Dim, Dim, unsigned long, void *);
+unsigned __cudaPopCallConfiguration(Dim *, Dim *, unsigned long *, void **);
+int cudaLaunchKernel(const void *, Dim, Dim, void **, unsigned long, void *);
+}
+extern "C" __attribute__((noipa)) void kernel(const void *where, int value) {
+    Dim grid, block;
+    unsigned long shared;
+    void *stream, *parameters[] = {&where, &value};
+    __cudaPopCallConfiguration(&grid, &block, &shared, &stream);
+    cudaLaunchKernel((const void *)kernel, grid, block, parameters, shared, stream);
+}
+static inline void apart() { asm volatile("nop"); }
+extern "C" __attribute__((noipa)) void launching(char *where, int n) {
+    for (int i = 0; i < n; ++i)
+        if (!__cudaPushCallConfiguration({7, 1, 1}, {32, 1, 1}, 0, nullptr)) { if (i & 1) kernel(where, FIRST); else kernel(where, 32); }
+}
+int main(int argc, char **) { launching(nullptr, argc); }
+"""
+LAUNCHED = r"""
+struct Dim { unsigned x, y, z; };
+extern "C" unsigned __cudaPushCallConfiguration(Dim, Dim, unsigned long, void *) { return 0; }
+extern "C" unsigned __cudaPopCallConfiguration(Dim *, Dim *, unsigned long *, void **) { return 0; }
+extern "C" int cudaLaunchKernel(const void *, Dim, Dim, void **, unsigned long, void *) { return 0; }
+"""
+
+
+@pytest.mark.parametrize(("first", "told"), [("1", None), ("32", 32)])
+def test_launches_that_share_a_configuration_are_told_what_all_are_passed(
+    build: Callable[..., Path], first: str, told: int | None
+) -> None:
+    """The launch is told from the push on, and which of the two follows is not."""
+    runtime = build(LAUNCHED, "-shared", "-fPIC")
+    options = ("-O2", "-fno-crossjumping", "-fno-code-hoisting", "-fno-tree-tail-merge", "-x", "none", str(runtime))
+    program = build(LAUNCHES.replace("FIRST", first + " + (apart(), 0)"), *options)
+    (site,) = sites(manifest_of(program), "launching")
+    value = {argument.index: argument.value for argument in site.arguments if argument.kind == ArgumentKind.CONSTANT}
+    assert value.get(0) == 7
+    assert value.get(9) == told
