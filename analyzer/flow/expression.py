@@ -28,6 +28,8 @@ VERSION = "version"  # address: memory's state after an instruction
 INSIDE = "inside"  # site, value: a value computed in a callee, seen from the call at `site`
 # Operations whose result may be an address when an operand is one.
 POINTERS = frozenset({"align", "choose", "and", "or", "xor", "pair", "pieces8", "add"})
+# The low bytes of a value, as many as the name says, zero- or sign-extended.
+EXTENSIONS = frozenset({"zx1", "zx2", "zx4", "sx1", "sx2", "sx4"})
 
 _ATOMS = (INITIAL, PHI, CALL, OUT, LOAD, OPERATION, OPAQUE, VERSION, INSIDE)
 SUM = "sum"
@@ -267,7 +269,7 @@ class Values:
     def _same_low_bytes(self, atom: Value, size: int) -> Value:
         """What an atom is made of, when its low `size` bytes are the same."""
         inner = atom
-        while inner.kind == OPERATION and inner.arguments[0] in ("zx4", "sx4", "zx2", "sx2", "zx1", "sx1"):
+        while inner.kind == OPERATION and inner.arguments[0] in EXTENSIONS:
             if int(inner.arguments[0][2]) < size:
                 break
             inner = inner.arguments[1]

@@ -15,10 +15,6 @@ from typing import NamedTuple
 
 ANY = -1
 STREAM = 528  # the largest of the standard streams
-ENGINE, DISTRIBUTION = (
-    5000,
-    64,
-)  # of random numbers: the largest one, but for those that are put together by the program
 
 
 class Effect(NamedTuple):

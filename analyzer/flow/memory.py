@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from farlane.analyzer.budget import Budget
@@ -10,6 +10,7 @@ from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import interface, library
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPAQUE, OUT, PHI, Value, Values
 from farlane.analyzer.flow.success import decided
+from farlane.analyzer.graph.kernels import Passed
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.machine.instruction import ARGUMENTS, XMM0
 
@@ -66,7 +67,7 @@ class Memory:
         frame_log: what it stores in that function's own frame; None while none is.
         storing: what the stores in the frame are that are made next.
         at: the instruction that is executed.
-        passed: the bytes of each parameter of the kernel that a launch's first argument stands for; None: they are not known.
+        passed: what kernels are passed.
         in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
         lost: what registers hold that a call left undefined, by register, and a launch configuration that is taken; who reads one gets a value of the reader's own.
         initial: what a state's registers hold at a function's entry, once they are asked for.
@@ -98,7 +99,7 @@ class Memory:
         self.asked: set[int] | None = None
         self.epoch = 0
         self.log: list[Store] | None = None
-        self.passed: Callable[[int], tuple[int, ...] | None] = lambda host: None
+        self.passed: Passed = lambda host: None
         self.in_stub = False
         self.at = UNDEFINED
         self.frame_log: list[FrameStore] | None = None

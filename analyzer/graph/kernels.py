@@ -10,7 +10,9 @@ Facts, not predictions: proofs rest on them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import TypeAlias
 
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.graph import control_flow
@@ -20,6 +22,8 @@ from farlane.analyzer.loader import parameters
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.machine.instruction import NONE, RCX, RDX, RSI, Immediate, Instruction, Memory, Register
 
+# A launch's first argument -> the bytes of each parameter of the kernel that it stands for; None: they are not known.
+Passed: TypeAlias = Callable[[int], tuple[int, ...] | None]
 REGISTER = "__cudaRegisterFunction"
 _HOST, _NAMES = RSI, (RDX, RCX)  # arguments: the handle, the host's address, the device function's name, twice
 # They change no general register but the one that they name first. What others change is listed with them, or not known.

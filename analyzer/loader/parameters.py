@@ -26,11 +26,8 @@ Sizes = dict[str, tuple[int, ...]]
 
 def sizes(image: Image) -> Sizes:
     """Kernel -> the bytes of its parameters, in order."""
-    from farlane.fatbin import (
-        FatBinaryError,
-        Kind,
-        parse,
-    )  # few programs are asked for them, and these imports take time
+    # Few programs are asked for them, and these imports take time.
+    from farlane.fatbin import FatBinaryError, Kind, parse
 
     found: Sizes = {}
     doubtful: set[str] = set()

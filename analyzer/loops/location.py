@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from farlane.analyzer.flow.expression import INITIAL, LOAD, OPERATION, SUM, Value, Values
+from farlane.analyzer.flow.expression import EXTENSIONS, INITIAL, LOAD, OPERATION, SUM, Value, Values
 from farlane.analyzer.flow.state import State
 from farlane.analyzer.loops.formula import constant, extended, operation, term, total
 from farlane.analyzer.loops.model import Formula, Location, Place
@@ -18,7 +18,6 @@ from farlane.analyzer.machine.instruction import CALLEE_SAVED, RSP
 
 MAXIMUM_DEPTH = 16
 FRAME_LIMIT = 65536
-EXTENSIONS = ("zx1", "zx2", "zx4", "sx1", "sx2", "sx4")
 _BITWISE = {"and": "and", "or": "or", "xor": "xor", "imul": "mul"}
 
 
@@ -76,9 +75,8 @@ def _hold(found: dict[Value, list[tuple[_Place, int, int]]], held: tuple[Value, 
     if not atom.terms:
         return
     found.setdefault(atom, []).append((place, offset, size))
-    while (
-        not offset and atom.kind == OPERATION and atom.arguments[0] in EXTENSIONS
-    ):  # its low bytes are those of what it extends
+    # The low bytes of an extension are those of what it extends.
+    while not offset and atom.kind == OPERATION and atom.arguments[0] in EXTENSIONS:
         inner, width = atom.arguments[1], int(atom.arguments[0][2])
         if len(inner.terms) != 1 or inner.terms[0][1] != 1:
             return

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from farlane.analyzer.flow import interface
+from farlane.analyzer.graph.kernels import Passed
 from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
 from farlane.analyzer.permissions import library
 from farlane.analyzer.permissions.domain import (
@@ -58,7 +59,7 @@ class Call:
             of them above the stack pointer, if `pushed`.
         pushed: whether the calling function has pushed something for this call.
         name: the function's.
-        passed: the bytes of each parameter of the kernel that a launch's first argument stands for; None: they are not known.
+        passed: what kernels are passed.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Call:
         bounds: tuple[int, ...],
         pushed: bool,
         name: str,
-        passed: Callable[[int], tuple[int, ...] | None] = lambda host: None,
+        passed: Passed = lambda host: None,
     ) -> None:
         self._passed = passed
         self.state, self.records, self.at, self.chain, self.name = state, records, at, chain, name
