@@ -22,6 +22,7 @@ from farlane.backend.manifests import ManifestStore, analyzer_revision, default_
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import FORMS, EndpointError, parse
 from farlane.backend.server.parent import end_with_parent
+from farlane.backend.server.signals import Signals
 from farlane.backend.sizes import parse_bytes
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
@@ -198,18 +199,17 @@ class ServeCommand:
     def run(self, arguments: argparse.Namespace) -> int:
         logs.configure(arguments.log_level)
         sys.setswitchinterval(SWITCH_SECONDS)
-        stop = threading.Event()
-        self._catch_signals(stop)
+        signals = Signals((signal.SIGTERM, signal.SIGINT))
         if arguments.die_with_parent:
             end_with_parent()
         try:
             _memory_options(arguments)
-            return self._serve(arguments, stop)
+            return self._serve(arguments, signals)
         except (EndpointError, registry.DeviceUnavailable) as error:
             print(f"farlane: {error}", file=sys.stderr)
             return 1
 
-    def _serve(self, arguments: argparse.Namespace, stop: threading.Event) -> int:
+    def _serve(self, arguments: argparse.Namespace, signals: Signals) -> int:
         endpoints = [parse(text) for text in arguments.listen or [DEFAULT_ENDPOINT]]
         manifests = None if arguments.no_analyze else ManifestStore(default_folder(), analyzer_revision())
         host = Host(
@@ -228,7 +228,7 @@ class ServeCommand:
                             "%s can be reached from other machines, without authentication or encryption", endpoint
                         )
                 _announce(arguments.ready_fd, _what(arguments, host), [str(endpoint) for endpoint in bound])
-                stop.wait()
+                signals.wait()
                 log.info("stopping: %d sessions open", host.sessions)
                 if not os.environ.get(MODEL_VARIABLE):
                     _end_in_time()
@@ -237,16 +237,6 @@ class ServeCommand:
         finally:
             host.close()
         return 0
-
-    @staticmethod
-    def _catch_signals(stop: threading.Event) -> None:
-        def on_signal(number: int, frame: object) -> None:
-            if stop.is_set():
-                os._exit(128 + number)  # the second one: now
-            stop.set()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, on_signal)
 
 
 def _end_in_time() -> None:

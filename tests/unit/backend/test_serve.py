@@ -77,6 +77,21 @@ def test_signals_stop_it(start: Start, tmp_path: Path, number: signal.Signals) -
     assert not (tmp_path / "s").exists()
 
 
+def test_a_signal_that_another_thread_gets(tmp_path: Path) -> None:
+    """As one does that comes when the main thread is just about to sleep: nothing interrupts its sleep."""
+    more = """
+import os, signal, time
+serve.Edge.stop = lambda self, grace: None
+def end():
+    while not os.path.exists(sys.argv[-1].removeprefix("unix://")):
+        time.sleep(0.01)
+    time.sleep(0.3)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+threading.Thread(target=end, daemon=True).start()
+"""
+    assert subprocess.run(hanging(tmp_path / "s", more), stdout=subprocess.DEVNULL, timeout=60).returncode == 0
+
+
 def test_a_killed_hosts_socket_does_not_stop_the_next(start: Start, tmp_path: Path) -> None:
     first = start("--listen", f"unix://{tmp_path}/s")
     listening(first)
