@@ -54,7 +54,6 @@ class Helper:
     """What one thread needs to help."""
 
     def __init__(self) -> None:
-        self.worker = Worker()
         self._box = _Box()
         self.address = ctypes.addressof(self._box)
         for name in ("wake", "over"):
@@ -70,10 +69,10 @@ class Helper:
         self._box.run, self._box.state = None, 1
         mappings.checked(mappings.libc.sem_post(ctypes.c_void_p(self.address)), "sem_post")
 
-    def prepare(self, run: int, launch: Launch) -> None:
-        """What it does when it is woken up: the kernel's code at `run`, for which its worker has been laid out."""
+    def prepare(self, run: int, launch: Launch, worker: Worker) -> None:
+        """What it does when it is woken up: the kernel's code at `run`, for which `worker` has been laid out. All three stay until it is through."""
         box = self._box
-        box.run, box.launch, box.worker = run, ctypes.addressof(launch), ctypes.addressof(self.worker.state)
+        box.run, box.launch, box.worker = run, ctypes.addressof(launch), ctypes.addressof(worker.state)
         box.status = STATUS_DONE  # unless it begins
 
     @property

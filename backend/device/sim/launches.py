@@ -90,8 +90,9 @@ class Launcher:
         self._pool = pool
         self._admission = Admission(limits)
         self._runtime = runtime
-        self._worker = jit.Worker()
-        self._nested_worker = jit.Worker()  # for what kernels launch while a loop has its own
+        # This thread's, and those that helpers work with: of this session alone, for kernels may read what earlier ones left in them.
+        self._workers = [jit.Worker()]
+        self._nested_workers = [jit.Worker()]  # for what kernels launch while a loop has its own
         buffer = (ctypes.c_uint8 * (MAX_PARAMETER_BYTES + _PARAMETER_ALIGNMENT))()
         lead = -ctypes.addressof(buffer) % _PARAMETER_ALIGNMENT
         self._parameters = memoryview(buffer).cast("B")[lead:]
@@ -108,7 +109,7 @@ class Launcher:
         self.options = dataclasses.replace(jit.tiers.options(), touches=watch is not None, team=not memory.attended)
         self._watch = watch
         if watch is not None:
-            watch.attach(self._worker)
+            watch.attach(self._workers[0])
         self._checker: Checker | None = None
 
     def check(self, checker: Checker) -> None:
@@ -250,17 +251,18 @@ class Launcher:
     @property
     def worker_generation(self) -> int:
         """As long as it stays, so do the `worker_states`."""
-        return self._worker.generation
+        return self._workers[0].generation
 
     def worker_states(self, launches: Sequence[Prepared]) -> dict[tuple[int, int], jit.WorkerState]:
         """For each `arenas` of the launches, the state of this session's worker."""
+        worker = self._workers[0]
         different = {prepared.arenas: prepared for prepared in launches}
         for prepared in different.values():  # first all of them, so that nothing moves afterwards
-            self._worker.reserve(prepared.kernel, prepared.launch)
+            worker.reserve(prepared.kernel, prepared.launch)
         states = {}
         for key, prepared in different.items():
-            self._worker.reserve(prepared.kernel, prepared.launch)
-            states[key] = jit.WorkerState.from_buffer_copy(self._worker.state)
+            worker.reserve(prepared.kernel, prepared.launch)
+            states[key] = jit.WorkerState.from_buffer_copy(worker.state)
         return states
 
     def run_spread(self, prepared: Prepared, number: int) -> bool:
@@ -279,11 +281,11 @@ class Launcher:
             self._runtime.nested.clear()
             return False
         # A loop has laid out this session's arenas for its own kernels: what they launch uses others.
-        own, self._worker, self._reserved = self._worker, self._nested_worker, None
+        own, self._workers, self._reserved = self._workers, self._nested_workers, None
         try:
             self._run_nested(number)
         finally:
-            self._worker, self._reserved = own, None
+            self._workers, self._reserved = own, None
         return True
 
     def _check_interrupted(self) -> None:
@@ -326,14 +328,15 @@ class Launcher:
 
     def _run_inline(self, prepared: Prepared) -> bool:
         """Runs a launch on this thread alone. Returns whether it got to its end."""
+        worker = self._workers[0]
         if self._reserved is not prepared:
-            self._worker.reserve(prepared.kernel, prepared.launch)
+            worker.reserve(prepared.kernel, prepared.launch)
             self._reserved = prepared
         if prepared.together is not None:
-            prepared.together.share(self._worker)
+            prepared.together.share(worker)
             if prepared.launch.workspace:
                 self._memory.zero(prepared.launch.workspace, jit.WORKSPACE_BYTES)
-        status = prepared.kernel.run(prepared.launch, self._worker)
+        status = prepared.kernel.run(prepared.launch, worker)
         if prepared.spares is not None:
             prepared.spares.ended(True)
         return status == jit.STATUS_DONE
@@ -351,7 +354,7 @@ class Launcher:
     def _run_spread(self, prepared: Prepared) -> bool:
         """Runs a launch on this thread and helpers. Returns whether it got to its end."""
         self._reserved = None
-        statuses = self._pool.run(prepared.kernel, prepared.launch, self._worker, prepared.helpers)
+        statuses = self._pool.run(prepared.kernel, prepared.launch, self._workers, prepared.helpers)
         if prepared.spares is not None:
             prepared.spares.ended(False)
         return all(status == jit.STATUS_DONE for status in statuses)

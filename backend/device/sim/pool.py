@@ -5,6 +5,8 @@ goes on even when every helper is busy with other sessions; helpers join when th
 has run out of blocks. Blocks themselves are dealt out by the compiled kernel, from a counter that all threads of a launch
 share, in increasing order, so that a block may wait for one with a lower number.
 
+A helper brings its thread only: the arenas that it works in, shared and local memory among them, are the session's, so that no kernel reads what another session's has left there.
+
 What a helper does while it is no launch's, and how it is woken up, is compiled code (backend/jit/helpers.py). Which one helps whom is decided here, under one lock.
 
 Threads are daemons: a kernel that never ends does not keep the host from exiting. Where the system lets no more of them start,
@@ -54,15 +56,19 @@ def any_order() -> bool:
 class _Job:
     """One launch's invitation to helpers."""
 
-    def __init__(self, kernel: CompiledKernel, launch: Launch, wanted: int) -> None:
-        self.kernel, self.launch, self.wanted = kernel, launch, wanted
+    def __init__(self, kernel: CompiledKernel, launch: Launch, workers: list[Worker], wanted: int) -> None:
+        self.kernel, self.launch, self.workers, self.wanted = kernel, launch, workers, wanted
         self.run = kernel.address  # other code may take its place
         self.first: list[helpers.Helper] = []  # woken up, and waited for, by the thread that launches
         self.late: list[helpers.Helper] = []  # that were busy when it began
 
     def prepare(self, helper: helpers.Helper) -> None:
-        helper.worker.reserve(self.kernel, self.launch)
-        helper.prepare(self.run, self.launch)
+        number = 1 + len(self.first) + len(self.late)
+        if number == len(self.workers):
+            self.workers.append(Worker())
+        worker = self.workers[number]
+        worker.reserve(self.kernel, self.launch)
+        helper.prepare(self.run, self.launch, worker)
 
 
 class Pool:
@@ -77,13 +83,18 @@ class Pool:
         self._waiting: list[_Job] = []  # launches with fewer helpers than they want, the oldest first
         self._short = False  # of helpers, and said so
 
-    def run(self, kernel: CompiledKernel, launch: Launch, worker: Worker, wanted: int) -> list[int]:
-        """Runs a launch on this thread with `worker`, and on up to `wanted` others, until all are through. Returns each one's STATUS_*."""
+    def run(self, kernel: CompiledKernel, launch: Launch, workers: list[Worker], wanted: int) -> list[int]:
+        """Runs a launch on this thread with the first of `workers`, and on up to `wanted` others, until all are through. Returns each one's STATUS_*.
+
+        Args:
+            workers: the session's, one or more; those that others need are added.
+        """
+        worker = workers[0]
         worker.reserve(kernel, launch)
         wanted = min(wanted, self.threads - 1)
         if wanted <= 0:
             return [kernel.run(launch, worker)]
-        job = _Job(kernel, launch, wanted)
+        job = _Job(kernel, launch, workers, wanted)
         try:
             with self._lock:
                 self._start()

@@ -142,3 +142,47 @@ def test_the_description() -> None:
     assert description.attributes[16] == 3
     assert description.total_memory > 1 << 30
     device.close()
+
+
+LEFT = b""".version 7.0
+.target sm_75
+.address_size 64
+.visible .entry leave(.param .u64 seen, .param .u32 turns)
+{
+    .reg .b32 %r<6>;
+    .reg .b64 %rd<2>;
+    .reg .pred %p<2>;
+    .shared .align 4 .b8 room[1024];
+    ld.param.u64 %rd1, [seen];
+    ld.param.u32 %r1, [turns];
+    mov.u32 %r2, %tid.x;
+    shl.b32 %r2, %r2, 2;
+    mov.u32 %r3, room;
+    add.u32 %r2, %r2, %r3;
+    ld.shared.u32 %r4, [%r2];
+    red.global.or.b32 [%rd1], %r4;
+turn:
+    setp.eq.u32 %p1, %r1, 0;
+    @%p1 bra done;
+    mov.u32 %r5, 0xdeadbeef;
+    st.volatile.shared.u32 [%r2], %r5;
+    sub.u32 %r1, %r1, 1;
+    bra turn;
+done:
+    ret;
+}
+"""
+
+
+def test_no_session_reads_what_another_s_kernels_left_in_shared_memory() -> None:
+    """Not in that of helpers' either: launches that are worth two threads."""
+    device = SimDevice(threads=2)
+    first, second = Program(device, LEFT), Program(device, LEFT)
+    for program, turns, left in [(first, 1000, 0), (second, 0, 0), (first, 0, 0xDEADBEEF), (second, 0, 0)]:
+        seen = program.allocate(4)
+        program.launch("leave", pack("QI", seen, turns), grid=2000, block=256)
+        if turns == 0:
+            assert program.read(seen, 4) == pack("I", left)
+    first.context.close()
+    second.context.close()
+    device.close()

@@ -30,7 +30,7 @@ class Kernel:
 
 
 def run(pool: Pool, share: Callable[[int], Any], own: Worker, wanted: int) -> list[int]:
-    return pool.run(cast(CompiledKernel, Kernel(share)), LAUNCH, own, wanted)
+    return pool.run(cast(CompiledKernel, Kernel(share)), LAUNCH, [own], wanted)
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +62,23 @@ def test_the_launcher_and_its_helpers_take_part_each_with_a_worker_of_its_own(ow
         assert ctypes.addressof(own.state) in workers
         workers.clear()
     pool.close()
+
+
+def test_a_session_s_workers_are_its_own(pool: Pool, own: Worker) -> None:
+    """Kernels read what earlier ones left in their arenas, so one helper works with those of whichever session it helps."""
+    sessions = [[own], [Worker()]]
+    seen: list[set[int]] = [set(), set()]
+    for _ in range(2):
+        for session, workers in enumerate(sessions):
+            barrier = threading.Barrier(2, timeout=LIMIT_S)
+
+            def share(worker: int, seen: set[int] = seen[session], barrier: threading.Barrier = barrier) -> None:
+                barrier.wait()
+                seen.add(worker)
+
+            assert pool.run(cast(CompiledKernel, Kernel(share)), LAUNCH, workers, 1) == [0, 0]
+    assert [{ctypes.addressof(worker.state) for worker in workers} for workers in sessions] == seen
+    assert not seen[0] & seen[1]
 
 
 @pytest.mark.parametrize(("threads", "wanted"), [(1, 5), (4, 0)])
