@@ -308,6 +308,7 @@ class KernelInfo:
     launches: bool = (
         False  # it asks the device runtime for grids, streams or events: the device looks after them when it has ended
     )
+    solo: bool = False  # each thread has a fiber of its own (solo.py)
     abreast: int = 0  # how many blocks a worker runs side by side, where a grid has many (abreast.py); 0: one at a time
     cached: str = "no"  # "no" | "memory" | "disk": where this compilation came from
     compile_seconds: float = 0.0

@@ -18,7 +18,7 @@ from farlane.backend.jit.checks import SHADOW_ENTRY, SHADOW_HEAD
 if TYPE_CHECKING:
     from farlane.backend.jit import CompiledKernel
 
-WARP_BYTES = 104
+WARP_BYTES = 136
 BARRIER_BYTES = 24 * 16
 PAGE = mmap.PAGESIZE
 LEAST_GRID = 4 * ABREAST  # for less, arenas for blocks abreast are not made
@@ -136,11 +136,12 @@ class Worker:
         self.generation += self._local.reserve(local * warps * 32)
         state.local, state.local_size = self._local.address, local
         # A page more: stacks start at different places in it (runtime.ll).
-        self._reserve_stacks(warps if info.barriers else 1, (info.stack_bytes + 2 * PAGE - 1) & -PAGE)
-        self.generation += self._small.reserve(warps * WARP_BYTES + BARRIER_BYTES + info.sites * 16 + 192)
+        fibers = threads if info.solo else warps
+        self._reserve_stacks(fibers if info.barriers else 1, (info.stack_bytes + 2 * PAGE - 1) & -PAGE)
+        self.generation += self._small.reserve(fibers * WARP_BYTES + BARRIER_BYTES + info.sites * 16 + 192)
         state.barriers = self._small.address
         state.warps = self._small.address + BARRIER_BYTES
-        state.latches = (self._small.address + BARRIER_BYTES + warps * WARP_BYTES + 63) & -64
+        state.latches = (self._small.address + BARRIER_BYTES + fibers * WARP_BYTES + 63) & -64
 
     def _shadow_of(self, shared: int, granule: int) -> int:
         """A shadow keeps what earlier launches have entered: epochs tell that from what counts (checks.ll)."""

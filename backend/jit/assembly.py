@@ -61,6 +61,7 @@ def _runtime(checked: bool) -> str:
         "crowd.ll",
         "abreast.ll",
         "services.ll",
+        "solo.ll",
         "checks.ll" if checked else "unchecked.ll",
     )
     parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]

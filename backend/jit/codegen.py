@@ -26,6 +26,7 @@ from farlane.backend.jit import (
     neighbours,
     resuming,
     serial_choice,
+    solo,
     spins,
     touches,
 )
@@ -72,8 +73,10 @@ class FunctionEmitter(Edges):
         self.left_by: TeamEmitter | None = None  # the team whose warps go on here
         self.regions: dict[int, SerialEmitter] = {}  # by first block
         self.parts_full = False  # whether lanes may part in the full version, and so meet again in the masked one
-        self.parks = divergence.conservative and kernel.fibers
-        self.waiting = divergence.waiting if divergence.conservative else set()
+        # In a warp of one lane nobody parts.
+        parts = divergence.conservative and not kernel.solo
+        self.parks = parts and kernel.fibers
+        self.waiting = divergence.waiting if parts else set()
         self.deferring = [
             index
             for index, block in enumerate(graph.blocks)
@@ -86,7 +89,7 @@ class FunctionEmitter(Edges):
         families.layout_frame(self)
         blocks = self.graph.blocks
         live = self.once("live", self._live)
-        self.regions = serial_choice.plan(self)
+        self.regions = {} if self.kernel.solo else serial_choice.plan(self)
         if self.dual:
             self.stepping = stepping(self.graph, self.is_affine, stepping_specials(row_length(self.kernel.block)))
             self.live_in, self.live_out = liveness.compute(self.graph, self.is_affine)
@@ -354,11 +357,17 @@ class FunctionEmitter(Edges):
             self.line = instruction.line
             touches.instruction(self, instruction)
             if instruction.guard is None:
-                families.emit(self, instruction)
+                self._emit(instruction)
             else:
                 self._guarded(instruction)
         if block.leaves != "trap":
             touches.settle(self)
+
+    def _emit(self, instruction: Instruction) -> None:
+        if self.kernel.solo and solo.collective(instruction):
+            solo.emit(self, instruction)
+        else:
+            families.emit(self, instruction)
 
     def together(self, block: Block) -> dict[int, list[Instruction]]:
         options = self.kernel.options
@@ -380,7 +389,7 @@ class FunctionEmitter(Edges):
         b.branch_if(b.icmp("ne", bits, integer(0, "i32")), access, past)
         b.block(access)
         self.mask, self.mask_bits = b.mask(bits), bits
-        families.emit(self, instruction)
+        self._emit(instruction)
         # The result of an atomic may be left out where nobody reads it.
         results = [(value, self.local[value]) for value in instruction.destinations if value in self.local]
         after = b.label

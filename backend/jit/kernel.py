@@ -23,6 +23,7 @@ from farlane.backend.jit import (
     indices,
     inlining,
     promotion,
+    solo,
     spins,
     ssa,
     strides,
@@ -88,6 +89,8 @@ class KernelContext:
         )
         self.clusters = any(clusters.names_peers(item) for body in self.bodies.values() for item in body.instructions)
         self.fibers |= self.clusters
+        self.solo = solo.needed(module, name, self.bodies, self.calls, self._waits, self._parts)
+        self.fibers |= self.solo
         self.stack_estimate = 64 << 10
         self.granule_log = checks.granule_log(self.bodies.values())
         self.registers = 0
@@ -142,6 +145,16 @@ class KernelContext:
             for item in graph.blocks[index].instructions
             if item.base == "call" and isinstance(item.sources[0], Symbol)
         }
+
+    def _waits(self, name: str) -> bool:
+        return bool(self.prepared[name][2])
+
+    def _parts(self) -> bool:
+        """Whether lanes of the kernel's own code go ahead of others that wait in a loop."""
+        if not self._waits(self.name):
+            return False
+        graph, values, waiting = self._prepare(self.bodies[self.name])
+        return bool(waiting & divergence.analyse(graph, values, self.block, True, set(self.parameter_offsets)).loops)
 
     def _cyclic(self) -> bool:
         state: dict[str, int] = {}
@@ -272,10 +285,14 @@ class KernelContext:
         for name, body in self.bodies.items():
             entry = name == self.name
             graph, values, waiting = self.prepared.pop(name)
-            self.waits |= bool(waiting)
+            self.waits |= bool(waiting) or self.solo
+            if self.solo:
+                waiting = set(graph.loops)
             parting = divergence.analyse(graph, values, self.block, entry, set(self.parameter_offsets))
             strict = not parting.conservative and not entry and inlining.has_barrier(body)
-            if waiting & parting.loops:
+            if self.solo:
+                strict = True
+            elif waiting & parting.loops:
                 # Lanes may wait for lanes of their own warp: those that are through stop before what the others take part in.
                 graph, values, waiting = self._prepare(body, spins.behind(graph, waiting))
                 strict = True
@@ -339,7 +356,8 @@ class KernelContext:
         warps = (self.threads + LANES - 1) // LANES
         constants = [
             f"@farlane_threads = internal constant i32 {self.threads}",
-            f"@farlane_warps = internal constant i32 {warps}",
+            f"@farlane_warps = internal constant i32 {self.threads if self.solo else warps}",
+            f"@farlane_solo = internal constant i1 {'true' if self.solo else 'false'}",
             f"@farlane_barriers = internal constant i32 {self._barrier_count()}",
             f"@farlane_clusters_used = internal constant i1 {'true' if self.clusters else 'false'}",
             f"@farlane_fibers = internal constant i1 {'true' if self.fibers else 'false'}",
@@ -377,6 +395,7 @@ class KernelContext:
             clusters=self.clusters,
             waits=self.waits,
             launches=self.launches,
+            solo=self.solo,
             abreast=self.abreast,
             granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,
             variables=tuple(sorted(self.used_variables)),

@@ -7,7 +7,7 @@
 
 %Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32, ptr, ptr, i32, i32, i32 }
 %Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr, ptr, i32, i32, ptr, ptr, ptr, ptr, ptr }
-%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr, i32, i32 }
+%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr, i32, i32, i32, i32, ptr, ptr, i32, i32 }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
 %Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }
 %Latch = type { i64, i64 }
@@ -71,7 +71,7 @@ define internal void @farlane_to_scheduler(ptr %warp) noinline {
 ; Ends a warp's turn: the next warp goes on when it is ready, without a detour, else the scheduler, which is told who was last.
 define internal void @farlane_pass(ptr %warp) {
 entry:
-  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 17
   %index = load i32, ptr %index.p
   %next = add i32 %index, 1
   %count = load i32, ptr @farlane_warps
@@ -903,6 +903,12 @@ alone:
 over:
   %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
   store i32 0, ptr %state.p
+  %solo = load i1, ptr @farlane_solo
+  br i1 %solo, label %without, label %gone
+without:
+  call void @farlane_meet_without(ptr %warp)
+  br label %gone
+gone:
   call void @farlane_pass(ptr %warp)
   unreachable
 }
@@ -937,8 +943,15 @@ alone:
   ret [3 x i32] %c
 }
 
-; Fills a warp's state.
-define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %index, [3 x i32] %block) {
+; Fills the state of a block's warp, or of one of its threads if each has a fiber of its own (solo.ll).
+define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %place, [3 x i32] %block) {
+  %solo = load i1, ptr @farlane_solo
+  %of.place = lshr i32 %place, 5
+  %index = select i1 %solo, i32 %of.place, i32 %place
+  %place.p = getelementptr %Warp, ptr %warp, i32 0, i32 17
+  store i32 %place, ptr %place.p
+  %members.p = getelementptr %Warp, ptr %warp, i32 0, i32 18
+  store i32 0, ptr %members.p
   store ptr %worker, ptr %warp
   %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
   store ptr %launch, ptr %launch.p
@@ -953,7 +966,10 @@ define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %in
   %shift = and i32 %here, 31
   %partial.1 = shl i32 1, %shift
   %partial = sub i32 %partial.1, 1
-  %mask = select i1 %whole, i32 -1, i32 %partial
+  %lanes = select i1 %whole, i32 -1, i32 %partial
+  %lane = and i32 %place, 31
+  %alone = shl i32 1, %lane
+  %mask = select i1 %solo, i32 %alone, i32 %lanes
   %mask.p = getelementptr %Warp, ptr %warp, i32 0, i32 4
   store i32 %mask, ptr %mask.p
   %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
@@ -968,7 +984,7 @@ define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %in
   %warp.local.p = getelementptr %Warp, ptr %warp, i32 0, i32 7
   store ptr %warp.local, ptr %warp.local.p
   %fibers = load i1, ptr @farlane_fibers
-  %stack.index.32 = select i1 %fibers, i32 %index, i32 0
+  %stack.index.32 = select i1 %fibers, i32 %place, i32 0
   %stack.index = zext i32 %stack.index.32 to i64
   %stacks.p = getelementptr %Worker, ptr %worker, i32 0, i32 6
   %stacks = load i64, ptr %stacks.p
