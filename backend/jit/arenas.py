@@ -18,7 +18,7 @@ from farlane.backend.jit.checks import SHADOW_ENTRY, SHADOW_HEAD
 if TYPE_CHECKING:
     from farlane.backend.jit import CompiledKernel
 
-WARP_BYTES = 136
+WARP_BYTES = 144
 BARRIER_BYTES = 24 * 16
 PAGE = mmap.PAGESIZE
 LEAST_GRID = 4 * ABREAST  # for less, arenas for blocks abreast are not made

@@ -62,7 +62,7 @@ class KernelContext:
         self.helpers: dict[str, str] = {}
         self.declarations: dict[str, None] = {}
         self.used_variables: set[int] = set()
-        self.sites = self.prefetches = self.inlined_atomics = 0
+        self.sites = self.prefetches = self.inlined_atomics = self.places = 0
         self.frames: dict[str, int] = {}
         self.order_sensitive = self.order_visible = self.serial = self.launches = False
         self.bodies: dict[str, Body] = {}
@@ -255,6 +255,11 @@ class KernelContext:
         """A number for what an access that prefetches remembers."""
         self.prefetches += 1
         return self.prefetches
+
+    def place(self) -> int:
+        """A number for where lanes may be together, or have come by (solo.ll)."""
+        self.places += 1
+        return self.places
 
     def site(self) -> int:
         self.sites += 1

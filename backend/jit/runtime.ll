@@ -7,7 +7,7 @@
 
 %Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32, ptr, ptr, i32, i32, i32 }
 %Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr, ptr, i32, i32, ptr, ptr, ptr, ptr, ptr }
-%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr, i32, i32, i32, i32, ptr, ptr, i32, i32 }
+%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr, i32, i32, i32, i32, ptr, ptr, i32, i32, i32, i32 }
 %Barrier = type { i32, i32, i32, i32, i32, i32 }
 %Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }
 %Latch = type { i64, i64 }
@@ -952,6 +952,10 @@ define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %pl
   store i32 %place, ptr %place.p
   %members.p = getelementptr %Warp, ptr %warp, i32 0, i32 18
   store i32 0, ptr %members.p
+  %site.p = getelementptr %Warp, ptr %warp, i32 0, i32 23
+  store i32 0, ptr %site.p
+  %path.p = getelementptr %Warp, ptr %warp, i32 0, i32 24
+  store i32 0, ptr %path.p
   store ptr %worker, ptr %warp
   %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
   store ptr %launch, ptr %launch.p

@@ -178,3 +178,89 @@ next:
 done:
   ret void
 }
+
+; The lanes that are here together, as far as fibers can tell: those that have come to the same %site on the same path of calls when every other lane of the warp
+; has ended, waits, or is at some site, too. Lanes that never stop, since they wait in a loop for one of these, are waited for this many turns.
+define internal i32 @farlane_converge(ptr %warp, i32 %site) noinline {
+entry:
+  %path.p = getelementptr %Warp, ptr %warp, i32 0, i32 24
+  %path = load i32, ptr %path.p
+  %mixed = xor i32 %path, %site
+  %here = or i32 %mixed, 1
+  %site.p = getelementptr %Warp, ptr %warp, i32 0, i32 23
+  store i32 %here, ptr %site.p
+  %lanes.p = getelementptr %Warp, ptr %warp, i32 0, i32 22
+  store i32 0, ptr %lanes.p
+  br label %turn
+turn:
+  %turns = phi i32 [ 0, %entry ], [ %turns, %look ], [ %turns.next, %pass ]
+  %lanes = load i32, ptr %lanes.p
+  %told = icmp ne i32 %lanes, 0
+  br i1 %told, label %done, label %look
+look:
+  %patient = icmp ult i32 %turns, 256
+  %all = call i1 @farlane_converged(ptr %warp, i1 %patient)
+  br i1 %all, label %turn, label %pass
+pass:
+  %turns.next = add i32 %turns, 1
+  call void @farlane_pass(ptr %warp)
+  br label %turn
+done:
+  store i32 0, ptr %site.p
+  ret i32 %lanes
+}
+
+; Tells the lanes at this lane's site who they are, unless another lane of the warp may still come (if they are %patient).
+define internal i1 @farlane_converged(ptr %warp, i1 %patient) {
+entry:
+  %fellows = call { ptr, i32 } @farlane_fellows(ptr %warp)
+  %first = extractvalue { ptr, i32 } %fellows, 0
+  %lanes = extractvalue { ptr, i32 } %fellows, 1
+  %site.p = getelementptr %Warp, ptr %warp, i32 0, i32 23
+  %site = load i32, ptr %site.p
+  br label %look
+look:
+  %l = phi i32 [ 0, %entry ], [ %l.next, %next ]
+  %here = phi i32 [ 0, %entry ], [ %here.next, %next ]
+  %bit = shl i32 1, %l
+  %other = getelementptr %Warp, ptr %first, i32 %l
+  %state.p = getelementptr %Warp, ptr %other, i32 0, i32 5
+  %state = load i32, ptr %state.p
+  %other.site.p = getelementptr %Warp, ptr %other, i32 0, i32 23
+  %other.site = load i32, ptr %other.site.p
+  %told.p = getelementptr %Warp, ptr %other, i32 0, i32 22
+  %told = load i32, ptr %told.p
+  %runs = icmp eq i32 %state, 1
+  %nowhere = icmp eq i32 %other.site, 0
+  %is.told = icmp ne i32 %told, 0
+  %gone = or i1 %nowhere, %is.told
+  %comes.1 = and i1 %runs, %gone
+  %comes = and i1 %comes.1, %patient
+  br i1 %comes, label %wait, label %next
+wait:
+  ret i1 false
+next:
+  %same.1 = icmp eq i32 %other.site, %site
+  %same.2 = and i1 %same.1, %runs
+  %untold = xor i1 %is.told, true
+  %same = and i1 %same.2, %untold
+  %with = or i32 %here, %bit
+  %here.next = select i1 %same, i32 %with, i32 %here
+  %l.next = add i32 %l, 1
+  %more = icmp ult i32 %l.next, %lanes
+  br i1 %more, label %look, label %tell
+tell:
+  %t.left = phi i32 [ %here.next, %next ], [ %t.rest, %tell.one ]
+  %t.none = icmp eq i32 %t.left, 0
+  br i1 %t.none, label %done, label %tell.one
+tell.one:
+  %t = call i32 @llvm.cttz.i32(i32 %t.left, i1 true)
+  %t.less = sub i32 %t.left, 1
+  %t.rest = and i32 %t.left, %t.less
+  %receiver = getelementptr %Warp, ptr %first, i32 %t
+  %lanes.p = getelementptr %Warp, ptr %receiver, i32 0, i32 22
+  store i32 %here.next, ptr %lanes.p
+  br label %tell
+done:
+  ret i1 true
+}

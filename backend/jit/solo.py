@@ -6,7 +6,7 @@ themselves or are called by pointers, nor where the kernel would get too long.
 
 Owns which kernels those are, and what a warp's lanes do together in them. Each fiber runs the code of a warp in which one lane lives (solo.ll), every loop lets
 the others run, and what all lanes take part in (shuffles, votes, matrix products) is done by each for itself, after it has met the others, with what all have
-brought. `activemask` names the lane alone. Such kernels take many times as long as others: for most of them the alternative is not to end.
+brought. Lanes are at an `activemask` together when all others of their warp have stopped somewhere, too. Such kernels take many times as long as others: for most of them the alternative is not to end.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit import families, spins
+from farlane.backend.jit.families.base import write
 from farlane.backend.jit.ir import LANES, Val, integer
 from farlane.backend.jit.model import Body, Instruction, Symbol, registers_of
 from farlane.backend.jit.ssa import Value
@@ -52,7 +53,7 @@ def needed(
 
 def collective(item: Instruction) -> bool:
     """Whether lanes do something together that needs all of them."""
-    return spins.warp_wide(item) or item.base in _MATRICES
+    return spins.warp_wide(item) or item.base == "activemask" or item.base in _MATRICES
 
 
 def _called(module: Module, kernel: str, bodies: Mapping[str, Body], calls: Mapping[str, list[str]]) -> set[str]:
@@ -87,10 +88,18 @@ def _taken(module: Module) -> set[str]:
 def emit(e: FunctionEmitter, item: Instruction) -> None:
     """An instruction that lanes do together: for all lanes that have met, of which this one keeps its own result."""
     b = e.body
+    if item.base == "activemask":
+        write(e, item, b.splat(_converged(e)))
+        return
     operand = spins.members(item) if spins.warp_wide(item) else None
     own = b.call("cttz", "i32", [e.mask_bits], "i1 false")
     lane = b.bin("and", own, integer(LANES - 1, "i32"))
-    members = integer(-1, "i32") if operand is None else b.lane(e.read(operand, "i32"), lane)
+    if operand is not None:
+        members = b.lane(e.read(operand, "i32"), lane)
+    elif spins.warp_wide(item):  # the old forms: those that are here
+        members = _converged(e)
+    else:
+        members = integer(-1, "i32")
     brought = _varying(item)
     mine, everyone = _places(e, len(brought))
     for number, value in enumerate(brought):
@@ -108,6 +117,11 @@ def emit(e: FunctionEmitter, item: Instruction) -> None:
     families.emit(e, item)
     e.mask, e.mask_bits = alone
     e.local.update(kept)
+
+
+def _converged(e: FunctionEmitter) -> Val:
+    site = integer(e.kernel.place() * 0x9E37_79B2 & 0x7FFF_FFFE, "i32")
+    return e.body.op(f"call i32 @farlane_converge(ptr %warp, {site})", "i32", False)
 
 
 def _varying(item: Instruction) -> list[Value]:

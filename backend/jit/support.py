@@ -12,7 +12,33 @@ from farlane.backend.jit.ir import Builder, Val, integer
 if TYPE_CHECKING:
     from farlane.backend.jit.values import ValueScope
 
-WARP_OFFSETS = (0, 8, 16, 28, 32, 36, 40, 48, 56, 64, 68, 72, 76, 80, 88, 96, 100, 104, 108, 112, 120, 128, 132)
+WARP_OFFSETS = (
+    0,
+    8,
+    16,
+    28,
+    32,
+    36,
+    40,
+    48,
+    56,
+    64,
+    68,
+    72,
+    76,
+    80,
+    88,
+    96,
+    100,
+    104,
+    108,
+    112,
+    120,
+    128,
+    132,
+    136,
+    140,
+)
 WORKER_SHARED, WORKER_SHARED_SIZE, WORKER_LOCAL_SIZE, WORKER_LATCHES = 8, 16, 32, 64
 WORKER_RING = 160
 LAUNCH_PARAMETERS, LAUNCH_VARIABLES, LAUNCH_ABORT = 0, 8, 100

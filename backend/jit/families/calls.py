@@ -8,6 +8,8 @@ Source: PTX ISA, "call", "ABI: Function Declarations and Definitions".
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit import support
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from farlane.backend.jit.module import Function
 
 STACK_MARGIN = 64 << 10
+_PATH = 24  # the field of a warp's state that tells calls apart
 
 
 def layout_frame(e: FunctionEmitter) -> None:
@@ -180,12 +183,28 @@ def _call(e: FunctionEmitter, function: Function, arguments: Vector, returns: Ve
     # notail: an endless recursion must run out of stack, not become a loop that no abort can leave.
     text = f'notail call {result} @"f.{function.name}"({", ".join(parts)})'
     if result == "void":
-        b.line(text)
+        with _on_path(e):
+            b.line(text)
         return
     slot = scalar_slot(e, returns.items[0].name)
     assert slot is not None
-    value = b.op(text, slot[1], True)
+    with _on_path(e):
+        value = b.op(text, slot[1], True)
     b.store(b.select(b.mask(lanes), value, b.load(slot[1], True, slot[0])), slot[0])
+
+
+@contextlib.contextmanager
+def _on_path(e: FunctionEmitter) -> Iterator[None]:
+    """Round a call: threads on fibers of their own that come to a place by different calls are not there together (solo.ll)."""
+    if not e.kernel.solo:
+        yield
+        return
+    b = e.body
+    field = support.warp_field(b, _PATH)
+    path = b.load("i32", False, field)
+    b.store(b.bin("add", b.bin("mul", path, integer(31, "i32")), integer(2 * e.kernel.place(), "i32")), field)
+    yield
+    b.store(path, field)
 
 
 def _indirect(e: FunctionEmitter, i: Instruction, callee: object, arguments: Vector, returns: Vector) -> None:

@@ -129,3 +129,22 @@ def test_lanes_that_can_never_meet_are_a_fault(device: TinyDevice) -> None:
     lock, count = device.upload(np.zeros(1, "u4")), device.upload(np.zeros(71, "u4"))
     assert device.launch(device.load(HEADER + text), "k", 1, 64, [lock, count]) == 1
     assert device.fault.kind == jit.FaultKind.BARRIER_DEADLOCK
+
+
+def test_lanes_on_the_same_way_are_active_together(device: TinyDevice) -> None:
+    """Behind a lock, in a function that both ways call; `activemask` is what lanes of the same way see of each other, and votes without a member mask go by that."""
+    code = "activemask.b32 %r2; setp.ne.u32 %p0, %r0, 15; vote.ballot.b32 %r3, %p0; xor.b32 %r2, %r2, %r3;"
+    text = TOGETHER.format(code=code, low="0", high="0")
+    call = next(line for line in text.splitlines() if "call.uni (r), together" in line)
+    ways = f"setp.lt.u32 %p3, %r0, 12; @%p3 bra ONE; {call} bra BOTH; ONE: {call} BOTH:"
+    lock, count = device.upload(np.zeros(1, "u4")), device.upload(np.zeros(71, "u4"))
+    module = device.load(HEADER + text.replace(call, ways))
+    assert device.launch(module, "k", 1, 70, [lock, count]) == 0, device.fault.kind
+    result = device.download(count, "u4", 71)[1:]
+    active = WHOLE & np.where(LANE < 12, 0xFFF, 0xFFFF_F000)
+    ballot = [
+        sum(1 << t % 32 for t in range(70) if t // 32 == w and active[32 * w + lane] >> t % 32 & 1 and 3 * t != 15)
+        for w, lane in zip(THREADS // 32, LANE, strict=True)
+    ]
+    there = LANE != 3
+    assert np.array_equal(result[there], (active ^ np.array(ballot, "u4"))[there])
