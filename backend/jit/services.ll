@@ -3,7 +3,7 @@
 ; The callback runs on the stack of the CPU thread, below the scheduler's frame, not on the fiber's: it is the caller's language, which may
 ; need more stack than a fiber has, and may look where its stack is.
 
-%Request = type { i32, i32, i32, i32, ptr, i32, i32, i64, [3 x i64], [6 x <32 x i64>], <32 x i64> }
+%Request = type { i32, i32, i32, i32, ptr, i32, i32, i64, [3 x i64], [8 x <32 x i64>], <32 x i64> }
 
 declare void @farlane_elsewhere(ptr, ptr, i64)
 

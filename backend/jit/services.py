@@ -31,7 +31,7 @@ from farlane.backend.jit.abi import (
 )
 
 LANES = 32
-ARGUMENTS = 6
+ARGUMENTS = 8
 _log = logging.getLogger(__name__)
 
 
@@ -44,7 +44,7 @@ class ServiceKind(IntEnum):
     FREE = 4  # free(address)
     ALLOCATE_ALIGNED = 5  # __nv_aligned_device_malloc(size, alignment) -> address
     PAGE = 6  # not a call: an access to a page whose flags have PAGE_HELD (runtime.ll, farlane_ask)
-    # The device runtime (dynamic parallelism), by CUDA's names. A dim3 is passed as the thread's address of it.
+    # The device runtime (dynamic parallelism), by CUDA's names. A structure is passed as the thread's address of it.
     PARAMETER_BUFFER = 7  # (alignment, size) -> address
     PARAMETER_BUFFER_V2 = 8  # (function, grid, block, shared) -> address
     LAUNCH = 9  # (function, buffer, grid, block, shared, stream) -> error
@@ -68,6 +68,10 @@ class ServiceKind(IntEnum):
     LIMIT = 27  # (address, limit) -> error
     DEVICE_MALLOC = 28  # (address, size) -> error
     DEVICE_FREE = 29  # (address) -> error
+    COPY_2D = 30  # (destination, its pitch, source, its pitch, width, height, kind, stream) -> error
+    SET_2D = 31  # (destination, pitch, value, width, height, stream) -> error
+    COPY_3D = 32  # (parameters, stream) -> error
+    SET_3D = 33  # (pitched pointer, value, extent, stream) -> error
 
 
 class PageAnswer(IntEnum):

@@ -115,6 +115,24 @@ __global__ void chain(int *reached, int depth) {
     }
 }
 
+// Rows and slices: sets and copies whose ranges have gaps.
+__global__ void shapes(char *bytes, int *codes) {
+    codes[0] = cudaMemset2DAsync(bytes, 64, 7, 10, 5, 0);
+    codes[1] = cudaMemcpy2DAsync(bytes + 512, 32, bytes, 64, 10, 5, cudaMemcpyDeviceToDevice, 0);
+    codes[2] = cudaMemset3DAsync(cudaPitchedPtr{bytes + 1024, 32, 20, 4}, 9, cudaExtent{16, 3, 2}, 0);
+    cudaMemcpy3DParms copy = {};
+    copy.srcPtr = cudaPitchedPtr{bytes + 1024, 32, 20, 4};
+    copy.srcPos = cudaPos{1, 1, 0};
+    copy.dstPtr = cudaPitchedPtr{bytes + 1536, 24, 24, 4};
+    copy.dstPos = cudaPos{2, 0, 1};
+    copy.extent = cudaExtent{15, 2, 2};
+    copy.kind = cudaMemcpyDeviceToDevice;
+    codes[3] = cudaMemcpy3DAsync(&copy, 0);
+    codes[4] = cudaMemcpy2DAsync(bytes, 8, bytes + 64, 64, 10, 5, cudaMemcpyDeviceToDevice, 0);
+    codes[5] = cudaMemcpy2DAsync(bytes, 64, bytes + 64, 64, 10, 5, cudaMemcpyHostToDevice, 0);
+    codes[6] = cudaMemset2DAsync(bytes, 64, 1, 0, 5, 0);
+}
+
 __global__ void refused(int *found) {
     step<<<1, 5000>>>(found, 1, 1);
     found[1] = cudaPeekAtLastError();
@@ -184,6 +202,31 @@ int main() {
         right &= steps[2 * block] == middle * 7 + 3 && steps[2 * block + 1] == middle;
         std::printf("block %d: %d %d\n", block, steps[2 * block], steps[2 * block + 1]);
     }
+
+    char *bytes;
+    int codes[7];
+    std::vector<char> filled(2048), shaped(2048);
+    CHECK(cudaMalloc(&bytes, shaped.size()));
+    CHECK(cudaMemset(bytes, 0, shaped.size()));
+    shapes<<<1, 1>>>(bytes, data);
+    CHECK(cudaMemcpy(shaped.data(), bytes, shaped.size(), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(codes, data, sizeof codes, cudaMemcpyDeviceToHost));
+    CHECK(cudaFree(bytes));
+    for (int y = 0; y < 5; ++y) {
+        std::fill_n(&filled[64 * y], 10, 7);
+        std::fill_n(&filled[512 + 32 * y], 10, 7);
+    }
+    for (int z = 0; z < 2; ++z) {
+        for (int y = 0; y < 3; ++y) {
+            std::fill_n(&filled[1024 + 32 * (4 * z + y)], 16, 9);
+        }
+        for (int y = 0; y < 2; ++y) {
+            std::fill_n(&filled[1536 + 24 * (4 * (z + 1) + y) + 2], 15, 9);
+        }
+    }
+    right &= shaped == filled && codes[0] == 0 && codes[1] == 0 && codes[2] == 0 && codes[3] == 0 && codes[6] == 0;
+    right &= codes[4] == cudaErrorInvalidPitchValue && codes[5] == cudaErrorInvalidMemcpyDirection;
+    std::printf("rows and slices: %d\n", shaped == filled);
 
     int reached = 0;
     chain<<<1, 1>>>(data, 0);

@@ -22,18 +22,18 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from farlane.backend.device.base import CudaError, LaunchShape, Rows
+from farlane.backend.device.sim import transfers
 from farlane.backend.device.sim.checking import Checker
 from farlane.backend.device.sim.memory import Memory
 from farlane.backend.device.sim.modules import SimFunction, SimModule
 from farlane.backend.device.sim.parameter_buffers import ParameterBuffers
+from farlane.backend.device.sim.transfers import Transfer
 from farlane.backend.jit import Call, ServiceKind
 
 SUCCESS, INVALID_VALUE, MEMORY_ALLOCATION = 0, 1, 2
-INVALID_MEMCPY_DIRECTION = 21
 MAX_DEPTH_EXCEEDED, PENDING_COUNT_EXCEEDED = 65, 69
 INVALID_DEVICE_FUNCTION = 98
 INVALID_RESOURCE_HANDLE = 400
-ILLEGAL_ADDRESS = 700
 
 DEFAULT_PENDING = 2048  # cudaLimitDevRuntimePendingLaunchCount
 MAX_DEPTH = 24  # grids below the one that the host launched
@@ -43,7 +43,6 @@ _TAIL_STREAM, _FIRE_AND_FORGET = 3, 4  # cudaStreamTailLaunch, cudaStreamFireAnd
 _NAMED = (0, 1, 2, _TAIL_STREAM, _FIRE_AND_FORGET)  # streams that are always there
 _NON_BLOCKING = 1  # cudaStreamNonBlocking, the only kind that kernels can make
 _DISABLE_TIMING = 2  # cudaEventDisableTiming, the only kind of events
-_TO_DEVICE_WITHIN, _BY_ADDRESS = 3, 4  # cudaMemcpyKind
 _DIM3 = struct.Struct("<III")
 
 Thread = tuple[tuple[int, int, int], tuple[int, int, int]]
@@ -56,15 +55,6 @@ class Grid(NamedTuple):
     shape: LaunchShape
     parameters: bytes
     depth: int
-
-
-class Transfer(NamedTuple):
-    """A copy, or (without a source) a set of bytes."""
-
-    destination: int
-    size: int
-    source: int | None
-    value: int = 0
 
 
 class _Buffer(NamedTuple):
@@ -124,7 +114,7 @@ class Nested:
                     continue
                 self._pending -= 1
                 if isinstance(work, Transfer):
-                    self._transfer(work)
+                    transfers.do(work, self._memory, self.checker)
                 else:
                     run(work)
                     stack.append(self._taken())
@@ -156,22 +146,6 @@ class Nested:
         work.extend(self._tails)
         self._tails.clear()
         return work
-
-    def _transfer(self, transfer: Transfer) -> None:
-        size = transfer.size
-        destination = Rows(transfer.destination, size, size, 1)
-        try:
-            if transfer.source is None:
-                self._memory.set(destination, transfer.value, 1)
-                if self.checker is not None:
-                    self.checker.written(destination)
-            else:
-                source = Rows(transfer.source, size, size, 1)
-                self._memory.copy(destination, source)
-                if self.checker is not None:
-                    self.checker.copied(destination, source)
-        except CudaError as error:
-            raise CudaError(ILLEGAL_ADDRESS, f"a kernel's copy or set: {error.message}", sticky=True) from None
 
     # For kernels ------------------------------------------------------------------------------------------------
     def serve(self, call: Call) -> None:
@@ -296,21 +270,16 @@ class Nested:
             call.answer(lane, SUCCESS)
 
     # Copies -----------------------------------------------------------------------------------------------------
-    def _copy(self, call: Call, lane: int) -> None:
-        destination, source, size, kind, stream = (call.argument(number, lane) for number in range(5))
-        if kind not in (_TO_DEVICE_WITHIN, _BY_ADDRESS):
-            self.fail(call, lane, INVALID_MEMCPY_DIRECTION)
-        elif not size:
-            call.answer(lane, SUCCESS)
+    def _transfer(self, call: Call, lane: int) -> None:
+        try:
+            transfer, stream = transfers.asked(call, lane)
+        except CudaError as error:
+            self.fail(call, lane, error.code)
+            return
+        if transfer.destinations:
+            self._enqueue(call, lane, transfer, stream)
         else:
-            self._enqueue(call, lane, Transfer(destination, size, source), stream)
-
-    def _set(self, call: Call, lane: int) -> None:
-        destination, value, size, stream = (call.argument(number, lane) for number in range(4))
-        if not size:
             call.answer(lane, SUCCESS)
-        else:
-            self._enqueue(call, lane, Transfer(destination, size, None, value & 0xFF), stream)
 
     # Streams and events -----------------------------------------------------------------------------------------
     def _create(self, call: Call, lane: int, handles: set[int], flags: int) -> None:
@@ -362,8 +331,12 @@ _ACTIONS: dict[ServiceKind, Callable[[Nested, Call, int], None]] = {
     ServiceKind.LAUNCH_V2: Nested._launch_v2,
     ServiceKind.LAST_ERROR: Nested._last_error,
     ServiceKind.PEEK_ERROR: Nested._peek_error,
-    ServiceKind.COPY: Nested._copy,
-    ServiceKind.SET: Nested._set,
+    ServiceKind.COPY: Nested._transfer,
+    ServiceKind.SET: Nested._transfer,
+    ServiceKind.COPY_2D: Nested._transfer,
+    ServiceKind.SET_2D: Nested._transfer,
+    ServiceKind.COPY_3D: Nested._transfer,
+    ServiceKind.SET_3D: Nested._transfer,
     ServiceKind.STREAM_CREATE: Nested._create_stream,
     ServiceKind.STREAM_DESTROY: Nested._destroy_stream,
     ServiceKind.STREAM_WAIT: Nested._wait,

@@ -49,7 +49,8 @@ def _runtime(kind: ServiceKind, *parameters: str, result: str = "i32") -> Runtim
 
 
 _K = ServiceKind
-_DIM3, _DIM3_BYTES = "dim3", 12  # passed by value
+_DIM3, _PITCHED, _EXTENT = "dim3", "cudaPitchedPtr", "cudaExtent"
+_STRUCTURES = {_DIM3: 12, _PITCHED: 32, _EXTENT: 24}  # passed by value: their bytes
 _PREFIX = "__cudaCDP2"
 SET_CONDITION = "cudaGraphSetConditional"
 
@@ -77,6 +78,10 @@ FUNCTIONS = {
     "cudaEventDestroy": _runtime(_K.EVENT_DESTROY, "i64"),
     "cudaMemcpyAsync": _runtime(_K.COPY, "i64", "i64", "i64", "i32", "i64"),
     "cudaMemsetAsync": _runtime(_K.SET, "i64", "i32", "i64", "i64"),
+    "cudaMemcpy2DAsync": _runtime(_K.COPY_2D, "i64", "i64", "i64", "i64", "i64", "i64", "i32", "i64"),
+    "cudaMemset2DAsync": _runtime(_K.SET_2D, "i64", "i64", "i32", "i64", "i64", "i64"),
+    "cudaMemcpy3DAsync": _runtime(_K.COPY_3D, "i64", "i64"),
+    "cudaMemset3DAsync": _runtime(_K.SET_3D, _PITCHED, "i32", _EXTENT, "i64"),
     "cudaGetDeviceCount": _runtime(_K.DEVICE_COUNT, "i64"),
     "cudaGetDevice": _runtime(_K.DEVICE, "i64"),
     "cudaDeviceGetAttribute": _runtime(_K.ATTRIBUTE, "i64", "i32", "i32"),
@@ -112,9 +117,9 @@ def emit(e: FunctionEmitter, name: str, arguments: Vector, returns: Vector) -> b
     b.store(e.mask_bits, b.gep(request, 4))
     for number, (item, kind) in enumerate(zip(arguments.items, function.parameters, strict=True)):
         slot = scalar_slot(e, item.name)
-        if kind == _DIM3:
+        if kind in _STRUCTURES:
             place = addresses.frame_offset(e, item.name)
-            if slot is not None or place is None or e.storage[item.name].size != _DIM3_BYTES:
+            if slot is not None or place is None or e.storage[item.name].size != _STRUCTURES[kind]:
                 raise e.fail(f"argument '{item.name}' does not match '{name}'")
             value64 = b.splat(b.bin("add", place, integer(LOCAL_WINDOW, "i64")))
         elif slot is None or slot[1] != kind:
