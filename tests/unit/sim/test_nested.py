@@ -25,7 +25,7 @@ HEAD = """.version 9.0
     (.param .b64 a, .param .b64 b, .param .align 4 .b8 c[12], .param .align 4 .b8 d[12], .param .b32 e, .param .b64 f);
 .extern .func (.param .b32 r) cudaGetLastError ();
 .extern .func (.param .b32 r) cudaMemsetAsync (.param .b64 a, .param .b32 b, .param .b64 c, .param .b64 d);
-.extern .func (.param .b32 r) __cudaCDP2Memcpy3DAsync_ptsz (.param .b64 a, .param .b64 b);
+.extern .func (.param .b32 r) __cudaCDP2FuncGetAttributes (.param .b64 a, .param .b64 b);
 """
 REGISTERS = ".reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<12>;"
 DIM3S = """.param .align 4 .b8 grid[12]; st.param.b32 [grid+0], 1; st.param.b32 [grid+4], 1; st.param.b32 [grid+8], 1;
@@ -93,7 +93,7 @@ cvt.u64.u32 %rd3, %r1; st.param.b64 [p2], %rd3; st.param.b64 [p3], 0; call (q), 
 ret; }}
 .visible .entry lacks(.param .u64 list, .param .u32 tag)
 {{ {REGISTERS} {{ .param .b64 p0; .param .b64 p1; .param .b32 q; st.param.b64 [p0], 0; st.param.b64 [p1], 0;
-call (q), __cudaCDP2Memcpy3DAsync_ptsz, (p0, p1); }} ret; }}
+call (q), __cudaCDP2FuncGetAttributes, (p0, p1); }} ret; }}
 .func plain() {{ ret; }}
 .visible .entry older(.param .u64 list, .param .u32 tag)
 {{
@@ -176,7 +176,7 @@ def test_a_set_that_reaches_beyond_its_allocation_is_a_fault(program: Program) -
 
 
 def test_a_function_that_is_not_there_is_named(program: Program) -> None:
-    with pytest.raises(CudaError, match="'cudaMemcpy3DAsync' of the device runtime is not supported"):
+    with pytest.raises(CudaError, match="'cudaFuncGetAttributes' of the device runtime is not supported"):
         program.launch("lacks", pack("QI", 0, 0))
 
 
