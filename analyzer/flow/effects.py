@@ -366,7 +366,7 @@ def library_call(state: State, name: str, site: int) -> None:
             continue
         length = inputs[-2 - size] if size <= -2 else None if size == library.ANY else values.constant(size)
         state.write_range(target, length, site)
-    if known.returns == 0 and len(known.writes) == 1:
+    if known.returns == 0 and len(known.writes) == 1 and known.writes[0][1] < 0:
         state.escape_range(inputs[1])
     if known.points:
         state.escape(inputs[0])

@@ -265,6 +265,37 @@ _HARMLESS = [
     "fsync",
     "fdatasync",
     "ftruncate",
+    "fdopen",
+    "freopen",
+    "popen",
+    "tmpfile",
+    "fsetpos",
+    "setbuf",
+    "setbuffer",
+    "setlinebuf",
+    "setvbuf",
+    "putenv",
+    "setenv",
+    "unsetenv",
+    "setlocale",
+    "localtime",
+    "gmtime",
+    "ctime",
+    "asctime",
+    "munmap",
+    "mprotect",
+    "madvise",
+    "posix_madvise",
+    "mlock",
+    "munlock",
+    "msync",
+    "closedir",
+    "sched_setaffinity",
+    "setrlimit",
+    "cabs",
+    "cabsf",
+    "carg",
+    "cargf",
     "__cudaInitModule",
     "omp_get_wtime",
     "omp_get_num_threads",
@@ -292,6 +323,7 @@ _HARMLESS = [
     "__cxa_thread_atexit",
     "__dynamic_cast",
     "__cxa_finalize",
+    "_ZNSt11this_thread11__sleep_forENSt6chrono8durationIlSt5ratioILl1ELl1EEEENS1_IlS2_ILl1ELl1000000000EEEE",
     "_ZNSt6chrono3_V212steady_clock3nowEv",
     "_ZNSt6chrono3_V212system_clock3nowEv",
     "_ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base",
@@ -304,6 +336,21 @@ _HARMLESS = [
     "_ZNKSt5ctypeIcE8do_widenEc",
     "_ZSt16__throw_bad_castv",
     "_ZSt9use_facetISt5ctypeIcEERKT_RKSt6locale",
+]
+
+# What compilers call where the processor has no instruction that may be used.
+_ARITHMETIC = [
+    *(
+        f"__{name}{width}2"
+        for name in ("popcount", "parity", "clz", "ctz", "ffs", "clrsb")
+        for width in ("si", "di", "ti")
+    ),
+    *(f"__{name}ti3" for name in ("div", "udiv", "mod", "umod", "mul", "ashl", "ashr", "lshr")),
+    *(f"__{name}{width}3" for name in ("mul", "div") for width in ("sc", "dc", "hc")),
+    *(f"__powi{width}2" for width in ("sf", "df")),
+    *(f"__float{sign}ti{width}" for sign in ("", "un") for width in ("sf", "df")),
+    *(f"__fix{sign}{width}ti" for sign in ("", "uns") for width in ("sf", "df")),
+    *("__extendhfsf2", "__extendhfdf2", "__truncsfhf2", "__truncdfhf2", "__truncsfbf2", "__truncdfbf2"),
 ]
 
 _ALLOCATORS = [
@@ -325,11 +372,16 @@ _ALLOCATORS = [
 ]
 
 EFFECTS: dict[str, Effect] = {
-    **dict.fromkeys(_HARMLESS, NOTHING),
+    **dict.fromkeys((*_HARMLESS, *_ARITHMETIC), NOTHING),
     **{f"{name}{suffix}": NOTHING for name in _MATHEMATICS for suffix in ("", "f", "l")},
     **{f"__{name}{suffix}_finite": NOTHING for name in _MATHEMATICS for suffix in ("", "f")},
     **dict.fromkeys(_ALLOCATORS, _ALLOCATES),
-    **dict.fromkeys(("strchr", "strrchr", "strstr", "strpbrk", "memchr"), Effect(points=True)),
+    **dict.fromkeys(
+        ("strchr", "strrchr", "strstr", "strpbrk", "memchr", "index", "rindex", "strchrnul", "strcasestr", "memrchr"),
+        Effect(points=True),
+    ),
+    **dict.fromkeys(("mempcpy", "__mempcpy_chk", "stpncpy"), Effect(((0, by(2)),), points=True)),
+    **dict.fromkeys(("stpcpy", "__stpcpy_chk"), Effect(((0, ANY),), points=True)),
     **{
         name: Effect(((0, by(2)),), returns=0)
         for name in ("memset", "memcpy", "memmove", "__memset_chk", "__memcpy_chk", "__memmove_chk", "strncpy")
@@ -354,7 +406,17 @@ EFFECTS: dict[str, Effect] = {
     "read": Effect(((1, by(2)),)),
     "pread": Effect(((1, by(2)),)),
     "pread64": Effect(((1, by(2)),)),
-    "getline": Effect(((0, 8), (1, 8))),
+    **dict.fromkeys(("getline", "getdelim", "__getdelim"), Effect(((0, 8), (1, 8)))),
+    **dict.fromkeys(("asprintf", "vasprintf", "__asprintf_chk", "__vasprintf_chk"), Effect(((0, 8),))),
+    "posix_memalign": Effect(((0, 8),)),
+    "fgetpos": Effect(((1, 16),)),
+    "getrlimit": Effect(((1, 16),)),
+    "sched_getaffinity": Effect(((2, by(1)),)),
+    "realpath": Effect(((1, 4096),)),
+    **dict.fromkeys(("ctime_r", "asctime_r"), Effect(((1, 26),))),
+    **dict.fromkeys(("frexpl", "remquol"), Effect(((0, 4),))),
+    "modfl": Effect(((0, 16),)),
+    "sincosl": Effect(((0, 16), (1, 16))),
     **{
         name: Effect(((1, ANY), (2, ANY), (3, ANY), (4, ANY), (5, ANY)))
         for name in ("scanf", "__isoc99_scanf", "__isoc23_scanf")
@@ -375,8 +437,12 @@ EFFECTS: dict[str, Effect] = {
     "time": Effect(((0, 8),)),
     "times": Effect(((0, 32),)),
     "getrusage": Effect(((1, 144),)),
-    "stat": Effect(((1, 144),)),
-    "fstat": Effect(((1, 144),)),
+    **dict.fromkeys(("stat", "fstat", "lstat", "stat64", "fstat64", "lstat64"), Effect(((1, 144),))),
+    # The links of nodes in trees and lists; those of nodes further on are nothing that a program reads itself.
+    "_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_": Effect(((1, 32), (2, 32), (3, 32))),
+    "_ZSt28_Rb_tree_rebalance_for_erasePSt18_Rb_tree_node_baseRS_": Effect(((0, 32), (1, 32))),
+    "_ZNSt8__detail15_List_node_base7_M_hookEPS0_": Effect(((0, 16), (1, 16))),
+    "_ZNSt8__detail15_List_node_base9_M_unhookEv": Effect(((0, 16),)),
     "rand_r": Effect(((0, 4),)),
     **dict.fromkeys(("erand48", "nrand48", "jrand48"), Effect(((0, 6),))),
     "mktime": Effect(((0, 56),)),
@@ -428,25 +494,33 @@ _PATTERNS: tuple[tuple[str, Effect], ...] = (
     # Objects on which an input or output hangs while it runs, and output of what a buffer holds.
     (r"_ZNS[io]6sentryC", Effect(((0, 16),), stream=True)),
     (r"_ZNSolsEPSt15", Effect(((1, ANY),), stream=True)),
-    # Streams: output, insertion by functions, flushing; `operator<<` of strings and characters.
+    # Streams: output, insertion by functions, flushing; `operator<<` of strings and characters. Most return the stream.
     (
-        r"_ZNSols|_ZNSo\d|_ZSt4endl|_ZSt5flush|_ZStlsI|_ZStlsR|_ZSt16__ostream_insert|_ZNSo9_M_insert|_ZNKSt9basic_ios",
-        _STREAM,
+        r"_ZNSols|_ZNSo(3put|5flush|5write|9_M_insert)|_ZSt4endl|_ZSt5flush|_ZStlsI|_ZStlsR|_ZSt16__ostream_insert",
+        Effect(stream=True, returns=0),
     ),
+    (r"_ZNSo\d|_ZNKSt9basic_ios", _STREAM),
     # Input: into the second argument, at most a long double or a string.
     (r"_ZStrsI.*(PS3_|Pa|Ph)$|_ZNSirsEPSt15|_ZSt17__istream_extract", Effect(((1, ANY),), stream=True)),
     (r"_ZNSirs|_ZStrsI|_ZSt7getline|_ZNSi10_M_extract|_ZNSi3getERc", Effect(((1, 32),), stream=True)),
     (r"_ZNSi4read|_ZNSi8readsome|_ZNSi7getline|_ZNSi3getEPc|_ZNSi3getERSt15", Effect(((1, ANY),), stream=True)),
     (r"_ZNSi\d", _STREAM),
-    # Strings: the first argument is the object, or where the result goes.
-    (r"_ZNK?St7__cxx1112basic_string|_ZStplI|_ZNSt7__cxx119to_string", Effect(((0, 32),))),
+    (r"_ZNSdC|_ZNSdD", Effect(((0, STREAM),))),
+    # Strings: the first argument is the object, or where the result goes; these return it, or where they put the result.
+    (
+        r"_ZNSt7__cxx1112basic_stringI\w+?E(9_M_append|10_M_replace|14_M_replace_aux|6append|6assign|7replace|pL|aS)E",
+        Effect(((0, 32),), returns=0),
+    ),
+    (r"_ZNSt7__cxx1112basic_stringI\w+?E(6insert|5erase)Em", Effect(((0, 32),), returns=0)),
+    (r"_ZNKSt7__cxx1112basic_stringI\w+?E6substrE|_ZStplI|_ZNSt7__cxx119to_string", Effect(((0, 32),), returns=0)),
+    (r"_ZNK?St7__cxx1112basic_string", Effect(((0, 32),))),
     (r"_ZNK?Ss|_ZNKSt17bad_function|_ZNKSt9exception", NOTHING),
     # std::allocator, which is empty: its construction and destruction.
     (r"_ZNSaI.+E[CD][12]E", NOTHING),
     # Streams' own construction and destruction.
     (r"_ZNK?St14basic_ofstream|_ZNK?St14basic_ifstream|_ZNK?St13basic_fstream", Effect(((0, STREAM),))),
     # What a string stream or buffer holds, as a string.
-    (r"_ZNKSt7__cxx111[589]basic_(i|o|)string(stream|buf).*3strEv", Effect(((0, 32),))),
+    (r"_ZNKSt7__cxx111[589]basic_(i|o|)string(stream|buf).*3strEv", Effect(((0, 32),), returns=0)),
     (r"_ZNK?St7__cxx1118basic_stringstream|_ZNK?St7__cxx1119basic_[io]stringstream", Effect(((0, 392),))),
     (r"_ZNK?St7__cxx1115basic_stringbuf", Effect(((0, 104),))),
     (r"_ZNK?St13basic_filebuf|_ZNK?St12__basic_file", Effect(((0, 240),))),

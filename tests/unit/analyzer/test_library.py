@@ -61,6 +61,14 @@ KNOWN = {
     "getuid": "now += getuid()",
     "omp_get_num_procs": "now += omp_get_num_procs()",
     "gethostname": "gethostname(own, sizeof own)",
+    "popcount": "now += __builtin_popcountll(now + i)",
+    "parity": "now += __builtin_parityll(now + i)",
+    "a quotient of 128 bits": "now += static_cast<long>(static_cast<__int128>(now) * n / (i + 1))",
+    "a half number": "static_cast<volatile _Float16 *>(static_cast<void *>(own))[0] = static_cast<_Float16>(number)",
+    "localtime": "now += localtime(&now)->tm_sec",
+    "setenv": 'setenv("NAME", "value", 1)',
+    "posix_memalign": "void *made = nullptr; posix_memalign(&made, 64, n); free(made)",
+    "mempcpy": "mempcpy(buffer, where, n)",
 }
 
 

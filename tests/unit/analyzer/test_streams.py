@@ -69,3 +69,56 @@ def test_a_sentry_is_written(name: str) -> None:
     effect = library.effect(name)
     assert effect is not None
     assert any(argument == 0 for argument, _ in effect.writes)
+
+
+NAMED = """
+#include <fstream>
+#include <string>
+extern "C" int cudaMemset(void *, int, unsigned long);
+struct Run {
+    void *where;
+    long size;
+};
+__attribute__((noipa)) void one(Run *run, int step) {
+    cudaMemset(run->where, 0, run->size);
+    const std::string name = "step_" + std::to_string(step) + ".txt";
+    std::ofstream file(name);
+    file << step << ' ' << name << std::endl;
+}
+__attribute__((noipa)) void all(Run *run, int steps) {
+    for (int i = 0; i < steps; ++i) one(run, i);
+}
+int main(int n, char **names) {
+    Run run{names, 8};
+    all(&run, n);
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_names_that_are_put_together_leave_other_memory_alone(build: Callable[..., Path], level: str) -> None:
+    shared = build(RUNTIME, "-shared", "-fPIC")
+    (loop,) = [each for each in analyze(build(NAMED, level, "-x", "none", str(shared))).loops if "all" in each.function]
+    assert loop.described, loop.reasons
+
+
+@pytest.mark.parametrize(
+    ("name", "returns"),
+    [
+        ("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_appendEPKcm", 0),
+        ("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEpLEPKc", 0),
+        ("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6insertEmPKc", 0),
+        (
+            "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6insertEN9__gnu_cxx17__normal_iteratorIPKcS4_EEc",
+            None,
+        ),
+        ("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE15_M_replace_coldEPcmPKcmm", None),
+        ("_ZNKSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE4findEPKcmm", None),
+        ("_ZNSolsEi", 0),
+        ("_ZNSo5tellpEv", None),
+    ],
+)
+def test_which_functions_return_what_they_were_given(name: str, returns: int | None) -> None:
+    effect = library.effect(name)
+    assert effect is not None
+    assert effect.returns == returns
