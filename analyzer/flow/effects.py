@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from farlane.analyzer.flow import interface, library
-from farlane.analyzer.flow.expression import CALL, INITIAL, OPAQUE, OPERATION, OUT, Value
-from farlane.analyzer.flow.memory import LAUNCH_SLOT, OTHER, Store
+from farlane.analyzer.flow.expression import CALL, INITIAL, OPAQUE, OPERATION, OUT, VERSION, Value
+from farlane.analyzer.flow.memory import LAUNCH_SLOT, OTHER, Filled, Store
 from farlane.analyzer.flow.operands import lane
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
 from farlane.analyzer.machine.instruction import ARGUMENTS, CALLEE_SAVED, CALLER_SAVED, RAX, RSP, XMM0
@@ -341,6 +341,9 @@ def _api(state: State, name: str, site: int, inputs: Sequence[Value], written: i
             state.write(inputs[index], int(letter[1:]), made, site)
         elif letter == "O":
             state.write_range(inputs[index], None if written is None else values.constant(written), site)
+            if written is not None and name not in interface.STRUCTURES:
+                filled = Filled(inputs[index], written, site, name)
+                state.memory.filled[values.atom(VERSION, site)] = filled
         elif letter == "h":
             if size is not None and size.is_constant and size.constant in (1, 2, 4, 8):
                 state.write(inputs[index], size.constant, values.atom(OUT, site, name, index, 0), site)

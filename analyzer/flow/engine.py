@@ -59,6 +59,7 @@ class Result:
     """What the analysis of a function found.
 
     Attributes:
+        memory: what it shares with those of other functions.
         phis: phi -> predecessor block -> value.
         calls: block -> the CUDA calls made in it, in order, those of callees included.
         conditions: block -> the condition under which its conditional branch is taken.
@@ -79,6 +80,7 @@ class Result:
         separate: whether pointers that were read from memory were taken to point into objects of their own (`Memory.separate`).
     """
 
+    memory: Memory
     phis: PhiInputs = field(default_factory=dict)
     calls: dict[int, list[CudaCall]] = field(default_factory=dict)
     conditions: dict[int, Condition] = field(default_factory=dict)
@@ -160,7 +162,7 @@ class Engine:
         self._epoch = 0  # changes with what is known of a phi that exists already
         # Whether a phi was found to point elsewhere than where blocks were executed with.
         self._doubted = False
-        self._result = Result(separate=self._memory.separate)
+        self._result = Result(self._memory, separate=self._memory.separate)
 
     def run(self) -> Result:
         """Raises AnalysisError when the function is over its budget."""

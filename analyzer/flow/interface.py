@@ -157,6 +157,7 @@ CONSTANT_ANSWERS = frozenset(
         "cudaDeviceGetStreamPriorityRange",
         "cudaDriverGetVersion",
         "cudaGetDeviceCount",
+        "cudaGetDeviceProperties",
         "cudaRuntimeGetVersion",
     }
 )

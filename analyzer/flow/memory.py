@@ -55,6 +55,15 @@ class FrameStore(NamedTuple):
     value: Value | None = None
 
 
+class Filled(NamedTuple):
+    """Where a CUDA call put a structure of so many bytes, and which call it was."""
+
+    address: Value
+    size: int
+    site: int
+    name: str
+
+
 class Memory:
     """See above.
 
@@ -72,6 +81,7 @@ class Memory:
         lost: what registers hold that a call left undefined, by register, and a launch configuration that is taken; who reads one gets a value of the reader's own.
         initial: what a state's registers hold at a function's entry, once they are asked for.
         cut: whether a function that the block which is executed calls leaves blocks out (`engine.Result`).
+        filled: memory's state behind a CUDA call that fills a structure -> which.
         budget: the time for the binary; None: any.
         arrays: stands for what the function was given pointers to and indexes.
         used: what the function was given through which it reads or writes memory, when `separate`.
@@ -114,9 +124,20 @@ class Memory:
         self.arrays = values.atom(OPAQUE, UNDEFINED, "arrays")
         self.used: set[Value] = set()
         self.made_of: dict[Value, Origins] = {}
+        self.filled: dict[Value, Filled] = {}
         self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(PLACES)]
         for value in self.lost:
             value.lost = True
+
+    def filler(self, load: Value) -> Filled | None:
+        """The CUDA call that filled the structure of which a load reads a part; None: what is read may be something else."""
+        address, size, versions = load.arguments
+        filled = self.filled.get(versions[-1]) if versions else None
+        if filled is None:
+            return None
+        apart = self.values.combine(address, filled.address, -1)
+        inside = apart.is_constant and 0 <= apart.signed <= filled.size - size
+        return filled if inside else None
 
     def check_time(self) -> None:
         """Raises AnalysisError when the time is used up, or as many values are made as may be."""

@@ -120,6 +120,21 @@ class _Given(LoopValues):
                 found = found.joined(self._by_caller(self._outer.changed(version, self._at)))
         return found
 
+    def _untouched_global(self, load: Value, block: int) -> bool:
+        if not super()._untouched_global(load, block):
+            return False
+        address, size, _ = load.arguments
+        if not address.is_constant:
+            return False
+        return not self._by_caller(self._outer.of(self._before.read(address, size), self._at)).kinds
+
+    def _filled(self, load: Value, block: int) -> Dependence | None:
+        found, (address, size, _) = super()._filled(load, block), load.arguments
+        if found is None or not address.is_constant:
+            return found
+        before = self._by_caller(self._outer.of(self._before.read(address, size), self._at))
+        return None if Kind.UNKNOWN in before.kinds else found.joined(before)
+
     def _objects(self, address: Value) -> list[Value] | None:
         """The objects of their own into which an address of the function points, as its caller sees them; None: they are not known."""
         memory, values = self._before.memory, self._numbers

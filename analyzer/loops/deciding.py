@@ -9,7 +9,7 @@ Source: control dependence; Ferrante, Ottenstein, Warren, The Program Dependence
 from __future__ import annotations
 
 from farlane.analyzer.flow.engine import Result
-from farlane.analyzer.flow.expression import OPERATION, OUT, Value
+from farlane.analyzer.flow.expression import LOAD, OPERATION, OUT, Value
 from farlane.analyzer.flow.interface import CONSTANT_ANSWERS
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loops.body import Body
@@ -51,6 +51,9 @@ class Deciding:
                     continue
                 if atom.kind == OUT:
                     if not self._constant(*atom.arguments[:2]):
+                        return False
+                elif atom.kind == LOAD and (filled := self._values.filler(atom)) is not None:
+                    if not self._constant(filled.site, filled.name):
                         return False
                 elif atom.kind == OPERATION:
                     inner = {each for each in atom.arguments[1:] if isinstance(each, Value)} - seen

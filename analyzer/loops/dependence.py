@@ -19,7 +19,7 @@ from farlane.analyzer.flow.expression import (
     Value,
 )
 from farlane.analyzer.flow.interface import COPIES, COPIES_2D, FROM_SYMBOL
-from farlane.analyzer.flow.memory import ADDRESS, LAUNCH_SLOT, NUMBER, PART
+from farlane.analyzer.flow.memory import ADDRESS, LAUNCH_SLOT, NUMBER, PART, Filled
 from farlane.analyzer.graph.control_flow import EXCEPTION
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.reach import reached
@@ -100,7 +100,7 @@ class LoopValues:
             scope.values,
             scope.loop,
         )
-        self._managed, self._addresses = scope.managed, scope.addresses
+        self._managed, self._addresses, self._memory = scope.managed, scope.addresses, scope.memory
         self._stores, self._body, self._ways = scope.stores, scope.body, scope.ways
         self.inductions = scope.inductions
         self._memo: dict[tuple[Value, int], Dependence] = {}
@@ -216,23 +216,32 @@ class LoopValues:
             atom = atom.arguments[1]
         if atom.kind in (CALL, OUT):
             return self._call(atom)
+        if atom.kind == LOAD and self._memory.filler(atom) is not None:
+            return Dependence(frozenset({Kind.RESULT}))
         return _unknown(Reason.MEMORY_CHANGED if atom.kind == LOAD else Reason.CALLEE)
 
     def _load(self, atom: Value, block: int) -> Dependence:
         address, _, versions = atom.arguments
         if self._managed and address.is_constant:
             return _unknown(Reason.DEVICE_DATA)
+        if self.filler(atom) is not None:
+            return self.of(address, block).joined(Dependence(frozenset({Kind.RESULT})))
         if self._untouched_frame(atom, block):
             # No version counts of what is surely in the frame; of what may lie elsewhere, that of everything.
             versions = () if (self._values.stack_pointer, 1) in address.terms else versions[:1]
         for version in versions:
             changed = self.changed(version, block)
             if changed.kinds:
-                if self._untouched_elsewhere(atom, block):
+                if self._untouched_global(atom, block) or self._untouched_elsewhere(atom, block):
                     break
                 return self._filled(atom, block) or changed
         found = self.of(address, block)
         return found.joined(Dependence(frozenset({Kind.LOAD}))) if found.kinds else found
+
+    def filler(self, load: Value) -> Filled | None:
+        """The CUDA call of the loop that filled the structure of which a load reads a part."""
+        filled = self._memory.filler(load)
+        return None if filled is None or filled.site not in self._addresses else filled
 
     def changed(self, version: Value, block: int) -> Dependence:
         """What it makes of a value that memory of this version is read for it."""
@@ -242,6 +251,13 @@ class LoopValues:
     def _untouched_frame(self, load: Value, block: int) -> bool:
         """Whether a load is from the own frame and nothing that the loop stores there is within its reach."""
         return load.arguments[0].stack and not any(self._stores.in_frame(load, block, self._harmless(load)))
+
+    def _untouched_global(self, load: Value, block: int) -> bool:
+        """Whether a load is of global variables, and nothing that the loop stores is what is read."""
+        address = load.arguments[0]
+        if address.stack or not self._memory.image.spans(address.signed):
+            return False
+        return not any(True for _ in self._stores.in_globals(load, block))
 
     def _untouched_elsewhere(self, load: Value, block: int) -> bool:
         """Whether a load is from an object of its own, and nothing that the loop stores there is what is read."""

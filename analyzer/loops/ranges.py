@@ -1,4 +1,4 @@
-"""How far a computed address of the frame reaches: the largest value that an index has in a loop.
+"""How far a computed address of the frame, or of a global variable, reaches: the largest value that an index has in a loop.
 
 Owns upper bounds: of what counts up to a constant, of masks, of remainders of a division by a constant, of variables that take a
 few values in turn (`from = 1 - from`), and sums of these. What an index is at least, `Value.low` assumes: a computed part of
@@ -48,6 +48,23 @@ class Ranges:
         index = self._values.combine(one, stack_pointer, -1)
         reach = self._largest(index, block)
         return (address.low, None) if reach is None else (index.signed, reach + size)
+
+    def fixed(self, address: Value, size: int, block: int) -> tuple[int, int | None] | None:
+        """The addresses of the file that an access in a block of the loop may touch, from the first to behind the last if that is known, of what
+        is computed from a fixed one; None for any other."""
+        if address.is_constant:
+            return address.signed, address.signed + size
+        start = address.signed
+        for atom, coefficient in address.terms:
+            factor = signed(coefficient)
+            bound = self._least_atom(atom, block) if factor > 0 else self._largest_atom(atom, block)
+            if bound is None and (factor < 0 or (factor == 1 and not _extended(atom))):
+                return None  # it may be a pointer
+            start += factor * (bound or 0)
+        if not self._result.memory.image.spans(start):
+            return None
+        largest = self._largest(address, block)
+        return start, None if largest is None else largest + size
 
     def _by_one_variable(self, value: Value) -> Value:
         """The value with the loop's variables expressed by one of them, which counts by 1 from a constant."""
@@ -229,6 +246,10 @@ class Ranges:
 
 def signed(coefficient: int) -> int:
     return coefficient - 2**64 if coefficient >> 63 else coefficient
+
+
+def _extended(atom: Value) -> bool:
+    return atom.kind == OPERATION and atom.arguments[0] in _EXTENSIONS
 
 
 def _plain(value: Value) -> Value:

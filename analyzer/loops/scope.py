@@ -20,6 +20,7 @@ class Scope:
         inductions: the loop's induction variables by their phis.
         addresses: of its instructions.
         stores: what the loop stores.
+        memory: what all functions' analyses share.
         ways: what `LoopValues` found of branches.
 
     Args:
@@ -31,7 +32,7 @@ class Scope:
         self, structure: Structure, result: Result, values: Values, loop: Loop, body: Body, managed: bool = False
     ) -> None:
         self.structure, self.result, self.values, self.loop = structure, result, values, loop
-        self.body, self.managed = body, managed
+        self.body, self.managed, self.memory = body, managed, result.memory
         blocks = structure.flow.blocks
         self.addresses = {i.address for block in loop.blocks for i in blocks[block].instructions}
         self.inductions = induction_variables(result, values, loop)

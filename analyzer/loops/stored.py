@@ -1,4 +1,4 @@
-"""What a loop may store where a load reads: in the function's own frame, and elsewhere.
+"""What a loop may store where a load reads: in the function's own frame, in global variables, and elsewhere.
 
 Owns which stores of the loop's blocks may touch what a load in the loop reads. What is stored there, and whether that is known when the
 loop is entered, is judged elsewhere (dependence.py).
@@ -114,6 +114,33 @@ class Stores:
             return False
         stored = self._strided(store.address, where)
         return stored is not None and apart(places, size, stored, store.size)
+
+    def in_globals(self, load: Value, block: int) -> Iterator[Written]:
+        """The stores that may touch what a load reads of a global variable."""
+        address, size, _ = load.arguments
+        read = self._ranges.fixed(address, size, block)
+        if read is None:
+            yield Written(block, None, None)
+            return
+        low, end = read
+        for each in self._loop.blocks:
+            for store in self._result.stores_in.get(each, ()):
+                if store.address is not None and self._leaves(store.address, store.size, each, low, end, size):
+                    continue
+                yield Written(each, store.address, store.value)
+
+    def _leaves(self, address: Value, size: int | None, where: int, low: int, end: int | None, read: int) -> bool:
+        """Whether a store leaves a part of the global variables alone, of which `read` bytes are read at once."""
+        base, _ = self._values.base(address)
+        if base.terms and not address.stack and self._result.memory.objects_of(base):
+            return True
+        stored = self._ranges.fixed(address, size or 1, where)
+        if stored is None:
+            return False
+        first, last = stored
+        before = size is not None and last is not None and last <= low
+        behind = end is not None and end <= first
+        return before or behind or (self._result.separate and not address.is_constant and size not in (None, read))
 
     def elsewhere(self, load: Value, state: State, steady: Callable[[Value], bool]) -> Iterator[Written]:
         """The stores outside the own frame that may touch what a load from there reads.
