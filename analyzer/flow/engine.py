@@ -28,12 +28,13 @@ from farlane.analyzer.flow.effects import (
 )
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, lowest
 from farlane.analyzer.flow.interface import GET_KERNEL, plain
-from farlane.analyzer.flow.memory import FrameStore, Memory, Store
+from farlane.analyzer.flow.memory import Extent, FrameStore, Memory, Store
 from farlane.analyzer.flow.operands import get
 from farlane.analyzer.flow.record import InnerCalls, Looked, Record
 from farlane.analyzer.flow.semantics import HANDLERS, execute
 from farlane.analyzer.flow.state import FLAGS, KEYS, State
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, LEAVING, TABLE, TAKEN, UNRESOLVED, Block
+from farlane.analyzer.graph.frame import lowest_taken
 from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.graph.structure import Loop, Structure
@@ -76,8 +77,9 @@ class Result:
         straight: whether there is only one path through the function.
         unknown_calls: block -> call instructions whose effects are not known.
         cut: whether blocks were left out, here or in a called function, that may store before an exception leaves the function.
-        used: what the function was given, as registers, through which it accesses memory, when `separate`.
+        used: what the function was given, as registers, through which it accesses memory, when `separate`, and where from there.
         separate: whether pointers that were read from memory were taken to point into objects of their own (`Memory.separate`).
+        bottom: as `Memory.bottom`.
     """
 
     memory: Memory
@@ -97,8 +99,9 @@ class Result:
     straight: bool = False
     unknown_calls: dict[int, list[int]] = field(default_factory=dict)
     cut: bool = False
-    used: set[Value] = field(default_factory=set)
+    used: dict[Value, Extent | None] = field(default_factory=dict)
     separate: bool = False
+    bottom: int | None = None
 
 
 # What a computed call calls: see computed.Computed.
@@ -168,7 +171,8 @@ class Engine:
         """Raises AnalysisError when the function is over its budget."""
         log, frames, asked, cut = self._memory.log, self._memory.frame_log, self._memory.asked, self._memory.cut
         outer, self._memory.in_stub = self._memory.in_stub, self._asks_for_kernel()
-        used, self._memory.used = self._memory.used, set()
+        used, self._memory.used = self._memory.used, {}
+        bottom, self._memory.bottom = self._memory.bottom, self._result_bottom()
         try:
             rounds = false_starts = 0
             while self._doubted:
@@ -185,7 +189,11 @@ class Engine:
             self._memory.log, self._memory.in_stub, self._memory.frame_log = log, outer, frames
             self._memory.asked, self._memory.cut = asked, cut
             self._result.used, self._memory.used = self._memory.used, used
+            self._result.bottom, self._memory.bottom = self._memory.bottom, bottom
         return self._result
+
+    def _result_bottom(self) -> int | None:
+        return lowest_taken(self._flow) if self._memory.separate else None
 
     def _asks_for_kernel(self) -> bool:
         return any(plain(callee.name) == GET_KERNEL for callee in self._flow.calls.values())

@@ -23,6 +23,9 @@ PLACES = XMM0 + 32 + 6  # the registers, and the launch configuration behind the
 UNDEFINED = -2  # in place of the instruction that made a value
 
 
+Extent = tuple[int, int]  # offsets from a pointer: the first, and behind the last
+
+
 class Store(NamedTuple):
     """A store outside the own frame. `size` None: as many bytes as `length` says, or any number; `value` None: unknown ones.
 
@@ -77,6 +80,7 @@ class Memory:
         storing: what the stores in the frame are that are made next.
         at: the instruction that is executed.
         passed: what kernels are passed.
+        bottom: the lowest offset of the frame whose address the function takes, when `separate`; None: not known.
         in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
         lost: what registers hold that a call left undefined, by register, and a launch configuration that is taken; who reads one gets a value of the reader's own.
         initial: what a state's registers hold at a function's entry, once they are asked for.
@@ -84,14 +88,14 @@ class Memory:
         filled: memory's state behind a CUDA call that fills a structure -> which.
         budget: the time for the binary; None: any.
         arrays: stands for what the function was given pointers to and indexes.
-        used: what the function was given through which it reads or writes memory, when `separate`.
+        used: what the function was given through which it reads or writes memory, when `separate`, and where from there; None: anywhere.
         made_of: of what a value of a called function is made as an address, by values of its caller (given.py).
         separate: whether a pointer that the function was given, or that was read from memory, is taken to point into an object of its own,
             which nobody reaches by a pointer from elsewhere, and which is none of the frame, but for arrays that were given; whether what is stored at a computed place of the
             own frame is taken to stay in that frame; and whether a store at a computed place of the frame is taken to leave alone
             what has another size there, and what the place is computed from; whether output leaves alone what the program itself stores
             in the frame, where a stream lies beside it; and functions of the C++ library that the file holds to
-            do what those of their names do. For predictions that are marked as assuming so.
+            do what those of their names do; and whether an address of the frame that is not followed is none below `bottom`. For predictions that are marked as assuming so.
         most: how many values may be made; None: any number.
     """
 
@@ -110,6 +114,7 @@ class Memory:
         self.epoch = 0
         self.log: list[Store] | None = None
         self.passed: Passed = lambda host: None
+        self.bottom: int | None = None
         self.in_stub = False
         self.at = UNDEFINED
         self.frame_log: list[FrameStore] | None = None
@@ -122,7 +127,7 @@ class Memory:
         self._checks = 0
         self.initial: list[Value] = []
         self.arrays = values.atom(OPAQUE, UNDEFINED, "arrays")
-        self.used: set[Value] = set()
+        self.used: dict[Value, Extent | None] = {}
         self.made_of: dict[Value, Origins] = {}
         self.filled: dict[Value, Filled] = {}
         self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(PLACES)]
@@ -138,6 +143,11 @@ class Memory:
         apart = self.values.combine(address, filled.address, -1)
         inside = apart.is_constant and 0 <= apart.signed <= filled.size - size
         return filled if inside else None
+
+    def lowest(self, address: Value) -> int:
+        """The lowest offset of the frame that an address may mean."""
+        low = self.bottom if address.low is None else address.low
+        return -(2**62) if low is None else low
 
     def check_time(self) -> None:
         """Raises AnalysisError when the time is used up, or as many values are made as may be."""
@@ -250,9 +260,12 @@ class Memory:
             return ()
         return (self.pointer_at(atom.arguments[0]),) if inner is atom else (atom,)
 
-    def use(self, base: Value) -> None:
-        """Memory is accessed at an address with this base."""
-        self.used.update(atom for atom, factor in base.terms if factor == 1 and atom.kind == INITIAL)
+    def use(self, base: Value, offset: int, size: int | None) -> None:
+        """Memory is accessed at an address."""
+        for atom, factor in base.terms:
+            if factor == 1 and atom.kind == INITIAL:
+                extent = None if size is None or atom is not base else (offset, offset + size)
+                self.used[atom] = joined(self.used[atom], extent) if atom in self.used else extent
 
     def pointer_at(self, address: Value) -> Value:
         """What stands for what the pointers at a place point into."""
@@ -279,6 +292,11 @@ class Memory:
 
 def _by_serial(value: Value) -> int:
     return value.serial
+
+
+def joined(first: Extent | None, second: Extent | None) -> Extent | None:
+    """Where accesses are that are in one of two extents."""
+    return None if first is None or second is None else (min(first[0], second[0]), max(first[1], second[1]))
 
 
 def allocated(atom: Value) -> bool:

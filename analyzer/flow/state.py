@@ -177,7 +177,7 @@ class State:
             overlapping = [(start, wide) for start, wide in cells if start < end and offset < start + wide]
             if overlapping:
                 return self._assembled(cells, sorted(overlapping), address, offset, size)
-        return self.memory.values.atom(LOAD, address, size, self._versions(address))
+        return self.memory.values.atom(LOAD, address, size, self._versions(address, size))
 
     def _in_frame(self, address: Value) -> bool:
         """Whether an address is one place of the frame, or one of several."""
@@ -227,13 +227,13 @@ class State:
             number = memory.image.constant(address.constant, size)
             if number is not None:
                 return values.constant(number)
-        return values.atom(LOAD, address, size, self._versions(address))
+        return values.atom(LOAD, address, size, self._versions(address, size))
 
-    def _versions(self, address: Value) -> tuple[Value, ...]:
+    def _versions(self, address: Value, size: int) -> tuple[Value, ...]:
         memory, registers = self.memory, self.registers
-        base, _ = memory.values.base(address)
+        base, offset = memory.values.base(address)
         if memory.separate:
-            memory.use(base)
+            memory.use(base, offset, size)
         version = registers[MEMORY]
         if address.is_constant:
             return (version, registers[GLOBAL_RANGES])
@@ -451,7 +451,7 @@ class State:
             return
         if not self.in_own_frame(address, size):
             if self.memory.separate:
-                self.memory.use(self.memory.values.base(address)[0])
+                self.memory.use(*self.memory.values.base(address), size)
             self.memory.log.append(Store(address, size, value, False, length if size is None else None))
 
     def in_own_frame(self, address: Value, size: int | None) -> bool:
@@ -470,7 +470,14 @@ class State:
         if address.stack:
             end = None if size is None else self._end(address, size)
             self.memory.frame_log.append(
-                FrameStore(address.low, end, self.memory.storing or what, address, size, value)
+                FrameStore(
+                    address.low if address.low is not None else self.memory.bottom,
+                    end,
+                    self.memory.storing or what,
+                    address,
+                    size,
+                    value,
+                )
             )
 
     def clobber(self, at: int) -> None:
@@ -502,7 +509,7 @@ class State:
         """An address of the frame became known elsewhere, and with it every address stored in what it reaches."""
         if not value.stack:
             return
-        lowest = _lowest(value)
+        lowest = self.memory.lowest(value)
         while self.escaped is None or lowest < self.escaped:
             self.escaped = lowest
             lowest = self._lowest_held(lowest)
@@ -510,11 +517,13 @@ class State:
     def _lowest_held(self, lowest: int) -> int:
         """The lowest of an offset of the frame and those whose addresses are stored from there on."""
         held = self.cells.get(self.memory.values.stack_pointer, {}).items()
-        return min([lowest, *(_lowest(value) for (at, size), value in held if value.stack and at + size > lowest)])
+        return min(
+            [lowest, *(self.memory.lowest(value) for (at, size), value in held if value.stack and at + size > lowest)]
+        )
 
     def lowest_reached(self, given: Iterable[Value]) -> int | None:
         """The lowest offset of the frame that is reached by some of its addresses; None: there are none."""
-        lowest = min(map(_lowest, given), default=None)
+        lowest = min(map(self.memory.lowest, given), default=None)
         while lowest is not None and (held := self._lowest_held(lowest)) < lowest:
             lowest = held
         return lowest
@@ -532,7 +541,7 @@ class State:
     def escape_range(self, address: Value) -> None:
         """What lies from an address on was copied to where it is not followed."""
         if address.stack:
-            self._escape_cells(_lowest(address), None)
+            self._escape_cells(self.memory.lowest(address), None)
 
     def _escape_cells(self, start: int, end: int | None) -> None:
         held = [
@@ -548,7 +557,7 @@ class State:
 
         `size`: of the store, when it is known: what lies between the places where it may be, which are a stride apart, is what it was.
         """
-        lowest, stack_pointer = _lowest(address), self.memory.values.stack_pointer
+        lowest, stack_pointer = self.memory.lowest(address), self.memory.values.stack_pointer
         kept: Cells = {}
         if size is not None:
             cells = self.cells.get(stack_pointer, {})
@@ -640,11 +649,6 @@ def _plain(value: Value) -> Value:
     while value.kind == OPERATION and value.arguments[0] in ("zx4", "sx4"):
         value = value.arguments[1]
     return value
-
-
-def _lowest(address: Value) -> int:
-    """The lowest offset of the frame that an address may mean."""
-    return -(2**62) if address.low is None else address.low
 
 
 def _top(address: Value) -> int | None:

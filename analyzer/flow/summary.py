@@ -26,7 +26,7 @@ from farlane.analyzer.flow.effects import (
 from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
 from farlane.analyzer.flow.given import Origins, mark, origins, reachable
-from farlane.analyzer.flow.memory import Memory
+from farlane.analyzer.flow.memory import Extent, Memory, joined
 from farlane.analyzer.flow.record import NO_CALLS, InnerCalls
 from farlane.analyzer.flow.recursion import Circles
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
@@ -68,6 +68,7 @@ class Analysis:
         self._stored: tuple[list[_Stored], list[_Cell]] | None = None
         self._made_of: dict[Value, Origins] = {}
         self._reaches: bool | None = None
+        self._through: dict[Value, Extent | None] | None = None
 
     def made_of(self, value: Value, memory: Memory) -> Origins:
         """Of what a value is made as an address."""
@@ -75,6 +76,20 @@ class Analysis:
         if known is None:
             known = self._made_of[value] = origins(value, self.result, memory)
         return known
+
+    def stored_through(self, memory: Memory) -> dict[Value, Extent | None]:
+        """What the function was given through which it stores, as registers, and where from there; None: anywhere."""
+        if self._through is None:
+            self._through = {}
+            for store in self.result.stores:
+                if store.address is None:
+                    continue
+                base, offset = memory.values.base(store.address)
+                for own in memory.objects_of(base):
+                    if own.kind == INITIAL:
+                        extent = None if store.size is None or own is not base else (offset, offset + store.size)
+                        self._through[own] = joined(self._through[own], extent) if own in self._through else extent
+        return self._through
 
     def stores_anywhere(self, memory: Memory) -> bool:
         """Whether it stores through pointers that may be any it reaches."""
@@ -286,21 +301,23 @@ class Functions:
         return self._apply(state, analysis, site, before)
 
     def _meet(self, state: State, analysis: Analysis) -> bool:
-        """Whether a function stores through one of its arguments where another one points to as well: then what it was given lies not apart."""
+        """Whether a function stores through one of its arguments where it looks through another one as well: then what it was given lies not apart."""
         base = self.values.base
-        stored = {
-            own
-            for store in analysis.result.stores
-            if store.address
-            for own in self.memory.objects_of(base(store.address)[0])
-        }
-        for own in stored:
-            if own.kind == INITIAL:
-                place, offset = base(state.registers[own.arguments[0]])
-                for other in analysis.result.used - {own, self.values.stack_pointer}:
-                    where, at = base(state.registers[other.arguments[0]])
-                    if where is place and place.terms and (at == offset or not place.stack):
+        for own, written in analysis.stored_through(self.memory).items():
+            place, offset = base(state.registers[own.arguments[0]])
+            if not place.terms:
+                continue
+            for other, accessed in analysis.result.used.items():
+                if other is own or other is self.values.stack_pointer:
+                    continue
+                where, at = base(state.registers[other.arguments[0]])
+                if where is not place:
+                    continue
+                if place.stack or written is None or accessed is None:
+                    if at == offset or not place.stack:
                         return True
+                elif offset + written[0] < at + accessed[1] and at + accessed[0] < offset + written[1]:
+                    return True
         return False
 
     def _anew(self, start: int) -> Analysis:

@@ -44,10 +44,10 @@ class Ranges:
         stack_pointer = self._values.stack_pointer
         one = self._by_one_variable(address)
         if (stack_pointer, 1) not in one.terms:
-            return address.low, None
+            return self._low(address), None
         index = self._values.combine(one, stack_pointer, -1)
         reach = self._largest(index, block)
-        return (address.low, None) if reach is None else (index.signed, reach + size)
+        return (self._low(address), None) if reach is None else (index.signed, reach + size)
 
     def fixed(self, address: Value, size: int, block: int) -> tuple[int, int | None] | None:
         """The addresses of the file that an access in a block of the loop may touch, from the first to behind the last if that is known, of what
@@ -65,6 +65,9 @@ class Ranges:
             return None
         largest = self._largest(address, block)
         return start, None if largest is None else largest + size
+
+    def _low(self, address: Value) -> int | None:
+        return self._result.bottom if address.low is None else address.low
 
     def _by_one_variable(self, value: Value) -> Value:
         """The value with the loop's variables expressed by one of them, which counts by 1 from a constant."""

@@ -199,3 +199,51 @@ def test_a_store_through_a_given_pointer_leaves_frame_and_allocations_alone(stat
     state.write(values.atom(CALL, 0x9, "somewhere"), 8, values.zero, 0x30)
     assert not state.read(frame, 8).is_constant
     assert not state.read(allocated, 8).is_constant
+
+
+TWO_FIELDS = """
+extern "C" int cudaMemset(void *, int, unsigned long);
+struct Run {
+    char *from, *to;
+    long size;
+    int *log;
+};
+static __attribute__((noipa)) void exchange(char **one, char **other) {
+    char *kept = *one;
+    *one = *other;
+    *other = kept;
+}
+static __attribute__((noipa)) void follow(char **one, char **other) {
+    char *kept = *other;
+    one[1] = kept + 8;
+    *one = *other;
+}
+__attribute__((noipa)) void exchanged(Run *run, int steps) {
+    for (int i = 0; i < steps; ++i) {
+        cudaMemset(run->from, 0, run->size);
+        run->log[i] = i;
+        exchange(&run->from, &run->to);
+    }
+}
+__attribute__((noipa)) void followed(Run *run, int steps) {
+    for (int i = 0; i < steps; ++i) {
+        cudaMemset(run->from, 0, run->size);
+        run->log[i] = i;
+        follow(&run->from, &run->to);
+    }
+}
+int main(int n, char **names) {
+    Run run{*names, *names, 8, &n};
+    exchanged(&run, n), followed(&run, n);
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_fields_of_one_object_are_places_of_their_own_where_accesses_stay_apart(
+    build: Callable[..., Path], level: str
+) -> None:
+    library = build('extern "C" int cudaMemset(void *, int, unsigned long) { return 0; }', "-shared", "-fPIC")
+    found = analyze(build(TWO_FIELDS, level, "-x", "none", str(library))).loops
+    assert by_name(found, "exchanged").described
+    assert not by_name(found, "followed").described
