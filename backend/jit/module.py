@@ -43,6 +43,9 @@ class Function:
     parsed: Body | None = None
 
 
+_ADDRESS = re.compile(r"\bmov\.[bu]64\s+[^,;]+,\s*([A-Za-z_$%][\w$]*)\s*;")
+
+
 @dataclass(slots=True)
 class Module:
     """The contents of one PTX text. `variables` is in order of appearance; its indices are the relocation table's."""
@@ -55,6 +58,15 @@ class Module:
     functions: dict[str, Function] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
     variable_index: dict[str, int] = field(default_factory=dict)
+    _held: frozenset[str] | None = None
+
+    def held_functions(self) -> frozenset[str]:
+        """The functions whose addresses code or variables hold."""
+        if self._held is None:
+            names = {relocation.symbol for variable in self.variables for relocation in variable.relocations}
+            names.update(_ADDRESS.findall(self.text))
+            self._held = frozenset(name for name in names if name in self.functions)
+        return self._held
 
     def function_number(self, name: str) -> int:
         """The value of a pointer to a function: not a mapped address, never 0."""

@@ -11,7 +11,6 @@ brought. Lanes are at an `activemask` together when all others of their warp hav
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +60,7 @@ def _called(module: Module, kernel: str, bodies: Mapping[str, Body], calls: Mapp
     seen: set[str] = set()
     stack = list(calls[kernel])
     if _by_pointer(bodies.values()):
-        stack += sorted(_taken(module) & bodies.keys())
+        stack += sorted(module.held_functions() & bodies.keys())
     while stack:
         name = stack.pop()
         if name not in seen and name in bodies:
@@ -74,15 +73,6 @@ def _by_pointer(bodies: Iterable[Body]) -> bool:
     return any(
         item.base == "call" and not isinstance(item.sources[0], Symbol) for body in bodies for item in body.instructions
     )
-
-
-_ADDRESS = re.compile(r"\bmov\.[bu]64\s+[^,;]+,\s*([A-Za-z_$%][\w$]*)\s*;")
-
-
-def _taken(module: Module) -> set[str]:
-    """The functions whose addresses code or variables hold."""
-    held = {relocation.symbol for variable in module.variables for relocation in variable.relocations}
-    return {name for name in held | set(_ADDRESS.findall(module.text)) if name in module.functions}
 
 
 def emit(e: FunctionEmitter, item: Instruction) -> None:
