@@ -9,9 +9,12 @@ define internal i32 @farlane_meet(ptr %warp, i32 %members, ptr %mine, ptr %all, 
 entry:
   %self.p = getelementptr %Warp, ptr %warp, i32 0, i32 4
   %self = load i32, ptr %self.p
-  %with.self = or i32 %members, %self
+  ; A lane that does not name itself has nobody to wait for.
+  %named = and i32 %members, %self
+  %is.named = icmp ne i32 %named, 0
+  %meant = select i1 %is.named, i32 %members, i32 %self
   %members.p = getelementptr %Warp, ptr %warp, i32 0, i32 18
-  store i32 %with.self, ptr %members.p
+  store i32 %meant, ptr %members.p
   %count.p = getelementptr %Warp, ptr %warp, i32 0, i32 21
   store i32 %count, ptr %count.p
   %mine.p = getelementptr %Warp, ptr %warp, i32 0, i32 19
@@ -179,10 +182,14 @@ done:
   ret void
 }
 
-; The lanes that are here together, as far as fibers can tell: those that have come to the same %site on the same path of calls when every other lane of the warp
-; has ended, waits, or is at some site, too. Lanes that never stop, since they wait in a loop for one of these, are waited for this many turns.
-define internal i32 @farlane_converge(ptr %warp, i32 %site) noinline {
+; The lanes that are here together, as far as fibers can tell: those that have come to the same %place on the same path of calls when every other lane of the warp
+; has ended, waits, or is at such a place, too, but at no earlier one: from there it may come here. Lanes that never stop, since they wait in a loop for one of
+; these, are waited for this many turns.
+define internal i32 @farlane_converge(ptr %warp, i32 %place) noinline {
 entry:
+  %place.p = getelementptr %Warp, ptr %warp, i32 0, i32 9
+  store i32 %place, ptr %place.p
+  %site = mul i32 %place, 2654435762
   %path.p = getelementptr %Warp, ptr %warp, i32 0, i32 24
   %path = load i32, ptr %path.p
   %mixed = xor i32 %path, %site
@@ -218,12 +225,17 @@ entry:
   %lanes = extractvalue { ptr, i32 } %fellows, 1
   %site.p = getelementptr %Warp, ptr %warp, i32 0, i32 23
   %site = load i32, ptr %site.p
+  %place.p = getelementptr %Warp, ptr %warp, i32 0, i32 9
+  %place = load i32, ptr %place.p
   br label %look
 look:
   %l = phi i32 [ 0, %entry ], [ %l.next, %next ]
   %here = phi i32 [ 0, %entry ], [ %here.next, %next ]
   %bit = shl i32 1, %l
   %other = getelementptr %Warp, ptr %first, i32 %l
+  %other.place.p = getelementptr %Warp, ptr %other, i32 0, i32 9
+  %other.place = load i32, ptr %other.place.p
+  %earlier = icmp ult i32 %other.place, %place
   %state.p = getelementptr %Warp, ptr %other, i32 0, i32 5
   %state = load i32, ptr %state.p
   %other.site.p = getelementptr %Warp, ptr %other, i32 0, i32 23
@@ -233,7 +245,8 @@ look:
   %runs = icmp eq i32 %state, 1
   %nowhere = icmp eq i32 %other.site, 0
   %is.told = icmp ne i32 %told, 0
-  %gone = or i1 %nowhere, %is.told
+  %gone.1 = or i1 %nowhere, %is.told
+  %gone = or i1 %gone.1, %earlier
   %comes.1 = and i1 %runs, %gone
   %comes = and i1 %comes.1, %patient
   br i1 %comes, label %wait, label %next

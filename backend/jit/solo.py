@@ -110,8 +110,7 @@ def emit(e: FunctionEmitter, item: Instruction) -> None:
 
 
 def _converged(e: FunctionEmitter) -> Val:
-    site = integer(e.kernel.place() * 0x9E37_79B2 & 0x7FFF_FFFE, "i32")
-    return e.body.op(f"call i32 @farlane_converge(ptr %warp, {site})", "i32", False)
+    return e.body.op(f"call i32 @farlane_converge(ptr %warp, i32 {e.kernel.place()})", "i32", False)
 
 
 def _varying(item: Instruction) -> list[Value]:

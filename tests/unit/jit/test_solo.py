@@ -148,3 +148,15 @@ def test_lanes_on_the_same_way_are_active_together(device: TinyDevice) -> None:
     ]
     there = LANE != 3
     assert np.array_equal(result[there], (active ^ np.array(ballot, "u4"))[there])
+
+
+def test_lanes_meet_again_behind_a_branch(device: TinyDevice) -> None:
+    """Who is early there waits for those that are still on the other way. A lane that does not name itself waits for nobody."""
+    code = """and.b32 %r3, %r0, 1; setp.eq.u32 %p0, %r3, 0; @%p0 bra EVEN; activemask.b32 %r2; bra JOIN;
+    EVEN: activemask.b32 %r2; vote.sync.ballot.b32 %r4, %p0, 0x55; JOIN: activemask.b32 %r3; xor.b32 %r2, %r2, %r3;"""
+    module = device.load(HEADER + TOGETHER.format(code=code, low="0", high="0"))
+    lock, count = device.upload(np.zeros(1, "u4")), device.upload(np.zeros(71, "u4"))
+    assert device.launch(module, "k", 1, 70, [lock, count]) == 0, device.fault.kind
+    way = WHOLE & np.where(LANE % 2, 0xAAAA_AAAA, 0x5555_5555).astype("u4")
+    there = LANE != 3
+    assert np.array_equal(device.download(count, "u4", 71)[1:][there], (way ^ WHOLE)[there])
