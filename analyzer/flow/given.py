@@ -19,13 +19,14 @@ from farlane.analyzer.flow.expression import (
     LOAD,
     OPAQUE,
     OPERATION,
+    OUT,
     PHI,
     POINTERS,
     Value,
     Values,
     lowest,
 )
-from farlane.analyzer.flow.memory import Memory
+from farlane.analyzer.flow.memory import Memory, allocated
 from farlane.analyzer.flow.state import State
 from farlane.analyzer.machine.instruction import ARGUMENTS, RSP
 
@@ -89,6 +90,30 @@ def _pointer(atom: Value) -> bool:
         known = library.effect(inner.arguments[1])
         return known is not None and known.points
     return inner.kind == OPAQUE or (inner.kind == LOAD and inner.arguments[1] == 8)
+
+
+def stays_inside(value: Value, result: Result, memory: Memory) -> bool:
+    """Whether an address that a function computed lies in its own frame, in what it allocated, or in what pointers point to that stand in its
+    frame behind changes (the characters of a string): its caller knows of none of these. For readings that take such pointers to point into
+    objects of their own."""
+    seen: set[Value] = set()
+    work = [value]
+    while work:
+        for atom, coefficient in work.pop().terms:
+            if coefficient != 1 or atom in seen or atom is memory.values.stack_pointer or allocated(atom):
+                continue
+            seen.add(atom)
+            if atom.kind == PHI:
+                work += result.phis.get(atom, {}).values()
+            elif atom.kind == OPERATION and atom.arguments[0] in POINTERS:
+                work += [part for part in atom.arguments[1:] if isinstance(part, Value)]
+            elif atom.kind == LOAD:
+                base, offset = memory.values.base(atom.arguments[0])
+                if base is not memory.values.stack_pointer or offset >= 0 or _as_at_entry(atom):
+                    return False
+            elif atom.kind in (INITIAL, INSIDE, OUT) or _pointer(atom):
+                return False
+    return bool(value.terms)
 
 
 def mark(

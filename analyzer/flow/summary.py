@@ -25,7 +25,7 @@ from farlane.analyzer.flow.effects import (
 )
 from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
-from farlane.analyzer.flow.given import Origins, mark, origins, reachable
+from farlane.analyzer.flow.given import Origins, mark, origins, reachable, stays_inside
 from farlane.analyzer.flow.memory import Extent, Memory, joined
 from farlane.analyzer.flow.record import NO_CALLS, InnerCalls
 from farlane.analyzer.flow.recursion import Circles
@@ -69,6 +69,7 @@ class Analysis:
         self._made_of: dict[Value, Origins] = {}
         self._reaches: bool | None = None
         self._through: dict[Value, Extent | None] | None = None
+        self._owned: dict[Value, bool] = {}
 
     def made_of(self, value: Value, memory: Memory) -> Origins:
         """Of what a value is made as an address."""
@@ -130,16 +131,16 @@ class Analysis:
             ]
         return self._seen
 
-    def stored(self, values: Values) -> tuple[list[_Stored], list[_Cell]]:
+    def stored(self, memory: Memory) -> tuple[list[_Stored], list[_Cell]]:
         """What the function stored outside its frame, each address with each value and length once, as most places are stored to often;
         and what certainly stands there at the end."""
         if self._stored is None:
-            end = self.result.end
+            end, values = self.result.end, memory.values
             assert end is not None
             stores = [
                 (store.address, store.value, store.length if store.size is None else values.constant(store.size))
                 for store in self.result.stores
-                if store.address is not None
+                if store.address is not None and not (memory.separate and self._own(store.address, memory))
             ]
             cells = [
                 (base, offset, size, value)
@@ -149,6 +150,15 @@ class Analysis:
             ]
             self._stored = list(dict.fromkeys(stores)), cells
         return self._stored
+
+    def _own(self, address: Value, memory: Memory) -> bool:
+        """Whether an address that is chosen in the function lies in what its caller does not know of."""
+        base, _ = memory.values.base(address)
+        if base not in self._owned:
+            self._owned[base] = any(atom.kind == PHI for atom, _ in base.terms) and stays_inside(
+                base, self.result, memory
+            )
+        return self._owned[base]
 
     def _way(self, returning: set[int]) -> set[int]:
         """The blocks on one way from the entry to a return; none when there is no such way."""
@@ -532,7 +542,7 @@ class Functions:
             return
         places: dict[tuple[Value, Value | None], None] = {}
         escaping: dict[Value, None] = {}
-        stores, cells = analysis.stored(values)
+        stores, cells = analysis.stored(self.memory)
         for address, value, length in stores:
             where = values.substitute(address, leaf, memo)
             places[where, None if length is None else values.substitute(length, leaf, memo)] = None

@@ -247,3 +247,45 @@ def test_fields_of_one_object_are_places_of_their_own_where_accesses_stay_apart(
     found = analyze(build(TWO_FIELDS, level, "-x", "none", str(library))).loops
     assert by_name(found, "exchanged").described
     assert not by_name(found, "followed").described
+
+
+CHOSEN = """
+extern "C" int cudaMemset(void *, int, unsigned long);
+struct Run {
+    char *from;
+    long size;
+    int *log;
+};
+static __attribute__((noipa)) void put(Run *run, int step) {
+    long own[4] = {};
+    long *where = step & 1 ? own + 1 : PLACE;
+    for (int i = 0; i < 2; ++i) {
+        *where = step;
+        where = step & 2 ? own : where;
+    }
+    asm volatile("" : : "r"(own) : "memory");
+}
+__attribute__((noipa)) void all(Run *run, int steps) {
+    for (int i = 0; i < steps; ++i) {
+        cudaMemset(run->from, 0, run->size);
+        run->log[i] = i;
+        put(run, i);
+    }
+}
+int main(int n, char **names) {
+    Run run{*names, 8, &n};
+    all(&run, n);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "place", "described"),
+    [("-O0", "own + 2", True), ("-O2", "own + 2", True), ("-O0", "&run->size", False)],
+)
+def test_what_is_stored_in_a_called_functions_own_frame_is_nobody_elses(
+    build: Callable[..., Path], level: str, place: str, described: bool
+) -> None:
+    library = build('extern "C" int cudaMemset(void *, int, unsigned long) { return 0; }', "-shared", "-fPIC")
+    found = analyze(build(CHOSEN.replace("PLACE", place), level, "-x", "none", str(library))).loops
+    assert by_name(found, "all").described == described

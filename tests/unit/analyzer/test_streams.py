@@ -78,10 +78,11 @@ extern "C" int cudaMemset(void *, int, unsigned long);
 struct Run {
     void *where;
     long size;
+    std::string folder;
 };
 __attribute__((noipa)) void one(Run *run, int step) {
     cudaMemset(run->where, 0, run->size);
-    const std::string name = "step_" + std::to_string(step) + ".txt";
+    const std::string name = PATH "step_" + std::to_string(step) + ".txt";
     std::ofstream file(name);
     file << step << ' ' << name << std::endl;
 }
@@ -89,16 +90,22 @@ __attribute__((noipa)) void all(Run *run, int steps) {
     for (int i = 0; i < steps; ++i) one(run, i);
 }
 int main(int n, char **names) {
-    Run run{names, 8};
+    Run run{names, 8, *names};
     all(&run, n);
 }
 """
 
 
+@pytest.mark.parametrize("path", ["", 'run->folder + "/" '])
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
-def test_names_that_are_put_together_leave_other_memory_alone(build: Callable[..., Path], level: str) -> None:
+def test_names_that_are_put_together_leave_other_memory_alone(
+    build: Callable[..., Path], level: str, path: str
+) -> None:
     shared = build(RUNTIME, "-shared", "-fPIC")
-    (loop,) = [each for each in analyze(build(NAMED, level, "-x", "none", str(shared))).loops if "all" in each.function]
+    source = NAMED.replace("PATH", path)
+    (loop,) = [
+        each for each in analyze(build(source, level, "-x", "none", str(shared))).loops if "all" in each.function
+    ]
     assert loop.described, loop.reasons
 
 
