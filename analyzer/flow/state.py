@@ -304,6 +304,7 @@ class State:
                 # It may be no address of the frame at all.
                 self._forget(lambda other: other is not values.stack_pointer)
                 registers[MEMORY] = registers[OTHER_STORES] = registers[GIVEN_STORES] = version
+            self._change_chosen(base, at)
         elif own := self.memory.objects_of(base):
             self._object_changed(own, base, version)
             self._overwrite(base, offset, size, MEMORY, version)
@@ -360,6 +361,7 @@ class State:
                 registers[OTHER_STORES] = registers[GIVEN_STORES] = version
             if address.low is None:
                 self.clobber(at)
+            self._change_chosen(base, at)
         elif address.is_constant and length is not None:
             self._overwrite(base, offset, length, GLOBAL_RANGES, version)
             self._forget(lambda other: not other.stack and self._anything(other))
@@ -373,6 +375,15 @@ class State:
                 self._clobber_through(base, at)
             else:
                 self._object_changed(own, None, version)
+
+    def _change_chosen(self, base: Value, at: int) -> None:
+        """Something was stored at one of several places, of which one is in the frame: those that are elsewhere may have changed, too."""
+        for place in chosen_elsewhere(base):
+            where, _ = self.memory.values.base(place)
+            if own := self.memory.objects_of(where):
+                self._object_changed(own, None, self.memory.values.atom(VERSION, at))
+            else:
+                self._clobber_through(where, at)
 
     def _changing(self, base: Value) -> dict[tuple[int, int], Value]:
         """The cells at a base, to be changed."""
@@ -667,6 +678,19 @@ def _allocated(address: Value) -> int | None:
     top = _top(address)
     moved = [atom for atom, _ in address.terms if not atom.stack] if top is not None else []
     return None if any(part.kind == PHI for atom in moved for part, _ in _plain(atom).terms) else top
+
+
+def chosen_elsewhere(address: Value) -> list[Value]:
+    """The places outside the frame of an address that is one of several, null aside."""
+    found = []
+    for atom, _ in address.terms:
+        if atom.kind == OPERATION and atom.arguments[0] == "choose":
+            for place in atom.arguments[-2:]:
+                if place.stack:
+                    found += chosen_elsewhere(place)
+                elif place.terms or place.constant:
+                    found.append(place)
+    return found
 
 
 def of_stub(value: Value) -> bool:

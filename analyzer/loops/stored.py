@@ -15,7 +15,7 @@ from farlane.analyzer.flow.apart import Strided, apart, stride
 from farlane.analyzer.flow.engine import Result
 from farlane.analyzer.flow.expression import OUT, Value, Values
 from farlane.analyzer.flow.memory import FrameStore
-from farlane.analyzer.flow.state import State
+from farlane.analyzer.flow.state import State, chosen_elsewhere
 from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.loops.ranges import Ranges
 from farlane.analyzer.loops.variables import InductionVariable, induction_variables
@@ -161,7 +161,8 @@ class Stores:
                 if store.address is not None:
                     where, at = self._values.base(store.address)
                     theirs = state.memory.objects_of(where) if where.terms else ()
-                    if own and (not where.terms or store.address.stack):
+                    inside = store.address.stack and not chosen_elsewhere(where)
+                    if own and (not where.terms or inside):
                         continue
                     if own and theirs and not any(one in own for one in theirs):
                         continue

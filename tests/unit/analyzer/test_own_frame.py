@@ -81,7 +81,22 @@ __attribute__((noipa)) void bits_of_a_structure(int rounds) {
         format = cudaCreateChannelDesc(i, 0, 0, 0, 2);
     }
 }
-int main(int n, char **) {
+struct Run {
+    void *from;
+    long size;
+};
+__attribute__((noipa)) void here_or_elsewhere(Run *run, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        long own = 0;
+        long *where = i & 1 ? &own : &run->size;
+        *where = i;
+        asm volatile("" : : "r"(&own));
+        cudaMemset(run->from, 0, run->size);
+    }
+}
+int main(int n, char **names) {
+    Run run{names, 8};
+    here_or_elsewhere(&run, n);
     float from[64] = {};
     beside_variable_length(n, n), into_variable_length(n, n), around_an_array(n, from, n), with_a_structure(n, n), bits_of_a_structure(n);
 }
@@ -102,6 +117,7 @@ def loops(build: Callable[..., Path], request: pytest.FixtureRequest) -> tuple[L
         ("around_an_array", True),
         ("with_a_structure", True),
         ("bits_of_a_structure", False),
+        ("here_or_elsewhere", False),
     ],
 )
 def test_loops(loops: tuple[LoopReport, ...], name: str, described: bool) -> None:
