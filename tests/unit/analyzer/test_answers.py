@@ -77,8 +77,7 @@ int main(int n, char **) {
 
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_which_answers_tell_beforehand_what_runs(build: Callable[..., Path], level: str) -> None:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    loops = analyze(build(SOURCE, level, "-x", "none", str(library))).loops
+    loops = analyze(build(SOURCE, level, runtime=RUNTIME)).loops
     assert len(loops) == 6
     for loop in loops:
         assert loop.described == ("12by_attribute" in loop.function), loop.function

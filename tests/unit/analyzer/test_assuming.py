@@ -84,8 +84,7 @@ int main(int n, char **) {
 
 @pytest.fixture(scope="module")
 def loops(build: Callable[..., Path]) -> tuple[LoopReport, ...]:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    return analyze(build(SOURCE, "-O1", "-x", "none", str(library))).loops
+    return analyze(build(SOURCE, "-O1", runtime=RUNTIME)).loops
 
 
 def by_name(loops: tuple[LoopReport, ...], name: str) -> LoopReport:
@@ -201,6 +200,7 @@ def test_a_store_through_a_given_pointer_leaves_frame_and_allocations_alone(stat
     assert not state.read(allocated, 8).is_constant
 
 
+SETTING = 'extern "C" int cudaMemset(void *, int, unsigned long) { return 0; }'
 TWO_FIELDS = """
 extern "C" int cudaMemset(void *, int, unsigned long);
 struct Run {
@@ -243,8 +243,7 @@ int main(int n, char **names) {
 def test_fields_of_one_object_are_places_of_their_own_where_accesses_stay_apart(
     build: Callable[..., Path], level: str
 ) -> None:
-    library = build('extern "C" int cudaMemset(void *, int, unsigned long) { return 0; }', "-shared", "-fPIC")
-    found = analyze(build(TWO_FIELDS, level, "-x", "none", str(library))).loops
+    found = analyze(build(TWO_FIELDS, level, runtime=SETTING)).loops
     assert by_name(found, "exchanged").described
     assert not by_name(found, "followed").described
 
@@ -286,6 +285,5 @@ int main(int n, char **names) {
 def test_what_is_stored_in_a_called_functions_own_frame_is_nobody_elses(
     build: Callable[..., Path], level: str, place: str, described: bool
 ) -> None:
-    library = build('extern "C" int cudaMemset(void *, int, unsigned long) { return 0; }', "-shared", "-fPIC")
-    found = analyze(build(CHOSEN.replace("PLACE", place), level, "-x", "none", str(library))).loops
+    found = analyze(build(CHOSEN.replace("PLACE", place), level, runtime=SETTING)).loops
     assert by_name(found, "all").described == described

@@ -49,7 +49,7 @@ int main(int argc, char **) {{ plain(argc), nested(argc); }}
 
 @pytest.mark.parametrize("level", ["-O0", "-O1"])
 def test_a_configuration_is_for_one_launch(build: Callable[..., Path], level: str) -> None:
-    program = build(SOURCE, level, "-x", "none", str(build(RUNTIME, "-shared", "-fPIC")))
+    program = build(SOURCE, level, runtime=RUNTIME)
     grids = {}
     for loop in analyze(program).loops:
         arguments = [{a.name: a for a in call.arguments}["grid.xy"] for call in loop.calls if call.name == "launch"]

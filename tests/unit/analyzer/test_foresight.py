@@ -76,7 +76,7 @@ AT_A_FIXED_PLACE = ("-no-pie", "-fno-pie")
 @pytest.mark.parametrize("options", [(), AT_A_FIXED_PLACE], ids=["anywhere", "fixed"])
 @pytest.mark.parametrize("level", ["-O0", "-O2", "-O3"])
 def test_all_is_told_or_nothing(build: Callable[..., Path], level: str, options: tuple[str, ...]) -> None:
-    program = build(SOURCE, level, *options, "-x", "none", str(build(RUNTIME, "-shared", "-fPIC")))
+    program = build(SOURCE, level, *options, runtime=RUNTIME)
     report = analyze(program, in_callees=False)
     manifest = reader.read(writer.write(build_manifest(elf.load(program), report)))
     told = set()

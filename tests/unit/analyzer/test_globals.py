@@ -77,8 +77,7 @@ int main(int n, char **) {
 
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_which_global_variables_stay_what_they_are(build: Callable[..., Path], level: str) -> None:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    program = build(SOURCE, level, "-fno-tree-vectorize", "-x", "none", str(library))
+    program = build(SOURCE, level, "-fno-tree-vectorize", runtime=RUNTIME)
     loops = [loop for loop in analyze(program).loops if "written_through" not in loop.function]
     assert len(loops) == 6
     for loop in loops:
@@ -88,7 +87,6 @@ def test_which_global_variables_stay_what_they_are(build: Callable[..., Path], l
 
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_a_pointer_that_was_given_may_point_to_them(build: Callable[..., Path], level: str) -> None:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    loops = analyze(build(SOURCE, level, "-fno-tree-vectorize", "-x", "none", str(library))).loops
+    loops = analyze(build(SOURCE, level, "-fno-tree-vectorize", runtime=RUNTIME)).loops
     (loop,) = [loop for loop in loops if "written_through" in loop.function]
     assert loop.assumes_separate or not loop.described

@@ -43,8 +43,8 @@ ROUNDS, SECONDS = 120, 2.0
 @pytest.fixture(scope="module", params=["-O0", "-O2"])
 def content(request: pytest.FixtureRequest, build: Callable[..., Path]) -> bytes:
     names = ("cudaMemset", "cudaMemcpy", "cudaDeviceSynchronize")
-    runtime = build("".join(f'extern "C" int {name}() {{ return 0; }}\n' for name in names), "-shared", "-fPIC")
-    return build(SOURCE, request.param, "-x", "none", str(runtime)).read_bytes()
+    runtime = "".join(f'extern "C" int {name}() {{ return 0; }}\n' for name in names)
+    return build(SOURCE, request.param, runtime=runtime).read_bytes()
 
 
 def places(content: bytes) -> list[range]:

@@ -61,8 +61,7 @@ int main(int n, char **) { beside(0, 0, n, n), swaps(0, 0, n, n), leaves(0, 0, n
 
 @pytest.fixture(scope="module", params=["-O0", "-O1", "-O3"])
 def loops(build: Callable[..., Path], request: pytest.FixtureRequest) -> tuple[LoopReport, ...]:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    return analyze(build(SOURCE, request.param, "-x", "none", str(library)), in_callees=False).loops
+    return analyze(build(SOURCE, request.param, runtime=RUNTIME), in_callees=False).loops
 
 
 @pytest.mark.parametrize(

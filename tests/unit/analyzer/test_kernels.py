@@ -104,13 +104,12 @@ def program(build: Callable[..., Path], tmp_path: Path) -> Callable[..., tuple[P
     """A program with registrations and the PTX above; with the addresses of its functions."""
 
     def made(register: str, *options: str) -> tuple[Program, dict[str, int]]:
-        runtime = build(RUNTIME, "-shared", "-fPIC")
         data = ",".join(str(byte) for byte in wrapped(PTX))
         image = (
             f'__attribute__((section(".nv_fatbin,\\"a\\"#"), used)) static const unsigned char image[] = {{{data}}};'
         )
         text = image + SOURCE.replace("REGISTER", register)
-        loaded = elf.load(build(text, *options, "-x", "none", str(runtime)))
+        loaded = elf.load(build(text, *options, runtime=RUNTIME))
         return Program(loaded, Decoder()), {each.name: each.start for each in loaded.functions}
 
     return made
@@ -151,9 +150,8 @@ main:
     ret
 .size main, . - main
 """
-    runtime = build(RUNTIME, "-shared", "-fPIC")
     for each, expected in (("nop", (8, 12, 1)), (between, None)):
-        loaded = elf.load(build(text.replace("{between}", each), "-x", "none", str(runtime), language="assembler"))
+        loaded = elf.load(build(text.replace("{between}", each), runtime=RUNTIME, language="assembler"))
         (main,) = [function.start for function in loaded.functions if function.name == "main"]
         assert kernels.of(Program(loaded, Decoder())).sizes(main) == expected
 

@@ -38,8 +38,7 @@ int main(int n, char **) { cleans_up(n); loops_in_the_end(n); catches(n); return
 
 @pytest.fixture(scope="module")
 def functions(build: Callable[..., Path]) -> Functions:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    return Functions(Program(elf.load(build(SOURCE, "-O1", "-x", "none", str(library))), Decoder()))
+    return Functions(Program(elf.load(build(SOURCE, "-O1", runtime=RUNTIME)), Decoder()))
 
 
 def analysis(functions: Functions, name: str) -> Analysis:

@@ -74,9 +74,8 @@ KNOWN = {
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_what_is_known_leaves_the_loop_described(build: Callable[..., Path], name: str) -> None:
-    library = build(RUNTIME, "-shared", "-fPIC")
     text = SOURCE.replace("CALL", KNOWN[name]).replace("KEPT", "kept")
-    program = build("#include <ctype.h>\n" + text, "-O2", "-fno-builtin", "-fopenmp", "-x", "none", str(library))
+    program = build("#include <ctype.h>\n" + text, "-O2", "-fno-builtin", "-fopenmp", runtime=RUNTIME)
     (loop,) = [loop for loop in analyze(program).loops if loop.function == "tried"]
     assert loop.described, loop.reasons
     assert [call.arguments[0].kind for call in loop.calls] == [Kind.INVARIANT]
@@ -96,9 +95,8 @@ def test_what_is_known_leaves_the_loop_described(build: Callable[..., Path], nam
     ids=lambda value: value.partition("(")[0],
 )
 def test_what_they_write_is_not_what_it_was(build: Callable[..., Path], kept: str, call: str) -> None:
-    library = build(RUNTIME, "-shared", "-fPIC")
     text = "#include <ctype.h>\n" + SOURCE.replace("CALL", call).replace("KEPT", kept)
-    program = build(text, "-O2", "-fno-builtin", "-fopenmp", "-x", "none", str(library))
+    program = build(text, "-O2", "-fno-builtin", "-fopenmp", runtime=RUNTIME)
     (loop,) = [loop for loop in analyze(program).loops if loop.function == "tried"]
     assert [call.arguments[0].kind for call in loop.calls] == [Kind.UNKNOWN]
 
@@ -131,9 +129,6 @@ int main() { tried(nullptr, nullptr, 0); }
 def test_random_numbers_are_taken_to_change_their_engine_alone(
     build: Callable[..., Path], engine: str, distribution: str, level: str
 ) -> None:
-    library = build(RUNTIME, "-shared", "-fPIC")
     text = RANDOM.replace("ENGINE", engine).replace("DISTRIBUTION", distribution)
-    (loop,) = [
-        loop for loop in analyze(build(text, level, "-x", "none", str(library))).loops if loop.function == "tried"
-    ]
+    (loop,) = [loop for loop in analyze(build(text, level, runtime=RUNTIME)).loops if loop.function == "tried"]
     assert loop.described, loop.reasons

@@ -37,8 +37,7 @@ int main(int argc, char **) { rounds(Work{3, 2}, argc); }
 
 
 def linked(build: Callable[..., Path], source: str, *options: str) -> Path:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    return build(source, *options, "-x", "none", str(library))
+    return build(source, *options, runtime=RUNTIME)
 
 
 LINKS = [("-fPIE", "-pie"), ("-fno-plt",), ("-rdynamic", "-fno-plt"), ("-fno-pie", "-no-pie")]

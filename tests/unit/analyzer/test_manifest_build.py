@@ -69,9 +69,8 @@ RUNTIME = "".join(f'extern "C" int {name}() {{ return 0; }}\n' for name in FUNCT
 @pytest.fixture(scope="module")
 def linked(build: Callable[..., Path]) -> Callable[..., Path]:
     """Compiles the program with further options."""
-    runtime = build(RUNTIME, "-shared", "-fPIC")
-    options = ("-fno-inline", "-fno-optimize-sibling-calls", "-x", "none", str(runtime))
-    return lambda *more: build(SOURCE, *more, *options)
+    options = ("-fno-inline", "-fno-optimize-sibling-calls")
+    return lambda *more: build(SOURCE, *more, *options, runtime=RUNTIME)
 
 
 @pytest.fixture(scope="module", params=["-O0", "-O2", "-O3"])
@@ -297,9 +296,8 @@ def test_launches_that_share_a_configuration_are_told_what_all_are_passed(
     build: Callable[..., Path], first: str, told: int | None
 ) -> None:
     """The launch is told from the push on, and which of the two follows is not."""
-    runtime = build(LAUNCHED, "-shared", "-fPIC")
-    options = ("-O2", "-fno-crossjumping", "-fno-code-hoisting", "-fno-tree-tail-merge", "-x", "none", str(runtime))
-    program = build(LAUNCHES.replace("FIRST", first + " + (apart(), 0)"), *options)
+    options = ("-O2", "-fno-crossjumping", "-fno-code-hoisting", "-fno-tree-tail-merge")
+    program = build(LAUNCHES.replace("FIRST", first + " + (apart(), 0)"), *options, runtime=LAUNCHED)
     (site,) = sites(manifest_of(program), "launching")
     value = {argument.index: argument.value for argument in site.arguments if argument.kind == ArgumentKind.CONSTANT}
     assert value.get(0) == 7

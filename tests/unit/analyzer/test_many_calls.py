@@ -24,8 +24,7 @@ int main() {{ many(nullptr, 3); }}
 
 @pytest.mark.parametrize("more", ["", "some(where);"], ids=["as many as are judged", "more"])
 def test_calls_in_called_functions(build: Callable[..., Path], more: str) -> None:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    report = analyze(build(SOURCE.replace("MORE", more), "-O2", "-x", "none", str(library)))
+    report = analyze(build(SOURCE.replace("MORE", more), "-O2", runtime=RUNTIME))
     (loop,) = [loop for loop in report.loops if loop.function == "many"]
     called = [call for call in loop.calls if call.chain]
     own = [call for call in loop.calls if not call.chain]

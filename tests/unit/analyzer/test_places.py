@@ -62,8 +62,7 @@ int main(int n, char **) {
 
 @pytest.fixture(scope="module")
 def loops(build: Callable[..., Path]) -> tuple[LoopReport, ...]:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    return analyze(build(SOURCE, "-O2", "-x", "none", str(library))).loops
+    return analyze(build(SOURCE, "-O2", runtime=RUNTIME)).loops
 
 
 def outermost(loops: tuple[LoopReport, ...], name: str) -> LoopReport:

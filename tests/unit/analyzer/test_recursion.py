@@ -109,8 +109,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2"])
 def test_what_may_be_stored_to(build: Callable[..., Path], level: str) -> None:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    program = build(SOURCE, level, "-fno-optimize-sibling-calls", "-x", "none", str(library))
+    program = build(SOURCE, level, "-fno-optimize-sibling-calls", runtime=RUNTIME)
     kinds = {}
     for loop in analyze(program).loops:
         (call,) = loop.calls
@@ -127,7 +126,6 @@ def test_circles() -> None:
 def test_rounds_are_bounded(build: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """What has not settled is an unknown function."""
     monkeypatch.setattr(recursion, "MAXIMUM_ROUNDS", 1)
-    library = build(RUNTIME, "-shared", "-fPIC")
-    program = build(SOURCE, "-O1", "-fno-optimize-sibling-calls", "-x", "none", str(library))
+    program = build(SOURCE, "-O1", "-fno-optimize-sibling-calls", runtime=RUNTIME)
     (found,) = (loop.calls[0].arguments[1].kind for loop in analyze(program).loops if "_Z5sorts" in loop.function)
     assert found != Kind.INVARIANT

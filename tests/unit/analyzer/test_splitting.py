@@ -98,8 +98,7 @@ int main(int n, char **) {
 
 @pytest.fixture(scope="module")
 def program(build: Callable[..., Path]) -> Path:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    return build(SOURCE, "-O0", "-x", "none", str(library))  # optimization would copy more by itself
+    return build(SOURCE, "-O0", runtime=RUNTIME)  # optimization would copy more by itself
 
 
 def of(program: Path, name: str) -> LoopReport:

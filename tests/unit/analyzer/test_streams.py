@@ -39,8 +39,7 @@ int main() {
 
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_a_count_that_is_read_is_not_what_stood_there_before(build: Callable[..., Path], level: str) -> None:
-    shared = build(RUNTIME, "-shared", "-fPIC")
-    loops = analyze(build(SOURCE, level, "-x", "none", str(shared))).loops
+    loops = analyze(build(SOURCE, level, runtime=RUNTIME)).loops
     assert len(loops) == 10
     assert all(loop.trip_count is None or loop.trip_count.constant is None for loop in loops)
 
@@ -101,11 +100,8 @@ int main(int n, char **names) {
 def test_names_that_are_put_together_leave_other_memory_alone(
     build: Callable[..., Path], level: str, path: str
 ) -> None:
-    shared = build(RUNTIME, "-shared", "-fPIC")
     source = NAMED.replace("PATH", path)
-    (loop,) = [
-        each for each in analyze(build(source, level, "-x", "none", str(shared))).loops if "all" in each.function
-    ]
+    (loop,) = [each for each in analyze(build(source, level, runtime=RUNTIME)).loops if "all" in each.function]
     assert loop.described, loop.reasons
 
 

@@ -69,8 +69,7 @@ int main(int n, char **) {
 
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
 def test_what_is_told_by_a_structure(build: Callable[..., Path], level: str) -> None:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    loops = analyze(build(SOURCE, level, "-x", "none", str(library))).loops
+    loops = analyze(build(SOURCE, level, runtime=RUNTIME)).loops
     assert len(loops) == 5
     for loop in loops:
         assert loop.described == ("described" in loop.function), (loop.function, loop.reasons)

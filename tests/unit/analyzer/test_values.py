@@ -129,12 +129,10 @@ def test_damaged_code_ends_in_a_report_or_an_error(build: Callable[..., Path], t
     extern "C" { __attribute__((noinline)) int helper(int n) { return n * 3; } int cudaDeviceSynchronize(); int cudaMalloc(void **, long); }
     int main(int argc, char **) { void *p; for (int i = 0; i < argc; ++i) { cudaMalloc(&p, helper(i)); cudaDeviceSynchronize(); } }
     """
-    library = build(
-        'extern "C" int cudaDeviceSynchronize() { return 0; } extern "C" int cudaMalloc(void **, long) { return 0; }',
-        "-shared",
-        "-fPIC",
+    runtime = (
+        'extern "C" int cudaDeviceSynchronize() { return 0; } extern "C" int cudaMalloc(void **, long) { return 0; }'
     )
-    program = build(source, "-O2", "-x", "none", str(library))
+    program = build(source, "-O2", runtime=runtime)
     whole = analyze(program)
     assert [loop.class_ for loop in whole.loops] == ["2"]
     content = program.read_bytes()

@@ -64,8 +64,7 @@ int main(int n, char **) { doubtful(n); straight(n); backward(n); chosen(n); tri
 
 @pytest.fixture(scope="module")
 def program(build: Callable[..., Path]) -> Program:
-    library = build(RUNTIME, "-shared", "-fPIC")
-    return Program(elf.load(build(SOURCE, "-O1", "-fno-reorder-blocks", "-x", "none", str(library))), Decoder())
+    return Program(elf.load(build(SOURCE, "-O1", "-fno-reorder-blocks", runtime=RUNTIME)), Decoder())
 
 
 def start(program: Program, name: str) -> int:
