@@ -28,7 +28,7 @@ from farlane.analyzer.flow.effects import (
 )
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, lowest
 from farlane.analyzer.flow.interface import GET_KERNEL, plain
-from farlane.analyzer.flow.memory import Extent, FrameStore, Memory, Store
+from farlane.analyzer.flow.memory import Extents, FrameStore, Memory, Store
 from farlane.analyzer.flow.operands import get
 from farlane.analyzer.flow.record import InnerCalls, Looked, Record
 from farlane.analyzer.flow.semantics import HANDLERS, execute
@@ -99,7 +99,7 @@ class Result:
     straight: bool = False
     unknown_calls: dict[int, list[int]] = field(default_factory=dict)
     cut: bool = False
-    used: dict[Value, Extent | None] = field(default_factory=dict)
+    used: Extents = field(default_factory=dict)
     separate: bool = False
     bottom: int | None = None
 

@@ -23,7 +23,8 @@ PLACES = XMM0 + 32 + 6  # the registers, and the launch configuration behind the
 UNDEFINED = -2  # in place of the instruction that made a value
 
 
-Extent = tuple[int, int]  # offsets from a pointer: the first, and behind the last
+# Pointer -> where it is accessed from there, the first offset and the one behind the last; None: anywhere.
+Extents = dict[Value, tuple[int, int] | None]
 
 
 class Store(NamedTuple):
@@ -127,7 +128,7 @@ class Memory:
         self._checks = 0
         self.initial: list[Value] = []
         self.arrays = values.atom(OPAQUE, UNDEFINED, "arrays")
-        self.used: dict[Value, Extent | None] = {}
+        self.used: Extents = {}
         self.made_of: dict[Value, Origins] = {}
         self.filled: dict[Value, Filled] = {}
         self.lost = [values.atom(OPAQUE, UNDEFINED, number) for number in range(PLACES)]
@@ -144,9 +145,13 @@ class Memory:
         inside = apart.is_constant and 0 <= apart.signed <= filled.size - size
         return filled if inside else None
 
+    def low(self, address: Value) -> int | None:
+        """The lowest offset of the frame that an address may mean; None: not known."""
+        return self.bottom if address.low is None else address.low
+
     def lowest(self, address: Value) -> int:
-        """The lowest offset of the frame that an address may mean."""
-        low = self.bottom if address.low is None else address.low
+        """The same; one that nothing lies below where it is not known."""
+        low = self.low(address)
         return -(2**62) if low is None else low
 
     def check_time(self) -> None:
@@ -264,8 +269,7 @@ class Memory:
         """Memory is accessed at an address."""
         for atom, factor in base.terms:
             if factor == 1 and atom.kind == INITIAL:
-                extent = None if size is None or atom is not base else (offset, offset + size)
-                self.used[atom] = joined(self.used[atom], extent) if atom in self.used else extent
+                extend(self.used, atom, base, offset, size)
 
     def pointer_at(self, address: Value) -> Value:
         """What stands for what the pointers at a place point into."""
@@ -294,9 +298,11 @@ def _by_serial(value: Value) -> int:
     return value.serial
 
 
-def joined(first: Extent | None, second: Extent | None) -> Extent | None:
-    """Where accesses are that are in one of two extents."""
-    return None if first is None or second is None else (min(first[0], second[0]), max(first[1], second[1]))
+def extend(extents: Extents, pointer: Value, base: Value, offset: int, size: int | None) -> None:
+    """Notes an access through a pointer, `size` bytes at an offset from a base that is the pointer or is made of it."""
+    extent = None if size is None or pointer is not base else (offset, offset + size)
+    known = extents.get(pointer, extent)
+    extents[pointer] = None if known is None or extent is None else (min(known[0], extent[0]), max(known[1], extent[1]))
 
 
 def allocated(atom: Value) -> bool:

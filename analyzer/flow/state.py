@@ -481,14 +481,7 @@ class State:
         if address.stack:
             end = None if size is None else self._end(address, size)
             self.memory.frame_log.append(
-                FrameStore(
-                    address.low if address.low is not None else self.memory.bottom,
-                    end,
-                    self.memory.storing or what,
-                    address,
-                    size,
-                    value,
-                )
+                FrameStore(self.memory.low(address), end, self.memory.storing or what, address, size, value)
             )
 
     def clobber(self, at: int) -> None:

@@ -26,7 +26,7 @@ from farlane.analyzer.flow.effects import (
 from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
 from farlane.analyzer.flow.given import Origins, mark, origins, reachable, stays_inside
-from farlane.analyzer.flow.memory import Extent, Memory, joined
+from farlane.analyzer.flow.memory import Extents, Memory, extend
 from farlane.analyzer.flow.record import NO_CALLS, InnerCalls
 from farlane.analyzer.flow.recursion import Circles
 from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
@@ -68,7 +68,7 @@ class Analysis:
         self._stored: tuple[list[_Stored], list[_Cell]] | None = None
         self._made_of: dict[Value, Origins] = {}
         self._reaches: bool | None = None
-        self._through: dict[Value, Extent | None] | None = None
+        self._through: Extents | None = None
         self._owned: dict[Value, bool] = {}
 
     def made_of(self, value: Value, memory: Memory) -> Origins:
@@ -78,7 +78,7 @@ class Analysis:
             known = self._made_of[value] = origins(value, self.result, memory)
         return known
 
-    def stored_through(self, memory: Memory) -> dict[Value, Extent | None]:
+    def stored_through(self, memory: Memory) -> Extents:
         """What the function was given through which it stores, as registers, and where from there; None: anywhere."""
         if self._through is None:
             self._through = {}
@@ -88,8 +88,7 @@ class Analysis:
                 base, offset = memory.values.base(store.address)
                 for own in memory.objects_of(base):
                     if own.kind == INITIAL:
-                        extent = None if store.size is None or own is not base else (offset, offset + store.size)
-                        self._through[own] = joined(self._through[own], extent) if own in self._through else extent
+                        extend(self._through, own, base, offset, store.size)
         return self._through
 
     def stores_anywhere(self, memory: Memory) -> bool:

@@ -27,7 +27,7 @@ class _Depth(NamedTuple):
 
 def lowest_taken(flow: ControlFlow) -> int | None:
     """None: the stack pointer is not followed, or no address is taken."""
-    lowest: int | None = None
+    taken: list[int] = []
     depths = {flow.entry: _Depth(0, None)}
     work, pads = [flow.entry], list[tuple[int, _Depth]]()
     while work or pads:
@@ -39,12 +39,9 @@ def lowest_taken(flow: ControlFlow) -> int | None:
             work.append(start)
         start = work.pop()
         block = flow.blocks[start]
-        followed = _follow(block, depths[start])
-        if followed is None:
+        after = _follow(block, depths[start], taken)
+        if after is None:
             return None
-        after, taken = followed
-        if taken is not None:
-            lowest = taken if lowest is None else min(lowest, taken)
         for edge in block.edges:
             known = depths.get(edge.target)
             if edge.kind == EXCEPTION:
@@ -58,20 +55,18 @@ def lowest_taken(flow: ControlFlow) -> int | None:
                 depths[edge.target] = known._replace(frame=None)
                 if known.frame is not None:
                     work.append(edge.target)
-    return lowest
+    return min(taken, default=None)
 
 
-def _follow(block: Block, depth: _Depth) -> tuple[_Depth, int | None] | None:
-    """Where the pointers are behind a block, and the lowest address that is taken there; None: not followed."""
-    lowest: int | None = None
+def _follow(block: Block, depth: _Depth, taken: list[int]) -> _Depth | None:
+    """Where the pointers are behind a block; None: not followed. `taken`: the addresses that are taken are added."""
     for instruction in block.instructions:
-        for taken in _taken(instruction, depth):
-            lowest = taken if lowest is None else min(lowest, taken)
+        taken += _taken(instruction, depth)
         moved = _moved(instruction, depth)
         if moved is None:
             return None
         depth = moved
-    return depth, lowest
+    return depth
 
 
 def _moved(instruction: Instruction, depth: _Depth) -> _Depth | None:
@@ -90,7 +85,7 @@ def _moved(instruction: Instruction, depth: _Depth) -> _Depth | None:
     if number == RSP and name not in ("cmp", "test"):
         place = _place(name, operands, depth)
         return None if place is None else depth._replace(stack=place)
-    if number == RBP and name not in ("cmp", "test", "push"):
+    if number == RBP and name not in ("cmp", "test"):
         from_stack = name == "mov" and operands[1] == Register(RSP, _WORD)
         return depth._replace(frame=depth.stack if from_stack else None)
     return depth

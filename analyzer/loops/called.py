@@ -83,6 +83,10 @@ class _Given(LoopValues):
         self.asked = self.asked.joined(said)
         return said
 
+    def _before_call(self, address: Value, size: int) -> Dependence:
+        """What the caller says of what stood at an address of its own."""
+        return self._by_caller(self._outer.of(self._before.read(address, size), self._at))
+
     def _phi(self, phi: Value, block: int) -> Dependence:
         if phi.arguments[1] != END:
             return super()._phi(phi, block)
@@ -106,8 +110,7 @@ class _Given(LoopValues):
         """What is read of memory that was not changed since the function was called."""
         address, size, _ = load.arguments
         if self._foreign(address):
-            read = self._before.read(self._numbers.substitute(address, self._leaf, self._translated), size)
-            return self._by_caller(self._outer.of(read, self._at))
+            return self._before_call(self._numbers.substitute(address, self._leaf, self._translated), size)
         found = self._load(load, block)  # the address varies in the function
         objects = self._objects(address)
         versions = (
@@ -126,13 +129,13 @@ class _Given(LoopValues):
         address, size, _ = load.arguments
         if not address.is_constant:
             return False
-        return not self._by_caller(self._outer.of(self._before.read(address, size), self._at)).kinds
+        return not self._before_call(address, size).kinds
 
     def _filled(self, load: Value, block: int) -> Dependence | None:
         found, (address, size, _) = super()._filled(load, block), load.arguments
         if found is None or not address.is_constant:
             return found
-        before = self._by_caller(self._outer.of(self._before.read(address, size), self._at))
+        before = self._before_call(address, size)
         return None if Kind.UNKNOWN in before.kinds else found.joined(before)
 
     def _objects(self, address: Value) -> list[Value] | None:
