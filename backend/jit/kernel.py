@@ -153,7 +153,7 @@ class KernelContext:
         """Whether lanes of the kernel's own code go ahead of others that wait in a loop."""
         if not self._waits(self.name):
             return False
-        graph, values, waiting = self._prepare(self.bodies[self.name])
+        graph, values, waiting = self.prepared[self.name]
         return bool(waiting & divergence.analyse(graph, values, self.block, True, set(self.parameter_offsets)).loops)
 
     def _cyclic(self) -> bool:
@@ -294,10 +294,8 @@ class KernelContext:
             if self.solo:
                 waiting = set(graph.loops)
             parting = divergence.analyse(graph, values, self.block, entry, set(self.parameter_offsets))
-            strict = not parting.conservative and not entry and inlining.has_barrier(body)
-            if self.solo:
-                strict = True
-            elif waiting & parting.loops:
+            strict = self.solo or (not parting.conservative and not entry and inlining.has_barrier(body))
+            if not self.solo and waiting & parting.loops:
                 # Lanes may wait for lanes of their own warp: those that are through stop before what the others take part in.
                 graph, values, waiting = self._prepare(body, spins.behind(graph, waiting))
                 strict = True
