@@ -2,7 +2,7 @@
 
 Python runs a handler when its main thread next runs Python. A signal that comes between that thread's last look and the system call
 it then sleeps in, or that the kernel gives to another thread, ends no sleep on a lock: a host that waits for an event would never hear
-of it (3 of 3000 hosts did not, which were told to end as soon as they had said that they listen). So the main thread sleeps on a pipe
+of it, which happens to one that is told to end as soon as it has said that it listens. So the main thread sleeps on a pipe
 that the interpreter's own handler writes to, which runs at once and in whatever thread.
 """
 
