@@ -209,9 +209,9 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def install(name: str) -> Toolchain:
+def install(name: str, host_compiler: str = "g++") -> Toolchain:
     """Returns the toolchain, making it first where it is not there yet (downloads up to 250 MB). With FARLANE_CUDA_ROOT set,
-    every nvcc is the one there.
+    every nvcc is the one there. The host compiler is what nvcc is to use (`-ccbin`): g++ or CLANG.
 
     Raises:
         ToolchainError: something it needs is missing here: the name, a host compiler, clang, or the wheels.
@@ -219,7 +219,7 @@ def install(name: str) -> Toolchain:
     specification = SPECIFICATIONS.get(name)
     if specification is None:
         raise ToolchainError(f"no toolchain {name!r}: there are {', '.join(SPECIFICATIONS)}")
-    _require_host_tools(specification)
+    _require_host_tools(specification, host_compiler)
     if (configured := os.environ.get("FARLANE_CUDA_ROOT")) and specification.compiler == "nvcc":
         return system_toolchain(Path(configured))
     root = cache_folder() / "toolchains" / name
@@ -229,10 +229,10 @@ def install(name: str) -> Toolchain:
     return Toolchain(specification, root)
 
 
-def _require_host_tools(specification: Specification) -> None:
+def _require_host_tools(specification: Specification, host_compiler: str) -> None:
     if shutil.which("g++") is None:
         raise ToolchainError("g++ is not installed; a CUDA compiler needs a host C++ compiler (apt-get install g++)")
-    if specification.compiler == "clang" and shutil.which(CLANG) is None:
+    if (specification.compiler == "clang" or host_compiler == CLANG) and shutil.which(CLANG) is None:
         raise ToolchainError(f"{CLANG} is not installed (apt-get install {CLANG_PACKAGE})")
 
 

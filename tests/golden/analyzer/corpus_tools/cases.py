@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,10 @@ class Row:
         """The names under which something may be said of this build, the most particular one first."""
         return (self.name,) if self.toolchain.startswith("clang") else (self.name, f"O{self.level}")
 
+    @property
+    def host_compiler(self) -> str:
+        return CLANG if CLANG in self.flags else "g++"
+
 
 NVCC = tuple(Row(f"O{level}", "13.0", level) for level in (0, 2, 3))
 CLANG_ROWS = tuple(Row(f"clang-O{level}", "clang-12.9", level) for level in (0, 3, 2))
@@ -66,10 +70,11 @@ class Case:
     def id(self) -> str:
         return f"{self.unit}-{self.row.name}"
 
-    def compiled(self, toolchain: Toolchain) -> Path:
-        """Builds the unit, or takes it from the cache."""
+    def compiled(self, toolchain: Callable[..., Toolchain]) -> Path:
+        """Builds the unit, or takes it from the cache. `toolchain` is the fixture of that name, or `install`."""
         build = Build(self.row.level, "compute_75", flags=("-g",), nvcc_flags=self.row.flags)
-        return compile_program(toolchain, [FOLDER / f"{self.unit}.cu"], self.unit, build)
+        compilers = toolchain(self.row.toolchain, host_compiler=self.row.host_compiler)
+        return compile_program(compilers, [FOLDER / f"{self.unit}.cu"], self.unit, build)
 
     def expected(self) -> dict[str, list[dict[str, Any]]]:
         """function -> its loops' rows, for this build."""
