@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 SHIM = Path(__file__).resolve().parent
 LIBRARY_FOLDER = SHIM.parent / "lib"
 CORE = "libfarlane_core.so"
+REDIRECT = "libfarlane_redirect.so"
 VERSIONS = ("12", "13")
 
 
@@ -54,6 +56,17 @@ def build_core(*, debug: bool) -> None:
     _install(target / profile / CORE, CORE)
 
 
+def build_redirect() -> None:
+    """The library that redirects statically linked runtimes: no C library, because an auditor would bring a second copy of it."""
+    cargo = _tool("CARGO", "cargo", "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo")
+    target = SHIM / os.environ.get("CARGO_TARGET_DIR", "target")
+    options = ["-nostdlib", f"-Wl,-soname,{REDIRECT}", "-Wl,-z,nodelete", "-Wl,-z,now", "-Wl,-z,noexecstack"]
+    command = [cargo, "rustc", "--locked", "--quiet", "--package", "redirect", "--target-dir", str(target)]
+    command += ["--profile", "redirect", "--crate-type", "cdylib", "--"]
+    _run([*command, *(argument for option in options for argument in ("-C", f"link-arg={option}"))])
+    _install(target / "redirect" / REDIRECT, REDIRECT)
+
+
 def build_thin(version: str) -> None:
     """libcudart.so.<version>: jumps into the core library, which must be there already."""
     compiler = _tool("CC", "cc", "install a C compiler (gcc or clang)")
@@ -72,6 +85,9 @@ def build_thin(version: str) -> None:
     ]
     command = [compiler, "-shared", "-nostdlib", "-o", str(partial), str(source)]
     command += [f"-L{LIBRARY_FOLDER}", "-lfarlane_core", *(f"-Wl,{option}" for option in linker)]
+    if platform.machine() == "x86_64":
+        # Whoever preloads a thin library alone gets statically linked runtimes redirected as well. None of its symbols is used.
+        command += ["-Wl,--no-as-needed", "-lfarlane_redirect"]
     try:
         _run(command)
         partial.replace(LIBRARY_FOLDER / soname)
@@ -86,6 +102,8 @@ def main() -> int:
     LIBRARY_FOLDER.mkdir(exist_ok=True)
     try:
         build_core(debug=arguments.debug)
+        if platform.machine() == "x86_64":  # elsewhere nothing is redirected
+            build_redirect()
         for version in VERSIONS:
             build_thin(version)
     except BuildError as error:

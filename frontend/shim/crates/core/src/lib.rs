@@ -35,6 +35,7 @@ mod occupancy;
 mod output;
 mod own;
 mod permission;
+mod redirected;
 mod registration;
 mod runtime;
 mod stream;
