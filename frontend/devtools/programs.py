@@ -35,6 +35,7 @@ class Build:
         flags: given to either compiler as they are.
         nvcc_flags, clang_flags: given to that compiler only.
         shared_object: make a shared library.
+        cudart: "shared" or "static": where the CUDA runtime is.
     """
 
     optimization: int = 3
@@ -43,6 +44,7 @@ class Build:
     nvcc_flags: tuple[str, ...] = ()
     clang_flags: tuple[str, ...] = ()
     shared_object: bool = False
+    cudart: str = "shared"
 
 
 def compile_program(toolchain: Toolchain, sources: Sequence[Path], name: str, build: Build) -> Path:
@@ -52,20 +54,21 @@ def compile_program(toolchain: Toolchain, sources: Sequence[Path], name: str, bu
         CompileError: with the compiler's own words.
     """
     command = _command(toolchain, build)
-    folder = cache_folder() / "programs" / _key(toolchain, sources, name, command)
+    # The libraries decide as well: clang's command does not name the runtime.
+    folder = cache_folder() / "programs" / _key(toolchain, sources, name, [*command, *toolchain.libraries(build.cudart)])
     output = folder / name
     if output.exists():
         return output
     with locked(folder.with_name(f"{folder.name}.lock")):
         if not output.exists():
-            _compile(toolchain, [*command, *map(str, sources)], output)
+            _compile(toolchain, [*command, *map(str, sources), *toolchain.libraries(build.cudart)], output)
     return output
 
 
 def _command(toolchain: Toolchain, build: Build) -> list[str]:
     nvcc = toolchain.specification.compiler == "nvcc"
     architecture = build.architecture if nvcc else build.architecture.replace("compute_", "sm_")
-    command = [*toolchain.command(architecture), f"-O{build.optimization}", "-std=c++17", *build.flags]
+    command = [*toolchain.command(architecture, build.cudart), f"-O{build.optimization}", "-std=c++17", *build.flags]
     command += build.nvcc_flags if nvcc else build.clang_flags
     if build.shared_object:
         command += ["-shared", "-Xcompiler", "-fPIC"] if nvcc else ["-shared", "-fPIC"]
@@ -77,8 +80,6 @@ def _compile(toolchain: Toolchain, command: list[str], output: Path) -> None:
     with tempfile.TemporaryDirectory(dir=output.parent) as temporary:
         made = Path(temporary) / output.name
         command = [*command, "-o", str(made)]
-        if toolchain.specification.compiler == "clang":
-            command += ["-lcudart", "-ldl", "-lpthread"]
         done = subprocess.run(command, capture_output=True, text=True, env=toolchain.environment())
         if done.returncode != 0:
             raise CompileError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")

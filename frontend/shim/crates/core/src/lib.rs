@@ -35,6 +35,8 @@ mod occupancy;
 mod output;
 mod own;
 mod permission;
+#[cfg(not(test))]
+mod real;
 mod redirected;
 mod registration;
 mod runtime;
