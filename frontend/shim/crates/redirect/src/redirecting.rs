@@ -17,7 +17,7 @@ use crate::system::{self, Mapping, EXECUTE, PAGE, READ, WRITE};
 const REDIRECTED: &[u8] = b"farlane_redirected";
 pub const MOST_REDIRECTED: usize = 256;
 /// The core's function for names that its libraries do not have: it takes the name.
-const UNSUPPORTED: &[u8] = b"farlane_unsupported";
+const UNSUPPORTED: &[u8] = b"farlane_unsupported_runtime";
 /// `lea name(%rip), %rdi; jmp *handler(%rip)`, the handler's address, the name.
 const STUB: usize = 16;
 
