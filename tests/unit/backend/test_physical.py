@@ -30,7 +30,7 @@ class Guest:
         self._group += 1
         data = b"".join(records)
         replies = list(self.session.submit(self._group, data, 0, len(data), True))
-        results = b"".join(bytes(reply.results) for reply in replies)
+        results = b"".join(bytes(part) for reply in replies for part in reply.results)
         told: int = struct.unpack_from("<i", results, 12)[0] if results else 0
         return replies[-1].error or told
 
