@@ -314,7 +314,7 @@ def allocated(atom: Value) -> bool:
 
 def _allocates(atom: Value) -> bool:
     if atom.kind == OUT:
-        return atom.arguments[2] == 0 and interface.plain(atom.arguments[1]) in interface.HOST_ALLOCATORS
+        return atom.arguments[2] == 0 and atom.arguments[1] in interface.HOST_ALLOCATORS
     if atom.kind != CALL:
         return False
     known = library.effect(atom.arguments[1])

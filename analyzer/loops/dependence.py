@@ -257,7 +257,7 @@ class LoopValues:
         address = load.arguments[0]
         if address.stack or not self._memory.image.spans(address.signed):
             return False
-        return not any(True for _ in self._stores.in_globals(load, block))
+        return not any(True for _ in self._stores.in_globals(load, block, load in self._handles))
 
     def _untouched_elsewhere(self, load: Value, block: int) -> bool:
         """Whether a load is from an object of its own, and nothing that the loop stores there is what is read."""

@@ -26,7 +26,10 @@ BESIDE = frozenset(
     ]
 )
 _SIZES = (1, 2, 4, 8)
-_CONFIGURATION = {"grid.z": 4, "block.z": 4, "shared": 8, "stream": 8, "function": 8}
+_CONFIGURATION = {
+    **dict.fromkeys(("grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z"), 4),
+    **dict.fromkeys(("shared", "stream", "function"), 8),
+}
 _HALVES = ("grid.xy", "block.xy")
 
 

@@ -27,6 +27,7 @@ from farlane.analyzer.permissions.domain import (
     EXACT,
     FRAME,
     IN_ANYTHING,
+    IN_FRAME,
     IN_GLOBAL,
     IN_OUTSIDE,
     NONE,
@@ -42,6 +43,7 @@ from farlane.analyzer.permissions.domain import (
 )
 from farlane.analyzer.permissions.memory import (
     FREE,
+    GIVEN,
     HIGHEST,
     LEAVES,
     LOWEST,
@@ -106,6 +108,7 @@ class Call:
         passed: Passed = lambda host: None,
     ) -> None:
         self._passed = passed
+        self._keeps = _whatever  # of what a kernel is given, what may reach others
         self.state, self.records, self.at, self.chain, self.name = state, records, at, chain, name
         self.bounds, self.pushed = bounds, pushed
         self.inputs = [state.registers[number] for number in ARGUMENTS]
@@ -247,7 +250,7 @@ class Call:
                 state.write_range(target[0], target[1], state.pointees(value, size))
 
     def _new(self) -> Value:
-        return based_on(frozenset({Heap(self.chain)}))
+        return based_on(frozenset({Heap(self.chain, interface.plain(self.name) in interface.HOST_ALLOCATORS)}))
 
     def _result(self, letter: str) -> Value:
         if letter == "h":
@@ -330,7 +333,11 @@ class Call:
         """The kernel is given what its parameters hold: their addresses stand in an array, whose length is known when the kernel is."""
         state = self.state
         array, kernel = passed(state, form.parameters), passed(state, form.kernel)
-        sizes = self._passed(kernel.number) if kernel.kind == CONSTANT and not form.handle else None
+        sizes = None
+        if form.handle:
+            self._keeps = _pinned
+        elif kernel.kind == CONSTANT:
+            sizes = self._passed(kernel.number)
         if sizes is not None and array.kind == EXACT:
             places = [state.cells.get(array.number + 8 * index) for index in range(len(sizes))]
             known = [each[1].number for each in places if each is not None and each[0] == 8 and each[1].kind == EXACT]
@@ -348,12 +355,14 @@ class Call:
                 if value.kind == EXACT:
                     starts.append(value.number)
                 elif FRAME in value.objects or value.objects & IN_ANYTHING:
-                    state.escape(state.held())
+                    state.escape(self._keeps(state.held()))
+                    self._gives(LOWEST, HIGHEST)
                 else:
                     self.touch(READ, value, None)
-                    state.escape(state.pointees(value, None))
+                    state.escape(self._keeps(state.pointees(value, None)))
         else:
-            state.escape(state.pointees(array, None) | state.held())
+            state.escape(self._keeps(state.pointees(array, None) | state.held()))
+            self._gives(LOWEST, HIGHEST)
         for start in starts:
             end = min([other for other in (*starts, array.number) if other > start], default=HIGHEST)
             self._parameter(start, min(end, self._bound(start)))
@@ -364,14 +373,29 @@ class Call:
     def _parameter(self, start: int, end: int) -> None:
         """The kernel is given what may stand in a range of the frame; where nothing is known to, what was stored at a place that is not."""
         state = self.state
+        self._gives(start, end)
         at = start
         for offset, (size, value) in sorted(state.cells.items()):
             if offset + size > start and offset < end:
-                state.escape(value.objects)
+                state.escape(self._keeps(value.objects))
                 if offset <= at:
                     at = max(at, offset + size)
         if at < end:
-            state.escape(state.loose)
+            state.escape(self._keeps(state.loose))
+
+    def _gives(self, start: int, end: int) -> None:
+        """The kernel is passed what stands in a range of the frame."""
+        self.records.append(Access(self.at, GIVEN, IN_FRAME, start, end, self.name, self.chain[-1]))
+
+
+def _whatever(objects: Objects) -> Objects:
+    return objects
+
+
+def _pinned(objects: Objects) -> Objects:
+    """What a device may reach of what a kernel is given: kernels that are given by a handle are not told the ends of their parameters, and
+    what stands behind one in the frame may be something else."""
+    return frozenset(each for each in objects if isinstance(each, Heap) and each.pinned)
 
 
 def _letters(roles: str) -> str:

@@ -36,7 +36,7 @@ from farlane.analyzer.permissions.domain import (
 )
 from farlane.analyzer.permissions.inlining import guard, inlined
 from farlane.analyzer.permissions.instructions import Refused
-from farlane.analyzer.permissions.memory import LEAVES, LOWEST, Access, State
+from farlane.analyzer.permissions.memory import GIVEN, LEAVES, LOWEST, Access, State
 from farlane.analyzer.permissions.model import Permission
 from farlane.analyzer.permissions.symbols import ZERO, Expression, both, either, encode, moved, show
 from farlane.analyzer.permissions.walk import Regions, Walker
@@ -67,6 +67,8 @@ class Target:
 
     def touched(self, access: Access) -> bool:
         """Whether an access may be to the destination, or the program may go on anywhere."""
+        if access.kind == GIVEN:
+            return False
         if access.kind == LEAVES or ANYTHING in access.objects:
             return True
         if any(isinstance(each, Heap) and each in self.objects for each in access.objects):
