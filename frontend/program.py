@@ -18,10 +18,10 @@ from elftools.common.exceptions import ELFError, ELFParseError
 from elftools.elf.dynamic import DynamicSection, DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
+from farlane.frontend import shim_library
 from farlane.frontend.errors import UserError
 
 RUNTIME_PREFIX = "libcudart.so."
-DRIVER = "libcuda.so.1"
 REGISTER = "__cudaRegisterFatBinary"
 FATBIN_SECTIONS = (".nv_fatbin", ".nvFatBinSegment")
 MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
@@ -115,7 +115,7 @@ def _inspect_elf(path: Path, elf: ELFFile) -> Program:
         runtimes=runtimes,
         has_kernels=has_kernels,
         static_runtime=has_kernels and not runtimes and REGISTER not in imports,
-        needs_driver=DRIVER in needed,
+        needs_driver=shim_library.DRIVER in needed,
     )
 
 
@@ -139,11 +139,6 @@ def require_interceptable(program: Program) -> str:
             "Rebuild it with `nvcc -cudart shared` (CMake: CUDA_RUNTIME_LIBRARY Shared). "
             "Statically linked runtimes are not supported yet.",
         )
-    if program.needs_driver and not program.runtimes:
-        raise UserError(
-            f"{program.path} uses the CUDA driver API ({DRIVER})",
-            "Only programs that use the CUDA runtime API (libcudart) are supported yet.",
-        )
-    if program.is_elf and not program.has_kernels and not program.runtimes:
+    if program.is_elf and not program.has_kernels and not program.runtimes and not program.needs_driver:
         return f"{program.path} is not a CUDA program itself; CUDA calls of libraries it loads are intercepted"
     return ""

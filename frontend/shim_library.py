@@ -10,6 +10,7 @@ from farlane.frontend.errors import UserError
 
 FOLDER = Path(__file__).resolve().parent / "lib"
 CORE = "libfarlane_core.so"
+DRIVER = "libcuda.so.1"
 RUNTIMES = ("12", "13")
 MODES = ("none", "calls", "loops")
 TIMINGS = ("faithful", "throughput")
@@ -23,7 +24,9 @@ def runtime_library(major: str) -> Path:
 
 def require_built() -> None:
     """Raises UserError when the shim's libraries are not there."""
-    missing = [name for name in (CORE, *(f"libcudart.so.{m}" for m in RUNTIMES)) if not (FOLDER / name).exists()]
+    missing = [
+        name for name in (CORE, DRIVER, *(f"libcudart.so.{m}" for m in RUNTIMES)) if not (FOLDER / name).exists()
+    ]
     if missing:
         raise UserError(
             f"the shim is not built: {', '.join(missing)} missing in {FOLDER}",

@@ -16,8 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from farlane.frontend import shim_library
 from farlane.frontend.devtools.toolchain import CLANG, Toolchain, cache_folder, locked
 
+DRIVER_LIBRARY = shim_library.FOLDER / shim_library.DRIVER
 HEADER_SUFFIXES = (".h", ".hpp", ".cuh")
 
 
@@ -35,6 +37,7 @@ class Build:
         flags: given to either compiler as they are.
         nvcc_flags, clang_flags: given to that compiler only.
         shared_object: make a shared library.
+        driver: link it with the driver API, which is the shim's libcuda.so.1: NVIDIA's comes with a driver only.
     """
 
     optimization: int = 3
@@ -43,6 +46,7 @@ class Build:
     nvcc_flags: tuple[str, ...] = ()
     clang_flags: tuple[str, ...] = ()
     shared_object: bool = False
+    driver: bool = False
 
 
 def compile_program(toolchain: Toolchain, sources: Sequence[Path], name: str, build: Build) -> Path:
@@ -52,13 +56,16 @@ def compile_program(toolchain: Toolchain, sources: Sequence[Path], name: str, bu
         CompileError: with the compiler's own words.
     """
     command = _command(toolchain, build)
-    folder = cache_folder() / "programs" / _key(toolchain, sources, name, command)
+    folder = (
+        cache_folder() / "programs" / _key(toolchain, sources, name, [*command, *(["libcuda"] if build.driver else [])])
+    )
     output = folder / name
     if output.exists():
         return output
     with locked(folder.with_name(f"{folder.name}.lock")):
         if not output.exists():
-            _compile(toolchain, [*command, *map(str, sources)], output)
+            libraries = ["-Xlinker", str(DRIVER_LIBRARY)] if build.driver else []
+            _compile(toolchain, [*command, *map(str, sources), *libraries], output)
     return output
 
 

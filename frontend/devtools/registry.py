@@ -27,6 +27,7 @@ KEYS = {
     "compilers",
     "helper",
     "rare",
+    "driver",
 }
 VARIANT_KEYS = {"suffix", "flags", "nvcc_flags", "clang_flags", "compilers", "architecture"}
 
@@ -75,6 +76,7 @@ class Entry:
             flags=build.flags + own.flags,
             nvcc_flags=build.nvcc_flags + own.nvcc_flags,
             clang_flags=build.clang_flags + own.clang_flags,
+            driver=own.driver,
         )
         command = [str(compile_program(toolchain, self.sources, self.sources[0].stem, merged))]
         shared = dataclasses.replace(merged, shared_object=True)
@@ -127,6 +129,7 @@ def _entry(row: dict[str, Any], variant: dict[str, Any], path: Path) -> Entry:
             flags=options("flags"),
             nvcc_flags=options("nvcc_flags"),
             clang_flags=options("clang_flags"),
+            driver=row.get("driver", False),
         ),
         compilers=tuple(variant.get("compilers", row.get("compilers", ("nvcc", "clang")))),
         variant=bool(variant),

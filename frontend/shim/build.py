@@ -1,4 +1,4 @@
-"""Builds the shim into frontend/lib/: the core library with cargo, the thin libcudart replacements with the C compiler.
+"""Builds the shim into frontend/lib/: the core library with cargo, the thin libcudart and libcuda replacements with the C compiler.
 
 Usage: python frontend/shim/build.py [--debug]
 
@@ -18,7 +18,7 @@ from pathlib import Path
 SHIM = Path(__file__).resolve().parent
 LIBRARY_FOLDER = SHIM.parent / "lib"
 CORE = "libfarlane_core.so"
-VERSIONS = ("12", "13")
+THIN = {"libcudart.so.12": "libcudart_12", "libcudart.so.13": "libcudart_13", "libcuda.so.1": "libcuda_1"}
 
 
 class BuildError(Exception):
@@ -54,11 +54,10 @@ def build_core(*, debug: bool) -> None:
     _install(target / profile / CORE, CORE)
 
 
-def build_thin(version: str) -> None:
-    """libcudart.so.<version>: jumps into the core library, which must be there already."""
+def build_thin(soname: str) -> None:
+    """A thin library: jumps into the core library, which must be there already."""
     compiler = _tool("CC", "cc", "install a C compiler (gcc or clang)")
-    soname = f"libcudart.so.{version}"
-    source = SHIM / "thin" / f"generated_libcudart_{version}.S"
+    source = SHIM / "thin" / f"generated_{THIN[soname]}.S"
     partial = LIBRARY_FOLDER / f".{soname}.link.{os.getpid()}"
     linker = [
         f"-soname,{soname}",
@@ -86,8 +85,8 @@ def main() -> int:
     LIBRARY_FOLDER.mkdir(exist_ok=True)
     try:
         build_core(debug=arguments.debug)
-        for version in VERSIONS:
-            build_thin(version)
+        for soname in THIN:
+            build_thin(soname)
     except BuildError as error:
         print(f"build.py: {error}", file=sys.stderr)
         return 1

@@ -197,7 +197,7 @@ def parse(files: dict[str, str], symbols: dict[str, str], operations: frozenset[
 
 
 def load(folder: Path, operations: frozenset[str]) -> Api:
-    data = {"errors", "attributes"}
+    data = {"errors", "attributes", "driver_errors"}
     files = {p.stem: p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.toml")) if p.stem not in data}
     lists = {v: (folder / f"symbols/libcudart.so.{v}.txt").read_text(encoding="utf-8") for v in VERSIONS}
     return parse(files, lists, operations)

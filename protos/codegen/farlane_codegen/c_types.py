@@ -9,6 +9,8 @@ from farlane_codegen.problems import TableError
 _SCALARS = {
     "void": "c_void",
     "char": "c_char",
+    "unsigned char": "c_uchar",
+    "unsigned short": "c_ushort",
     "int": "c_int",
     "unsigned int": "c_uint",
     "unsigned long long": "c_ulonglong",
@@ -25,7 +27,7 @@ def rust_type(c_type: str, where: str) -> str:
     if not match:
         raise TableError(f"{where}: cannot read the C type {c_type!r}")
     constant, base, pointers = match.group(1), match.group(2), match.group(3)
-    if base not in _SCALARS and not re.fullmatch(r"cuda\w+|dim3|uint3", base):
+    if base not in _SCALARS and not re.fullmatch(r"(cuda|CU|cuuint)\w+|dim3|uint3", base):
         raise TableError(f"{where}: unknown C type {base!r}")
     if base == "void" and not pointers:
         return "()"

@@ -62,6 +62,37 @@ def emit_rust_errors(errors: tuple[Error, ...]) -> str:
     return "\n".join([*lines, "];", ""])
 
 
+def parse_driver_errors(text: str, errors: tuple[Error, ...]) -> tuple[Error, ...]:
+    """CUresult's codes; a text that the file does not give is the runtime API's, by code."""
+    raw = tomllib.loads(text)
+    require_keys("cuda/driver_errors.toml", raw, {"names", "texts"}, set())
+    known = {error.code: error.text for error in errors}
+    rows = []
+    for name, code in raw["names"].items():
+        if name not in raw["texts"] and code not in known:
+            raise TableError(
+                f"cuda/driver_errors.toml: {name}: errors.toml has no text for {code}; give one in [texts]"
+            )
+        rows.append(Error(code, name, raw["texts"].get(name) or known[code], 12, 13))
+    if [row.code for row in rows] != sorted({row.code for row in rows}):
+        raise TableError("cuda/driver_errors.toml: codes are not in ascending order, or one is there twice")
+    return tuple(rows)
+
+
+def emit_rust_driver_errors(errors: tuple[Error, ...]) -> str:
+    """The text of `frontend/shim/crates/abi/src/generated_driver_errors.rs`."""
+    lines = [
+        _HEADER.format("driver_errors.toml"),
+        "",
+        "/// (code, name, text), in order of the code; the strings end with a NUL.",
+        f"pub static RESULTS: [(i32, &str, &str); {len(errors)}] = [",
+    ]
+    for error in errors:
+        name, text = json.dumps(error.name)[:-1], json.dumps(error.text)[:-1]
+        lines.append(f'    ({error.code}, {name}\\0", {text}\\0"),')
+    return "\n".join([*lines, "];", ""])
+
+
 def _constant(name: str) -> str:
     """cudaErrorInvalidValue -> INVALID_VALUE; runs of capitals stay together."""
     text = name.removeprefix("cudaError").removeprefix("cuda")
@@ -109,3 +140,7 @@ def load_errors(folder: Path) -> tuple[Error, ...]:
 
 def load_attributes(folder: Path) -> dict[str, int]:
     return parse_attributes((folder / "attributes.toml").read_text(encoding="utf-8"))
+
+
+def load_driver_errors(folder: Path, errors: tuple[Error, ...]) -> tuple[Error, ...]:
+    return parse_driver_errors((folder / "driver_errors.toml").read_text(encoding="utf-8"), errors)

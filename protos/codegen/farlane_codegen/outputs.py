@@ -7,10 +7,12 @@ from pathlib import Path
 from farlane_codegen import (
     api_table,
     coverage_page,
+    driver_table,
     errors_table,
     protobuf,
     python_encoders,
     python_operations,
+    rust_driver,
     rust_exports,
     rust_operations,
     tape_table,
@@ -24,22 +26,29 @@ def outputs(root: Path) -> dict[Path, str]:
     crates = shim / "crates"
     tape = tape_table.load(protos / "tape.toml")
     api = api_table.load(protos / "cuda", frozenset(operation.name for operation in tape.operations))
+    driver = driver_table.load(protos / "cuda", api)
     errors = errors_table.load_errors(protos / "cuda")
     attributes = errors_table.load_attributes(protos / "cuda")
+    driver_errors = errors_table.load_driver_errors(protos / "cuda", errors)
     files = {
         crates / "tape/src/generated_operations.rs": rust_operations.emit(tape),
-        crates / "core/src/generated_exports.rs": rust_exports.emit(api),
+        crates / "core/src/generated_exports.rs": rust_exports.emit(api, driver),
+        crates / "core/src/generated_driver.rs": rust_driver.emit(driver),
         crates / "abi/src/generated_errors.rs": errors_table.emit_rust_errors(errors),
+        crates / "abi/src/generated_driver_errors.rs": errors_table.emit_rust_driver_errors(driver_errors),
         crates / "abi/src/generated_attributes.rs": errors_table.emit_rust_attributes(attributes),
         backend / "handlers/generated_operations.py": python_operations.emit(tape),
         root / "frontend/generated_operations.py": python_encoders.emit(tape),
         backend / "generated_errors.py": errors_table.emit_python_errors(errors),
-        root / "docs/coverage.md": coverage_page.emit(api),
+        root / "docs/coverage.md": coverage_page.emit(api, driver),
     }
     for version in api_table.VERSIONS:
         thin = shim / f"thin/generated_libcudart_{version}"
         files[thin.with_suffix(".S")] = thin_libraries.emit_assembly(api, version)
         files[thin.with_suffix(".map")] = thin_libraries.emit_version_script(api, version)
+    thin = shim / "thin/generated_libcuda_1"
+    files[thin.with_suffix(".S")] = thin_libraries.emit_driver_assembly(driver)
+    files[thin.with_suffix(".map")] = thin_libraries.emit_driver_version_script(driver)
     for name, text in protobuf.emit_python(protos).items():
         files[protos / "farlane/v1" / name] = text
     rust = crates / "client/src/generated_farlane_v1.rs"

@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 from farlane.frontend import shim_library
 from farlane.frontend.devtools.releases import compile_c, release
 from farlane.frontend.devtools.toolchain import CLANG
-from farlane_codegen import api_table, rust_exports, tape_table
+from farlane_codegen import api_table, driver_table, tape_table
 
 ROOT = Path(__file__).resolve().parents[3]
 # The C library's clocks, which `--timing faithful` reads after the work that was answered early.
@@ -47,6 +47,11 @@ def major(request: pytest.FixtureRequest) -> str:
 def api() -> api_table.Api:
     tape = tape_table.load(ROOT / "protos/tape.toml")
     return api_table.load(ROOT / "protos/cuda", frozenset(operation.name for operation in tape.operations))
+
+
+@pytest.fixture(scope="module")
+def driver(api: api_table.Api) -> driver_table.DriverApi:
+    return driver_table.load(ROOT / "protos/cuda", api)
 
 
 def dynamic_symbols(library: Path) -> dict[str, str | None]:
@@ -91,10 +96,19 @@ def test_thin_library_needs_the_core_beside_it_and_nothing_else(major: str) -> N
     assert tags.get("runpath", tags.get("rpath")) == ["$ORIGIN"]
 
 
-def test_core_exports_the_tables_functions_and_nothing_else(api: api_table.Api) -> None:
+def test_driver_library_exports_the_headers_functions_without_versions(driver: driver_table.DriverApi) -> None:
+    library = shim_library.FOLDER / shim_library.DRIVER
+    assert dynamic_symbols(library) == dict.fromkeys((symbol.name for symbol in driver.symbols), None)
+    tags = dynamic_tags(library)
+    assert (tags["soname"], tags["needed"]) == ([shim_library.DRIVER], [shim_library.CORE])
+    assert tags.get("runpath", tags.get("rpath")) == ["$ORIGIN"]
+
+
+def test_core_exports_the_tables_functions_and_nothing_else(api: api_table.Api, driver: driver_table.DriverApi) -> None:
     shim_library.require_built()
     core = shim_library.FOLDER / shim_library.CORE
-    wanted = {f"farlane_unsupported_{version}" for version in api_table.VERSIONS}
+    wanted = {"farlane_unsupported_runtime", "farlane_unsupported_driver"}
+    wanted |= {f"farlane_{symbol}" for symbol, supported in driver.exports().items() if supported}
     for version in api_table.VERSIONS:
         wanted |= {f"farlane_{target}" for target in api.exports(version).values() if target}
     assert set(dynamic_symbols(core)) == wanted | CLOCKS | READING
@@ -148,17 +162,12 @@ def test_program_linked_to_nvidias_library_runs_with_ours(major: str, tmp_path: 
     assert done.returncode == 0
 
 
-def test_index_of_an_unsupported_symbol_is_its_name_in_the_core(api: api_table.Api) -> None:
-    """The assembly passes indices, the core has the names: both come from the same list, in the same order."""
-    exports = (ROOT / "frontend/shim/crates/core/src/generated_exports.rs").read_text()
+def test_a_new_row_changes_its_own_lines_of_a_thin_library_only(api: api_table.Api) -> None:
+    """Nothing in the assembly depends on how many symbols are supported."""
     for version in api_table.VERSIONS:
-        symbols = rust_exports.unsupported_symbols(api, version)
         assembly = (ROOT / f"frontend/shim/thin/generated_libcudart_{version}.S").read_text()
-        refused = re.findall(r"^refuse (\w+), (\d+)$", assembly, re.MULTILINE)
-        assert refused == [(symbol, str(index)) for index, symbol in enumerate(symbols)]
-        names = re.search(rf"UNSUPPORTED_{version}: .*? = \[(.*?)\];", exports, re.DOTALL)
-        assert names
-        assert re.findall(r'"(\w+)"', names.group(1)) == [api_table.base_name(symbol) for symbol in symbols]
+        refused = set(re.findall(r"^refuse (\w+)$", assembly, re.MULTILINE))
+        assert refused == {symbol for symbol, target in api.exports(version).items() if target is None}
 
 
 @pytest.mark.parametrize("version", api_table.VERSIONS)

@@ -10,6 +10,7 @@
 mod layout;
 mod copies;
 mod device_properties;
+pub mod driver;
 mod functions;
 mod graphs;
 #[rustfmt::skip]
@@ -18,6 +19,8 @@ mod attributes;
 #[rustfmt::skip]
 #[path = "generated_errors.rs"]
 mod errors;
+#[rustfmt::skip]
+mod generated_driver_errors;
 mod handles;
 mod textures;
 mod values;

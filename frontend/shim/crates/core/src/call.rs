@@ -9,12 +9,14 @@
 //! child apart). Source: CUDA runtime API, "Error Handling"; house rule 7.
 
 use std::cell::Cell;
+use std::ffi::{c_char, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Mutex;
 
 use abi::CudaError;
 use client::{CallSummary, Failure};
 
+use crate::driver::current;
 use crate::frame::{self, Part};
 use crate::generated_exports::Function;
 use crate::{graph, guards, lifecycle, output, permission, runtime, tally, trace};
@@ -46,19 +48,16 @@ thread_local! {
     static LAST_ERROR: Cell<i32> = const { Cell::new(0) };
 }
 
-/// Runs one call of the program and returns its `cudaError_t`.
+/// Runs one call of the runtime API and returns its `cudaError_t`.
 #[inline]
 pub fn enter(function: Function, body: impl FnOnce() -> CudaResult) -> CudaError {
-    let class = function.class();
-    tally::count(class);
-    let call = || {
-        begin(function);
-        let outcome = admit(function, class).and_then(|()| body());
-        end(function, outcome.err());
-        outcome
-    };
-    match catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(report_panic(function))) {
-        Ok(()) => CudaError(0),
+    match pass(function, || Ok(()), body) {
+        Ok(()) => {
+            if needs_context(function) {
+                current::runtime_used();
+            }
+            CudaError(0)
+        }
         Err(error) => {
             if !reads_last_error(function) {
                 set_last_error(error);
@@ -66,6 +65,21 @@ pub fn enter(function: Function, body: impl FnOnce() -> CudaResult) -> CudaError
             error
         }
     }
+}
+
+/// What the calls of both APIs have in common: counting, the place in the program, panics, sticky errors. `first` is what an API requires of
+/// all of its calls.
+#[inline]
+pub fn pass(function: Function, first: impl FnOnce() -> CudaResult, body: impl FnOnce() -> CudaResult) -> CudaResult {
+    let class = function.class();
+    tally::count(class);
+    let call = || {
+        begin(function);
+        let outcome = first().and_then(|()| admit(function.meaning(), class)).and_then(|()| body());
+        end(function.meaning(), outcome.err());
+        outcome
+    };
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(report_panic(function)))
 }
 
 /// Runs one call that returns no `cudaError_t`; after a panic it returns `otherwise`.
@@ -85,18 +99,30 @@ pub fn enter_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T
 }
 
 /// Called by the libraries' exports that have no row in the API table: names the function once, in the log and the
-/// report.
-pub fn unsupported(name: &'static str) -> CudaError {
+/// report. Of a function's twins for the per-thread default stream the documented name is told.
+pub fn unsupported(symbol: &'static CStr) -> CudaError {
+    let symbol = symbol.to_str().unwrap_or("an unknown function");
+    let name = symbol.strip_suffix("_ptsz").or_else(|| symbol.strip_suffix("_ptds")).unwrap_or(symbol);
     if trace::on() {
         trace::unsupported(name);
     }
-    let error = CudaError::NOT_SUPPORTED;
     if let Ok(mut names) = UNSUPPORTED.lock() {
         if !names.contains(&name) {
             names.push(name);
             crate::log::error(format_args!("{name} is not supported yet: it returns cudaErrorNotSupported"));
         }
     }
+    CudaError::NOT_SUPPORTED
+}
+
+/// Where libcudart.so.12 and .13 send every symbol that is not supported, with its name.
+///
+/// # Safety
+/// `name` is a string that lives as long as the process.
+#[no_mangle]
+pub unsafe extern "C" fn farlane_unsupported_runtime(name: *const c_char) -> CudaError {
+    // SAFETY: the caller's promise.
+    let error = unsupported(unsafe { CStr::from_ptr(name) });
     set_last_error(error);
     error
 }
@@ -163,11 +189,12 @@ pub fn summary() -> CallSummary {
 /// Notes where the call comes from.
 #[inline]
 fn begin(function: Function) {
-    frame::begin(Part::of(function));
+    let meaning = function.meaning();
+    frame::begin(Part::of(meaning));
     if trace::on() {
         trace::call(function);
     }
-    permission::arrive(function);
+    permission::arrive(meaning);
 }
 
 /// The call is done, perhaps with an error.
@@ -194,6 +221,16 @@ fn admit(function: Function, class: Class) -> CudaResult {
     match runtime::opened_session().and_then(client::Session::sticky) {
         Some(code) if !clears_sticky(function) => Err(CudaError(code)),
         _ => Ok(()),
+    }
+}
+
+/// Calls of the runtime API that make the primary context current; one of the local ones is a request to do so, and a reset ends it.
+#[inline]
+fn needs_context(function: Function) -> bool {
+    match function {
+        Function::cudaSetDevice | Function::cudaInitDevice => true,
+        Function::cudaDeviceReset => false,
+        _ => function.class() != Class::Local,
     }
 }
 
@@ -247,8 +284,8 @@ mod tests {
         let before = summary();
         enter(Function::cudaGetDevice, || Ok(()));
         assert!(summary().local > before.local);
-        assert_eq!(unsupported("cudaUnheardOf"), CudaError::NOT_SUPPORTED);
-        assert_eq!(unsupported("cudaUnheardOf"), CudaError::NOT_SUPPORTED);
+        assert_eq!(unsupported(c"cudaUnheardOf"), CudaError::NOT_SUPPORTED);
+        assert_eq!(unsupported(c"cudaUnheardOf_ptsz"), CudaError::NOT_SUPPORTED);
         assert_eq!(summary().unsupported.iter().filter(|name| *name == "cudaUnheardOf").count(), 1);
         take_last_error();
     }

@@ -11,6 +11,7 @@ use std::ffi::{c_double, c_int, c_uint};
 use abi::{cudaDeviceAttr, CudaError};
 
 use crate::call::CudaResult;
+use crate::driver::contexts;
 use crate::runtime::{self, device_of};
 use crate::{module, permission, work};
 
@@ -126,7 +127,7 @@ pub unsafe fn cudaDeviceReset() -> CudaResult {
     work::reset_device()?;
     module::forget_all();
     settings::reset(runtime::current_device());
-    Ok(())
+    contexts::reset_primary(runtime::current_device())
 }
 
 /// There is no profiler to start; collecting nothing is what a program without one sees from NVIDIA's library, too.

@@ -1,7 +1,7 @@
 //! The shim's core library: everything behind the exported symbols, and all state of the process.
 //!
 //! The thin libcudart replacements jump into `generated_exports`; each function's behaviour is in the file of its
-//! family, named as in the API table (protos/cuda). Beside the families: `call` (what every call passes through),
+//! family, named as in the API table (protos/cuda). The driver API's face is `driver`, over the same families. Beside the families: `call` (what every call passes through),
 //! `tally` (counts of calls), `runtime` (the session, devices, handles), `lifecycle` (fork and exit), `work` (the only way onto the tape),
 //! `allocator` (device addresses).
 //!
@@ -15,9 +15,12 @@ mod call;
 #[cfg(not(test))]
 mod clock;
 mod device;
+mod driver;
 mod error;
 mod event;
 mod frame;
+#[rustfmt::skip]
+mod generated_driver;
 #[rustfmt::skip]
 mod generated_exports;
 mod graph;

@@ -1,10 +1,11 @@
-//! What each thread of the program has for itself and needs at nearly every call: its counts, its pushed configurations, the kernels it found.
+//! What each thread of the program has for itself and needs at nearly every call: its counts, its pushed configurations, the kernels it found, its current contexts.
 //!
 //! The thread's block (`frame`) points to it once the thread has made a call: a thread-local of this library is found by a call of the
 //! dynamic linker's. Without a block (other architectures than x86-64) it is found in that way. A thread that is ending has none any more.
 
 use std::sync::Arc;
 
+use crate::driver::current::Stack as Contexts;
 use crate::frame;
 use crate::launch::configuration::Stack;
 use crate::registration::Recent;
@@ -15,6 +16,7 @@ pub struct Own {
     pub tally: Arc<Tally>,
     pub configurations: Stack,
     pub kernels: Recent,
+    pub contexts: Contexts,
 }
 
 impl Drop for Own {
@@ -25,7 +27,7 @@ impl Drop for Own {
 }
 
 thread_local! {
-    static OWN: Own = Own { tally: tally::begin(), configurations: Stack::default(), kernels: Recent::default() };
+    static OWN: Own = Own { tally: tally::begin(), configurations: Stack::default(), kernels: Recent::default(), contexts: Contexts::default() };
 }
 
 /// Runs `body` with what this thread has; `None` when it is ending.

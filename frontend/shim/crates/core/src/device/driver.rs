@@ -1,46 +1,47 @@
-//! What the runtime says of the driver API: it is not there, so no symbol of it is found. Programs that ask for one at run time are
-//! prepared for that answer.
+//! What the runtime API says of the driver API: where its functions are.
 #![allow(non_snake_case)] // C's names
 
-use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::ptr;
 
 use abi::{cudaDriverEntryPointQueryResult, CudaError};
 
-use super::give;
+use super::DRIVER_VERSION;
 use crate::call::{CudaResult, DefaultStream};
+use crate::driver::initialization::cuGetProcAddress_v2;
 
-const SYMBOL_NOT_FOUND: cudaDriverEntryPointQueryResult = 1;
-/// cudaEnableDefault, cudaEnableLegacyStream, cudaEnablePerThreadDefaultStream.
-const FLAGS: std::ops::RangeInclusive<c_ulonglong> = 0..=2;
+/// cudaEnablePerThreadDefaultStream, the last of the flags; they are cuGetProcAddress's.
+const PER_THREAD: c_ulonglong = 2;
 
 pub unsafe fn cudaGetDriverEntryPoint(
-    _default: DefaultStream,
+    default: DefaultStream,
     symbol: *const c_char,
     funcPtr: *mut *mut c_void,
     flags: c_ulonglong,
     driverStatus: *mut cudaDriverEntryPointQueryResult,
 ) -> CudaResult {
-    if symbol.is_null() || !FLAGS.contains(&flags) {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: the program's promise.
-    unsafe {
-        give(funcPtr, std::ptr::null_mut())?;
-        if driverStatus.is_null() {
-            return Err(CudaError::SYMBOL_NOT_FOUND);
-        }
-        give(driverStatus, SYMBOL_NOT_FOUND)
-    }
+    let version = DRIVER_VERSION.cast_unsigned();
+    // SAFETY: the caller's promise.
+    unsafe { cudaGetDriverEntryPointByVersion(default, symbol, funcPtr, version, flags, driverStatus) }
 }
 
 pub unsafe fn cudaGetDriverEntryPointByVersion(
     default: DefaultStream,
     symbol: *const c_char,
     funcPtr: *mut *mut c_void,
-    _cudaVersion: c_uint,
+    cudaVersion: c_uint,
     flags: c_ulonglong,
     driverStatus: *mut cudaDriverEntryPointQueryResult,
 ) -> CudaResult {
-    // SAFETY: the caller's promise.
-    unsafe { cudaGetDriverEntryPoint(default, symbol, funcPtr, flags, driverStatus) }
+    // SAFETY: the program says that it is a string, or null.
+    if symbol.is_null() || unsafe { *symbol } == 0 || flags > PER_THREAD {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let version = c_int::try_from(cudaVersion).map_err(|_| CudaError::INVALID_VALUE)?;
+    let mut address = ptr::null_mut();
+    // SAFETY: the caller's promise; a place of ours.
+    let found = unsafe { cuGetProcAddress_v2(default, symbol, &mut address, version, flags, driverStatus) };
+    // SAFETY: the caller's place for the function.
+    unsafe { super::give(funcPtr, address) }?;
+    found
 }

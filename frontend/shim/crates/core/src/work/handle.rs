@@ -20,6 +20,7 @@ pub enum Tag {
     UserObject = 0x00F5_0B1E,
     Array = 0x00F5_A77A,
     MipmappedArray = 0x00F5_A717,
+    Context = 0x00F5_C0C0,
 }
 
 /// The opaque value of a handle.
