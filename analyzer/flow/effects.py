@@ -65,6 +65,8 @@ def cuda_call(state: State, name: str, site: int) -> CudaCall | None:
     if form is not None:
         recorded = launches.launch(state, form, site)
         lose_registers(state, site, values.atom(CALL, site, name))
+        log = state.memory.frame_log
+        state.memory.behind_call = log, len(log or ())
         return recorded
     structured = interface.STRUCTURED_COPIES.get(name)
     if structured is not None:

@@ -45,7 +45,7 @@ def launch(state: State, form: Launch, site: int) -> CudaCall:
         recorded = recorded._replace(kernel=BY_HANDLE, handle=None)
         if array is values.zero and form.extra is not None:
             recorded = _with_buffer(state, recorded, passed(state, form.extra))
-    recorded = resolved(state, recorded._replace(arguments=(*arguments, *recorded.arguments)))
+    recorded = resolved(state, recorded._replace(arguments=(*arguments, *recorded.arguments)), form.handle)
     if form.structure is not None:
         count = dict(arguments)["attributes"]
         if not count.is_constant or count.constant:
@@ -106,8 +106,11 @@ def _by_place(cell: tuple[tuple[int, int], Value]) -> tuple[int, int]:
     return cell[0]
 
 
-def resolved(state: State, launch: CudaCall) -> CudaCall:
-    """The launch with its kernel and its parameters, as far as this state knows what their addresses mean."""
+def resolved(state: State, launch: CudaCall, here: bool = False) -> CudaCall:
+    """The launch with its kernel and its parameters, as far as this state knows what their addresses mean.
+
+    `here`: it is made in the block that is executed, by a handle.
+    """
     handle, array = launch.handle, launch.array
     kernel = launch.kernel
     if handle is not None and handle.is_constant:
@@ -128,7 +131,7 @@ def resolved(state: State, launch: CudaCall) -> CudaCall:
     if known is not None and array is not None:
         found = _known_parameters(state, array, known)
     elif array is not None and array.stack and state.cells.get(state.memory.values.base(array)[0]):
-        found = _parameters(state, array, own)
+        found = _parameters(state, array, own, _stored_just_now(state) if here else ())
     if found is not None:
         for index, (value, size) in enumerate(found):
             if size is None:
@@ -166,19 +169,37 @@ def _object(state: State, name: str, address: Value) -> tuple[tuple[str, Value],
     return tuple(found) or ((name, state.read(address, 8)),)
 
 
-def _parameters(state: State, array: Value, stub: bool) -> list[tuple[Value, int | None]]:
+def _stored_just_now(state: State) -> tuple[tuple[int, int], ...]:
+    """The places of the frame, each with its end, that the block that is executed has stored to since its last CUDA call."""
+    log, (before, length) = state.memory.frame_log or [], state.memory.behind_call
+    recent = log[length if before is log else 0 :]
+    return tuple((store.start, store.end) for store in recent if store.start is not None and store.end is not None)
+
+
+def _parameters(
+    state: State, array: Value, stub: bool, recent: Sequence[tuple[int, int]] = ()
+) -> list[tuple[Value, int | None]]:
     """The kernel's parameters, each with its bytes that are known: cells in the frame that hold addresses of cells in the frame, one after another.
 
     The array has no length here. It ends where an element is no address of the frame: the frame's other cells with such
     addresses are rare, and a parameter too many only adds a value that was stored. Bytes of a parameter are those of the
     largest cell at its address: of a structure the first ones. 0 bytes: its memory is not followed, nor its length known.
     None: a structure whose address the function was given, a stub of the kernel's own (`stub`), and which stands for it.
+
+    Arrays of several launches may lie in one place, the longer one's rest behind the shorter one. Where the first element was stored just now
+    (`recent`), so were the others.
     """
     values = state.memory.values
+    fresh = False
     found: list[tuple[Value, int | None]] = []
     for index in range(MAXIMUM_PARAMETERS):
         slot = values.add(array, 8 * index)
         base, offset = values.base(slot)
+        just_now = base is values.stack_pointer and any(low <= offset and offset + 8 <= end for low, end in recent)
+        if index == 0:
+            fresh = just_now
+        elif fresh and not just_now:
+            break
         address = state.cells.get(base, {}).get((offset, 8))
         given = stub and address is not None and address.kind == INITIAL and address.arguments[0] in ARGUMENTS
         if address is not None and given and not any(address is value for value, _ in found):

@@ -20,6 +20,7 @@ static inline const char *text_of(CUresult code) {
     return text;
 }
 
+#define FIRST_ONE(first, ...) first
 #define FIRST_TWO(first, second, ...) first, second
 #define DEVICE(pointer) ((CUdeviceptr)(pointer))
 
@@ -48,9 +49,10 @@ static inline const char *text_of(CUresult code) {
 #define COPY_cudaMemcpyDeviceToDevice(to, from, bytes) cuMemcpyDtoD(DEVICE(to), DEVICE(from), bytes)
 #define COPY_cudaMemcpyDefault(to, from, bytes) cuMemcpy(DEVICE(to), DEVICE(from), bytes)
 #define COPY_kind(to, from, bytes) cuMemcpy(DEVICE(to), DEVICE(from), bytes)
-#define cudaMemcpyAsync(to, from, bytes, kind, stream) COPY_ASYNC_##kind(to, from, bytes, stream)
+#define cudaMemcpyAsync(to, from, bytes, kind, ...) COPY_ASYNC_##kind(to, from, bytes, FIRST_ONE(__VA_ARGS__ __VA_OPT__(, ) nullptr, nullptr))
 #define COPY_ASYNC_cudaMemcpyDeviceToHost(to, from, bytes, stream) cuMemcpyDtoHAsync(to, DEVICE(from), bytes, stream)
 #define COPY_ASYNC_cudaMemcpyHostToDevice(to, from, bytes, stream) cuMemcpyHtoDAsync(DEVICE(to), from, bytes, stream)
+#define COPY_ASYNC_cudaMemcpyDeviceToDevice(to, from, bytes, stream) cuMemcpyDtoDAsync(DEVICE(to), DEVICE(from), bytes, stream)
 #define cudaMemcpyFromSymbol(to, symbol, bytes) cuMemcpyDtoH(to, address_##symbol, bytes)
 
 #define cudaStreamCreate(where) cuStreamCreate(where, 0)
