@@ -116,18 +116,16 @@ class Stores:
         return stored is not None and apart(places, size, stored, store.size)
 
     def in_globals(self, load: Value, block: int, handle: bool = False) -> Iterator[Written]:
-        """The stores that may touch what a load reads of a global variable; `handle`: a handle of CUDA's, which the second reading takes to be
-        reached by no pointer."""
+        """The stores that may touch what a load reads of a global variable; a CUDA handle (`handle`) is taken to be reached by no pointer."""
         address, size, _ = load.arguments
         read = self._ranges.fixed(address, size, block)
         if read is None:
             yield Written(block, None, None)
             return
         low, end = read
-        alone = handle and self._result.separate
         for each in self._loop.blocks:
             for store in self._result.stores_in.get(each, ()):
-                if alone and store.address is not None and not store.address.is_constant:
+                if handle and store.address is not None and not store.address.is_constant:
                     continue
                 if store.address is not None and self._leaves(store.address, store.size, each, low, end, size):
                     continue
