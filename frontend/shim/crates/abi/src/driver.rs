@@ -99,3 +99,13 @@ c_struct! {
         pub cigParams: *mut c_void,
     }
 }
+
+pub type CUmemLocation = crate::cudaMemLocation;
+pub type CUmemAccessDesc = crate::cudaMemAccessDesc;
+pub type CUmemPoolProps = crate::cudaMemPoolProps;
+pub type CUmemAllocationType = c_int;
+pub type CUmemAccess_flags = c_int;
+pub type CUmemPool_attribute = c_int;
+pub type CUmem_advise = c_int;
+pub type CUmem_range_attribute = c_int;
+pub type CUpointer_attribute = c_int;

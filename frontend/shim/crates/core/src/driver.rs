@@ -17,6 +17,7 @@ pub mod device;
 pub mod entries;
 pub mod entry;
 pub mod initialization;
+pub mod memory;
 pub mod set;
 
 use abi::CudaError;

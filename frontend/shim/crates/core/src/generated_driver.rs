@@ -11,7 +11,7 @@ use abi::driver::*;
 use crate::call::DefaultStream;
 use crate::driver::entry::{enter, Needs};
 use crate::generated_exports::Function;
-use crate::driver::{context, copy, device, initialization, set};
+use crate::driver::{context, copy, device, initialization, memory, set};
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuCtxAttach(pctx: *mut CUcontext, flags: c_uint) -> CUresult {
@@ -729,6 +729,81 @@ pub unsafe extern "C" fn farlane_cuMemHostUnregister(p: *mut c_void) -> CUresult
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAdvise(devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice) -> CUresult {
+    enter(Function::cuMemAdvise, Needs::Context, || unsafe { crate::memory::cudaMemAdvise_v12(devPtr as _, count as _, advice as _, device as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAdvise_v2(devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, location: CUmemLocation) -> CUresult {
+    enter(Function::cuMemAdvise_v2, Needs::Context, || unsafe { crate::memory::cudaMemAdvise_v13(devPtr as _, count as _, advice as _, location as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync(devPtr: CUdeviceptr, count: usize, dstDevice: CUdevice, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v12(DefaultStream::Legacy, devPtr as _, count as _, dstDevice as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync_ptsz(devPtr: CUdeviceptr, count: usize, dstDevice: CUdevice, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v12(DefaultStream::PerThread, devPtr as _, count as _, dstDevice as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync_v2(devPtr: CUdeviceptr, count: usize, location: CUmemLocation, flags: c_uint, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync_v2, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v13(DefaultStream::Legacy, devPtr as _, count as _, location as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync_v2_ptsz(devPtr: CUdeviceptr, count: usize, location: CUmemLocation, flags: c_uint, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync_v2, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v13(DefaultStream::PerThread, devPtr as _, count as _, location as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRangeGetAttribute(data: *mut c_void, dataSize: usize, attribute: CUmem_range_attribute, devPtr: CUdeviceptr, count: usize) -> CUresult {
+    enter(Function::cuMemRangeGetAttribute, Needs::Context, || unsafe { crate::memory::cudaMemRangeGetAttribute(data as _, dataSize as _, attribute as _, devPtr as _, count as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRangeGetAttributes(data: *mut *mut c_void, dataSizes: *mut usize, attributes: *mut CUmem_range_attribute, numAttributes: usize, devPtr: CUdeviceptr, count: usize) -> CUresult {
+    enter(Function::cuMemRangeGetAttributes, Needs::Context, || unsafe { crate::memory::cudaMemRangeGetAttributes(data as _, dataSizes as _, attributes as _, numAttributes as _, devPtr as _, count as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAllocManaged(dptr: *mut CUdeviceptr, bytesize: usize, flags: c_uint) -> CUresult {
+    enter(Function::cuMemAllocManaged, Needs::Context, || unsafe { crate::memory::cudaMallocManaged(dptr as _, bytesize as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemHostGetDevicePointer_v2(pdptr: *mut CUdeviceptr, p: *mut c_void, Flags: c_uint) -> CUresult {
+    enter(Function::cuMemHostGetDevicePointer_v2, Needs::Context, || unsafe { crate::memory::cudaHostGetDevicePointer(pdptr as _, p as _, Flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAllocPitch_v2(dptr: *mut CUdeviceptr, pPitch: *mut usize, WidthInBytes: usize, Height: usize, ElementSizeBytes: c_uint) -> CUresult {
+    enter(Function::cuMemAllocPitch_v2, Needs::Context, || unsafe { crate::driver::memory::cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAddressRange_v2(pbase: *mut CUdeviceptr, psize: *mut usize, dptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuMemGetAddressRange_v2, Needs::Context, || unsafe { crate::driver::memory::cuMemGetAddressRange_v2(pbase, psize, dptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuPointerGetAttribute, Needs::Context, || unsafe { crate::driver::memory::cuPointerGetAttribute(data, attribute, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuPointerGetAttributes(numAttributes: c_uint, attributes: *mut CUpointer_attribute, data: *mut *mut c_void, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuPointerGetAttributes, Needs::Context, || unsafe { crate::driver::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuPointerSetAttribute(value: *const c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuPointerSetAttribute, Needs::Context, || unsafe { crate::driver::memory::cuPointerSetAttribute(value, attribute, ptr) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
     enter(Function::cuDeviceGetDefaultMemPool, Needs::Initialization, || unsafe { crate::memory::cudaDeviceGetDefaultMemPool(pool_out as _, dev as _) })
 }
@@ -781,6 +856,46 @@ pub unsafe extern "C" fn farlane_cuMemPoolDestroy(pool: CUmemoryPool) -> CUresul
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
     enter(Function::cuMemPoolTrimTo, Needs::Context, || unsafe { crate::memory::cudaMemPoolTrimTo(pool as _, minBytesToKeep as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolGetAttribute(pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void) -> CUresult {
+    enter(Function::cuMemPoolGetAttribute, Needs::Context, || unsafe { crate::memory::cudaMemPoolGetAttribute(pool as _, attr as _, value as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolSetAttribute(pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void) -> CUresult {
+    enter(Function::cuMemPoolSetAttribute, Needs::Context, || unsafe { crate::memory::cudaMemPoolSetAttribute(pool as _, attr as _, value as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolGetAccess(flags: *mut CUmemAccess_flags, memPool: CUmemoryPool, location: *mut CUmemLocation) -> CUresult {
+    enter(Function::cuMemPoolGetAccess, Needs::Context, || unsafe { crate::memory::cudaMemPoolGetAccess(flags as _, memPool as _, location as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize) -> CUresult {
+    enter(Function::cuMemPoolSetAccess, Needs::Context, || unsafe { crate::memory::cudaMemPoolSetAccess(pool as _, map as _, count as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolCreate(pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult {
+    enter(Function::cuMemPoolCreate, Needs::Context, || unsafe { crate::memory::cudaMemPoolCreate(pool as _, poolProps as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetDefaultMemPool(pool_out: *mut CUmemoryPool, location: *mut CUmemLocation, type_: CUmemAllocationType) -> CUresult {
+    enter(Function::cuMemGetDefaultMemPool, Needs::Initialization, || unsafe { crate::memory::cudaMemGetDefaultMemPool(pool_out as _, location as _, type_ as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetMemPool(pool: *mut CUmemoryPool, location: *mut CUmemLocation, type_: CUmemAllocationType) -> CUresult {
+    enter(Function::cuMemGetMemPool, Needs::Initialization, || unsafe { crate::memory::cudaMemGetMemPool(pool as _, location as _, type_ as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemSetMemPool(location: *mut CUmemLocation, type_: CUmemAllocationType, pool: CUmemoryPool) -> CUresult {
+    enter(Function::cuMemSetMemPool, Needs::Initialization, || unsafe { crate::memory::cudaMemSetMemPool(location as _, type_ as _, pool as _) })
 }
 
 #[no_mangle]
