@@ -130,14 +130,14 @@ offer_frame:
 #endif
 
 refuse cuArray3DCreate
-refuse cuArray3DCreate_v2
+forward cuArray3DCreate_v2
 refuse cuArray3DGetDescriptor
-refuse cuArray3DGetDescriptor_v2
+forward cuArray3DGetDescriptor_v2
 refuse cuArrayCreate
-refuse cuArrayCreate_v2
-refuse cuArrayDestroy
+forward cuArrayCreate_v2
+forward cuArrayDestroy
 refuse cuArrayGetDescriptor
-refuse cuArrayGetDescriptor_v2
+forward cuArrayGetDescriptor_v2
 refuse cuArrayGetMemoryRequirements
 refuse cuArrayGetPlane
 refuse cuArrayGetSparseProperties
@@ -646,9 +646,9 @@ forward cuMemsetD8Async
 forward cuMemsetD8Async_ptsz
 forward cuMemsetD8_v2
 forward cuMemsetD8_v2_ptds
-refuse cuMipmappedArrayCreate
-refuse cuMipmappedArrayDestroy
-refuse cuMipmappedArrayGetLevel
+forward cuMipmappedArrayCreate
+forward cuMipmappedArrayDestroy
+forward cuMipmappedArrayGetLevel
 refuse cuMipmappedArrayGetMemoryRequirements
 refuse cuMipmappedArrayGetSparseProperties
 refuse cuModuleEnumerateFunctions
@@ -773,9 +773,9 @@ refuse cuStreamWriteValue64
 refuse cuStreamWriteValue64_ptsz
 refuse cuStreamWriteValue64_v2
 refuse cuStreamWriteValue64_v2_ptsz
-refuse cuSurfObjectCreate
-refuse cuSurfObjectDestroy
-refuse cuSurfObjectGetResourceDesc
+forward cuSurfObjectCreate
+forward cuSurfObjectDestroy
+forward cuSurfObjectGetResourceDesc
 refuse cuSurfRefGetArray
 refuse cuSurfRefSetArray
 refuse cuTensorMapEncodeIm2col
@@ -783,11 +783,11 @@ refuse cuTensorMapEncodeIm2colWide
 refuse cuTensorMapEncodeTiled
 refuse cuTensorMapReplaceAddress
 refuse cuTensorMapSetAllocationClass
-refuse cuTexObjectCreate
-refuse cuTexObjectDestroy
-refuse cuTexObjectGetResourceDesc
-refuse cuTexObjectGetResourceViewDesc
-refuse cuTexObjectGetTextureDesc
+forward cuTexObjectCreate
+forward cuTexObjectDestroy
+forward cuTexObjectGetResourceDesc
+forward cuTexObjectGetResourceViewDesc
+forward cuTexObjectGetTextureDesc
 refuse cuTexRefCreate
 refuse cuTexRefDestroy
 refuse cuTexRefGetAddress

@@ -109,3 +109,10 @@ pub type CUmemPool_attribute = c_int;
 pub type CUmem_advise = c_int;
 pub type CUmem_range_attribute = c_int;
 pub type CUpointer_attribute = c_int;
+
+mod arrays;
+
+pub use arrays::*;
+
+pub type CUarray = crate::cudaArray_t;
+pub type CUmemorytype = c_int;

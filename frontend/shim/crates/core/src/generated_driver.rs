@@ -11,7 +11,47 @@ use abi::driver::*;
 use crate::call::DefaultStream;
 use crate::driver::entry::{enter, Needs};
 use crate::generated_exports::Function;
-use crate::driver::{context, copy, device, initialization, memory, set};
+use crate::driver::{array, context, copy, device, initialization, memory, set, texture};
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArrayCreate_v2(pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR) -> CUresult {
+    enter(Function::cuArrayCreate_v2, Needs::Context, || unsafe { crate::driver::array::cuArrayCreate_v2(pHandle, pAllocateArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArray3DCreate_v2(pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR) -> CUresult {
+    enter(Function::cuArray3DCreate_v2, Needs::Context, || unsafe { crate::driver::array::cuArray3DCreate_v2(pHandle, pAllocateArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArrayGetDescriptor_v2(pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR, hArray: CUarray) -> CUresult {
+    enter(Function::cuArrayGetDescriptor_v2, Needs::Context, || unsafe { crate::driver::array::cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArray3DGetDescriptor_v2(pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR, hArray: CUarray) -> CUresult {
+    enter(Function::cuArray3DGetDescriptor_v2, Needs::Context, || unsafe { crate::driver::array::cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArrayDestroy(hArray: CUarray) -> CUresult {
+    enter(Function::cuArrayDestroy, Needs::Context, || unsafe { crate::driver::array::cuArrayDestroy(hArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMipmappedArrayCreate(pHandle: *mut CUmipmappedArray, pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR, numMipmapLevels: c_uint) -> CUresult {
+    enter(Function::cuMipmappedArrayCreate, Needs::Context, || unsafe { crate::driver::array::cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMipmappedArrayGetLevel(pLevelArray: *mut CUarray, hMipmappedArray: CUmipmappedArray, level: c_uint) -> CUresult {
+    enter(Function::cuMipmappedArrayGetLevel, Needs::Context, || unsafe { crate::memory::cudaGetMipmappedArrayLevel(pLevelArray as _, hMipmappedArray as _, level as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult {
+    enter(Function::cuMipmappedArrayDestroy, Needs::Context, || unsafe { crate::driver::array::cuMipmappedArrayDestroy(hMipmappedArray) })
+}
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuCtxAttach(pctx: *mut CUcontext, flags: c_uint) -> CUresult {
@@ -1151,4 +1191,44 @@ pub unsafe extern "C" fn farlane_cuStreamWaitEvent_ptsz(hStream: CUstream, hEven
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) -> CUresult {
     enter(Function::cuThreadExchangeStreamCaptureMode, Needs::Context, || unsafe { crate::stream::cudaThreadExchangeStreamCaptureMode(mode as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectCreate(pTexObject: *mut CUtexObject, pResDesc: *const CUDA_RESOURCE_DESC, pTexDesc: *const CUDA_TEXTURE_DESC, pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC) -> CUresult {
+    enter(Function::cuTexObjectCreate, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectDestroy, Needs::Context, || unsafe { crate::texture::cudaDestroyTextureObject(texObject as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectGetResourceDesc(pResDesc: *mut CUDA_RESOURCE_DESC, texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectGetResourceDesc, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectGetResourceDesc(pResDesc, texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectGetTextureDesc(pTexDesc: *mut CUDA_TEXTURE_DESC, texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectGetTextureDesc, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectGetTextureDesc(pTexDesc, texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectGetResourceViewDesc(pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC, texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectGetResourceViewDesc, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuSurfObjectCreate(pSurfObject: *mut CUsurfObject, pResDesc: *const CUDA_RESOURCE_DESC) -> CUresult {
+    enter(Function::cuSurfObjectCreate, Needs::Context, || unsafe { crate::driver::texture::cuSurfObjectCreate(pSurfObject, pResDesc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
+    enter(Function::cuSurfObjectDestroy, Needs::Context, || unsafe { crate::texture::cudaDestroySurfaceObject(surfObject as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuSurfObjectGetResourceDesc(pResDesc: *mut CUDA_RESOURCE_DESC, surfObject: CUsurfObject) -> CUresult {
+    enter(Function::cuSurfObjectGetResourceDesc, Needs::Context, || unsafe { crate::driver::texture::cuSurfObjectGetResourceDesc(pResDesc, surfObject) })
 }

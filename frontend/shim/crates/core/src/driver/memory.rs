@@ -156,11 +156,7 @@ fn absent(attribute: CUpointer_attribute) -> Value {
     }
 }
 
-pub unsafe fn cuPointerGetAttribute(
-    data: *mut c_void,
-    attribute: CUpointer_attribute,
-    ptr: CUdeviceptr,
-) -> CudaResult {
+pub unsafe fn cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CudaResult {
     if data.is_null() {
         return Err(CudaError::INVALID_VALUE);
     }
