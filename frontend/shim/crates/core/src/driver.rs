@@ -22,6 +22,7 @@ pub mod initialization;
 pub mod memory;
 pub mod set;
 pub mod texture;
+pub mod virtual_memory;
 
 use abi::CudaError;
 

@@ -11,7 +11,7 @@ use abi::driver::*;
 use crate::call::DefaultStream;
 use crate::driver::entry::{enter, Needs};
 use crate::generated_exports::Function;
-use crate::driver::{array, context, copy, device, initialization, memory, set, texture};
+use crate::driver::{array, context, copy, device, initialization, memory, set, texture, virtual_memory};
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuArrayCreate_v2(pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR) -> CUresult {
@@ -1231,4 +1231,59 @@ pub unsafe extern "C" fn farlane_cuSurfObjectDestroy(surfObject: CUsurfObject) -
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuSurfObjectGetResourceDesc(pResDesc: *mut CUDA_RESOURCE_DESC, surfObject: CUsurfObject) -> CUresult {
     enter(Function::cuSurfObjectGetResourceDesc, Needs::Context, || unsafe { crate::driver::texture::cuSurfObjectGetResourceDesc(pResDesc, surfObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
+    enter(Function::cuMemAddressFree, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemAddressFree(ptr, size) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAddressReserve(ptr: *mut CUdeviceptr, size: usize, alignment: usize, addr: CUdeviceptr, flags: c_ulonglong) -> CUresult {
+    enter(Function::cuMemAddressReserve, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemAddressReserve(ptr, size, alignment, addr, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemCreate(handle: *mut CUmemGenericAllocationHandle, size: usize, prop: *const CUmemAllocationProp, flags: c_ulonglong) -> CUresult {
+    enter(Function::cuMemCreate, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemCreate(handle, size, prop, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAccess(flags: *mut c_ulonglong, location: *const CUmemLocation, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuMemGetAccess, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemGetAccess(flags, location, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAllocationGranularity(granularity: *mut usize, prop: *const CUmemAllocationProp, option: CUmemAllocationGranularity_flags) -> CUresult {
+    enter(Function::cuMemGetAllocationGranularity, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemGetAllocationGranularity(granularity, prop, option) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAllocationPropertiesFromHandle(prop: *mut CUmemAllocationProp, handle: CUmemGenericAllocationHandle) -> CUresult {
+    enter(Function::cuMemGetAllocationPropertiesFromHandle, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemGetAllocationPropertiesFromHandle(prop, handle) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemMap(ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong) -> CUresult {
+    enter(Function::cuMemMap, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemMap(ptr, size, offset, handle, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
+    enter(Function::cuMemRelease, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemRelease(handle) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle, addr: *mut c_void) -> CUresult {
+    enter(Function::cuMemRetainAllocationHandle, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemRetainAllocationHandle(handle, addr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemSetAccess(ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc, count: usize) -> CUresult {
+    enter(Function::cuMemSetAccess, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemSetAccess(ptr, size, desc, count) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
+    enter(Function::cuMemUnmap, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemUnmap(ptr, size) })
 }

@@ -520,6 +520,17 @@ pub enum Function {
     cuSurfObjectCreate,
     cuSurfObjectDestroy,
     cuSurfObjectGetResourceDesc,
+    cuMemAddressFree,
+    cuMemAddressReserve,
+    cuMemCreate,
+    cuMemGetAccess,
+    cuMemGetAllocationGranularity,
+    cuMemGetAllocationPropertiesFromHandle,
+    cuMemMap,
+    cuMemRelease,
+    cuMemRetainAllocationHandle,
+    cuMemSetAccess,
+    cuMemUnmap,
 }
 
 impl Function {
@@ -528,7 +539,7 @@ impl Function {
     #[must_use]
     pub const fn class(self) -> Class {
         match self {
-            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphLaunch | Self::cudaDeviceGraphMemTrim | Self::cudaGraphConditionalHandleCreate | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaMallocArray | Self::cudaMalloc3DArray | Self::cudaFreeArray | Self::cudaMallocMipmappedArray | Self::cudaFreeMipmappedArray | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture | Self::cudaCreateTextureObject | Self::cudaDestroyTextureObject | Self::cudaCreateSurfaceObject | Self::cudaDestroySurfaceObject | Self::cuArrayCreate_v2 | Self::cuArray3DCreate_v2 | Self::cuArrayDestroy | Self::cuMipmappedArrayCreate | Self::cuMipmappedArrayDestroy | Self::cuCtxDestroy_v2 | Self::cuCtxSetLimit | Self::cuDevicePrimaryCtxReset | Self::cuDevicePrimaryCtxReset_v2 | Self::cuEventCreate | Self::cuEventDestroy | Self::cuEventDestroy_v2 | Self::cuEventRecord | Self::cuEventRecordWithFlags | Self::cuDeviceGraphMemTrim | Self::cuGraphDestroy | Self::cuGraphDestroyNode | Self::cuGraphExecDestroy | Self::cuGraphLaunch | Self::cuMemAlloc_v2 | Self::cuMemFreeHost | Self::cuMemFree_v2 | Self::cuMemHostAlloc | Self::cuMemAllocManaged | Self::cuMemAllocPitch_v2 | Self::cuMemAllocAsync | Self::cuMemAllocFromPoolAsync | Self::cuMemFreeAsync | Self::cuMemsetD8_v2 | Self::cuMemsetD8Async | Self::cuMemsetD2D8_v2 | Self::cuMemsetD2D8Async | Self::cuMemsetD16_v2 | Self::cuMemsetD16Async | Self::cuMemsetD2D16_v2 | Self::cuMemsetD2D16Async | Self::cuMemsetD32_v2 | Self::cuMemsetD32Async | Self::cuMemsetD2D32_v2 | Self::cuMemsetD2D32Async | Self::cuStreamCreate | Self::cuStreamCreateWithPriority | Self::cuStreamDestroy | Self::cuStreamDestroy_v2 | Self::cuStreamEndCapture | Self::cuStreamWaitEvent | Self::cuTexObjectCreate | Self::cuTexObjectDestroy | Self::cuSurfObjectCreate | Self::cuSurfObjectDestroy => Class::Deferred,
+            Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphLaunch | Self::cudaDeviceGraphMemTrim | Self::cudaGraphConditionalHandleCreate | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaMallocArray | Self::cudaMalloc3DArray | Self::cudaFreeArray | Self::cudaMallocMipmappedArray | Self::cudaFreeMipmappedArray | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture | Self::cudaCreateTextureObject | Self::cudaDestroyTextureObject | Self::cudaCreateSurfaceObject | Self::cudaDestroySurfaceObject | Self::cuArrayCreate_v2 | Self::cuArray3DCreate_v2 | Self::cuArrayDestroy | Self::cuMipmappedArrayCreate | Self::cuMipmappedArrayDestroy | Self::cuCtxDestroy_v2 | Self::cuCtxSetLimit | Self::cuDevicePrimaryCtxReset | Self::cuDevicePrimaryCtxReset_v2 | Self::cuEventCreate | Self::cuEventDestroy | Self::cuEventDestroy_v2 | Self::cuEventRecord | Self::cuEventRecordWithFlags | Self::cuDeviceGraphMemTrim | Self::cuGraphDestroy | Self::cuGraphDestroyNode | Self::cuGraphExecDestroy | Self::cuGraphLaunch | Self::cuMemAlloc_v2 | Self::cuMemFreeHost | Self::cuMemFree_v2 | Self::cuMemHostAlloc | Self::cuMemAllocManaged | Self::cuMemAllocPitch_v2 | Self::cuMemAllocAsync | Self::cuMemAllocFromPoolAsync | Self::cuMemFreeAsync | Self::cuMemsetD8_v2 | Self::cuMemsetD8Async | Self::cuMemsetD2D8_v2 | Self::cuMemsetD2D8Async | Self::cuMemsetD16_v2 | Self::cuMemsetD16Async | Self::cuMemsetD2D16_v2 | Self::cuMemsetD2D16Async | Self::cuMemsetD32_v2 | Self::cuMemsetD32Async | Self::cuMemsetD2D32_v2 | Self::cuMemsetD2D32Async | Self::cuStreamCreate | Self::cuStreamCreateWithPriority | Self::cuStreamDestroy | Self::cuStreamDestroy_v2 | Self::cuStreamEndCapture | Self::cuStreamWaitEvent | Self::cuTexObjectCreate | Self::cuTexObjectDestroy | Self::cuSurfObjectCreate | Self::cuSurfObjectDestroy | Self::cuMemCreate | Self::cuMemMap | Self::cuMemRelease | Self::cuMemSetAccess | Self::cuMemUnmap => Class::Deferred,
             Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaMemcpyToArray | Self::cudaMemcpyFromArray | Self::cudaMemcpyToArrayAsync | Self::cudaMemcpyFromArrayAsync | Self::cudaMemcpyArrayToArray | Self::cudaMemcpy2DToArray | Self::cudaMemcpy2DFromArray | Self::cudaMemcpy2DArrayToArray | Self::cudaMemcpy2DToArrayAsync | Self::cudaMemcpy2DFromArrayAsync | Self::cudaMemcpyBatchAsync_v12 | Self::cudaMemcpyBatchAsync_v13 | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery | Self::cuCtxSynchronize | Self::cuCtxSynchronize_v2 | Self::cuMemcpy | Self::cuMemcpyAsync | Self::cuMemcpyHtoD_v2 | Self::cuMemcpyHtoDAsync_v2 | Self::cuMemcpyDtoH_v2 | Self::cuMemcpyDtoHAsync_v2 | Self::cuMemcpyDtoD_v2 | Self::cuMemcpyDtoDAsync_v2 | Self::cuEventElapsedTime | Self::cuEventElapsedTime_v2 | Self::cuEventQuery | Self::cuEventSynchronize | Self::cuLaunchHostFunc | Self::cuStreamQuery | Self::cuStreamSynchronize => Class::Sync,
             _ => Class::Local,
         }
@@ -1043,6 +1054,17 @@ impl Function {
             Self::cuSurfObjectCreate => "cuSurfObjectCreate",
             Self::cuSurfObjectDestroy => "cuSurfObjectDestroy",
             Self::cuSurfObjectGetResourceDesc => "cuSurfObjectGetResourceDesc",
+            Self::cuMemAddressFree => "cuMemAddressFree",
+            Self::cuMemAddressReserve => "cuMemAddressReserve",
+            Self::cuMemCreate => "cuMemCreate",
+            Self::cuMemGetAccess => "cuMemGetAccess",
+            Self::cuMemGetAllocationGranularity => "cuMemGetAllocationGranularity",
+            Self::cuMemGetAllocationPropertiesFromHandle => "cuMemGetAllocationPropertiesFromHandle",
+            Self::cuMemMap => "cuMemMap",
+            Self::cuMemRelease => "cuMemRelease",
+            Self::cuMemRetainAllocationHandle => "cuMemRetainAllocationHandle",
+            Self::cuMemSetAccess => "cuMemSetAccess",
+            Self::cuMemUnmap => "cuMemUnmap",
         }
     }
 
