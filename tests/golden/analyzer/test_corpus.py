@@ -48,8 +48,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def program(case: Case, toolchain: Callable[[str], Toolchain]) -> Path:
-    return case.compiled(toolchain(case.row.toolchain))
+def program(case: Case, toolchain: Callable[..., Toolchain]) -> Path:
+    return case.compiled(toolchain)
 
 
 def test_loops(case: Case, program: Path, function: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from farlane.frontend import shim_library
 from farlane.frontend.devtools.releases import compile_c, release
-from farlane.frontend.devtools.toolchain import CLANG
+from farlane.frontend.devtools.toolchain import CLANG, CLANG_PACKAGE
 from farlane_codegen import api_table, driver_table, tape_table
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -171,7 +171,7 @@ def test_a_new_row_changes_its_own_lines_of_a_thin_library_only(api: api_table.A
 
 
 @pytest.mark.parametrize("version", api_table.VERSIONS)
-@pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
+@pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed (apt-get install {CLANG_PACKAGE})")
 def test_assembly_for_the_other_architecture_assembles(version: str, api: api_table.Api, tmp_path: Path) -> None:
     other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
     source = ROOT / f"frontend/shim/thin/generated_libcudart_{version}.S"

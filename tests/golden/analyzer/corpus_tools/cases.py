@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,10 @@ class Row:
         """The names under which something may be said of this build, the most particular one first."""
         return (self.name,) if self.toolchain.startswith("clang") else (self.name, f"O{self.level}")
 
+    @property
+    def host_compiler(self) -> str:
+        return CLANG if CLANG in self.flags else "g++"
+
 
 NVCC = tuple(Row(f"O{level}", "13.0", level) for level in (0, 2, 3))
 CLANG_ROWS = tuple(Row(f"clang-O{level}", "clang-12.9", level) for level in (0, 3, 2))
@@ -74,14 +78,15 @@ class Case:
         """The names under which something may be said of this build."""
         return (*self.row.names, *("driver", f"driver-{self.row.name}")) if self.driver else self.row.names
 
-    def compiled(self, toolchain: Toolchain) -> Path:
-        """Builds the unit, or takes it from the cache."""
+    def compiled(self, toolchain: Callable[..., Toolchain]) -> Path:
+        """Builds the unit, or takes it from the cache. `toolchain` is the fixture of that name, or `install`."""
         source, options = FOLDER / f"{self.unit}.cu", self.row.flags
+        compilers = toolchain(self.row.toolchain, host_compiler=self.row.host_compiler)
         if self.driver:
             source = driver.written(self.unit, cache_folder() / "driver-corpus" / self.unit)
-            options += ("-L", str(driver.library(toolchain, cache_folder())), "-lcuda")
+            options += ("-L", str(driver.library(compilers, cache_folder())), "-lcuda")
         build = Build(self.row.level, "compute_75", flags=("-g",), nvcc_flags=options)
-        return compile_program(toolchain, [source], self.unit, build)
+        return compile_program(compilers, [source], self.unit, build)
 
     def expected(self) -> dict[str, list[dict[str, Any]]]:
         """function -> its loops' rows, for this build."""

@@ -38,6 +38,9 @@ fn set(
     if !tracking()?.addresses.holds(address, span) {
         return set_pinned(start.cast(), layout, value, extent, span as usize);
     }
+    if !tracking()?.addresses.may_write(address) {
+        return Err(CudaError::INVALID_VALUE);
+    }
     let _held = managed::hand_over_for(&[address])?;
     let mut parts = parts(extent, layout, layout).peekable();
     while let Some(part) = parts.next() {
@@ -69,7 +72,8 @@ pub fn check_set(set: &cudaMemsetParams) -> CudaResult {
     if !matches!(set.elementSize, 1 | 2 | 4) || extent.is_empty() || rows_overlap {
         return Err(CudaError::INVALID_VALUE);
     }
-    if !tracking()?.addresses.holds(set.dst as u64, span) {
+    let (addresses, address) = (&tracking()?.addresses, set.dst as u64);
+    if !addresses.holds(address, span) || !addresses.may_write(address) {
         return Err(CudaError::INVALID_VALUE);
     }
     Ok(())
