@@ -11,11 +11,13 @@
 
 pub mod context;
 pub mod contexts;
+pub mod copy;
 pub mod current;
 pub mod device;
 pub mod entries;
 pub mod entry;
 pub mod initialization;
+pub mod set;
 
 use abi::CudaError;
 

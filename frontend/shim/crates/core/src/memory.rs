@@ -39,8 +39,8 @@ pub use host::*;
 pub use managed::*;
 pub use mipmaps::*;
 pub use pools::functions::*;
-pub use sets::*;
 pub use reservations::{Access, Properties};
+pub use sets::*;
 pub use shape::{Extent, Layout};
 
 use crate::allocator::Refused;
