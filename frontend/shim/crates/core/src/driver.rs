@@ -16,6 +16,7 @@ pub mod device;
 pub mod entries;
 pub mod entry;
 pub mod initialization;
+pub mod interop;
 
 use abi::CudaError;
 
