@@ -17,6 +17,7 @@ from typing import Any
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
+from farlane.frontend import embedded_runtime
 
 MAXIMUM_OBJECTS = 64  # looked at
 IDENTITY_LIMIT = 32
@@ -31,7 +32,7 @@ _VENDOR = (
 
 @dataclass(frozen=True)
 class CudaObject:
-    """An object that calls CUDA. `identity` is in hexadecimal; `embedded` is whether a manifest is in the file."""
+    """An object that calls CUDA, shared or linked into it. `identity` is in hexadecimal; `embedded` is whether a manifest is in the file."""
 
     path: Path
     identity: str
@@ -121,6 +122,7 @@ def _described(elf: ELFFile) -> _Elf:
                 symbol.name.startswith(("cuda", "__cuda")) and symbol["st_shndx"] == "SHN_UNDEF"
                 for symbol in section.iter_symbols()
             )
+    cuda = cuda or embedded_runtime.has_symbols(elf)
     return _Elf(_identity(elf), cuda, embedded, tuple(needed), tuple(rpath), tuple(runpath))
 
 

@@ -11,12 +11,17 @@
 
 pub mod context;
 pub mod contexts;
+pub mod copy;
 pub mod current;
 pub mod device;
 pub mod entries;
 pub mod entry;
 pub mod initialization;
+<<<<<<< HEAD
 pub mod interop;
+=======
+pub mod set;
+>>>>>>> main
 
 use abi::CudaError;
 

@@ -11,7 +11,7 @@ use abi::driver::*;
 use crate::call::DefaultStream;
 use crate::driver::entry::{enter, Needs};
 use crate::generated_exports::Function;
-use crate::driver::{context, device, initialization, interop};
+use crate::driver::{context, copy, device, initialization, interop, set};
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuCtxAttach(pctx: *mut CUcontext, flags: c_uint) -> CUresult {
@@ -196,6 +196,86 @@ pub unsafe extern "C" fn farlane_cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: c_uint) -> CUresult {
     enter(Function::cuDevicePrimaryCtxSetFlags_v2, Needs::Initialization, || unsafe { crate::driver::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpy, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy(DefaultStream::Legacy, dst, src, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy_ptds(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpy, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy(DefaultStream::PerThread, dst, src, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAsync(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyAsync, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAsync(DefaultStream::Legacy, dst, src, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAsync_ptsz(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyAsync, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAsync(DefaultStream::PerThread, dst, src, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoD_v2(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyHtoD_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoD_v2(DefaultStream::Legacy, dstDevice, srcHost, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoD_v2_ptds(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyHtoD_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoD_v2(DefaultStream::PerThread, dstDevice, srcHost, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoDAsync_v2(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyHtoDAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoDAsync_v2(DefaultStream::Legacy, dstDevice, srcHost, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoDAsync_v2_ptsz(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyHtoDAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoDAsync_v2(DefaultStream::PerThread, dstDevice, srcHost, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoH_v2(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyDtoH_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoH_v2(DefaultStream::Legacy, dstHost, srcDevice, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoH_v2_ptds(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyDtoH_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoH_v2(DefaultStream::PerThread, dstHost, srcDevice, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoHAsync_v2(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyDtoHAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoHAsync_v2(DefaultStream::Legacy, dstHost, srcDevice, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoHAsync_v2_ptsz(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyDtoHAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoHAsync_v2(DefaultStream::PerThread, dstHost, srcDevice, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoD_v2(dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyDtoD_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoD_v2(DefaultStream::Legacy, dstDevice, srcDevice, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoD_v2_ptds(dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyDtoD_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoD_v2(DefaultStream::PerThread, dstDevice, srcDevice, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoDAsync_v2(dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyDtoDAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoDAsync_v2(DefaultStream::Legacy, dstDevice, srcDevice, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoDAsync_v2_ptsz(dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyDtoDAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoDAsync_v2(DefaultStream::PerThread, dstDevice, srcDevice, ByteCount, hStream) })
 }
 
 #[no_mangle]
@@ -706,6 +786,126 @@ pub unsafe extern "C" fn farlane_cuMemPoolDestroy(pool: CUmemoryPool) -> CUresul
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
     enter(Function::cuMemPoolTrimTo, Needs::Context, || unsafe { crate::memory::cudaMemPoolTrimTo(pool as _, minBytesToKeep as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: c_uchar, N: usize) -> CUresult {
+    enter(Function::cuMemsetD8_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD8_v2(DefaultStream::Legacy, dstDevice, uc, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD8_v2_ptds(dstDevice: CUdeviceptr, uc: c_uchar, N: usize) -> CUresult {
+    enter(Function::cuMemsetD8_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD8_v2(DefaultStream::PerThread, dstDevice, uc, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD8Async(dstDevice: CUdeviceptr, uc: c_uchar, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD8Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD8Async(DefaultStream::Legacy, dstDevice, uc, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD8Async_ptsz(dstDevice: CUdeviceptr, uc: c_uchar, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD8Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD8Async(DefaultStream::PerThread, dstDevice, uc, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D8_v2(dstDevice: CUdeviceptr, dstPitch: usize, uc: c_uchar, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D8_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D8_v2(DefaultStream::Legacy, dstDevice, dstPitch, uc, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D8_v2_ptds(dstDevice: CUdeviceptr, dstPitch: usize, uc: c_uchar, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D8_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D8_v2(DefaultStream::PerThread, dstDevice, dstPitch, uc, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D8Async(dstDevice: CUdeviceptr, dstPitch: usize, uc: c_uchar, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D8Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D8Async(DefaultStream::Legacy, dstDevice, dstPitch, uc, Width, Height, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D8Async_ptsz(dstDevice: CUdeviceptr, dstPitch: usize, uc: c_uchar, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D8Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D8Async(DefaultStream::PerThread, dstDevice, dstPitch, uc, Width, Height, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD16_v2(dstDevice: CUdeviceptr, us: c_ushort, N: usize) -> CUresult {
+    enter(Function::cuMemsetD16_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD16_v2(DefaultStream::Legacy, dstDevice, us, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD16_v2_ptds(dstDevice: CUdeviceptr, us: c_ushort, N: usize) -> CUresult {
+    enter(Function::cuMemsetD16_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD16_v2(DefaultStream::PerThread, dstDevice, us, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD16Async(dstDevice: CUdeviceptr, us: c_ushort, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD16Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD16Async(DefaultStream::Legacy, dstDevice, us, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD16Async_ptsz(dstDevice: CUdeviceptr, us: c_ushort, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD16Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD16Async(DefaultStream::PerThread, dstDevice, us, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D16_v2(dstDevice: CUdeviceptr, dstPitch: usize, us: c_ushort, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D16_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D16_v2(DefaultStream::Legacy, dstDevice, dstPitch, us, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D16_v2_ptds(dstDevice: CUdeviceptr, dstPitch: usize, us: c_ushort, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D16_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D16_v2(DefaultStream::PerThread, dstDevice, dstPitch, us, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D16Async(dstDevice: CUdeviceptr, dstPitch: usize, us: c_ushort, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D16Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D16Async(DefaultStream::Legacy, dstDevice, dstPitch, us, Width, Height, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D16Async_ptsz(dstDevice: CUdeviceptr, dstPitch: usize, us: c_ushort, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D16Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D16Async(DefaultStream::PerThread, dstDevice, dstPitch, us, Width, Height, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: c_uint, N: usize) -> CUresult {
+    enter(Function::cuMemsetD32_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD32_v2(DefaultStream::Legacy, dstDevice, ui, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD32_v2_ptds(dstDevice: CUdeviceptr, ui: c_uint, N: usize) -> CUresult {
+    enter(Function::cuMemsetD32_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD32_v2(DefaultStream::PerThread, dstDevice, ui, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD32Async(dstDevice: CUdeviceptr, ui: c_uint, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD32Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD32Async(DefaultStream::Legacy, dstDevice, ui, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD32Async_ptsz(dstDevice: CUdeviceptr, ui: c_uint, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD32Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD32Async(DefaultStream::PerThread, dstDevice, ui, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D32_v2(dstDevice: CUdeviceptr, dstPitch: usize, ui: c_uint, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D32_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D32_v2(DefaultStream::Legacy, dstDevice, dstPitch, ui, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D32_v2_ptds(dstDevice: CUdeviceptr, dstPitch: usize, ui: c_uint, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D32_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D32_v2(DefaultStream::PerThread, dstDevice, dstPitch, ui, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D32Async(dstDevice: CUdeviceptr, dstPitch: usize, ui: c_uint, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D32Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D32Async(DefaultStream::Legacy, dstDevice, dstPitch, ui, Width, Height, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D32Async_ptsz(dstDevice: CUdeviceptr, dstPitch: usize, ui: c_uint, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D32Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D32Async(DefaultStream::PerThread, dstDevice, dstPitch, ui, Width, Height, hStream) })
 }
 
 #[no_mangle]

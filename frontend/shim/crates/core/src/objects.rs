@@ -33,7 +33,7 @@ pub struct Object {
     segments: Vec<(u64, u64)>,
     /// From its note; not when it has none.
     build_id: Option<Identity>,
-    /// It names a CUDA runtime as needed.
+    /// It names a CUDA runtime as needed, or the one that is linked into it is redirected.
     pub needs_cuda: bool,
     identity: OnceLock<Option<Identity>>,
 }

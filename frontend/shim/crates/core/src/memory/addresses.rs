@@ -8,9 +8,11 @@
 
 use super::graphs::OfGraphs;
 use super::pools::Pools;
+use super::reservations::{Access, VirtualMemory};
 use crate::allocator::{Allocation, Allocator, Refused, GRANULE};
 use client::Welcome;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The state behind the lock.
@@ -25,15 +27,20 @@ pub struct Live {
     told: BTreeMap<u64, u64>,
     pub pools: Pools,
     pub of_graphs: OfGraphs,
+    pub virtual_memory: VirtualMemory,
 }
+
+/// What allocations and pinned memory share of a window; the rest of a larger one is for reservations.
+const SHARED: u64 = 1 << 36;
 
 /// Bytes at the window's end for pinned memory: half of what the quota leaves of it, where it is large enough that device memory does not miss them.
 fn pinned_bytes(welcome: &Welcome) -> u64 {
     let Welcome { window_size, memory_quota, .. } = *welcome;
-    if window_size < memory_quota.saturating_mul(2) {
+    let twice = memory_quota.saturating_mul(2);
+    if window_size < twice {
         return 0;
     }
-    (window_size - memory_quota) / 2 / GRANULE * GRANULE
+    (window_size.min(twice.max(SHARED)) - memory_quota) / 2 / GRANULE * GRANULE
 }
 
 impl Live {
@@ -52,17 +59,20 @@ impl Live {
             told: BTreeMap::new(),
             pools: Pools::default(),
             of_graphs: OfGraphs::default(),
+            virtual_memory: VirtualMemory::default(),
         }
     }
 
     /// Everything forgotten: the device was reset. Pinned memory that kernels do not reach stays.
     pub fn reset(&mut self, welcome: &Welcome) {
-        let Self { mut pinned, reached, .. } = std::mem::replace(self, Self::new(welcome));
+        let Self { mut pinned, reached, mut virtual_memory, .. } = std::mem::replace(self, Self::new(welcome));
         for address in reached.into_keys() {
             // It was minted, so it can be given back.
             let _ = pinned.free(address);
         }
         self.pinned = pinned;
+        virtual_memory.reset();
+        self.virtual_memory = virtual_memory;
     }
 
     /// Pinned memory is device memory from now on.
@@ -86,13 +96,14 @@ impl Live {
         self.pinned.free(address)
     }
 
-    /// The allocation or variable that holds the address.
+    /// The allocation, variable or run of accessible mappings that holds the address.
     pub fn find(&self, address: u64) -> Option<Allocation> {
         let within = |ranges: &BTreeMap<u64, u64>| {
             let (&start, &size) = ranges.range(..=address).next_back()?;
             (address - start < size).then_some(Allocation { address: start, size })
         };
-        self.allocator.find(address).or_else(|| within(&self.reached)).or_else(|| within(&self.told))
+        let run = || self.virtual_memory.run(address).map(|(address, size, _)| Allocation { address, size });
+        self.allocator.find(address).or_else(|| within(&self.reached)).or_else(|| within(&self.told)).or_else(run)
     }
 }
 
@@ -102,13 +113,20 @@ pub struct Addresses {
     base: u64,
     /// Of the part of the window that is the device's alone.
     size: u64,
+    /// Whether memory was ever mapped for reading only.
+    read_only: AtomicBool,
     live: Mutex<Live>,
 }
 
 impl Addresses {
     pub fn new(welcome: &Welcome) -> Self {
         let Welcome { window_base, window_size, .. } = *welcome;
-        Self { base: window_base, size: window_size - pinned_bytes(welcome), live: Mutex::new(Live::new(welcome)) }
+        Self {
+            base: window_base,
+            size: window_size - pinned_bytes(welcome),
+            read_only: AtomicBool::new(false),
+            live: Mutex::new(Live::new(welcome)),
+        }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Live> {
@@ -118,6 +136,17 @@ impl Addresses {
     /// The host told where a variable lies.
     pub fn tell(&self, address: u64, size: u64) {
         self.lock().told.insert(address, size);
+    }
+
+    /// Memory is mapped for reading only from now on.
+    pub fn some_read_only(&self) {
+        self.read_only.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether copies and sets may write there, if the address is live at all.
+    pub fn may_write(&self, address: u64) -> bool {
+        !self.read_only.load(Ordering::Relaxed)
+            || !matches!(self.lock().virtual_memory.run(address), Some((_, _, Access::Read)))
     }
 
     /// Whether the address can only be the device's, live or not.
