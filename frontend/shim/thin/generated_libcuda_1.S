@@ -271,7 +271,7 @@ refuse cuGLCtxCreate_v2
 refuse cuGLGetDevices_v2
 forward cuGetErrorName
 forward cuGetErrorString
-refuse cuGetExportTable
+forward cuGetExportTable
 forward cuGetProcAddress
 forward cuGetProcAddress_v2
 forward cuGetProcAddress_v2_ptsz

@@ -19,6 +19,7 @@ pub mod entries;
 pub mod entry;
 pub mod formats;
 pub mod initialization;
+pub mod interop;
 pub mod memory;
 pub mod set;
 pub mod texture;

@@ -11,7 +11,7 @@ use abi::driver::*;
 use crate::call::DefaultStream;
 use crate::driver::entry::{enter, Needs};
 use crate::generated_exports::Function;
-use crate::driver::{array, context, copy, device, initialization, memory, set, texture, virtual_memory};
+use crate::driver::{array, context, copy, device, initialization, interop, memory, set, texture, virtual_memory};
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuArrayCreate_v2(pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR) -> CUresult {
@@ -711,6 +711,11 @@ pub unsafe extern "C" fn farlane_cuProfilerStart() -> CUresult {
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuProfilerStop() -> CUresult {
     enter(Function::cuProfilerStop, Needs::Context, || unsafe { crate::device::cudaProfilerStop() })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGetExportTable(ppExportTable: *mut *const c_void, pExportTableId: *const CUuuid) -> CUresult {
+    enter(Function::cuGetExportTable, Needs::Nothing, || unsafe { crate::driver::interop::cuGetExportTable(ppExportTable, pExportTableId) })
 }
 
 #[no_mangle]
