@@ -16,6 +16,10 @@ pub mod device;
 pub mod entries;
 pub mod entry;
 pub mod initialization;
+pub mod launch;
+pub mod library;
+pub mod module;
+pub mod occupancy;
 
 use abi::CudaError;
 
