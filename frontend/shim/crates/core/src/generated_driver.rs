@@ -11,7 +11,7 @@ use abi::driver::*;
 use crate::call::DefaultStream;
 use crate::driver::entry::{enter, Needs};
 use crate::generated_exports::Function;
-use crate::driver::{array, context, copy, device, initialization, interop, memory, set, texture, virtual_memory};
+use crate::driver::{array, context, copy, device, initialization, interop, launch, library, memory, module, occupancy, set, texture, virtual_memory};
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuArrayCreate_v2(pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR) -> CUresult {
@@ -719,6 +719,16 @@ pub unsafe extern "C" fn farlane_cuGetExportTable(ppExportTable: *mut *const c_v
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchCooperativeKernel(f: CUfunction, gridDimX: c_uint, gridDimY: c_uint, gridDimZ: c_uint, blockDimX: c_uint, blockDimY: c_uint, blockDimZ: c_uint, sharedMemBytes: c_uint, hStream: CUstream, kernelParams: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchCooperativeKernel, Needs::Context, || unsafe { crate::driver::launch::cuLaunchCooperativeKernel(DefaultStream::Legacy, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchCooperativeKernel_ptsz(f: CUfunction, gridDimX: c_uint, gridDimY: c_uint, gridDimZ: c_uint, blockDimX: c_uint, blockDimY: c_uint, blockDimZ: c_uint, sharedMemBytes: c_uint, hStream: CUstream, kernelParams: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchCooperativeKernel, Needs::Context, || unsafe { crate::driver::launch::cuLaunchCooperativeKernel(DefaultStream::PerThread, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuLaunchHostFunc(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void) -> CUresult {
     enter(Function::cuLaunchHostFunc, Needs::Context, || unsafe { crate::launch::cudaLaunchHostFunc(DefaultStream::Legacy, hStream as _, fn_ as _, userData as _) })
 }
@@ -726,6 +736,111 @@ pub unsafe extern "C" fn farlane_cuLaunchHostFunc(hStream: CUstream, fn_: CUhost
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuLaunchHostFunc_ptsz(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void) -> CUresult {
     enter(Function::cuLaunchHostFunc, Needs::Context, || unsafe { crate::launch::cudaLaunchHostFunc(DefaultStream::PerThread, hStream as _, fn_ as _, userData as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchKernel(f: CUfunction, gridDimX: c_uint, gridDimY: c_uint, gridDimZ: c_uint, blockDimX: c_uint, blockDimY: c_uint, blockDimZ: c_uint, sharedMemBytes: c_uint, hStream: CUstream, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchKernel, Needs::Context, || unsafe { crate::driver::launch::cuLaunchKernel(DefaultStream::Legacy, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchKernel_ptsz(f: CUfunction, gridDimX: c_uint, gridDimY: c_uint, gridDimZ: c_uint, blockDimX: c_uint, blockDimY: c_uint, blockDimZ: c_uint, sharedMemBytes: c_uint, hStream: CUstream, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchKernel, Needs::Context, || unsafe { crate::driver::launch::cuLaunchKernel(DefaultStream::PerThread, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchKernelEx(config: *const CUlaunchConfig, f: CUfunction, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchKernelEx, Needs::Context, || unsafe { crate::driver::launch::cuLaunchKernelEx(DefaultStream::Legacy, config, f, kernelParams, extra) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchKernelEx_ptsz(config: *const CUlaunchConfig, f: CUfunction, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchKernelEx, Needs::Context, || unsafe { crate::driver::launch::cuLaunchKernelEx(DefaultStream::PerThread, config, f, kernelParams, extra) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetAttribute(pi: *mut c_int, attrib: CUfunction_attribute, kernel: CUkernel, dev: CUdevice) -> CUresult {
+    enter(Function::cuKernelGetAttribute, Needs::Initialization, || unsafe { crate::driver::library::cuKernelGetAttribute(pi, attrib, kernel, dev) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
+    enter(Function::cuKernelGetFunction, Needs::Context, || unsafe { crate::driver::library::cuKernelGetFunction(pFunc, kernel) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
+    enter(Function::cuKernelGetLibrary, Needs::Initialization, || unsafe { crate::driver::library::cuKernelGetLibrary(pLib, kernel) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
+    enter(Function::cuKernelGetName, Needs::Initialization, || unsafe { crate::driver::library::cuKernelGetName(name, hfunc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetParamCount(kernel: CUkernel, paramCount: *mut usize) -> CUresult {
+    enter(Function::cuKernelGetParamCount, Needs::Initialization, || unsafe { crate::driver::library::cuKernelGetParamCount(kernel, paramCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetParamInfo(kernel: CUkernel, paramIndex: usize, paramOffset: *mut usize, paramSize: *mut usize) -> CUresult {
+    enter(Function::cuKernelGetParamInfo, Needs::Initialization, || unsafe { crate::driver::library::cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelSetAttribute(attrib: CUfunction_attribute, val: c_int, kernel: CUkernel, dev: CUdevice) -> CUresult {
+    enter(Function::cuKernelSetAttribute, Needs::Initialization, || unsafe { crate::driver::library::cuKernelSetAttribute(attrib, val, kernel, dev) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, dev: CUdevice) -> CUresult {
+    enter(Function::cuKernelSetCacheConfig, Needs::Initialization, || unsafe { crate::driver::library::cuKernelSetCacheConfig(kernel, config, dev) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryEnumerateKernels(kernels: *mut CUkernel, numKernels: c_uint, lib: CUlibrary) -> CUresult {
+    enter(Function::cuLibraryEnumerateKernels, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryEnumerateKernels(kernels, numKernels, lib) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryGetGlobal(dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char) -> CUresult {
+    enter(Function::cuLibraryGetGlobal, Needs::Context, || unsafe { crate::driver::library::cuLibraryGetGlobal(dptr, bytes, library, name) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryGetKernel(pKernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> CUresult {
+    enter(Function::cuLibraryGetKernel, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryGetKernel(pKernel, library, name) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryGetKernelCount(count: *mut c_uint, lib: CUlibrary) -> CUresult {
+    enter(Function::cuLibraryGetKernelCount, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryGetKernelCount(count, lib) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryGetManaged(dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char) -> CUresult {
+    enter(Function::cuLibraryGetManaged, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryGetManaged(dptr, bytes, library, name) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
+    enter(Function::cuLibraryGetModule, Needs::Context, || unsafe { crate::driver::library::cuLibraryGetModule(pMod, library) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryLoadData(library: *mut CUlibrary, code: *const c_void, jitOptions: *mut CUjit_option, jitOptionsValues: *mut *mut c_void, numJitOptions: c_uint, libraryOptions: *mut CUlibraryOption, libraryOptionValues: *mut *mut c_void, numLibraryOptions: c_uint) -> CUresult {
+    enter(Function::cuLibraryLoadData, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryLoadFromFile(library: *mut CUlibrary, fileName: *const c_char, jitOptions: *mut CUjit_option, jitOptionsValues: *mut *mut c_void, numJitOptions: c_uint, libraryOptions: *mut CUlibraryOption, libraryOptionValues: *mut *mut c_void, numLibraryOptions: c_uint) -> CUresult {
+    enter(Function::cuLibraryLoadFromFile, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryUnload(library: CUlibrary) -> CUresult {
+    enter(Function::cuLibraryUnload, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryUnload(library) })
 }
 
 #[no_mangle]
@@ -846,6 +961,141 @@ pub unsafe extern "C" fn farlane_cuPointerGetAttributes(numAttributes: c_uint, a
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuPointerSetAttribute(value: *const c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult {
     enter(Function::cuPointerSetAttribute, Needs::Context, || unsafe { crate::driver::memory::cuPointerSetAttribute(value, attribute, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncGetAttribute(pi: *mut c_int, attrib: CUfunction_attribute, hfunc: CUfunction) -> CUresult {
+    enter(Function::cuFuncGetAttribute, Needs::Context, || unsafe { crate::driver::module::cuFuncGetAttribute(pi, attrib, hfunc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
+    enter(Function::cuFuncGetModule, Needs::Context, || unsafe { crate::driver::module::cuFuncGetModule(hmod, hfunc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult {
+    enter(Function::cuFuncGetName, Needs::Context, || unsafe { crate::module::cudaFuncGetName(name as _, hfunc as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncGetParamCount(func: CUfunction, paramCount: *mut usize) -> CUresult {
+    enter(Function::cuFuncGetParamCount, Needs::Context, || unsafe { crate::module::cudaFuncGetParamCount(func as _, paramCount as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncGetParamInfo(func: CUfunction, paramIndex: usize, paramOffset: *mut usize, paramSize: *mut usize) -> CUresult {
+    enter(Function::cuFuncGetParamInfo, Needs::Context, || unsafe { crate::module::cudaFuncGetParamInfo(func as _, paramIndex as _, paramOffset as _, paramSize as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncIsLoaded(state: *mut CUfunctionLoadingState, function: CUfunction) -> CUresult {
+    enter(Function::cuFuncIsLoaded, Needs::Context, || unsafe { crate::driver::module::cuFuncIsLoaded(state, function) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncLoad(function: CUfunction) -> CUresult {
+    enter(Function::cuFuncLoad, Needs::Context, || unsafe { crate::driver::module::cuFuncLoad(function) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: c_int) -> CUresult {
+    enter(Function::cuFuncSetAttribute, Needs::Context, || unsafe { crate::driver::module::cuFuncSetAttribute(hfunc, attrib, value) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_cache) -> CUresult {
+    enter(Function::cuFuncSetCacheConfig, Needs::Context, || unsafe { crate::module::cudaFuncSetCacheConfig(hfunc as _, config as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncSetSharedMemConfig(hfunc: CUfunction, config: CUsharedconfig) -> CUresult {
+    enter(Function::cuFuncSetSharedMemConfig, Needs::Context, || unsafe { crate::module::cudaFuncSetSharedMemConfig(hfunc as _, config as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleEnumerateFunctions(functions: *mut CUfunction, numFunctions: c_uint, mod_: CUmodule) -> CUresult {
+    enter(Function::cuModuleEnumerateFunctions, Needs::Context, || unsafe { crate::driver::module::cuModuleEnumerateFunctions(functions, numFunctions, mod_) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleGetFunction(hfunc: *mut CUfunction, hmod: CUmodule, name: *const c_char) -> CUresult {
+    enter(Function::cuModuleGetFunction, Needs::Context, || unsafe { crate::driver::module::cuModuleGetFunction(hfunc, hmod, name) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleGetFunctionCount(count: *mut c_uint, mod_: CUmodule) -> CUresult {
+    enter(Function::cuModuleGetFunctionCount, Needs::Context, || unsafe { crate::driver::module::cuModuleGetFunctionCount(count, mod_) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleGetGlobal_v2(dptr: *mut CUdeviceptr, bytes: *mut usize, hmod: CUmodule, name: *const c_char) -> CUresult {
+    enter(Function::cuModuleGetGlobal_v2, Needs::Context, || unsafe { crate::driver::module::cuModuleGetGlobal_v2(dptr, bytes, hmod, name) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
+    enter(Function::cuModuleGetLoadingMode, Needs::Initialization, || unsafe { crate::driver::module::cuModuleGetLoadingMode(mode) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
+    enter(Function::cuModuleLoad, Needs::Context, || unsafe { crate::driver::module::cuModuleLoad(module, fname) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
+    enter(Function::cuModuleLoadData, Needs::Context, || unsafe { crate::driver::module::cuModuleLoadData(module, image) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleLoadDataEx(module: *mut CUmodule, image: *const c_void, numOptions: c_uint, options: *mut CUjit_option, optionValues: *mut *mut c_void) -> CUresult {
+    enter(Function::cuModuleLoadDataEx, Needs::Context, || unsafe { crate::driver::module::cuModuleLoadDataEx(module, image, numOptions, options, optionValues) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleLoadFatBinary(module: *mut CUmodule, fatCubin: *const c_void) -> CUresult {
+    enter(Function::cuModuleLoadFatBinary, Needs::Context, || unsafe { crate::driver::module::cuModuleLoadFatBinary(module, fatCubin) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleUnload(hmod: CUmodule) -> CUresult {
+    enter(Function::cuModuleUnload, Needs::Context, || unsafe { crate::driver::module::cuModuleUnload(hmod) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize: *mut usize, func: CUfunction, numBlocks: c_int, blockSize: c_int) -> CUresult {
+    enter(Function::cuOccupancyAvailableDynamicSMemPerBlock, Needs::Context, || unsafe { crate::occupancy::cudaOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize as _, func as _, numBlocks as _, blockSize as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks: *mut c_int, func: CUfunction, blockSize: c_int, dynamicSMemSize: usize) -> CUresult {
+    enter(Function::cuOccupancyMaxActiveBlocksPerMultiprocessor, Needs::Context, || unsafe { crate::occupancy::cudaOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks as _, func as _, blockSize as _, dynamicSMemSize as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks: *mut c_int, func: CUfunction, blockSize: c_int, dynamicSMemSize: usize, flags: c_uint) -> CUresult {
+    enter(Function::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, Needs::Context, || unsafe { crate::occupancy::cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks as _, func as _, blockSize as _, dynamicSMemSize as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxActiveClusters(numClusters: *mut c_int, func: CUfunction, config: *const CUlaunchConfig) -> CUresult {
+    enter(Function::cuOccupancyMaxActiveClusters, Needs::Context, || unsafe { crate::driver::occupancy::cuOccupancyMaxActiveClusters(numClusters, func, config) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxPotentialBlockSize(minGridSize: *mut c_int, blockSize: *mut c_int, func: CUfunction, blockSizeToDynamicSMemSize: CUoccupancyB2DSize, dynamicSMemSize: usize, blockSizeLimit: c_int) -> CUresult {
+    enter(Function::cuOccupancyMaxPotentialBlockSize, Needs::Context, || unsafe { crate::driver::occupancy::cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize: *mut c_int, blockSize: *mut c_int, func: CUfunction, blockSizeToDynamicSMemSize: CUoccupancyB2DSize, dynamicSMemSize: usize, blockSizeLimit: c_int, flags: c_uint) -> CUresult {
+    enter(Function::cuOccupancyMaxPotentialBlockSizeWithFlags, Needs::Context, || unsafe { crate::driver::occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxPotentialClusterSize(clusterSize: *mut c_int, func: CUfunction, config: *const CUlaunchConfig) -> CUresult {
+    enter(Function::cuOccupancyMaxPotentialClusterSize, Needs::Context, || unsafe { crate::driver::occupancy::cuOccupancyMaxPotentialClusterSize(clusterSize, func, config) })
 }
 
 #[no_mangle]
