@@ -58,8 +58,9 @@ class Description:
     makes_objects: bool = False  # texture and surface objects are the host's to make (tape.md, "Textures")
     has_aliases: bool = False  # kernels can have memory at the program's addresses (tape.md, "Aliases")
     has_conditions: bool = False  # kernels set conditions of graphs (tape.md, "Conditions")
+    takes_any_ptx: bool = False  # where an image has no PTX for compute_capability, PTX of another architecture
     pci_bus_id: str = "0000:00:00.0"
-    attributes: Mapping[int, int] = field(default_factory=dict)  # cudaDeviceAttr -> value
+    attributes: Mapping[int, int] = field(default_factory=dict)  # cudaDeviceAttr, CUdevice_attribute -> value
 
 
 @dataclass(frozen=True)

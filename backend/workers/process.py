@@ -63,6 +63,7 @@ def described(description: Description) -> dict[str, Any]:
         "makes_objects": description.makes_objects,
         "has_aliases": description.has_aliases,
         "has_conditions": description.has_conditions,
+        "takes_any_ptx": description.takes_any_ptx,
         "pci_bus_id": description.pci_bus_id,
         "attributes": {str(key): value for key, value in description.attributes.items()},
     }

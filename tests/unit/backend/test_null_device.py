@@ -8,9 +8,10 @@ import types
 
 import pytest
 from farlane.backend.device import registry
-from farlane.backend.device.attributes import Attribute, Specification, attributes
+from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import CudaError, LaunchShape, Rows
 from farlane.backend.device.null import NullContext, NullDevice
+from farlane.backend.device.specification import Specification, attributes
 
 KIB = 1 << 10
 
