@@ -167,7 +167,7 @@ class TestAttributes:
         values = attributes(Specification(multiprocessors=12, compute_capability=(8, 6)))
         assert values[Attribute.MULTIPROCESSOR_COUNT] == 12
         assert (values[75], values[76]) == (8, 6)
-        assert (values[1], values[10], values[8], values[97]) == (1024, 32, 49152, 232448)
+        assert (values[1], values[10], values[8], values[97]) == (1024, 32, 49152, 99 << 10)
 
     def test_agrees_with_the_description(self) -> None:
         description = NullDevice().describe()

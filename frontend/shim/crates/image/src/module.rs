@@ -153,8 +153,7 @@ mod tests {
     use super::*;
     use crate::samples;
 
-    const BOTH: Target =
-        Target { compute: (7, 5), takes_ptx: true, takes_machine_code: true, takes_any_ptx: false };
+    const BOTH: Target = Target { compute: (7, 5), takes_ptx: true, takes_machine_code: true, takes_any_ptx: false };
     const PTX_ONLY: Target = Target { takes_machine_code: false, ..BOTH };
 
     fn image() -> Vec<u8> {

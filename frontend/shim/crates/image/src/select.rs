@@ -219,8 +219,7 @@ mod tests {
             let found = choose(&Container::parse(&image).unwrap(), &target).map(describe).unwrap();
             assert_eq!(found, format!("PTX for {expected}"), "{compute:?}");
         }
-        let target =
-            Target { compute: (9, 0), takes_ptx: true, takes_machine_code: false, takes_any_ptx: true };
+        let target = Target { compute: (9, 0), takes_ptx: true, takes_machine_code: false, takes_any_ptx: true };
         let code = container(&[entry(2, 80, 0, b""), entry(2, 90, A, b"")]);
         let error = choose(&Container::parse(&code).unwrap(), &target).unwrap_err().to_string();
         assert!(error.contains("machine code for sm_80, machine code for sm_90a; the device takes PTX"), "{error}");

@@ -133,8 +133,7 @@ fn read(map: &Map, address: u64, length: usize, what: &str) -> Result<&'static [
 mod tests {
     use super::*;
 
-    const TARGET: Target =
-        Target { compute: (7, 5), takes_ptx: true, takes_machine_code: false, takes_any_ptx: false };
+    const TARGET: Target = Target { compute: (7, 5), takes_ptx: true, takes_machine_code: false, takes_any_ptx: false };
 
     /// A container with one stored PTX entry, or none.
     fn container(architecture: Option<u32>) -> Vec<u8> {
