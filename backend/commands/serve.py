@@ -15,7 +15,7 @@ import sys
 import threading
 
 from farlane.backend import log as logs
-from farlane.backend.device import registry
+from farlane.backend.device import capabilities, registry
 from farlane.backend.device.base import Device
 from farlane.backend.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host
 from farlane.backend.manifests import ManifestStore, analyzer_revision, default_folder
@@ -106,6 +106,20 @@ def _memory_options(arguments: argparse.Namespace) -> None:
     os.environ.update(wished)
 
 
+def _capability(arguments: argparse.Namespace) -> None:
+    """For the device, in whatever process it is. Raises DeviceUnavailable."""
+    text: str | None = arguments.capability
+    if text is None:
+        return
+    if arguments.device != "sim":
+        raise registry.DeviceUnavailable(f"--capability is for the simulated device; the device is {arguments.device}")
+    try:
+        capabilities.parse(text)
+    except ValueError as error:
+        raise registry.DeviceUnavailable(f"--capability: {error}") from None
+    os.environ[capabilities.VARIABLE] = text
+
+
 class ServeCommand:
     """Opens the device, listens, serves until a signal."""
 
@@ -120,6 +134,11 @@ class ServeCommand:
             action="append",
             metavar="URL",
             help=f"{FORMS}; may be repeated; port 0: any free one (default: {DEFAULT_ENDPOINT})",
+        )
+        parser.add_argument(
+            "--capability",
+            metavar="|".join(capabilities.names()),
+            help=f"compute capability of the simulated device (default: {capabilities.DEFAULT[0]}.{capabilities.DEFAULT[1]})",
         )
         parser.add_argument(
             "--quota",
@@ -204,6 +223,7 @@ class ServeCommand:
             end_with_parent()
         try:
             _memory_options(arguments)
+            _capability(arguments)
             return self._serve(arguments, signals)
         except (EndpointError, registry.DeviceUnavailable) as error:
             print(f"farlane: {error}", file=sys.stderr)

@@ -44,6 +44,7 @@ class SimCommand:
         )
         run.add_argument("--fast", action="store_true", help="leave out requests that a core made just before")
         run.add_argument("--no-tlb", action="store_true", help="record and place blocks only")
+        run.add_argument("--capability", metavar="X.Y", help="compute capability of the device (`farlane serve`)")
         run.add_argument("--quota", metavar="BYTES", help="device memory of the session, for example 512M")
         run.add_argument(
             "--device-memory", metavar="BYTES", help="what of it is on the device at once; the rest moves to and fro"
@@ -91,7 +92,7 @@ class SimCommand:
             )
             options = ["--defer", arguments.defer] if arguments.defer else []
             serving = []
-            for name in ("quota", "device_memory", "memory_policy"):
+            for name in ("capability", "quota", "device_memory", "memory_policy"):
                 if (value := getattr(arguments, name)) is not None:
                     serving += [f"--{name.replace('_', '-')}", value]
             outcome = running.run(words, wanted, options, serving)

@@ -1,21 +1,18 @@
-"""The device attributes that the null and the simulated device report: one table for both.
+"""The numbers of device attributes, of the runtime API and of the driver API.
 
-Owns the numbers of cudaDeviceAttr and the values of a plausible GPU of a compute capability. Does not own what a real GPU
-reports (the cupy device asks the driver). The table holds every attribute that cudaGetDeviceProperties is made of, so that a guest
-can answer it locally. A feature that Farlane does not forward reads 0, so that a program which asks first takes its other path.
+cudaDeviceAttr and CUdevice_attribute give one number to one attribute. Does not own their values: those of the null and
+the simulated device are in `specification.py`, those of a real GPU come from its driver.
 
-Source: CUDA runtime API, enum cudaDeviceAttr (12.x and 13.x agree on every number used here); CUDA programming guide, table
-"Technical specifications per compute capability".
+Source: driver_types.h (12.x and 13.x agree on every number here) and cuda.h of CUDA 13.5; protos/cuda/attributes.toml.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 
 class Attribute(IntEnum):
-    """cudaDeviceAttr, by CUDA's names without the cudaDevAttr prefix."""
+    """By CUDA's names without their prefixes: cudaDeviceAttr's, else CUdevice_attribute's."""
 
     MAX_THREADS_PER_BLOCK = 1
     MAX_BLOCK_DIM_X = 2
@@ -60,6 +57,7 @@ class Attribute(IntEnum):
     UNIFIED_ADDRESSING = 41
     MAX_TEXTURE_1D_LAYERED_WIDTH = 42
     MAX_TEXTURE_1D_LAYERED_LAYERS = 43
+    CAN_TEX2D_GATHER = 44
     MAX_TEXTURE_2D_GATHER_WIDTH = 45
     MAX_TEXTURE_2D_GATHER_HEIGHT = 46
     MAX_TEXTURE_3D_WIDTH_ALT = 47
@@ -107,15 +105,25 @@ class Attribute(IntEnum):
     CONCURRENT_MANAGED_ACCESS = 89
     COMPUTE_PREEMPTION_SUPPORTED = 90
     CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91
+    CAN_USE_STREAM_MEM_OPS_V1 = 92
+    CAN_USE_64_BIT_STREAM_MEM_OPS_V1 = 93
+    CAN_USE_STREAM_WAIT_VALUE_NOR_V1 = 94
     COOPERATIVE_LAUNCH = 95
+    COOPERATIVE_MULTI_DEVICE_LAUNCH = 96
     MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
     CAN_FLUSH_REMOTE_WRITES = 98
     HOST_REGISTER_SUPPORTED = 99
     PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES = 100
     DIRECT_MANAGED_MEM_ACCESS_FROM_HOST = 101
+    VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102
+    HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103
+    HANDLE_TYPE_WIN32_HANDLE_SUPPORTED = 104
+    HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED = 105
     MAX_BLOCKS_PER_MULTIPROCESSOR = 106
+    GENERIC_COMPRESSION_SUPPORTED = 107
     MAX_PERSISTING_L2_CACHE_SIZE = 108
     MAX_ACCESS_POLICY_WINDOW_SIZE = 109
+    GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED = 110
     RESERVED_SHARED_MEMORY_PER_BLOCK = 111
     SPARSE_CUDA_ARRAY_SUPPORTED = 112
     HOST_REGISTER_READ_ONLY_SUPPORTED = 113
@@ -127,132 +135,43 @@ class Attribute(IntEnum):
     MEMORY_POOL_SUPPORTED_HANDLE_TYPES = 119
     CLUSTER_LAUNCH = 120
     DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED = 121
+    CAN_USE_64_BIT_STREAM_MEM_OPS = 122
+    CAN_USE_STREAM_WAIT_VALUE_NOR = 123
+    DMA_BUF_SUPPORTED = 124
     IPC_EVENT_SUPPORT = 125
     MEM_SYNC_DOMAIN_COUNT = 126
+    TENSOR_MAP_ACCESS_SUPPORTED = 127
+    HANDLE_TYPE_FABRIC_SUPPORTED = 128
+    UNIFIED_FUNCTION_POINTERS = 129
     NUMA_CONFIG = 130
     NUMA_ID = 131
+    MULTICAST_SUPPORTED = 132
     MPS_ENABLED = 133
     HOST_NUMA_ID = 134
     D3D12_CIG_SUPPORTED = 135
+    MEM_DECOMPRESS_ALGORITHM_MASK = 136
+    MEM_DECOMPRESS_MAXIMUM_LENGTH = 137
     VULKAN_CIG_SUPPORTED = 138
     GPU_PCI_DEVICE_ID = 139
     GPU_PCI_SUBSYSTEM_ID = 140
+    HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141
     HOST_NUMA_MEMORY_POOLS_SUPPORTED = 142
     HOST_NUMA_MULTINODE_IPC_SUPPORTED = 143
-
-
-@dataclass(frozen=True)
-class Specification:
-    """What differs between the devices that share the table."""
-
-    multiprocessors: int = 8
-    compute_capability: tuple[int, int] = (9, 0)
-    clock_khz: int = 1_000_000
-    memory_clock_khz: int = 1_000_000
-    memory_bus_bits: int = 512
-    l2_bytes: int = 4 << 20
-    copy_engines: int = 1
-    cooperative_launch: bool = True
-    pci_bus: int = 0
-    pci_device: int = 0
-
-
-def attributes(specification: Specification) -> dict[int, int]:
-    """Every attribute of the table, as cudaDeviceGetAttribute would return it."""
-    major, minor = specification.compute_capability
-    values = dict.fromkeys(Attribute, 0) | _LIMITS
-    values.update(
-        {
-            Attribute.MULTIPROCESSOR_COUNT: specification.multiprocessors,
-            Attribute.COMPUTE_CAPABILITY_MAJOR: major,
-            Attribute.COMPUTE_CAPABILITY_MINOR: minor,
-            Attribute.CLOCK_RATE: specification.clock_khz,
-            Attribute.MEMORY_CLOCK_RATE: specification.memory_clock_khz,
-            Attribute.GLOBAL_MEMORY_BUS_WIDTH: specification.memory_bus_bits,
-            Attribute.L2_CACHE_SIZE: specification.l2_bytes,
-            Attribute.ASYNC_ENGINE_COUNT: specification.copy_engines,
-            Attribute.GPU_OVERLAP: int(specification.copy_engines > 0),
-            Attribute.COOPERATIVE_LAUNCH: int(specification.cooperative_launch),
-            Attribute.CLUSTER_LAUNCH: int(major >= 9),
-            Attribute.PCI_BUS_ID: specification.pci_bus,
-            Attribute.PCI_DEVICE_ID: specification.pci_device,
-        }
-    )
-    return {int(attribute): value for attribute, value in values.items()}
-
-
-# Limits of compute capability 9.0, and the features that hold whatever the specification says.
-_LIMITS: dict[Attribute, int] = {
-    Attribute.MAX_THREADS_PER_BLOCK: 1024,
-    Attribute.MAX_BLOCK_DIM_X: 1024,
-    Attribute.MAX_BLOCK_DIM_Y: 1024,
-    Attribute.MAX_BLOCK_DIM_Z: 64,
-    Attribute.MAX_GRID_DIM_X: 2**31 - 1,
-    Attribute.MAX_GRID_DIM_Y: 65535,
-    Attribute.MAX_GRID_DIM_Z: 65535,
-    Attribute.MAX_SHARED_MEMORY_PER_BLOCK: 48 << 10,
-    Attribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: 227 << 10,
-    Attribute.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: 228 << 10,
-    Attribute.RESERVED_SHARED_MEMORY_PER_BLOCK: 1 << 10,
-    Attribute.TOTAL_CONSTANT_MEMORY: 64 << 10,
-    Attribute.WARP_SIZE: 32,
-    Attribute.MAX_PITCH: 2**31 - 1,
-    Attribute.MAX_REGISTERS_PER_BLOCK: 64 << 10,
-    Attribute.MAX_REGISTERS_PER_MULTIPROCESSOR: 64 << 10,
-    Attribute.MAX_THREADS_PER_MULTIPROCESSOR: 2048,
-    Attribute.MAX_BLOCKS_PER_MULTIPROCESSOR: 32,
-    Attribute.SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: 2,
-    Attribute.TEXTURE_ALIGNMENT: 512,
-    Attribute.TEXTURE_PITCH_ALIGNMENT: 32,
-    Attribute.SURFACE_ALIGNMENT: 512,
-    Attribute.CONCURRENT_KERNELS: 1,
-    Attribute.UNIFIED_ADDRESSING: 1,
-    Attribute.STREAM_PRIORITIES_SUPPORTED: 1,
-    Attribute.GLOBAL_L1_CACHE_SUPPORTED: 1,
-    Attribute.LOCAL_L1_CACHE_SUPPORTED: 1,
-    Attribute.COMPUTE_PREEMPTION_SUPPORTED: 1,
-    Attribute.HOST_REGISTER_SUPPORTED: 1,
-    Attribute.MEM_SYNC_DOMAIN_COUNT: 1,
-    Attribute.NUMA_ID: -1,
-    Attribute.HOST_NUMA_ID: -1,
-    Attribute.MAX_TEXTURE_1D_WIDTH: 131072,
-    Attribute.MAX_TEXTURE_1D_MIPMAPPED_WIDTH: 32768,
-    Attribute.MAX_TEXTURE_1D_LINEAR_WIDTH: 268435456,
-    Attribute.MAX_TEXTURE_1D_LAYERED_WIDTH: 32768,
-    Attribute.MAX_TEXTURE_1D_LAYERED_LAYERS: 2048,
-    Attribute.MAX_TEXTURE_2D_WIDTH: 131072,
-    Attribute.MAX_TEXTURE_2D_HEIGHT: 65536,
-    Attribute.MAX_TEXTURE_2D_LAYERED_WIDTH: 32768,
-    Attribute.MAX_TEXTURE_2D_LAYERED_HEIGHT: 32768,
-    Attribute.MAX_TEXTURE_2D_LAYERED_LAYERS: 2048,
-    Attribute.MAX_TEXTURE_2D_GATHER_WIDTH: 32768,
-    Attribute.MAX_TEXTURE_2D_GATHER_HEIGHT: 32768,
-    Attribute.MAX_TEXTURE_2D_LINEAR_WIDTH: 131072,
-    Attribute.MAX_TEXTURE_2D_LINEAR_HEIGHT: 65000,
-    Attribute.MAX_TEXTURE_2D_LINEAR_PITCH: 2097120,
-    Attribute.MAX_TEXTURE_2D_MIPMAPPED_WIDTH: 32768,
-    Attribute.MAX_TEXTURE_2D_MIPMAPPED_HEIGHT: 32768,
-    Attribute.MAX_TEXTURE_3D_WIDTH: 16384,
-    Attribute.MAX_TEXTURE_3D_HEIGHT: 16384,
-    Attribute.MAX_TEXTURE_3D_DEPTH: 16384,
-    Attribute.MAX_TEXTURE_3D_WIDTH_ALT: 8192,
-    Attribute.MAX_TEXTURE_3D_HEIGHT_ALT: 8192,
-    Attribute.MAX_TEXTURE_3D_DEPTH_ALT: 32768,
-    Attribute.MAX_TEXTURE_CUBEMAP_WIDTH: 32768,
-    Attribute.MAX_TEXTURE_CUBEMAP_LAYERED_WIDTH: 32768,
-    Attribute.MAX_TEXTURE_CUBEMAP_LAYERED_LAYERS: 2046,
-    Attribute.MAX_SURFACE_1D_WIDTH: 32768,
-    Attribute.MAX_SURFACE_1D_LAYERED_WIDTH: 32768,
-    Attribute.MAX_SURFACE_1D_LAYERED_LAYERS: 2048,
-    Attribute.MAX_SURFACE_2D_WIDTH: 131072,
-    Attribute.MAX_SURFACE_2D_HEIGHT: 65536,
-    Attribute.MAX_SURFACE_2D_LAYERED_WIDTH: 32768,
-    Attribute.MAX_SURFACE_2D_LAYERED_HEIGHT: 32768,
-    Attribute.MAX_SURFACE_2D_LAYERED_LAYERS: 2048,
-    Attribute.MAX_SURFACE_3D_WIDTH: 16384,
-    Attribute.MAX_SURFACE_3D_HEIGHT: 16384,
-    Attribute.MAX_SURFACE_3D_DEPTH: 16384,
-    Attribute.MAX_SURFACE_CUBEMAP_WIDTH: 32768,
-    Attribute.MAX_SURFACE_CUBEMAP_LAYERED_WIDTH: 32768,
-    Attribute.MAX_SURFACE_CUBEMAP_LAYERED_LAYERS: 2046,
-}
+    HOST_MEMORY_POOLS_SUPPORTED = 144
+    HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 145
+    HOST_ALLOC_DMA_BUF_SUPPORTED = 146
+    ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED = 147
+    ATOMIC_REDUCTION_SUPPORTED = 148
+    LOCALITY_DOMAIN_COUNT = 149
+    OVERSIZED_SHARED_MEMORY_PER_BLOCK = 150
+    CIG_STREAMS_SUPPORTED = 151
+    DMA_BUF_MMAP_SUPPORTED = 152
+    LOGICAL_ENDPOINT_UNICAST_SUPPORTED = 153
+    LOGICAL_ENDPOINT_MULTICAST_SUPPORTED = 154
+    LOGICAL_ENDPOINT_COUNTED_OPS_SUPPORTED = 155
+    LOGICAL_ENDPOINT_UNICAST_ACCESS_ON_OWNER_DEVICE_SUPPORTED = 156
+    LOCALITY_DOMAIN_MULTIPROCESSOR_COUNT = 157
+    LOGICAL_ENDPOINT_SUPPORTED_HANDLE_TYPES = 158
+    VULKAN_CIG_STREAMS_SUPPORTED = 159
+    TENSOR_MAP_LARGE_TENSOR_MIN_SIZE = 160
+    GPU_DIRECT_RDMA_WITH_LOCALIZED_MEMORY_SUPPORTED = 161

@@ -63,8 +63,9 @@ class Description:
     has_aliases: bool = False  # kernels can have memory at the program's addresses (tape.md, "Aliases")
     has_conditions: bool = False  # kernels set conditions of graphs (tape.md, "Conditions")
     has_mappings: bool = False  # physical memory is mapped at addresses (tape.md, "Physical memory")
+    takes_any_ptx: bool = False  # where an image has no PTX for compute_capability, PTX of another architecture
     pci_bus_id: str = "0000:00:00.0"
-    attributes: Mapping[int, int] = field(default_factory=dict)  # cudaDeviceAttr -> value
+    attributes: Mapping[int, int] = field(default_factory=dict)  # cudaDeviceAttr, CUdevice_attribute -> value
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from farlane.backend.device.allocations import Allocation, Allocations
-from farlane.backend.device.attributes import Specification, attributes
 from farlane.backend.device.base import NO_ACCESS, Context, CudaError, Description, Device, LaunchShape, Rows, Window
 from farlane.backend.device.null_repeats import Numbers, first_stop, in_bulk
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Stop
+from farlane.backend.device.specification import Specification, attributes
 
 _INVALID_VALUE = 1
 _MEMORY_ALLOCATION = 2
@@ -285,11 +285,12 @@ class NullDevice(Device):
             backend="null",
             name="Farlane Null Device",
             uuid=b"farlane-null-dev",
-            compute_capability=(9, 0),
+            compute_capability=Specification().compute_capability,
             total_memory=16 << 30,
             takes_ptx=True,
             takes_machine_code=True,
             has_mappings=True,
+            takes_any_ptx=True,
             attributes=attributes(Specification()),
         )
 

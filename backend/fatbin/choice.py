@@ -4,6 +4,10 @@ Owns the rule that orders candidates. It follows the CUDA programming guide's ch
 compute capability X.Y runs on every device of capability X.Y or above; with the suffix `f` only within its family
 (the same X, the same or a higher Y); with `a` on exactly X.Y. The highest one wins; between equals the plain one,
 because it asks for less.
+
+A device that takes any PTX (the simulated one) runs what a GPU refuses where an image has nothing else: the PTX of the
+lowest architecture above its own, plain before `f` and `a`, else that with a suffix of the highest below. The guest chooses
+by the same rule (frontend/shim/crates/image/src/select.rs): parameters are laid out by the PTX that runs.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ NO_KERNEL_IMAGE_FOR_DEVICE = 209
 
 _TARGET = re.compile(r"^[ \t]*\.target[ \t]+sm_(\d{1,4})([af]?)\b", re.MULTILINE)
 _DIRECTIVES = 1 << 16  # .version and .target stand in front of everything but comments
+_SUFFIXES = ("", "f", "a")  # from what asks for least
 _ELF_HEADER_BYTES = 64
 _EM_CUDA = 190
 
@@ -42,8 +47,11 @@ class Target:
         return f"compute_{self.arch}{self.suffix}"
 
 
-def choose(image: bytes, capability: tuple[int, int]) -> str:
+def choose(image: bytes, capability: tuple[int, int], *, any_ptx: bool = False) -> str:
     """The PTX text of an image that a device of this compute capability runs.
+
+    Args:
+        any_ptx: where nothing is for this capability, PTX of another architecture runs.
 
     Raises:
         FatBinaryError: the image is malformed.
@@ -51,28 +59,31 @@ def choose(image: bytes, capability: tuple[int, int]) -> str:
     """
     head = bytes(image[:4])
     if head == ELF_MAGIC:
-        raise _none(capability, [f"machine code for sm_{_elf_arch(image)}"])
+        raise _none(capability, [f"machine code for sm_{_elf_arch(image)}"], any_ptx)
     if head == MAGIC.to_bytes(4, "little"):
-        return _from_entries(parse(image), capability)
+        return _from_entries(parse(image), capability, any_ptx)
     if looks_like_ptx(image):
         text = image.rstrip(b"\0").decode("utf-8", errors="replace")
         target = target_of(text)
-        if not target.runs_on(capability):
-            raise _none(capability, [f"PTX for {target}"])
+        if not any_ptx and not target.runs_on(capability):
+            raise _none(capability, [f"PTX for {target}"], any_ptx)
         return text
     raise FatBinaryError(f"the image is neither a fat binary, nor PTX, nor a cubin: it begins with {head.hex()}")
 
 
-def choose_all(image: bytes, capability: tuple[int, int]) -> list[str]:
-    """The PTX texts of an image that are linked for a device of this compute capability: several of a joined image, else one.
+def choose_all(image: bytes, capability: tuple[int, int], *, any_ptx: bool = False) -> list[str]:
+    """The PTX texts of an image that are linked for a device of this capability: several of a joined image, else one.
+
+    Args:
+        any_ptx: as for `choose`.
 
     Raises:
         FatBinaryError: the image, or a part of it, is malformed.
         CudaError: 209, nothing in a part can run.
     """
     if not joined.is_joined(image):
-        return [choose(image, capability)]
-    return [choose(part, capability) for part in joined.parts(image)]
+        return [choose(image, capability, any_ptx=any_ptx)]
+    return [choose(part, capability, any_ptx=any_ptx) for part in joined.parts(image)]
 
 
 def looks_like_ptx(image: bytes) -> bool:
@@ -103,7 +114,7 @@ def target_of(text: str) -> Target:
     return Target(int(match[1]), match[2])
 
 
-def _from_entries(entries: list[Entry], capability: tuple[int, int]) -> str:
+def _from_entries(entries: list[Entry], capability: tuple[int, int], any_ptx: bool) -> str:
     device = capability[0] * 10 + capability[1]
     best: tuple[int, str] | None = None
     # The header's number decides whether a text is worth expanding; the suffix stands only in the text.
@@ -120,7 +131,20 @@ def _from_entries(entries: list[Entry], capability: tuple[int, int]) -> str:
             best = (target.arch, text)
     if best is not None:
         return best[1]
-    raise _none(capability, [_described(entry) for entry in entries])
+    if any_ptx and (text := _nearest(entries, device)) is not None:
+        return text
+    raise _none(capability, [_described(entry) for entry in entries], any_ptx)
+
+
+def _nearest(entries: list[Entry], device: int) -> str | None:
+    """The PTX that asks for least, of what is not for the device."""
+
+    def asks(entry: Entry) -> tuple[bool, bool, int, int]:
+        above = entry.arch > device
+        return (entry.suffix != "", not above, entry.arch if above else -entry.arch, _SUFFIXES.index(entry.suffix))
+
+    ptx = [entry for entry in entries if entry.kind is Kind.PTX]
+    return min(ptx, key=asks).text() if ptx else None
 
 
 def _described(entry: Entry) -> str:
@@ -131,14 +155,17 @@ def _described(entry: Entry) -> str:
     return f"an entry of unknown kind for sm_{entry.arch}"
 
 
-def _none(capability: tuple[int, int], holds: list[str]) -> CudaError:
+def _none(capability: tuple[int, int], holds: list[str], any_ptx: bool) -> CudaError:
     unique = list(dict.fromkeys(holds))
     listed = ", ".join(unique[:16]) + (f" and {len(unique) - 16} more" if len(unique) > 16 else "")
     major, minor = capability
+    takes, other = f"PTX for compute capability {major}.{minor} or below", f"compute_XY up to {major}{minor}"
+    if any_ptx:
+        takes, other = "PTX for any compute capability, but no machine code", "compute_XY"
     return CudaError(
         NO_KERNEL_IMAGE_FOR_DEVICE,
-        f"the image holds {listed or 'no device code'}; this device runs PTX for compute capability {major}.{minor} "
-        f"or below: build with -gencode arch=compute_75,code=compute_75 (or another compute_XY up to {major}{minor})",
+        f"the image holds {listed or 'no device code'}; this device runs {takes}: "
+        f"build with -gencode arch=compute_75,code=compute_75 (or another {other})",
     )
 
 

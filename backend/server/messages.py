@@ -214,6 +214,7 @@ def describe(descriptions: Iterable[Description]) -> list[pb.DeviceDescription]:
             has_aliases=description.has_aliases,
             has_conditions=description.has_conditions,
             has_mappings=description.has_mappings,
+            takes_any_ptx=description.takes_any_ptx,
             pci_bus_id=description.pci_bus_id,
         )
         for description in descriptions
@@ -233,6 +234,7 @@ def description_of(message: pb.DeviceDescription) -> Description:
         has_aliases=message.has_aliases,
         has_conditions=message.has_conditions,
         has_mappings=message.has_mappings,
+        takes_any_ptx=message.takes_any_ptx,
         pci_bus_id=message.pci_bus_id,
         attributes=dict(message.attributes),
     )

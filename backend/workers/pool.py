@@ -308,6 +308,7 @@ def _described(value: dict[str, Any]) -> Description:
         has_aliases=value["has_aliases"],
         has_conditions=value["has_conditions"],
         has_mappings=value["has_mappings"],
+        takes_any_ptx=value["takes_any_ptx"],
         pci_bus_id=value["pci_bus_id"],
         attributes={int(key): number for key, number in value["attributes"].items()},
     )

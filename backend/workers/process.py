@@ -64,6 +64,7 @@ def described(description: Description) -> dict[str, Any]:
         "has_aliases": description.has_aliases,
         "has_conditions": description.has_conditions,
         "has_mappings": description.has_mappings,
+        "takes_any_ptx": description.takes_any_ptx,
         "pci_bus_id": description.pci_bus_id,
         "attributes": {str(key): value for key, value in description.attributes.items()},
     }

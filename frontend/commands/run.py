@@ -34,6 +34,11 @@ class RunCommand:
             "--host", metavar="URL", help="grpc://host:port or unix:///path of a running `farlane serve`"
         )
         parser.add_argument("--device", default=None, help="device of the embedded host (default: sim)")
+        parser.add_argument(
+            "--capability",
+            metavar="X.Y",
+            help="compute capability of the embedded host's simulated device (default: 9.0)",
+        )
         parser.add_argument("--quota", metavar="BYTES", help="device memory on the embedded host, for example 512M")
         parser.add_argument(
             "--device-memory",
@@ -109,9 +114,9 @@ class RunCommand:
         with contextlib.ExitStack() as stack:
             if host:
                 memory = (arguments.device_memory, arguments.memory_policy, arguments.memory_trace)
-                if arguments.device or arguments.quota or any(memory):
+                if arguments.device or arguments.capability or arguments.quota or any(memory):
                     raise UserError(
-                        "--device, --quota and options of its memory are for the embedded host",
+                        "--device, --capability, --quota and options of its memory are for the embedded host",
                         "Give them to `farlane serve`.",
                         2,
                     )
@@ -120,7 +125,7 @@ class RunCommand:
             else:
                 quota = parse_size(arguments.quota) if arguments.quota else None
                 counted = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-report-")))
-                extra = _memory_options(arguments, counted)
+                extra = _host_options(arguments, counted)
                 embedded = stack.enter_context(EmbeddedHost(arguments.device or "sim", quota, extra))
                 host = embedded.url
             manifest_folder = _manifests(arguments, mode, program)
@@ -188,12 +193,16 @@ def _checks(arguments: argparse.Namespace) -> tuple[str, ...]:
     return names
 
 
-def _memory_options(arguments: argparse.Namespace, counted: Path) -> tuple[str, ...]:
+def _host_options(arguments: argparse.Namespace, counted: Path) -> tuple[str, ...]:
     """Options of the embedded host."""
     options = ["--session-reports", str(counted)]
     if arguments.device_memory:
         options += ["--device-memory", str(parse_size(arguments.device_memory))]
-    for name, wish in (("--memory-policy", arguments.memory_policy), ("--memory-trace", arguments.memory_trace)):
+    for name, wish in (
+        ("--capability", arguments.capability),
+        ("--memory-policy", arguments.memory_policy),
+        ("--memory-trace", arguments.memory_trace),
+    ):
         if wish:
             options += [name, wish]
     return tuple(options)

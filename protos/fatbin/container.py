@@ -11,7 +11,8 @@ The format (little endian), as nvcc 13.0 writes it; found by decoding what it wr
     entry      +0 u16 kind (1 PTX, 2 ELF)       +4 u32 header size (0x40 ELF, 0x50 PTX, more with strings)
                +8 u64 payload bytes, padded     +16 u32 compressed bytes, 0 when stored
                +24 u16 minor, +26 u16 major PTX version     +28 u32 architecture, e.g. 75 (75a too)
-               +32 u32 name offset, +36 u32 name length      +40 u64 flags (0x2000 LZ4 block, 0x8000 zstd frame)
+               +32 u32 name offset, +36 u32 name length      +40 u64 flags (0x2000 LZ4 block, 0x8000 zstd frame,
+                                                             0x100000 architecture-, 0x200000 family-specific)
                +56 u64 uncompressed bytes       +64 u32 option offset, +68 u32 option length (PTX)
                payload behind the header
 
@@ -42,6 +43,8 @@ _OPTIONS = struct.Struct("<II")
 
 _FLAG_LZ4 = 0x2000
 _FLAG_ZSTD = 0x8000
+_FLAG_ARCHITECTURE_SPECIFIC = 0x10_0000
+_FLAG_FAMILY_SPECIFIC = 0x20_0000
 _LZ4_MAX_RATIO = 255
 
 
@@ -69,6 +72,13 @@ class Entry:
     options: str
     payload: memoryview = field(repr=False)
     uncompressed_bytes: int
+
+    @property
+    def suffix(self) -> str:
+        """Of the architecture: "a" and "f" restrict the devices that run it (`compute_90a`, `compute_100f`)."""
+        if self.flags & _FLAG_ARCHITECTURE_SPECIFIC:
+            return "a"
+        return "f" if self.flags & _FLAG_FAMILY_SPECIFIC else ""
 
     def data(self) -> bytes:
         """The payload, decompressed."""

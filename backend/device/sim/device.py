@@ -11,7 +11,7 @@ import os
 import platform
 import threading
 
-from farlane.backend.device.attributes import Specification, attributes
+from farlane.backend.device import capabilities
 from farlane.backend.device.base import Context, CudaError, Description, Device
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.sim.context import SimContext
@@ -20,8 +20,8 @@ from farlane.backend.device.sim.modules import Library
 from farlane.backend.device.sim.pool import Pool, thread_count
 from farlane.backend.device.sim.space import Physical
 from farlane.backend.device.sim.wishes import Oversubscription, Settings, settings
+from farlane.backend.device.specification import Specification, attributes
 
-COMPUTE_CAPABILITY = (9, 0)
 DEVICE_UNAVAILABLE = 46
 
 
@@ -36,6 +36,7 @@ class SimDevice(Device):
         total_memory: int | None = None,
         oversubscription: Oversubscription | None = None,
         watched: Settings | None = None,
+        capability: tuple[int, int] | None = None,
     ) -> None:
         """Opens the device.
 
@@ -45,16 +46,21 @@ class SimDevice(Device):
             oversubscription: how sessions get by with less device memory than they allocate; by default as FARLANE_DEVICE_MEMORY
                 and its like say, or they have what they allocate.
             watched: sessions run under the model of the memory system; by default as FARLANE_SIM_MODEL says.
+            capability: the compute capability, one of `capabilities`; by default as FARLANE_CAPABILITY says, or 9.0.
+
+        Raises:
+            ValueError: a setting of the environment is wrong.
         """
         threads = thread_count() if threads is None else threads
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._total_memory = total_memory or physical // 2 & -(2 << 20)
         self._budget = Budget(self._total_memory)
         self._physical = Physical(self._total_memory)
-        self._attributes = attributes(Specification(multiprocessors=threads, compute_capability=COMPUTE_CAPABILITY))
+        self._capability = capability or capabilities.configured()
+        self._attributes = attributes(Specification(multiprocessors=threads, compute_capability=self._capability))
         self._limits = Limits(self._attributes)
         self._pool = Pool(threads)
-        self._library = Library(COMPUTE_CAPABILITY)
+        self._library = Library(self._capability)
         self._contexts: set[SimContext] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -69,10 +75,11 @@ class SimDevice(Device):
             backend=self.name,
             name=f"Farlane simulated device ({platform.machine()}, {self._pool.threads} threads)",
             uuid=hashlib.blake2b(f"farlane sim {platform.node()}".encode(), digest_size=16).digest(),
-            compute_capability=COMPUTE_CAPABILITY,
+            compute_capability=self._capability,
             total_memory=self._total_memory,
             takes_ptx=True,
             takes_machine_code=False,
+            takes_any_ptx=True,
             has_aliases=True,
             has_conditions=True,
             has_mappings=self._watched is None and not (self._oversubscription and self._oversubscription.active),

@@ -58,7 +58,7 @@ class Library:
                 self._parsed.move_to_end(digest)
                 return found
         try:
-            module = jit.parse_module(jit.link(choose_all(image, self._capability)))
+            module = jit.parse_module(jit.link(choose_all(image, self._capability, any_ptx=True)))
         except FatBinaryError as error:
             raise CudaError(INVALID_KERNEL_IMAGE, f"malformed image: {error}") from None
         except jit.PtxError as error:

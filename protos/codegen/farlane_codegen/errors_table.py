@@ -38,8 +38,10 @@ def parse_errors(text: str) -> tuple[Error, ...]:
 
 
 def parse_attributes(text: str) -> dict[str, int]:
-    attributes: dict[str, int] = tomllib.loads(text)["attributes"]
-    if len(set(attributes.values())) != len(attributes):
+    """The attributes of both APIs: the runtime's names, then those that only the driver has."""
+    tables = tomllib.loads(text)
+    attributes: dict[str, int] = tables["attributes"] | tables.get("driver", {})
+    if len(set(attributes.values())) != len(tables["attributes"]) + len(tables.get("driver", {})):
         raise TableError("cuda/attributes.toml: a code is there twice")
     return attributes
 
@@ -111,7 +113,7 @@ def emit_rust_attributes(attributes: dict[str, int]) -> str:
     lines = [_HEADER.format("attributes.toml"), "", "use std::ffi::c_int;", "", "pub type cudaDeviceAttr = c_int;"]
     lines += [f"pub const {name}: cudaDeviceAttr = {code};" for name, code in attributes.items()]
     codes = sorted(attributes.values())
-    lines += ["", "/// Every attribute that CUDA 12 or 13 defines, in ascending order."]
+    lines += ["", "/// Every attribute that either API of CUDA 12 or 13 defines, in ascending order."]
     lines += [f"pub static DEVICE_ATTRIBUTES: [cudaDeviceAttr; {len(codes)}] = ["]
     for start in range(0, len(codes), 20):
         lines.append("    " + " ".join(f"{code}," for code in codes[start : start + 20]))

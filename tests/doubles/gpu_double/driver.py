@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from farlane.backend.device.attributes import Specification, attributes
 from farlane.backend.device.base import LEGACY_STREAM, READ_WRITE, CudaError, LaunchShape, Rows
 from farlane.backend.device.gpu.interface import (
     CopyWork,
@@ -23,6 +22,7 @@ from farlane.backend.device.gpu.interface import (
     SetWork,
 )
 from farlane.backend.device.sim import SimDevice
+from farlane.backend.device.specification import Specification, attributes
 from farlane.backend.fatbin import choose_all
 from farlane.backend.fatbin.joined import join
 

@@ -98,3 +98,28 @@ def test_looking_like_ptx_takes_linear_time() -> None:
     assert not looks_like_ptx(b"//" * 500_000)
     assert not looks_like_ptx(b" " * 500_000)
     assert looks_like_ptx(b"  /* a */ // b\n .version 1.0")
+
+
+@pytest.mark.parametrize(
+    ("capability", "targets", "expected"),
+    [
+        ((9, 0), ["120", "100", "80"], "compute_80"),
+        ((9, 0), ["120", "100", "90a"], "compute_90a"),
+        ((7, 5), ["120", "80", "90"], "compute_80"),
+        ((7, 5), ["80a", "100f", "120"], "compute_120"),
+        ((9, 0), ["100a", "100f", "80a"], "compute_100f"),
+        ((9, 0), ["120a", "100f", "100a"], "compute_100f"),
+        ((12, 0), ["90a", "100a", "100f"], "compute_100f"),
+        ((12, 0), ["80a", "90a"], "compute_90a"),
+    ],
+)
+def test_any_ptx(capability: tuple[int, int], targets: list[str], expected: str) -> None:
+    """The same cases as in select.rs: guest and host agree."""
+    from .test_container import entry, wrap
+
+    flags = {"a": 0x10_0000, "f": 0x20_0000}
+    entries = [
+        entry(ptx(f"sm_{target}"), arch=int(target.rstrip("af")), flags=flags.get(target[-1], 0)) for target in targets
+    ]
+    assert str(target_of(choose(wrap(*entries), capability, any_ptx=True))) == expected
+    assert str(target_of(choose(ptx("sm_120"), (7, 5), any_ptx=True))) == "compute_120"

@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 /// On which devices besides its own architecture an entry runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// Later ones: any for PTX, those of the same major version for machine code.
     Forward,
@@ -119,6 +119,11 @@ impl<'a> Container<'a> {
     /// Whether any entry runs on the target.
     pub fn runs_on(&self, target: &Target) -> bool {
         select::choose(self, target).is_ok()
+    }
+
+    /// Whether any entry is meant for the target: runs on every device of its kind.
+    pub fn is_meant_for(&self, target: &Target) -> bool {
+        select::meant(self, target).is_some()
     }
 }
 

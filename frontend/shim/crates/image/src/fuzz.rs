@@ -95,7 +95,8 @@ fn run(seed: u64, rounds: usize, originals: &[Vec<u8>]) {
         let mut image = originals[random.below(originals.len())].clone();
         damage(&mut random, &mut image);
         for takes_machine_code in [false, true] {
-            let target = Target { compute: (7, 5), takes_ptx: true, takes_machine_code };
+            let target =
+                Target { compute: (7, 5), takes_ptx: true, takes_machine_code, takes_any_ptx: !takes_machine_code };
             if let Ok(module) = Module::read(&image, &target) {
                 for kernel in module.kernels.values().flatten() {
                     let end = kernel.parameters.iter().map(|place| place.offset + place.size).max().unwrap_or(0);
@@ -137,7 +138,7 @@ fn words_in_any_order() {
             text.push_str(PTX_TOKENS[random.below(PTX_TOKENS.len())]);
             text.push([' ', '\n', 'a'][random.below(3)]);
         }
-        let target = Target { compute: (7, 5), takes_ptx: true, takes_machine_code: false };
+        let target = Target { compute: (7, 5), takes_ptx: true, takes_machine_code: false, takes_any_ptx: false };
         let _ = Module::read(text.as_bytes(), &target);
     }
 }

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::samples;
 
-    const BOTH: Target = Target { compute: (7, 5), takes_ptx: true, takes_machine_code: true };
+    const BOTH: Target = Target { compute: (7, 5), takes_ptx: true, takes_machine_code: true, takes_any_ptx: false };
     const PTX_ONLY: Target = Target { takes_machine_code: false, ..BOTH };
 
     fn image() -> Vec<u8> {
@@ -252,6 +252,10 @@ mod tests {
         assert!(matches!(Module::read(samples::CUBIN, &PTX_ONLY), Err(Error::NoUsableEntry(_))));
         let older = Target { compute: (7, 0), ..PTX_ONLY };
         assert!(matches!(Module::read(samples::PTX.as_bytes(), &older), Err(Error::NoUsableEntry(_))));
+        let any = Target { takes_any_ptx: true, ..older };
+        assert_eq!(Module::read(samples::PTX.as_bytes(), &any).unwrap().architecture, 75);
+        assert_eq!(Module::read(&image(), &any).unwrap().architecture, 75);
+        assert!(matches!(Module::read(samples::CUBIN, &any), Err(Error::NoUsableEntry(_))));
         assert!(matches!(Module::read(b"#!/bin/sh", &BOTH), Err(Error::Malformed(_))));
         assert!(matches!(Module::read(b"", &BOTH), Err(Error::Malformed(_))));
     }

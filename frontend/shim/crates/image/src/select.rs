@@ -4,6 +4,9 @@
 //! (backend/fatbin/choice.py): machine code runs on its own major architecture from its minor on; PTX on every later
 //! one; with the suffix `f` only within its major architecture; with `a` on exactly its own. Machine code is preferred
 //! where the device takes it; then the highest architecture wins; between equals the plain one.
+//!
+//! A device that takes any PTX (the simulated one) runs what a GPU refuses where an image has nothing else: the PTX of
+//! the lowest architecture above its own, plain before `f` and `a`, else that with a suffix of the highest below.
 
 use crate::container::{Container, Entry, Kind, Reach};
 use crate::error::Error;
@@ -16,11 +19,20 @@ pub struct Target {
     pub compute: (u32, u32),
     pub takes_ptx: bool,
     pub takes_machine_code: bool,
+    /// Where an image has no PTX for it, PTX of another architecture.
+    pub takes_any_ptx: bool,
 }
 
 impl Target {
     fn architecture(&self) -> u32 {
         self.compute.0.saturating_mul(10).saturating_add(self.compute.1)
+    }
+
+    /// Where PTX that is not for the device stands among the device's choices, the first one first.
+    fn distance(&self, entry: &Entry<'_>) -> (bool, bool, u32, Reach) {
+        let above = entry.architecture > self.architecture();
+        let distance = if above { entry.architecture } else { u32::MAX - entry.architecture };
+        (entry.reach != Reach::Forward, !above, distance, entry.reach)
     }
 
     fn runs_ptx(&self, architecture: u32, reach: Reach) -> bool {
@@ -42,13 +54,26 @@ impl Target {
 
 /// The entry that the device runs.
 pub(crate) fn choose<'c, 'a>(container: &'c Container<'a>, target: &Target) -> Result<&'c Entry<'a>, Error> {
+    meant(container, target)
+        .or_else(|| other_ptx(container, target))
+        .ok_or_else(|| nothing_for(target, container.entries.iter().map(describe)))
+}
+
+/// The entry that every device of the target's kind runs.
+pub(crate) fn meant<'c, 'a>(container: &'c Container<'a>, target: &Target) -> Option<&'c Entry<'a>> {
     let code = target.takes_machine_code.then(|| nearest_machine_code(container, target)).flatten();
     let ptx = || {
         best(container, |entry| {
             target.takes_ptx && entry.kind == Kind::Ptx && target.runs_ptx(entry.architecture, entry.reach)
         })
     };
-    code.or_else(ptx).ok_or_else(|| nothing_for(target, container.entries.iter().map(describe)))
+    code.or_else(ptx)
+}
+
+/// The PTX that a device runs where nothing is meant for it, if it takes any.
+fn other_ptx<'c, 'a>(container: &'c Container<'a>, target: &Target) -> Option<&'c Entry<'a>> {
+    let ptx = container.entries.iter().filter(|entry| target.takes_any_ptx && entry.kind == Kind::Ptx);
+    ptx.min_by_key(|entry| target.distance(entry))
 }
 
 /// The machine code that comes nearest to the device's, whether or not the device takes any.
@@ -59,7 +84,7 @@ pub(crate) fn nearest_machine_code<'c, 'a>(container: &'c Container<'a>, target:
 }
 
 pub(crate) fn check_ptx(module: &Module, reach: Reach, target: &Target) -> Result<(), Error> {
-    if target.takes_ptx && target.runs_ptx(module.architecture, reach) {
+    if target.takes_any_ptx || target.takes_ptx && target.runs_ptx(module.architecture, reach) {
         return Ok(());
     }
     Err(nothing_for(target, [format!("PTX for {}", named("compute", module.architecture, reach))].into_iter()))
@@ -104,14 +129,19 @@ fn nothing_for(target: &Target, holds: impl Iterator<Item = String>) -> Error {
     }
     let held = if all.is_empty() { "no device code".to_owned() } else { all.join(", ") };
     let (major, minor) = target.compute;
+    let (ptx, other) = if target.takes_any_ptx {
+        ("PTX for any architecture".to_owned(), "compute_XY")
+    } else {
+        (format!("PTX up to compute_{major}{minor}"), "architecture up to the device's")
+    };
     let takes = match (target.takes_ptx, target.takes_machine_code) {
-        (true, true) => format!("PTX up to compute_{major}{minor} and machine code for sm_{major}{minor}"),
-        (true, false) => format!("PTX up to compute_{major}{minor}"),
+        (true, true) => format!("{ptx} and machine code for sm_{major}{minor}"),
+        (true, false) => format!("{ptx}, and no machine code"),
         (false, _) => format!("machine code for sm_{major}{minor}"),
     };
     Error::NoUsableEntry(format!(
         "the image holds {held}; the device takes {takes}: build with -gencode arch=compute_75,code=compute_75 \
-         (or another architecture up to the device's)"
+         (or another {other})"
     ))
 }
 
@@ -131,7 +161,8 @@ mod tests {
     ) -> Result<String, Error> {
         let image = container(entries);
         let container = Container::parse(&image).unwrap();
-        choose(&container, &Target { compute, takes_ptx, takes_machine_code }).map(describe)
+        let target = Target { compute, takes_ptx, takes_machine_code, takes_any_ptx: false };
+        choose(&container, &target).map(describe)
     }
 
     fn everything() -> Vec<Vec<u8>> {
@@ -166,6 +197,32 @@ mod tests {
         assert_eq!(chosen(&everything(), (8, 9), true, true).unwrap(), "machine code for sm_86");
         assert_eq!(chosen(&everything(), (8, 0), true, true).unwrap(), "PTX for compute_80");
         assert_eq!(chosen(&everything(), (7, 5), false, true).unwrap(), "machine code for sm_75");
+    }
+
+    /// The same cases as `test_any_ptx` of tests/unit/fatbin/test_choice.py: guest and host agree.
+    #[test]
+    fn any_ptx_where_nothing_else_is_there() {
+        let (plain, family, exact) = (|n| entry(1, n, 0, b""), |n| entry(1, n, F, b""), |n| entry(1, n, A, b""));
+        let cases = [
+            ((9, 0), vec![plain(120), plain(100), plain(80)], "compute_80"),
+            ((9, 0), vec![plain(120), plain(100), exact(90)], "compute_90a"),
+            ((7, 5), vec![plain(120), plain(80), plain(90)], "compute_80"),
+            ((7, 5), vec![exact(80), family(100), plain(120)], "compute_120"),
+            ((9, 0), vec![exact(100), family(100), exact(80)], "compute_100f"),
+            ((9, 0), vec![exact(120), family(100), exact(100)], "compute_100f"),
+            ((12, 0), vec![exact(90), exact(100), family(100)], "compute_100f"),
+            ((12, 0), vec![exact(80), exact(90)], "compute_90a"),
+        ];
+        for (compute, entries, expected) in cases {
+            let image = container(&[vec![entry(2, 90, 0, b"")], entries].concat());
+            let target = Target { compute, takes_ptx: true, takes_machine_code: false, takes_any_ptx: true };
+            let found = choose(&Container::parse(&image).unwrap(), &target).map(describe).unwrap();
+            assert_eq!(found, format!("PTX for {expected}"), "{compute:?}");
+        }
+        let target = Target { compute: (9, 0), takes_ptx: true, takes_machine_code: false, takes_any_ptx: true };
+        let code = container(&[entry(2, 80, 0, b""), entry(2, 90, A, b"")]);
+        let error = choose(&Container::parse(&code).unwrap(), &target).unwrap_err().to_string();
+        assert!(error.contains("machine code for sm_80, machine code for sm_90a; the device takes PTX"), "{error}");
     }
 
     #[test]

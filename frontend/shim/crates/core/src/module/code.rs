@@ -269,6 +269,7 @@ fn target() -> CudaResult<Target> {
         compute: device.compute,
         takes_ptx: device.description.takes_ptx,
         takes_machine_code: device.description.takes_machine_code,
+        takes_any_ptx: device.description.takes_any_ptx,
     })
 }
 

@@ -100,11 +100,12 @@ impl Source {
 }
 
 fn choose_linked(map: &Map, linked: &'static [u8], array: u64, target: &Target) -> Result<Cow<'static, [u8]>, Error> {
+    let meant = |image: &&'static [u8]| Container::parse(image).is_ok_and(|container| container.is_meant_for(target));
     let runs = |image: &&'static [u8]| Container::parse(image).is_ok_and(|container| container.runs_on(target));
-    if runs(&linked) {
+    if meant(&linked) {
         return Ok(Cow::Borrowed(linked));
     }
-    let (mut usable, mut first) = (Vec::new(), None);
+    let (mut usable, mut others, mut first) = (Vec::new(), Vec::new(), None);
     for index in 0..MOST_LINKED {
         let entry = read(map, array + index * 8, 8, "the list of containers to link")?;
         let address = u64::from_le_bytes(entry.try_into().unwrap_or_default());
@@ -113,7 +114,12 @@ fn choose_linked(map: &Map, linked: &'static [u8], array: u64, target: &Target) 
         }
         let container = read_container(map, address)?;
         first.get_or_insert(container);
-        usable.extend(Some(container).filter(runs));
+        usable.extend(Some(container).filter(meant));
+        others.extend(Some(container).filter(runs));
+    }
+    // Those that only a device runs that takes any PTX: all or none, so that no function is linked twice.
+    if usable.is_empty() {
+        usable = others;
     }
     Ok(match usable[..] {
         [only] => Cow::Borrowed(only),
@@ -147,7 +153,7 @@ fn read(map: &Map, address: u64, length: usize, what: &str) -> Result<&'static [
 mod tests {
     use super::*;
 
-    const TARGET: Target = Target { compute: (7, 5), takes_ptx: true, takes_machine_code: false };
+    const TARGET: Target = Target { compute: (7, 5), takes_ptx: true, takes_machine_code: false, takes_any_ptx: false };
 
     /// A container with one stored PTX entry, or none.
     fn container(architecture: Option<u32>) -> Vec<u8> {
