@@ -61,14 +61,14 @@ _NO_VECTORS = [UNKNOWN] * (REGISTERS - XMM0)
 
 
 def passed(state: State, index: int, size: int = 8) -> Value:
-    """What a call is passed as an argument, at the call instruction: the first six are in registers, whatever their size."""
+    """What a call is passed as an argument: the first six are in registers, whatever their size."""
     if index < len(ARGUMENTS):
         return state.registers[ARGUMENTS[index]]
     return state.read(add(state.registers[RSP], constant(8 * (index - len(ARGUMENTS)))), size)
 
 
 def host_memory(state: State, copy: StructuredCopy, side: int) -> bool | None:
-    """Whether the source (0) or the destination (1) of a copy by structure is the host's memory; None: it is not known."""
+    """Whether source (0) or destination (1) of a copy by structure is the host's memory; None: it is not known."""
     kind = state.read(add(state.registers[ARGUMENTS[0]], constant(copy.kinds[side])), 4)
     if kind.kind != CONSTANT or kind.number not in (HOST_MEMORY, DEVICE_MEMORY, ARRAY_MEMORY):
         return None
@@ -393,8 +393,7 @@ def _whatever(objects: Objects) -> Objects:
 
 
 def _pinned(objects: Objects) -> Objects:
-    """What a device may reach of what a kernel is given: kernels that are given by a handle are not told the ends of their parameters, and
-    what stands behind one in the frame may be something else."""
+    """What a device may reach: where a kernel's parameters end is not known, so other things may be among `objects`."""
     return frozenset(each for each in objects if isinstance(each, Heap) and each.pinned)
 
 
