@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from farlane.analyzer.flow import interface
 from farlane.analyzer.flow.forms import (
@@ -108,7 +108,7 @@ class Call:
         passed: Passed = lambda host: None,
     ) -> None:
         self._passed = passed
-        self._keeps = _whatever  # of what a kernel is given, what may reach others
+        self._keeps: Callable[[Objects], Objects] = frozenset  # of what a kernel is given, what others may reach
         self.state, self.records, self.at, self.chain, self.name = state, records, at, chain, name
         self.bounds, self.pushed = bounds, pushed
         self.inputs = [state.registers[number] for number in ARGUMENTS]
@@ -386,10 +386,6 @@ class Call:
     def _gives(self, start: int, end: int) -> None:
         """The kernel is passed what stands in a range of the frame."""
         self.records.append(Access(self.at, GIVEN, IN_FRAME, start, end, self.name, self.chain[-1]))
-
-
-def _whatever(objects: Objects) -> Objects:
-    return objects
 
 
 def _pinned(objects: Objects) -> Objects:
