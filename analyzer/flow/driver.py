@@ -1,7 +1,7 @@
 """The CUDA driver's calls, as `interface` describes calls. Data, no logic.
 
-The names are those of the newest version but for the suffix _v2. A first version that knows addresses and sizes of 32 bits only (`cuMemAlloc`
-where programs call `cuMemAlloc_v2`) is another function: `FIRST_VERSIONS`.
+The names are those of the newest version but for the suffix _v2. A first version that knows addresses and sizes of 32
+bits only (`cuMemAlloc` where programs call `cuMemAlloc_v2`) is another function: `FIRST_VERSIONS`.
 
 Source: the declarations of NVIDIA's driver API, cuda.h of CUDA 12.0 to 13.5.
 """
@@ -39,7 +39,8 @@ COPIES = {
     "cuMemcpy": Copy(0, 1, 2),
     "cuMemcpyAsync": Copy(0, 1, 2),
 }
-# CUDA_MEMCPY2D: of the source x, y, kind of memory, host address, device address, array, pitch; the same of the destination; width, height.
+# CUDA_MEMCPY2D: of the source x, y, kind of memory, host address, device address, array, pitch; the same of the
+# destination; width, height.
 _RECTANGLE = StructuredCopy(
     128,
     (16, 72),

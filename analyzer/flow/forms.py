@@ -1,4 +1,6 @@
-"""What a row about a launch or a copy says: where its parts stand among the call's arguments, or in a structure. Data, no logic.
+"""What a row about a launch or a copy says: where its parts stand among the call's arguments, or in a structure.
+
+Data, no logic.
 
 An argument is its number in C, from 0; the first six are in registers, the others on the stack.
 """
@@ -29,7 +31,7 @@ class Launch(NamedTuple):
     handle: bool = False
 
 
-# cudaLaunchConfig_t and CUlaunchConfig, which differ in the bytes of `shared`; then come the attributes and their number.
+# cudaLaunchConfig_t and CUlaunchConfig, which differ in the bytes of `shared`; then come the attributes, their number.
 BY_STRUCTURE = {
     "grid.xy": (0, 8),
     "grid.z": (8, 4),

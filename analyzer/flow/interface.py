@@ -1,11 +1,11 @@
-"""CUDA's calls as the analysis sees them, the runtime's and the driver's alike: what each argument is. Data, and how it is looked up.
+"""CUDA's calls as the analysis sees them, the runtime's and the driver's alike: what each argument is.
 
 The rows are in `runtime` and `driver`; here they are one table.
 
 A role is a letter, with a number where it counts bytes:
 
-- v: a value that the host of the device needs (a device address, a handle, a size): it is an argument in the sense of the
-  classes; w: the same, 32 bits
+- v: a value that the host of the device needs (a device address, a handle, a size): it is an argument in the sense of
+  the classes; w: the same, 32 bits
 - d: a descriptor in host memory, read and not kept
 - s: host memory read by the call; h: host memory written by the call (a copy to the host)
 - oN: the call writes N bytes there, its result, and does not keep the address
@@ -30,8 +30,9 @@ FROM_SYMBOL = runtime.FROM_SYMBOL
 ANY_COPIES = frozenset({*COPIES, *STRUCTURED_COPIES, *FROM_SYMBOL})
 
 ROLES: dict[str, str] = {**runtime.ROLES, **driver.ROLES}
-# The same of calls of which permissions know nothing: predictions are checked when the program runs, so what these calls do later (a
-# captured copy, when its graph is launched) may be left out here. Arguments from the seventh on are not told.
+# The same of calls of which permissions know nothing: predictions are checked when the program runs, so what these
+# calls do later (a captured copy, when its graph is launched) may be left out here. Arguments from the seventh on are
+# not told.
 PREDICTED: dict[str, str] = {**runtime.PREDICTED, **driver.PREDICTED}
 # How many bytes calls with role O write at most, by the name in the program: it changes when the structure grows.
 WRITES: dict[str, int] = {**runtime.WRITES, **driver.WRITES}
@@ -52,7 +53,7 @@ NO_CODES = runtime.NO_CODES | driver.NO_CODES
 
 # For permissions:
 
-# Where calls touch host memory, beside `ROLES`, in the letters of `permissions.library`; "h" new memory is written there.
+# Where calls touch host memory, beside `ROLES`, in the letters of `permissions.library`; "h" new memory is put there.
 TOUCHES: dict[str, str] = {**runtime.TOUCHES, **driver.TOUCHES}
 # Those that may copy to the host.
 COPIES_TO_HOST = runtime.COPIES_TO_HOST | driver.COPIES_TO_HOST
@@ -72,7 +73,7 @@ def roles(name: str) -> str | None:
 
 @cache
 def plain(name: str) -> str:
-    """The name without the suffix for the per-thread default stream and the version; another one for a first version that differs."""
+    """The name without what tells default streams and versions apart; a first version that differs keeps a name apart."""
     for suffix in ("_ptsz", "_ptds"):
         name = name.removesuffix(suffix)
     return f"{name}_v1" if name in driver.FIRST_VERSIONS else name.removesuffix("_v2")

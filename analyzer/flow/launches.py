@@ -16,7 +16,7 @@ MAXIMUM_PARAMETERS = 64
 
 
 def passed(state: State, index: int, size: int = 8) -> Value:
-    """What a call is passed as an argument, at the call instruction: the first six are in registers, the others on the stack."""
+    """What a call is passed as an argument: the first six are in registers, the others on the stack."""
     values = state.memory.values
     if index < len(ARGUMENTS):
         value: Value = state.registers[ARGUMENTS[index]]
@@ -55,7 +55,7 @@ def launch(state: State, form: Launch, site: int) -> CudaCall:
 
 
 def _with_buffer(state: State, recorded: CudaCall, extra: Value) -> CudaCall:
-    """A launch whose parameters stand in one buffer, of which the frame tells place and size: what is stored in it, piece by piece."""
+    """A launch whose parameters stand in one buffer of the frame: what is stored in it, piece by piece."""
     values = state.memory.values
     buffer = size = None
     at = extra
@@ -171,7 +171,7 @@ def _object(state: State, name: str, address: Value) -> tuple[tuple[str, Value],
 
 
 def _stored_just_now(state: State) -> tuple[tuple[int, int], ...]:
-    """The places of the frame, each with its end, that the block that is executed has stored to since its last CUDA call."""
+    """Where in the frame, from and to, the block that is executed has stored since its last CUDA call."""
     log, (before, length) = state.memory.frame_log or [], state.memory.behind_call
     recent = log[length if before is log else 0 :]
     return tuple((store.start, store.end) for store in recent if store.start is not None and store.end is not None)

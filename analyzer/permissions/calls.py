@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from farlane.analyzer.flow import interface
 from farlane.analyzer.flow.forms import (
@@ -61,14 +61,14 @@ _NO_VECTORS = [UNKNOWN] * (REGISTERS - XMM0)
 
 
 def passed(state: State, index: int, size: int = 8) -> Value:
-    """What a call is passed as an argument, at the call instruction: the first six are in registers, whatever their size."""
+    """What a call is passed as an argument: the first six are in registers, whatever their size."""
     if index < len(ARGUMENTS):
         return state.registers[ARGUMENTS[index]]
     return state.read(add(state.registers[RSP], constant(8 * (index - len(ARGUMENTS)))), size)
 
 
 def host_memory(state: State, copy: StructuredCopy, side: int) -> bool | None:
-    """Whether the source (0) or the destination (1) of a copy by structure is the host's memory; None: it is not known."""
+    """Whether source (0) or destination (1) of a copy by structure is the host's memory; None: it is not known."""
     kind = state.read(add(state.registers[ARGUMENTS[0]], constant(copy.kinds[side])), 4)
     if kind.kind != CONSTANT or kind.number not in (HOST_MEMORY, DEVICE_MEMORY, ARRAY_MEMORY):
         return None
@@ -108,7 +108,7 @@ class Call:
         passed: Passed = lambda host: None,
     ) -> None:
         self._passed = passed
-        self._keeps = _whatever  # of what a kernel is given, what may reach others
+        self._keeps: Callable[[Objects], Objects] = frozenset  # of what a kernel is given, what others may reach
         self.state, self.records, self.at, self.chain, self.name = state, records, at, chain, name
         self.bounds, self.pushed = bounds, pushed
         self.inputs = [state.registers[number] for number in ARGUMENTS]
@@ -388,13 +388,8 @@ class Call:
         self.records.append(Access(self.at, GIVEN, IN_FRAME, start, end, self.name, self.chain[-1]))
 
 
-def _whatever(objects: Objects) -> Objects:
-    return objects
-
-
 def _pinned(objects: Objects) -> Objects:
-    """What a device may reach of what a kernel is given: kernels that are given by a handle are not told the ends of their parameters, and
-    what stands behind one in the frame may be something else."""
+    """What a device may reach: where a kernel's parameters end is not known, so other things may be among `objects`."""
     return frozenset(each for each in objects if isinstance(each, Heap) and each.pinned)
 
 

@@ -19,7 +19,7 @@ MASK = 2**64 - 1
 
 
 class Heap(NamedTuple):
-    """An allocation by its call instruction (and the chain of calls that leads there); `pinned`: a device may reach it."""
+    """An allocation by its call instruction and the chain that leads there; `pinned`: a device may reach it."""
 
     site: tuple[int, ...]
     pinned: bool = False

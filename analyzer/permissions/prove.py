@@ -286,7 +286,7 @@ class Prover:
         return Target(state, *copy)
 
     def _copied(self, state: State, name: str) -> tuple[Value, int | None] | None:
-        """Where a copy from the device to the host goes, and how many bytes, if that is known; None: it may be another copy."""
+        """Where a copy to the host goes, and how many bytes if that is known; None: it may be another copy."""
         structured = interface.STRUCTURED_COPIES.get(name)
         if structured is not None:
             source, target = (host_memory(state, structured, side) for side in (0, 1))

@@ -1,7 +1,7 @@
-"""Loops of driver calls: the same output and the same round trips as the same loops of runtime calls, in all modes, with the analyzer's manifests.
+"""Loops of driver calls: output and round trips of the same loops of runtime calls, in all modes, with manifests.
 
-One source, programs/twins.cu, is compiled for either API. What starting costs differs (a module is loaded, or registered): round trips are those
-of a run with some iterations less those of a run with fewer.
+One source, programs/twins.cu, is compiled for either API. What starting costs differs (a module is loaded, or
+registered): round trips are those of a run with some iterations less those of a run with fewer.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ FEW, MANY = 4, 24
 # Round trips that an iteration costs, by mode; in mode none the two only have to be alike.
 SCENARIOS = {
     "launches": {"calls": 0, "loops": 0},
+    "foreseen": {"calls": 0, "loops": 0},
     "reads": {"calls": 1, "loops": 0},
     "read_at_once": {"calls": 1, "loops": 1},
     "passed_on": {"calls": 1, "loops": 1},
@@ -42,6 +43,7 @@ class Twin:
         report = analyze(program)
         manifest = build(elf.load(program), report, report.permissions)
         (folder / f"{manifest.identity.hex()}.manifest").write_bytes(write(manifest))
+        self.run("launches", FEW, "none")  # the host keeps the image from here on
 
     def run(self, scenario: str, count: int, mode: str) -> Outcome:
         extra = {"FARLANE_MANIFESTS": str(self.folder), "FARLANE_AHEAD": "off"}
@@ -79,3 +81,10 @@ def test_the_same_output_and_round_trips(twins: tuple[Twin, Twin], scenario: str
     assert driver[1] == runtime[1] == SCENARIOS[scenario].get(mode, runtime[1])
     used = ("deferred_reads", "local_syncs", "mispredicted")
     assert [driver[2].get(name, 0) for name in used] == [runtime[2].get(name, 0) for name in used]
+
+
+def test_the_host_is_told_a_loop_at_its_first_launch(twins: tuple[Twin, Twin]) -> None:
+    """The later launch's kernel is known by its handle."""
+    for twin in twins:
+        loops = twin.run("foreseen", 3000, "loops").report.sections["loops"]
+        assert (loops["foreseen"], loops["templates"]) == (1, 1)

@@ -86,6 +86,17 @@ static void launches(int n, Pointer device) {
     std::printf("%lu\n", checksum(values.data(), 128));
 }
 
+// What an iteration's later launch is passed is known at its first.
+static void foreseen(int n, Pointer device) {
+    for (int i = 0; i < n; ++i) {
+        LAUNCH(device, 3, i);
+        LAUNCH(device, 5, 2 * i + 1);
+    }
+    int values[8];
+    check(TO_HOST(values, device, sizeof values));
+    std::printf("%d %d\n", values[3], values[5]);
+}
+
 // What is copied to the host is looked at behind the loop.
 static void reads(int n, Pointer device) {
     int *values = static_cast<int *>(std::calloc(n, sizeof(int)));
@@ -164,7 +175,7 @@ int main(int argc, char **argv) {
     struct {
         const char *name;
         void (*run)(int, Pointer);
-    } scenarios[] = {{"launches", launches}, {"reads", reads},   {"read_at_once", read_at_once}, {"passed_on", passed_on},
+    } scenarios[] = {{"launches", launches}, {"foreseen", foreseen}, {"reads", reads},   {"read_at_once", read_at_once}, {"passed_on", passed_on},
                      {"checks", checks},     {"nested", nested}, {"in_a_helper", in_a_helper}};
     if (argc != 3) return 2;
     start();

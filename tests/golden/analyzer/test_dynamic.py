@@ -15,9 +15,10 @@ from pathlib import Path
 import native_builds
 import pytest
 from corpus_tools import trace
-from corpus_tools.cases import FOLDER, NVCC, Case, bare, cases
+from corpus_tools.cases import FOLDER, NVCC, Case, bare, cases, driver_cases
 from corpus_tools.compare import analyzed, manifest_of
 from farlane.analyzer.loader import elf
+from farlane.analyzer.manifest import writer
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.toolchain import Toolchain
 
@@ -54,6 +55,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         runnable = [
             case for case in cases(full) if case.unit != "managed" or not case.row.toolchain.startswith("clang")
         ]
+        runnable += driver_cases(full)
         marks = [pytest.param(case, id=case.id, marks=pytest.mark.xdist_group(case.id)) for case in runnable]
         metafunc.parametrize("case", marks)
 
@@ -135,3 +137,25 @@ def test_native(
     lines = traced(guest, command, tmp_path)
     findings = trace.compare(lines, manifest_of(program), elf.load(program), set())
     assert findings.wrong == {}
+
+
+@pytest.mark.parametrize("unit", ["reads", "iterations"])
+def test_either_api_makes_the_same_round_trips(
+    unit: str, toolchain: Callable[..., Toolchain], guest: Guest, tmp_path: Path
+) -> None:
+    """The same loops by the runtime and by the driver, with their manifests, in all modes: what more iterations cost."""
+    costs: list[dict[str, tuple[str, int]]] = []
+    for driver in (False, True):
+        program = Case(unit, NVCC[1], driver).compiled(toolchain)
+        manifest = manifest_of(program)
+        (tmp_path / f"{manifest.identity.hex()}.manifest").write_bytes(writer.write(manifest))
+        extra = {"FARLANE_MANIFESTS": str(tmp_path), "FARLANE_AHEAD": "off"}
+        assert guest.run([str(program), "9"], "none").status == 0  # the host keeps the images from here on
+        cost = {}
+        for mode in ("none", "calls", "loops"):
+            few, many = (guest.run([str(program), rounds], mode, extra=extra) for rounds in ("9", "19"))
+            assert (few.status, many.status) == (0, 0), many.stderr
+            cost[mode] = many.stdout, many.report.round_trips - few.report.round_trips
+        costs.append(cost)
+    assert costs[0] == costs[1]
+    assert costs[0]["loops"][1] < costs[0]["calls"][1] < costs[0]["none"][1]

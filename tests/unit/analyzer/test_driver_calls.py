@@ -1,5 +1,7 @@
-"""Calls of the driver API: what is seen of launches, copies and codes, and what is permitted at them. That the same is found as in programs of the
-runtime API is shown by tests/golden/analyzer."""
+"""Calls of the driver API: what is seen of launches, copies and codes, and what is permitted at them.
+
+That the same is found as in programs of the runtime API is shown by tests/golden/analyzer.
+"""
 
 from __future__ import annotations
 
@@ -372,7 +374,7 @@ def test_which_names_are_cudas() -> None:
 
 
 def test_the_tables_are_those_of_the_header() -> None:
-    """Each row is a function of cuda.h with at least as many arguments, pointers where something is written, the first versions apart."""
+    """Each row is a function of cuda.h, with pointers where something is read or written, the first versions apart."""
     known: dict[str, list[str]] = {}
     for path in TABLES.glob("*.toml"):
         table = tomllib.loads(path.read_text())

@@ -1,7 +1,7 @@
 """The corpus' units as programs of the driver API: the same loops, so that the same must be found in them.
 
-Owns the translation: launches become calls of `Launcher` (corpus/driver.cuh) with handles, which `main` fetches first; all else is macros.
-And the calls' other names in what expected.toml says of permissions.
+Owns the translation: launches become calls of `Launcher` (corpus/driver.cuh) with handles, which `main` fetches first;
+all else is macros. And the calls' other names in what expected.toml says of permissions.
 """
 
 from __future__ import annotations

@@ -126,3 +126,22 @@ int cudaMemcpyFromSymbol(void *to, const void *symbol, size_t size, size_t offse
     leaving(site, to, size);
     return code;
 }
+
+/* The same of the driver API. */
+int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) {
+    struct site *site = arriving(__builtin_return_address(0));
+    int (*real)(void *, unsigned long long, size_t) = (int (*)(void *, unsigned long long, size_t))dlsym(RTLD_NEXT, "cuMemcpyDtoH_v2");
+    int code = real(to, from, size);
+    leaving(site, to, size);
+    return code;
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t size, void *stream) {
+    struct site *site = arriving(__builtin_return_address(0));
+    int (*real)(void *, unsigned long long, size_t, void *) = (int (*)(void *, unsigned long long, size_t, void *))dlsym(RTLD_NEXT, "cuMemcpyDtoHAsync_v2");
+    int (*wait)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, "cuStreamSynchronize");
+    int code = real(to, from, size, stream);
+    if (site && code == 0) code = wait(stream);
+    leaving(site, to, size);
+    return code;
+}
