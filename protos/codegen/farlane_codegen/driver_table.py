@@ -31,6 +31,7 @@ class DriverFunction:
     calls: Function | None  # the function of the runtime API that does the same, argument for argument
     like: Function | None  # the function of the runtime API as which permissions, captures and reports treat it
     stream: str
+    operations: tuple[str, ...]  # of the tape, where they are not those of `calls` or `like`
     doc: str
 
     @property
@@ -69,7 +70,7 @@ def untwinned(symbol: str) -> str:
 
 def _parse_function(family: str, row: dict[str, Any], runtime: dict[str, Function]) -> DriverFunction:
     where = f"cuda/driver/{family}.toml: {row.get('name', '?')}"
-    require_keys(where, row, {"name", "args"}, {"class", "calls", "like", "needs", "stream", "doc"})
+    require_keys(where, row, {"name", "args"}, {"class", "calls", "like", "needs", "stream", "operations", "doc"})
     name, calls, like = row["name"], row.get("calls"), row.get("like")
     if not _NAME.fullmatch(name):
         raise TableError(f"{where}: not a name of the CUDA driver API")
@@ -99,6 +100,7 @@ def _parse_function(family: str, row: dict[str, Any], runtime: dict[str, Functio
         calls=same,
         like=same or (runtime[like] if like else None),
         stream=stream,
+        operations=tuple(row.get("operations", ())) or (same.operations if same else ()),
         doc=row.get("doc", ""),
     )
 

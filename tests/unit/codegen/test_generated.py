@@ -11,7 +11,7 @@ from pathlib import Path
 from farlane.backend import errors
 from farlane.backend.handlers import generated_operations
 from farlane.backend.handlers.binding import TABLE
-from farlane_codegen import api_table, errors_table, outputs, tape_table
+from farlane_codegen import api_table, driver_table, errors_table, outputs, tape_table
 
 ROOT = Path(__file__).resolve().parents[3]
 GENERATE = ROOT / "protos/codegen/generate.py"
@@ -70,7 +70,8 @@ def test_every_operation_has_a_handler() -> None:
 
 def test_every_operation_of_the_tape_is_used_or_is_the_sessions_own() -> None:
     tape, api = load()
-    used = {name for function in api.functions for name in function.operations}
+    driver = driver_table.load(ROOT / "protos/cuda", api)
+    used = {name for function in (*api.functions, *driver.functions) for name in function.operations}
     own = {operation.name for operation in tape.operations} - used
     # Appended by no function in particular: mode `none`, large images, payloads already sent, the end of checks.
     assert own == {

@@ -116,7 +116,6 @@ def _shape() -> object:
     [
         (b"", 200, "malformed image"),
         (b"garbage", 200, "malformed image"),
-        (HEADER.replace("75", "100").encode(), 209, "compute_100"),
         (HEADER.encode() + b".visible .entry broken(", 218, "PTX"),
         (HEADER.encode() + b".extern .global .u32 elsewhere;", 200, "'elsewhere' is declared extern"),
         (HEADER.encode() + b".global .u64 p = nowhere;", 200, "nowhere"),
