@@ -4,7 +4,10 @@
 
 use std::ffi::{c_int, c_uchar, c_uint, c_ushort, c_void};
 
+mod modules;
+
 pub use crate::generated_driver_errors::RESULTS;
+pub use modules::*;
 
 /// A result of the driver API, success included.
 #[repr(transparent)]
@@ -121,6 +124,19 @@ c_struct! {
     }
 }
 
+pub type CUmemPoolProps = crate::cudaMemPoolProps;
+pub type CUmemAccess_flags = c_int;
+pub type CUmemPool_attribute = c_int;
+pub type CUmem_advise = c_int;
+pub type CUmem_range_attribute = c_int;
+pub type CUpointer_attribute = c_int;
+
+mod arrays;
+
+pub use arrays::*;
+
+pub type CUarray = crate::cudaArray_t;
+pub type CUmemorytype = c_int;
 c_struct! {
     /// allocFlags is a structure without a name: compression, access by other devices, usage (2 bytes), reserved.
     #[derive(Clone, Copy, Debug)]
