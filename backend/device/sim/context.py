@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
+NOT_SUPPORTED = 801
 
 _MAX_DYNAMIC_SHARED = 8  # cudaFuncAttributeMaxDynamicSharedMemorySize
 _NON_PORTABLE_CLUSTERS = 14  # cudaFuncAttributeNonPortableClusterSizeAllowed
@@ -163,6 +164,8 @@ class SimContext(Context):
             self._memory.alias(address, device, size)
 
     def create_physical(self, size: int) -> PhysicalPart:
+        if self._watch is not None:
+            raise CudaError(NOT_SUPPORTED, "physical memory is not mapped where its translation is modelled")
         return self._memory.create_physical(size)
 
     def free_physical(self, memory: PhysicalPart) -> None:

@@ -189,7 +189,7 @@ class Memory:
         if self.attended:
             raise CudaError(
                 NOT_SUPPORTED,
-                "physical memory is not mapped where device memory is bounded or its translation is modelled",
+                "physical memory is not mapped where device memory is bounded",
             )
         self._check_quota(size)
         self._take(size, f"a physical allocation of {size} bytes")

@@ -55,6 +55,8 @@ class Physical:
             return self._frames.allocate(PAGE_2M, count)
 
     def give(self, frames: Sequence[int]) -> None:
+        if not frames:  # there may be none at all yet
+            return
         with self._lock:
             assert self._frames is not None
             self._frames.free(frames)

@@ -31,7 +31,7 @@ from gpu_double.textures import Textures
 from gpu_double.timeline import Event, Stream, Timeline
 
 GRANULE = 2 << 20
-SPACE = 1 << 40
+MEMORY = 1 << 36
 CAPABILITY = (9, 0)
 
 
@@ -56,8 +56,9 @@ class DoubleDriver(Textures):
         self._life, self._current = 1, threading.local()  # of the context; and the one that is a thread's
         self._maps, self._tells_layout, self._memory, self._hints, self._gpus = maps, tells_layout, memory, hints, gpus
         self._attributes = attributes(Specification(multiprocessors=4, compute_capability=CAPABILITY))
-        self._sim = SimDevice(threads=1, total_memory=2 * SPACE)
-        self._gpu = self._sim.open_context(SPACE)
+        # A window is many times the memory, and all windows of a process share its addresses.
+        self._sim = SimDevice(threads=1, total_memory=MEMORY)
+        self._gpu = self._sim.open_context(MEMORY)
         self._base, self._end = self._gpu.window.base, self._gpu.window.base + self._gpu.window.size
         self._numbers = itertools.count(1000)
         self._retained = 0

@@ -122,7 +122,7 @@ def test_refusals_and_welcomes_of_no_use(host: Host) -> None:
     refusal = pb.Refusal(reason=pb.Refusal.BUSY, message="eight sessions are open: try later")
     with pytest.raises(Refused, match="eight sessions are open: try later"):
         Client(host([pb.HostMessage(refusal=refusal)]))
-    with pytest.raises(Refused, match="tape version 4"):
+    with pytest.raises(Refused, match="tape version 5"):
         Client(host([pb.HostMessage(welcome=pb.Welcome(tape_version=5))]))
     with pytest.raises(ConnectionLost, match="longest record"):
         Client(host([pb.HostMessage(welcome=pb.Welcome(tape_version=4, credit_bytes=LIMIT, message_bytes=4096))]))
