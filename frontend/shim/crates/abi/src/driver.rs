@@ -4,7 +4,10 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+mod graphs;
+
 pub use crate::generated_driver_errors::RESULTS;
+pub use graphs::*;
 
 /// A result of the driver API, success included.
 #[repr(transparent)]

@@ -11,11 +11,14 @@
 
 pub mod context;
 pub mod contexts;
+pub mod copies;
 pub mod current;
 pub mod device;
 pub mod entries;
 pub mod entry;
+pub mod graph;
 pub mod initialization;
+pub mod stream;
 
 use abi::CudaError;
 
