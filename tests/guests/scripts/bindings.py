@@ -25,14 +25,17 @@ def check(answer):
 
 
 def compiled(device):
-    major = check(driver.cuDeviceGetAttribute(driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device))
-    minor = check(driver.cuDeviceGetAttribute(driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device))
+    major = check(
+        driver.cuDeviceGetAttribute(driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)
+    )
+    minor = check(
+        driver.cuDeviceGetAttribute(driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)
+    )
     program = check(nvrtc.nvrtcCreateProgram(SOURCE.encode(), b"kernels.cu", 0, [], []))
     check(nvrtc.nvrtcCompileProgram(program, 1, [f"--gpu-architecture=compute_{major}{minor}".encode()]))
     ptx = b" " * check(nvrtc.nvrtcGetPTXSize(program))
     check(nvrtc.nvrtcGetPTX(program, ptx))
     return ptx
-
 
 
 def read(address, count):
@@ -46,7 +49,7 @@ def main():
     device = check(driver.cuDeviceGet(0))
     context = check(driver.cuDevicePrimaryCtxRetain(device))
     check(driver.cuCtxSetCurrent(context))
-    module = check(driver.cuModuleLoadData(np.char.array(compiled(device)).ctypes.data))
+    module = check(driver.cuModuleLoadData(compiled(device)))
     scale = check(driver.cuModuleGetFunction(module, b"scale"))
     add = check(driver.cuModuleGetFunction(module, b"add"))
     stream = check(driver.cuStreamCreate(0))
@@ -57,14 +60,14 @@ def main():
     b = check(driver.cuMemAlloc(values.nbytes))
     check(driver.cuMemcpyHtoDAsync(a, values.ctypes.data, values.nbytes, stream))
     check(driver.cuMemcpyDtoDAsync(b, a, values.nbytes, stream))
-    parameters = ((a, 2.0, count), (ctypes.c_void_p, ctypes.c_float, ctypes.c_int))
+    parameters = ((int(a), 2.0, count), (ctypes.c_void_p, ctypes.c_float, ctypes.c_int))
     check(driver.cuLaunchKernel(scale, -(-count // 256), 1, 1, 256, 1, 1, 0, stream, parameters, 0))
     check(driver.cuStreamSynchronize(stream))
     assert np.array_equal(read(a, count), values * 2)
     print("launch")
 
     check(driver.cuStreamBeginCapture(stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL))
-    sums = ((a, b, a, count), (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int))
+    sums = ((int(a), int(b), int(a), count), (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int))
     check(driver.cuLaunchKernel(add, 8, 1, 1, 128, 1, 1, 0, stream, sums, 0))
     graph = check(driver.cuStreamEndCapture(stream))
     executable = check(driver.cuGraphInstantiate(graph, 0))

@@ -34,6 +34,7 @@ READING = {
     "write",
     "writev",
 }
+NEEDED = [shim_library.CORE, *([shim_library.REDIRECT] if platform.machine() == "x86_64" else [])]
 MAJORS = {"12": "12.9.79", "13": "13.5.37"}
 
 
@@ -89,10 +90,10 @@ def test_exports_and_versions_are_nvidias(major: str, api: api_table.Api) -> Non
     assert dynamic_symbols(shim_library.runtime_library(major)) == dict.fromkeys(api.symbols[major], version)
 
 
-def test_thin_library_needs_the_core_beside_it_and_nothing_else(major: str) -> None:
+def test_thin_library_needs_our_libraries_beside_it_and_nothing_else(major: str) -> None:
     tags = dynamic_tags(shim_library.runtime_library(major))
     assert tags["soname"] == [f"libcudart.so.{major}"]
-    assert tags["needed"] == [shim_library.CORE]
+    assert tags["needed"] == NEEDED
     assert tags.get("runpath", tags.get("rpath")) == ["$ORIGIN"]
 
 
@@ -100,7 +101,7 @@ def test_driver_library_exports_the_headers_functions_without_versions(driver: d
     library = shim_library.FOLDER / shim_library.DRIVER
     assert dynamic_symbols(library) == dict.fromkeys((symbol.name for symbol in driver.symbols), None)
     tags = dynamic_tags(library)
-    assert (tags["soname"], tags["needed"]) == ([shim_library.DRIVER], [shim_library.CORE])
+    assert (tags["soname"], tags["needed"]) == ([shim_library.DRIVER], NEEDED)
     assert tags.get("runpath", tags.get("rpath")) == ["$ORIGIN"]
 
 
@@ -192,6 +193,8 @@ def test_build_says_what_is_missing(missing: str, hint: str, tmp_path: Path) -> 
     true = {"CARGO": "true", "CC": "true"}
     (tmp_path / "shim/target/release").mkdir(parents=True)
     (tmp_path / "shim/target/release/libfarlane_core.so").touch()
+    (tmp_path / "shim/target/redirect").mkdir()
+    (tmp_path / "shim/target/redirect/libfarlane_redirect.so").touch()
     environment = {**os.environ, **true, missing: "no-such-program"}
     environment.pop("CARGO_TARGET_DIR", None)
     command = [sys.executable, str(script)]

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::{CUcontext, CUdeviceptr, CUfunction, CUkernel, CUresult, CUstream};
+use super::{CUarray, CUcontext, CUdeviceptr, CUfunction, CUkernel, CUmemorytype, CUresult, CUstream};
 
 #[repr(C)]
 pub struct CUgreenCtx_st {
@@ -10,7 +10,6 @@ pub struct CUgreenCtx_st {
 }
 pub type CUgreenCtx = *mut CUgreenCtx_st;
 
-pub type CUarray = crate::cudaArray_t;
 pub type CUgraphConditionalHandle = crate::cudaGraphConditionalHandle;
 pub type CUgraphEdgeData = crate::cudaGraphEdgeData;
 pub type CUgraphExecUpdateResult = crate::cudaGraphExecUpdateResult;
@@ -19,7 +18,6 @@ pub type CUgraphNodeParams = crate::cudaGraphNodeParams;
 pub type CUgraphNodeType = crate::cudaGraphNodeType;
 pub type CUkernelNodeAttrID = crate::cudaLaunchAttributeID;
 pub type CUkernelNodeAttrValue = crate::cudaLaunchAttributeValue;
-pub type CUmemorytype = c_int;
 pub type CUstreamAttrID = crate::cudaLaunchAttributeID;
 pub type CUstreamAttrValue = crate::cudaLaunchAttributeValue;
 pub type CUstreamCallback = Option<unsafe extern "C" fn(hStream: CUstream, status: CUresult, userData: *mut c_void)>;
