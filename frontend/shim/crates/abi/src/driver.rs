@@ -4,9 +4,11 @@
 
 use std::ffi::{c_int, c_uchar, c_uint, c_ushort, c_void};
 
+mod graphs;
 mod modules;
 
 pub use crate::generated_driver_errors::RESULTS;
+pub use graphs::*;
 pub use modules::*;
 
 /// A result of the driver API, success included.

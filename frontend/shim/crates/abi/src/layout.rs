@@ -59,5 +59,14 @@ pub static LAYOUTS: &[Layout] = &[
     crate::cudaUUID_t::LAYOUT,
     crate::dim3::LAYOUT,
     crate::uint3::LAYOUT,
+    crate::driver::CUDA_BATCH_MEM_OP_NODE_PARAMS::LAYOUT,
+    crate::driver::CUDA_KERNEL_NODE_PARAMS::LAYOUT,
+    crate::driver::CUDA_MEMCPY3D::LAYOUT,
+    crate::driver::CUDA_MEMCPY_NODE_PARAMS::LAYOUT,
     Layout { name: "cudaLaunchAttributeValue", size: size_of::<crate::cudaLaunchAttributeValue>(), fields: &[] },
+    Layout {
+        name: "CUstreamBatchMemOpParams",
+        size: size_of::<crate::driver::CUstreamBatchMemOpParams>(),
+        fields: &[],
+    },
 ];

@@ -12,12 +12,14 @@
 pub mod array;
 pub mod context;
 pub mod contexts;
+pub mod copies;
 pub mod copy;
 pub mod current;
 pub mod device;
 pub mod entries;
 pub mod entry;
 pub mod formats;
+pub mod graph;
 pub mod initialization;
 pub mod interop;
 pub mod launch;
@@ -26,6 +28,7 @@ pub mod memory;
 pub mod module;
 pub mod occupancy;
 pub mod set;
+pub mod stream;
 pub mod texture;
 pub mod virtual_memory;
 

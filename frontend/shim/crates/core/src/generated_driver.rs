@@ -11,7 +11,7 @@ use abi::driver::*;
 use crate::call::DefaultStream;
 use crate::driver::entry::{enter, Needs};
 use crate::generated_exports::Function;
-use crate::driver::{array, context, copy, device, initialization, interop, launch, library, memory, module, occupancy, set, texture, virtual_memory};
+use crate::driver::{array, context, copy, device, graph, initialization, interop, launch, library, memory, module, occupancy, set, stream, texture, virtual_memory};
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuArrayCreate_v2(pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR) -> CUresult {
@@ -479,8 +479,23 @@ pub unsafe extern "C" fn farlane_cuDeviceSetGraphMemAttribute(device: CUdevice, 
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddBatchMemOpNode(phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphAddBatchMemOpNode, Needs::Context, || unsafe { crate::driver::graph::cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuGraphAddChildGraphNode(phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, childGraph: CUgraph) -> CUresult {
     enter(Function::cuGraphAddChildGraphNode, Needs::Context, || unsafe { crate::graph::cudaGraphAddChildGraphNode(phGraphNode as _, hGraph as _, dependencies as _, numDependencies as _, childGraph as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddDependencies(hGraph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode, numDependencies: usize) -> CUresult {
+    enter(Function::cuGraphAddDependencies, Needs::Context, || unsafe { crate::graph::cudaGraphAddDependencies_v12(hGraph as _, from as _, to as _, numDependencies as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddDependencies_v2(hGraph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode, edgeData: *const CUgraphEdgeData, numDependencies: usize) -> CUresult {
+    enter(Function::cuGraphAddDependencies_v2, Needs::Context, || unsafe { crate::graph::cudaGraphAddDependencies_v13(hGraph as _, from as _, to as _, edgeData as _, numDependencies as _) })
 }
 
 #[no_mangle]
@@ -504,6 +519,56 @@ pub unsafe extern "C" fn farlane_cuGraphAddHostNode(phGraphNode: *mut CUgraphNod
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddKernelNode(phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1) -> CUresult {
+    enter(Function::cuGraphAddKernelNode, Needs::Context, || unsafe { crate::graph::cudaGraphAddKernelNode(phGraphNode as _, hGraph as _, dependencies as _, numDependencies as _, nodeParams as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddKernelNode_v2(phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, nodeParams: *const CUDA_KERNEL_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphAddKernelNode_v2, Needs::Context, || unsafe { crate::driver::graph::cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddMemAllocNode(phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphAddMemAllocNode, Needs::Context, || unsafe { crate::graph::cudaGraphAddMemAllocNode(phGraphNode as _, hGraph as _, dependencies as _, numDependencies as _, nodeParams as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddMemFreeNode(phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, dptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuGraphAddMemFreeNode, Needs::Context, || unsafe { crate::graph::cudaGraphAddMemFreeNode(phGraphNode as _, hGraph as _, dependencies as _, numDependencies as _, dptr as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddMemcpyNode(phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, copyParams: *const CUDA_MEMCPY3D, ctx: CUcontext) -> CUresult {
+    enter(Function::cuGraphAddMemcpyNode, Needs::Context, || unsafe { crate::driver::graph::cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddMemsetNode(phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, memsetParams: *const CUDA_MEMSET_NODE_PARAMS, ctx: CUcontext) -> CUresult {
+    enter(Function::cuGraphAddMemsetNode, Needs::Context, || unsafe { crate::driver::graph::cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddNode(phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, numDependencies: usize, nodeParams: *mut CUgraphNodeParams) -> CUresult {
+    enter(Function::cuGraphAddNode, Needs::Context, || unsafe { crate::driver::graph::cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddNode_v2(phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, dependencyData: *const CUgraphEdgeData, numDependencies: usize, nodeParams: *mut CUgraphNodeParams) -> CUresult {
+    enter(Function::cuGraphAddNode_v2, Needs::Context, || unsafe { crate::driver::graph::cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphAddNode_v3(phGraphNode: *mut CUgraphNode, hGraph: CUgraph, dependencies: *const CUgraphNode, dependencyData: *const CUgraphEdgeData, numDependencies: usize, nodeParams: *mut CUgraphNodeParams) -> CUresult {
+    enter(Function::cuGraphAddNode_v3, Needs::Context, || unsafe { crate::driver::graph::cuGraphAddNode_v3(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphBatchMemOpNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphBatchMemOpNodeSetParams, Needs::Context, || unsafe { crate::driver::graph::cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuGraphChildGraphNodeGetGraph(hNode: CUgraphNode, phGraph: *mut CUgraph) -> CUresult {
     enter(Function::cuGraphChildGraphNodeGetGraph, Needs::Context, || unsafe { crate::graph::cudaGraphChildGraphNodeGetGraph(hNode as _, phGraph as _) })
 }
@@ -511,6 +576,11 @@ pub unsafe extern "C" fn farlane_cuGraphChildGraphNodeGetGraph(hNode: CUgraphNod
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuGraphClone(phGraphClone: *mut CUgraph, originalGraph: CUgraph) -> CUresult {
     enter(Function::cuGraphClone, Needs::Context, || unsafe { crate::graph::cudaGraphClone(phGraphClone as _, originalGraph as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphConditionalHandleCreate(pHandle_out: *mut CUgraphConditionalHandle, hGraph: CUgraph, ctx: CUcontext, defaultLaunchValue: c_uint, flags: c_uint) -> CUresult {
+    enter(Function::cuGraphConditionalHandleCreate, Needs::Context, || unsafe { crate::driver::graph::cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags) })
 }
 
 #[no_mangle]
@@ -554,6 +624,11 @@ pub unsafe extern "C" fn farlane_cuGraphEventWaitNodeSetEvent(hNode: CUgraphNode
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphExecBatchMemOpNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode, nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphExecBatchMemOpNodeSetParams, Needs::Context, || unsafe { crate::driver::graph::cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuGraphExecChildGraphNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode, childGraph: CUgraph) -> CUresult {
     enter(Function::cuGraphExecChildGraphNodeSetParams, Needs::Context, || unsafe { crate::graph::cudaGraphExecChildGraphNodeSetParams(hGraphExec as _, hNode as _, childGraph as _) })
 }
@@ -579,8 +654,63 @@ pub unsafe extern "C" fn farlane_cuGraphExecGetFlags(hGraphExec: CUgraphExec, fl
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphExecGetId(hGraphExec: CUgraphExec, graphId: *mut c_uint) -> CUresult {
+    enter(Function::cuGraphExecGetId, Needs::Context, || unsafe { crate::graph::cudaGraphExecGetId(hGraphExec as _, graphId as _) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuGraphExecHostNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode, nodeParams: *const CUDA_HOST_NODE_PARAMS) -> CUresult {
     enter(Function::cuGraphExecHostNodeSetParams, Needs::Context, || unsafe { crate::graph::cudaGraphExecHostNodeSetParams(hGraphExec as _, hNode as _, nodeParams as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphExecKernelNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode, nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1) -> CUresult {
+    enter(Function::cuGraphExecKernelNodeSetParams, Needs::Context, || unsafe { crate::graph::cudaGraphExecKernelNodeSetParams(hGraphExec as _, hNode as _, nodeParams as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphExecKernelNodeSetParams_v2(hGraphExec: CUgraphExec, hNode: CUgraphNode, nodeParams: *const CUDA_KERNEL_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphExecKernelNodeSetParams_v2, Needs::Context, || unsafe { crate::driver::graph::cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphExecMemcpyNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode, copyParams: *const CUDA_MEMCPY3D, ctx: CUcontext) -> CUresult {
+    enter(Function::cuGraphExecMemcpyNodeSetParams, Needs::Context, || unsafe { crate::driver::graph::cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphExecMemsetNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode, memsetParams: *const CUDA_MEMSET_NODE_PARAMS, ctx: CUcontext) -> CUresult {
+    enter(Function::cuGraphExecMemsetNodeSetParams, Needs::Context, || unsafe { crate::driver::graph::cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphExecNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult {
+    enter(Function::cuGraphExecNodeSetParams, Needs::Context, || unsafe { crate::driver::graph::cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphExecUpdate(hGraphExec: CUgraphExec, hGraph: CUgraph, hErrorNode_out: *mut CUgraphNode, updateResult_out: *mut CUgraphExecUpdateResult) -> CUresult {
+    enter(Function::cuGraphExecUpdate, Needs::Context, || unsafe { crate::driver::graph::cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphExecUpdate_v2(hGraphExec: CUgraphExec, hGraph: CUgraph, resultInfo: *mut CUgraphExecUpdateResultInfo) -> CUresult {
+    enter(Function::cuGraphExecUpdate_v2, Needs::Context, || unsafe { crate::graph::cudaGraphExecUpdate(hGraphExec as _, hGraph as _, resultInfo as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphGetEdges(hGraph: CUgraph, from: *mut CUgraphNode, to: *mut CUgraphNode, numEdges: *mut usize) -> CUresult {
+    enter(Function::cuGraphGetEdges, Needs::Context, || unsafe { crate::graph::cudaGraphGetEdges_v12(hGraph as _, from as _, to as _, numEdges as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphGetEdges_v2(hGraph: CUgraph, from: *mut CUgraphNode, to: *mut CUgraphNode, edgeData: *mut CUgraphEdgeData, numEdges: *mut usize) -> CUresult {
+    enter(Function::cuGraphGetEdges_v2, Needs::Context, || unsafe { crate::graph::cudaGraphGetEdges_v13(hGraph as _, from as _, to as _, edgeData as _, numEdges as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphGetId(hGraph: CUgraph, graphId: *mut c_uint) -> CUresult {
+    enter(Function::cuGraphGetId, Needs::Context, || unsafe { crate::graph::cudaGraphGetId(hGraph as _, graphId as _) })
 }
 
 #[no_mangle]
@@ -604,8 +734,63 @@ pub unsafe extern "C" fn farlane_cuGraphHostNodeSetParams(hNode: CUgraphNode, no
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphInstantiate(phGraphExec: *mut CUgraphExec, hGraph: CUgraph, phErrorNode: *mut CUgraphNode, logBuffer: *mut c_char, bufferSize: usize) -> CUresult {
+    enter(Function::cuGraphInstantiate, Needs::Context, || unsafe { crate::driver::graph::cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuGraphInstantiateWithFlags(phGraphExec: *mut CUgraphExec, hGraph: CUgraph, flags: c_ulonglong) -> CUresult {
     enter(Function::cuGraphInstantiateWithFlags, Needs::Context, || unsafe { crate::graph::cudaGraphInstantiateWithFlags(phGraphExec as _, hGraph as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphInstantiateWithParams(phGraphExec: *mut CUgraphExec, hGraph: CUgraph, instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS) -> CUresult {
+    enter(Function::cuGraphInstantiateWithParams, Needs::Context, || unsafe { crate::graph::cudaGraphInstantiateWithParams(DefaultStream::Legacy, phGraphExec as _, hGraph as _, instantiateParams as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphInstantiateWithParams_ptsz(phGraphExec: *mut CUgraphExec, hGraph: CUgraph, instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS) -> CUresult {
+    enter(Function::cuGraphInstantiateWithParams, Needs::Context, || unsafe { crate::graph::cudaGraphInstantiateWithParams(DefaultStream::PerThread, phGraphExec as _, hGraph as _, instantiateParams as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphInstantiate_v2(phGraphExec: *mut CUgraphExec, hGraph: CUgraph, phErrorNode: *mut CUgraphNode, logBuffer: *mut c_char, bufferSize: usize) -> CUresult {
+    enter(Function::cuGraphInstantiate_v2, Needs::Context, || unsafe { crate::driver::graph::cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphKernelNodeCopyAttributes(dst: CUgraphNode, src: CUgraphNode) -> CUresult {
+    enter(Function::cuGraphKernelNodeCopyAttributes, Needs::Context, || unsafe { crate::graph::cudaGraphKernelNodeCopyAttributes(dst as _, src as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphKernelNodeGetAttribute(hNode: CUgraphNode, attr: CUkernelNodeAttrID, value_out: *mut CUkernelNodeAttrValue) -> CUresult {
+    enter(Function::cuGraphKernelNodeGetAttribute, Needs::Context, || unsafe { crate::graph::cudaGraphKernelNodeGetAttribute(hNode as _, attr as _, value_out as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphKernelNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1) -> CUresult {
+    enter(Function::cuGraphKernelNodeGetParams, Needs::Context, || unsafe { crate::graph::cudaGraphKernelNodeGetParams(hNode as _, nodeParams as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphKernelNodeGetParams_v2(hNode: CUgraphNode, nodeParams: *mut CUDA_KERNEL_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphKernelNodeGetParams_v2, Needs::Context, || unsafe { crate::driver::graph::cuGraphKernelNodeGetParams_v2(hNode, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphKernelNodeSetAttribute(hNode: CUgraphNode, attr: CUkernelNodeAttrID, value: *const CUkernelNodeAttrValue) -> CUresult {
+    enter(Function::cuGraphKernelNodeSetAttribute, Needs::Context, || unsafe { crate::graph::cudaGraphKernelNodeSetAttribute(hNode as _, attr as _, value as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphKernelNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1) -> CUresult {
+    enter(Function::cuGraphKernelNodeSetParams, Needs::Context, || unsafe { crate::graph::cudaGraphKernelNodeSetParams(hNode as _, nodeParams as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphKernelNodeSetParams_v2(hNode: CUgraphNode, nodeParams: *const CUDA_KERNEL_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphKernelNodeSetParams_v2, Needs::Context, || unsafe { crate::driver::graph::cuGraphKernelNodeSetParams_v2(hNode, nodeParams) })
 }
 
 #[no_mangle]
@@ -619,8 +804,63 @@ pub unsafe extern "C" fn farlane_cuGraphLaunch_ptsz(hGraphExec: CUgraphExec, hSt
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphMemAllocNodeGetParams(hNode: CUgraphNode, params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphMemAllocNodeGetParams, Needs::Context, || unsafe { crate::graph::cudaGraphMemAllocNodeGetParams(hNode as _, params_out as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphMemFreeNodeGetParams(hNode: CUgraphNode, dptr_out: *mut CUdeviceptr) -> CUresult {
+    enter(Function::cuGraphMemFreeNodeGetParams, Needs::Context, || unsafe { crate::graph::cudaGraphMemFreeNodeGetParams(hNode as _, dptr_out as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphMemcpyNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_MEMCPY3D) -> CUresult {
+    enter(Function::cuGraphMemcpyNodeGetParams, Needs::Context, || unsafe { crate::driver::graph::cuGraphMemcpyNodeGetParams(hNode, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphMemcpyNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_MEMCPY3D) -> CUresult {
+    enter(Function::cuGraphMemcpyNodeSetParams, Needs::Context, || unsafe { crate::driver::graph::cuGraphMemcpyNodeSetParams(hNode, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphMemsetNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_MEMSET_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphMemsetNodeGetParams, Needs::Context, || unsafe { crate::graph::cudaGraphMemsetNodeGetParams(hNode as _, nodeParams as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphMemsetNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_MEMSET_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphMemsetNodeSetParams, Needs::Context, || unsafe { crate::graph::cudaGraphMemsetNodeSetParams(hNode as _, nodeParams as _) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuGraphNodeFindInClone(phNode: *mut CUgraphNode, hOriginalNode: CUgraphNode, hClonedGraph: CUgraph) -> CUresult {
     enter(Function::cuGraphNodeFindInClone, Needs::Context, || unsafe { crate::graph::cudaGraphNodeFindInClone(phNode as _, hOriginalNode as _, hClonedGraph as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeGetContainingGraph(hNode: CUgraphNode, phGraph: *mut CUgraph) -> CUresult {
+    enter(Function::cuGraphNodeGetContainingGraph, Needs::Context, || unsafe { crate::graph::cudaGraphNodeGetContainingGraph(hNode as _, phGraph as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeGetDependencies(hNode: CUgraphNode, dependencies: *mut CUgraphNode, numDependencies: *mut usize) -> CUresult {
+    enter(Function::cuGraphNodeGetDependencies, Needs::Context, || unsafe { crate::graph::cudaGraphNodeGetDependencies_v12(hNode as _, dependencies as _, numDependencies as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeGetDependencies_v2(hNode: CUgraphNode, dependencies: *mut CUgraphNode, edgeData: *mut CUgraphEdgeData, numDependencies: *mut usize) -> CUresult {
+    enter(Function::cuGraphNodeGetDependencies_v2, Needs::Context, || unsafe { crate::graph::cudaGraphNodeGetDependencies_v13(hNode as _, dependencies as _, edgeData as _, numDependencies as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeGetDependentNodes(hNode: CUgraphNode, dependentNodes: *mut CUgraphNode, numDependentNodes: *mut usize) -> CUresult {
+    enter(Function::cuGraphNodeGetDependentNodes, Needs::Context, || unsafe { crate::graph::cudaGraphNodeGetDependentNodes_v12(hNode as _, dependentNodes as _, numDependentNodes as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeGetDependentNodes_v2(hNode: CUgraphNode, dependentNodes: *mut CUgraphNode, edgeData: *mut CUgraphEdgeData, numDependentNodes: *mut usize) -> CUresult {
+    enter(Function::cuGraphNodeGetDependentNodes_v2, Needs::Context, || unsafe { crate::graph::cudaGraphNodeGetDependentNodes_v13(hNode as _, dependentNodes as _, edgeData as _, numDependentNodes as _) })
 }
 
 #[no_mangle]
@@ -629,13 +869,48 @@ pub unsafe extern "C" fn farlane_cuGraphNodeGetEnabled(hGraphExec: CUgraphExec, 
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeGetLocalId(hNode: CUgraphNode, nodeId: *mut c_uint) -> CUresult {
+    enter(Function::cuGraphNodeGetLocalId, Needs::Context, || unsafe { crate::graph::cudaGraphNodeGetLocalId(hNode as _, nodeId as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeGetToolsId(hNode: CUgraphNode, toolsNodeId: *mut c_ulonglong) -> CUresult {
+    enter(Function::cuGraphNodeGetToolsId, Needs::Context, || unsafe { crate::graph::cudaGraphNodeGetToolsId(hNode as _, toolsNodeId as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeGetType(hNode: CUgraphNode, type_: *mut CUgraphNodeType) -> CUresult {
+    enter(Function::cuGraphNodeGetType, Needs::Context, || unsafe { crate::graph::cudaGraphNodeGetType(hNode as _, type_ as _) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuGraphNodeSetEnabled(hGraphExec: CUgraphExec, hNode: CUgraphNode, isEnabled: c_uint) -> CUresult {
     enter(Function::cuGraphNodeSetEnabled, Needs::Context, || unsafe { crate::graph::cudaGraphNodeSetEnabled(hGraphExec as _, hNode as _, isEnabled as _) })
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeSetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult {
+    enter(Function::cuGraphNodeSetParams, Needs::Context, || unsafe { crate::driver::graph::cuGraphNodeSetParams(hNode, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeSetParams_v2(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult {
+    enter(Function::cuGraphNodeSetParams_v2, Needs::Context, || unsafe { crate::driver::graph::cuGraphNodeSetParams_v2(hNode, nodeParams) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuGraphReleaseUserObject(graph: CUgraph, object: CUuserObject, count: c_uint) -> CUresult {
     enter(Function::cuGraphReleaseUserObject, Needs::Context, || unsafe { crate::graph::cudaGraphReleaseUserObject(graph as _, object as _, count as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphRemoveDependencies(hGraph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode, numDependencies: usize) -> CUresult {
+    enter(Function::cuGraphRemoveDependencies, Needs::Context, || unsafe { crate::graph::cudaGraphRemoveDependencies_v12(hGraph as _, from as _, to as _, numDependencies as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphRemoveDependencies_v2(hGraph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode, edgeData: *const CUgraphEdgeData, numDependencies: usize) -> CUresult {
+    enter(Function::cuGraphRemoveDependencies_v2, Needs::Context, || unsafe { crate::graph::cudaGraphRemoveDependencies_v13(hGraph as _, from as _, to as _, edgeData as _, numDependencies as _) })
 }
 
 #[no_mangle]
@@ -1314,6 +1589,66 @@ pub unsafe extern "C" fn farlane_cuMemsetD2D32Async_ptsz(dstDevice: CUdeviceptr,
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamAddCallback(hStream: CUstream, callback: CUstreamCallback, userData: *mut c_void, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamAddCallback, Needs::Context, || unsafe { crate::driver::stream::cuStreamAddCallback(DefaultStream::Legacy, hStream, callback, userData, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamAddCallback_ptsz(hStream: CUstream, callback: CUstreamCallback, userData: *mut c_void, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamAddCallback, Needs::Context, || unsafe { crate::driver::stream::cuStreamAddCallback(DefaultStream::PerThread, hStream, callback, userData, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamAttachMemAsync(hStream: CUstream, dptr: CUdeviceptr, length: usize, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamAttachMemAsync, Needs::Context, || unsafe { crate::memory::cudaStreamAttachMemAsync(DefaultStream::Legacy, hStream as _, dptr as _, length as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamAttachMemAsync_ptsz(hStream: CUstream, dptr: CUdeviceptr, length: usize, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamAttachMemAsync, Needs::Context, || unsafe { crate::memory::cudaStreamAttachMemAsync(DefaultStream::PerThread, hStream as _, dptr as _, length as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamBatchMemOp(stream: CUstream, count: c_uint, paramArray: *mut CUstreamBatchMemOpParams, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamBatchMemOp, Needs::Context, || unsafe { crate::driver::stream::cuStreamBatchMemOp(DefaultStream::Legacy, stream, count, paramArray, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamBatchMemOp_ptsz(stream: CUstream, count: c_uint, paramArray: *mut CUstreamBatchMemOpParams, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamBatchMemOp, Needs::Context, || unsafe { crate::driver::stream::cuStreamBatchMemOp(DefaultStream::PerThread, stream, count, paramArray, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamBatchMemOp_v2(stream: CUstream, count: c_uint, paramArray: *mut CUstreamBatchMemOpParams, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamBatchMemOp_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamBatchMemOp_v2(DefaultStream::Legacy, stream, count, paramArray, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamBatchMemOp_v2_ptsz(stream: CUstream, count: c_uint, paramArray: *mut CUstreamBatchMemOpParams, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamBatchMemOp_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamBatchMemOp_v2(DefaultStream::PerThread, stream, count, paramArray, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamBeginCapture(hStream: CUstream) -> CUresult {
+    enter(Function::cuStreamBeginCapture, Needs::Context, || unsafe { crate::driver::stream::cuStreamBeginCapture(DefaultStream::Legacy, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresult {
+    enter(Function::cuStreamBeginCapture, Needs::Context, || unsafe { crate::driver::stream::cuStreamBeginCapture(DefaultStream::PerThread, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamBeginCaptureToGraph(hStream: CUstream, hGraph: CUgraph, dependencies: *const CUgraphNode, dependencyData: *const CUgraphEdgeData, numDependencies: usize, mode: CUstreamCaptureMode) -> CUresult {
+    enter(Function::cuStreamBeginCaptureToGraph, Needs::Context, || unsafe { crate::stream::cudaStreamBeginCaptureToGraph(DefaultStream::Legacy, hStream as _, hGraph as _, dependencies as _, dependencyData as _, numDependencies as _, mode as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamBeginCaptureToGraph_ptsz(hStream: CUstream, hGraph: CUgraph, dependencies: *const CUgraphNode, dependencyData: *const CUgraphEdgeData, numDependencies: usize, mode: CUstreamCaptureMode) -> CUresult {
+    enter(Function::cuStreamBeginCaptureToGraph, Needs::Context, || unsafe { crate::stream::cudaStreamBeginCaptureToGraph(DefaultStream::PerThread, hStream as _, hGraph as _, dependencies as _, dependencyData as _, numDependencies as _, mode as _) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuStreamBeginCapture_v2(hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult {
     enter(Function::cuStreamBeginCapture_v2, Needs::Context, || unsafe { crate::stream::cudaStreamBeginCapture(DefaultStream::Legacy, hStream as _, mode as _) })
 }
@@ -1364,6 +1699,66 @@ pub unsafe extern "C" fn farlane_cuStreamEndCapture_ptsz(hStream: CUstream, phGr
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetAttribute(hStream: CUstream, attr: CUstreamAttrID, value_out: *mut CUstreamAttrValue) -> CUresult {
+    enter(Function::cuStreamGetAttribute, Needs::Context, || unsafe { crate::stream::cudaStreamGetAttribute(DefaultStream::Legacy, hStream as _, attr as _, value_out as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetAttribute_ptsz(hStream: CUstream, attr: CUstreamAttrID, value_out: *mut CUstreamAttrValue) -> CUresult {
+    enter(Function::cuStreamGetAttribute, Needs::Context, || unsafe { crate::stream::cudaStreamGetAttribute(DefaultStream::PerThread, hStream as _, attr as _, value_out as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetCaptureInfo(hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut cuuint64_t) -> CUresult {
+    enter(Function::cuStreamGetCaptureInfo, Needs::Context, || unsafe { crate::stream::cudaStreamGetCaptureInfo_v12(DefaultStream::Legacy, hStream as _, captureStatus_out as _, id_out as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetCaptureInfo_ptsz(hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut cuuint64_t) -> CUresult {
+    enter(Function::cuStreamGetCaptureInfo, Needs::Context, || unsafe { crate::stream::cudaStreamGetCaptureInfo_v12(DefaultStream::PerThread, hStream as _, captureStatus_out as _, id_out as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetCaptureInfo_v2(hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut cuuint64_t, graph_out: *mut CUgraph, dependencies_out: *mut *const CUgraphNode, numDependencies_out: *mut usize) -> CUresult {
+    enter(Function::cuStreamGetCaptureInfo_v2, Needs::Context, || unsafe { crate::stream::cudaStreamGetCaptureInfo_v2(DefaultStream::Legacy, hStream as _, captureStatus_out as _, id_out as _, graph_out as _, dependencies_out as _, numDependencies_out as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetCaptureInfo_v2_ptsz(hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut cuuint64_t, graph_out: *mut CUgraph, dependencies_out: *mut *const CUgraphNode, numDependencies_out: *mut usize) -> CUresult {
+    enter(Function::cuStreamGetCaptureInfo_v2, Needs::Context, || unsafe { crate::stream::cudaStreamGetCaptureInfo_v2(DefaultStream::PerThread, hStream as _, captureStatus_out as _, id_out as _, graph_out as _, dependencies_out as _, numDependencies_out as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetCaptureInfo_v3(hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut cuuint64_t, graph_out: *mut CUgraph, dependencies_out: *mut *const CUgraphNode, edgeData_out: *mut *const CUgraphEdgeData, numDependencies_out: *mut usize) -> CUresult {
+    enter(Function::cuStreamGetCaptureInfo_v3, Needs::Context, || unsafe { crate::stream::cudaStreamGetCaptureInfo_v13(DefaultStream::Legacy, hStream as _, captureStatus_out as _, id_out as _, graph_out as _, dependencies_out as _, edgeData_out as _, numDependencies_out as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetCaptureInfo_v3_ptsz(hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus, id_out: *mut cuuint64_t, graph_out: *mut CUgraph, dependencies_out: *mut *const CUgraphNode, edgeData_out: *mut *const CUgraphEdgeData, numDependencies_out: *mut usize) -> CUresult {
+    enter(Function::cuStreamGetCaptureInfo_v3, Needs::Context, || unsafe { crate::stream::cudaStreamGetCaptureInfo_v13(DefaultStream::PerThread, hStream as _, captureStatus_out as _, id_out as _, graph_out as _, dependencies_out as _, edgeData_out as _, numDependencies_out as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
+    enter(Function::cuStreamGetCtx, Needs::Context, || unsafe { crate::driver::stream::cuStreamGetCtx(DefaultStream::Legacy, hStream, pctx) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
+    enter(Function::cuStreamGetCtx, Needs::Context, || unsafe { crate::driver::stream::cuStreamGetCtx(DefaultStream::PerThread, hStream, pctx) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetCtx_v2(hStream: CUstream, pCtx: *mut CUcontext, pGreenCtx: *mut CUgreenCtx) -> CUresult {
+    enter(Function::cuStreamGetCtx_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamGetCtx_v2(DefaultStream::Legacy, hStream, pCtx, pGreenCtx) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetCtx_v2_ptsz(hStream: CUstream, pCtx: *mut CUcontext, pGreenCtx: *mut CUgreenCtx) -> CUresult {
+    enter(Function::cuStreamGetCtx_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamGetCtx_v2(DefaultStream::PerThread, hStream, pCtx, pGreenCtx) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult {
     enter(Function::cuStreamGetDevice, Needs::Context, || unsafe { crate::stream::cudaStreamGetDevice(DefaultStream::Legacy, hStream as _, device as _) })
 }
@@ -1381,6 +1776,11 @@ pub unsafe extern "C" fn farlane_cuStreamGetFlags(hStream: CUstream, flags: *mut
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut c_uint) -> CUresult {
     enter(Function::cuStreamGetFlags, Needs::Context, || unsafe { crate::stream::cudaStreamGetFlags(DefaultStream::PerThread, hStream as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetGreenCtx(hStream: CUstream, phCtx: *mut CUgreenCtx) -> CUresult {
+    enter(Function::cuStreamGetGreenCtx, Needs::Context, || unsafe { crate::driver::stream::cuStreamGetGreenCtx(hStream, phCtx) })
 }
 
 #[no_mangle]
@@ -1424,6 +1824,16 @@ pub unsafe extern "C" fn farlane_cuStreamQuery_ptsz(hStream: CUstream) -> CUresu
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamSetAttribute(hStream: CUstream, attr: CUstreamAttrID, value: *const CUstreamAttrValue) -> CUresult {
+    enter(Function::cuStreamSetAttribute, Needs::Context, || unsafe { crate::stream::cudaStreamSetAttribute(DefaultStream::Legacy, hStream as _, attr as _, value as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamSetAttribute_ptsz(hStream: CUstream, attr: CUstreamAttrID, value: *const CUstreamAttrValue) -> CUresult {
+    enter(Function::cuStreamSetAttribute, Needs::Context, || unsafe { crate::stream::cudaStreamSetAttribute(DefaultStream::PerThread, hStream as _, attr as _, value as _) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuStreamSynchronize(hStream: CUstream) -> CUresult {
     enter(Function::cuStreamSynchronize, Needs::Context, || unsafe { crate::stream::cudaStreamSynchronize(DefaultStream::Legacy, hStream as _) })
 }
@@ -1434,6 +1844,26 @@ pub unsafe extern "C" fn farlane_cuStreamSynchronize_ptsz(hStream: CUstream) -> 
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamUpdateCaptureDependencies(hStream: CUstream, dependencies: *mut CUgraphNode, numDependencies: usize, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamUpdateCaptureDependencies, Needs::Context, || unsafe { crate::stream::cudaStreamUpdateCaptureDependencies_v12(DefaultStream::Legacy, hStream as _, dependencies as _, numDependencies as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamUpdateCaptureDependencies_ptsz(hStream: CUstream, dependencies: *mut CUgraphNode, numDependencies: usize, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamUpdateCaptureDependencies, Needs::Context, || unsafe { crate::stream::cudaStreamUpdateCaptureDependencies_v12(DefaultStream::PerThread, hStream as _, dependencies as _, numDependencies as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamUpdateCaptureDependencies_v2(hStream: CUstream, dependencies: *mut CUgraphNode, dependencyData: *const CUgraphEdgeData, numDependencies: usize, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamUpdateCaptureDependencies_v2, Needs::Context, || unsafe { crate::stream::cudaStreamUpdateCaptureDependencies_v13(DefaultStream::Legacy, hStream as _, dependencies as _, dependencyData as _, numDependencies as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamUpdateCaptureDependencies_v2_ptsz(hStream: CUstream, dependencies: *mut CUgraphNode, dependencyData: *const CUgraphEdgeData, numDependencies: usize, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamUpdateCaptureDependencies_v2, Needs::Context, || unsafe { crate::stream::cudaStreamUpdateCaptureDependencies_v13(DefaultStream::PerThread, hStream as _, dependencies as _, dependencyData as _, numDependencies as _, flags as _) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuStreamWaitEvent(hStream: CUstream, hEvent: CUevent, Flags: c_uint) -> CUresult {
     enter(Function::cuStreamWaitEvent, Needs::Context, || unsafe { crate::stream::cudaStreamWaitEvent(DefaultStream::Legacy, hStream as _, hEvent as _, Flags as _) })
 }
@@ -1441,6 +1871,86 @@ pub unsafe extern "C" fn farlane_cuStreamWaitEvent(hStream: CUstream, hEvent: CU
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuStreamWaitEvent_ptsz(hStream: CUstream, hEvent: CUevent, Flags: c_uint) -> CUresult {
     enter(Function::cuStreamWaitEvent, Needs::Context, || unsafe { crate::stream::cudaStreamWaitEvent(DefaultStream::PerThread, hStream as _, hEvent as _, Flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWaitValue32(stream: CUstream, addr: CUdeviceptr, value: cuuint32_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWaitValue32, Needs::Context, || unsafe { crate::driver::stream::cuStreamWaitValue32(DefaultStream::Legacy, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWaitValue32_ptsz(stream: CUstream, addr: CUdeviceptr, value: cuuint32_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWaitValue32, Needs::Context, || unsafe { crate::driver::stream::cuStreamWaitValue32(DefaultStream::PerThread, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWaitValue32_v2(stream: CUstream, addr: CUdeviceptr, value: cuuint32_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWaitValue32_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamWaitValue32_v2(DefaultStream::Legacy, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWaitValue32_v2_ptsz(stream: CUstream, addr: CUdeviceptr, value: cuuint32_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWaitValue32_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamWaitValue32_v2(DefaultStream::PerThread, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWaitValue64(stream: CUstream, addr: CUdeviceptr, value: cuuint64_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWaitValue64, Needs::Context, || unsafe { crate::driver::stream::cuStreamWaitValue64(DefaultStream::Legacy, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWaitValue64_ptsz(stream: CUstream, addr: CUdeviceptr, value: cuuint64_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWaitValue64, Needs::Context, || unsafe { crate::driver::stream::cuStreamWaitValue64(DefaultStream::PerThread, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWaitValue64_v2(stream: CUstream, addr: CUdeviceptr, value: cuuint64_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWaitValue64_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamWaitValue64_v2(DefaultStream::Legacy, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWaitValue64_v2_ptsz(stream: CUstream, addr: CUdeviceptr, value: cuuint64_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWaitValue64_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamWaitValue64_v2(DefaultStream::PerThread, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWriteValue32(stream: CUstream, addr: CUdeviceptr, value: cuuint32_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWriteValue32, Needs::Context, || unsafe { crate::driver::stream::cuStreamWriteValue32(DefaultStream::Legacy, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWriteValue32_ptsz(stream: CUstream, addr: CUdeviceptr, value: cuuint32_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWriteValue32, Needs::Context, || unsafe { crate::driver::stream::cuStreamWriteValue32(DefaultStream::PerThread, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWriteValue32_v2(stream: CUstream, addr: CUdeviceptr, value: cuuint32_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWriteValue32_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamWriteValue32_v2(DefaultStream::Legacy, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWriteValue32_v2_ptsz(stream: CUstream, addr: CUdeviceptr, value: cuuint32_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWriteValue32_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamWriteValue32_v2(DefaultStream::PerThread, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr, value: cuuint64_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWriteValue64, Needs::Context, || unsafe { crate::driver::stream::cuStreamWriteValue64(DefaultStream::Legacy, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWriteValue64_ptsz(stream: CUstream, addr: CUdeviceptr, value: cuuint64_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWriteValue64, Needs::Context, || unsafe { crate::driver::stream::cuStreamWriteValue64(DefaultStream::PerThread, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWriteValue64_v2(stream: CUstream, addr: CUdeviceptr, value: cuuint64_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWriteValue64_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamWriteValue64_v2(DefaultStream::Legacy, stream, addr, value, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamWriteValue64_v2_ptsz(stream: CUstream, addr: CUdeviceptr, value: cuuint64_t, flags: c_uint) -> CUresult {
+    enter(Function::cuStreamWriteValue64_v2, Needs::Context, || unsafe { crate::driver::stream::cuStreamWriteValue64_v2(DefaultStream::PerThread, stream, addr, value, flags) })
 }
 
 #[no_mangle]

@@ -203,6 +203,27 @@ pub unsafe fn cudaGraphGetId(hGraph: cudaGraph_t, graphID: *mut c_uint) -> CudaR
     unsafe { give(graphID, id) }
 }
 
+pub unsafe fn cudaGraphNodeGetContainingGraph(hNode: cudaGraphNode_t, phGraph: *mut cudaGraph_t) -> CudaResult {
+    let graph = state().node(node_id(hNode)?)?.graph;
+    // SAFETY: the caller's promise.
+    unsafe { give(phGraph, graph_handle(graph)) }
+}
+
+/// The number that cudaGraphDebugDotPrint writes.
+pub unsafe fn cudaGraphNodeGetLocalId(hNode: cudaGraphNode_t, nodeId: *mut c_uint) -> CudaResult {
+    let id = node_id(hNode)?;
+    state().node(id)?;
+    // SAFETY: the caller's promise.
+    unsafe { give(nodeId, id) }
+}
+
+pub unsafe fn cudaGraphNodeGetToolsId(hNode: cudaGraphNode_t, toolsNodeId: *mut c_ulonglong) -> CudaResult {
+    let id = node_id(hNode)?;
+    let graph = state().node(id)?.graph;
+    // SAFETY: the caller's promise.
+    unsafe { give(toolsNodeId, u64::from(graph) << 32 | u64::from(id)) }
+}
+
 pub unsafe fn cudaGraphExecGetId(hGraphExec: cudaGraphExec_t, graphID: *mut c_uint) -> CudaResult {
     let id = exec::number(hGraphExec)?;
     // SAFETY: the caller's promise.

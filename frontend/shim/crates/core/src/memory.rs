@@ -31,7 +31,7 @@ pub use advice::*;
 pub use arrays::*;
 pub use batches::*;
 pub use copies::*;
-pub use copy::{copy, reach_ends, write_copy, End, Wait};
+pub use copy::{copy, reach_ends, write_copy, End, Place, Wait};
 pub use graphs::{
     free_of_graph, graph_memory_used, launch_steps, reset_graph_memory_high, trim_graph_memory, GraphMemory, Step,
 };

@@ -29,6 +29,7 @@ use tape::generated_operations as operation;
 
 mod attributes;
 mod capture;
+pub mod memory_operations;
 
 pub use attributes::*;
 pub use capture::*;

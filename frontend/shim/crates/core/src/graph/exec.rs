@@ -18,6 +18,7 @@ use crate::call::CudaResult;
 use crate::event::{self, Event};
 use crate::memory::{self, Step, Wait};
 use crate::output;
+use crate::stream::memory_operations::{self, Operation};
 use crate::work;
 use crate::work::handle::{decode, encode, Tag};
 use crate::work::order::Stream;
@@ -53,6 +54,7 @@ enum Segment {
     EventRecord(Arc<Event>),
     EventWait(Arc<Event>),
     Branch(Branch),
+    MemoryOperations(Arc<[Operation]>),
 }
 
 // SAFETY: see `Work`.
@@ -304,6 +306,10 @@ impl Exec {
                     plan.push(Segment::EventWait(event.clone()));
                     continue;
                 }
+                Work::MemoryOperations(operations) => {
+                    plan.push(Segment::MemoryOperations(operations.clone()));
+                    continue;
+                }
                 Work::Conditional(conditional) => {
                     plan.push(Segment::Branch(Branch::new(conditional, &item.inner, stream)?));
                     continue;
@@ -349,6 +355,7 @@ impl Exec {
                 }
                 Segment::EventRecord(event) => event::record_in(event, stream)?,
                 Segment::EventWait(event) => event::wait_in(event, stream)?,
+                Segment::MemoryOperations(operations) => memory_operations::run(stream, operations)?,
                 Segment::Branch(branch) => {
                     branch.send(stream)?;
                     output::graph_launched();

@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::launch::{self, clusters, Launch};
 use crate::memory::{self, End, Extent, Layout};
 use crate::module::{kernel_of, Kernel};
+use crate::stream::memory_operations::Operation;
 use abi::{
     cudaGraphNodeType, cudaHostNodeParams, cudaKernelNodeParams, cudaMemcpy3DParms, cudaMemcpyKind, cudaMemsetParams,
     cudaPitchedPtr, cudaPos, CudaError,
@@ -38,6 +39,7 @@ pub enum Work {
     /// The address is checked when the node is made, what is there when it is launched.
     Free(u64),
     Conditional(Arc<ConditionalWork>),
+    MemoryOperations(Arc<[Operation]>),
 }
 
 // SAFETY: the pointers in it are the program's: they are handed back to it, or followed when it launches the graph, on
@@ -92,6 +94,7 @@ impl Work {
             Self::Allocate { .. } => abi::cudaGraphNodeTypeMemAlloc,
             Self::Free(_) => abi::cudaGraphNodeTypeMemFree,
             Self::Conditional(_) => abi::cudaGraphNodeTypeConditional,
+            Self::MemoryOperations(_) => abi::driver::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
         }
     }
 
@@ -108,6 +111,7 @@ impl Work {
             Self::Allocate { .. } => "allocate",
             Self::Free(_) => "free",
             Self::Conditional(_) => "conditional",
+            Self::MemoryOperations(_) => "memory operations",
         }
     }
 

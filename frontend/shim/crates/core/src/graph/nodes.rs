@@ -32,7 +32,11 @@ pub(super) unsafe fn listed(list: *const cudaGraphNode_t, count: usize) -> CudaR
     unsafe { std::slice::from_raw_parts(list, count) }.iter().map(|node| node_id(*node)).collect()
 }
 
-unsafe fn add(
+/// Adds a node that does this work to the program's graph.
+///
+/// # Safety
+/// The list of dependencies has `count` handles.
+pub unsafe fn add(
     pGraphNode: *mut cudaGraphNode_t,
     graph: cudaGraph_t,
     dependencies: *const cudaGraphNode_t,
@@ -60,7 +64,7 @@ unsafe fn add(
 }
 
 /// Changes what a node does; its kind stays.
-pub(super) fn replace(node: cudaGraphNode_t, work: Work) -> CudaResult {
+pub fn replace(node: cudaGraphNode_t, work: Work) -> CudaResult {
     let mut state = state();
     let node = state.node_mut(node_id(node)?)?;
     if node.work.kind() != work.kind() {
@@ -68,6 +72,21 @@ pub(super) fn replace(node: cudaGraphNode_t, work: Work) -> CudaResult {
     }
     node.work = work.instead_of(&node.work);
     Ok(())
+}
+
+/// The same for a node of an executable graph.
+pub fn replace_in(exec: cudaGraphExec_t, node: cudaGraphNode_t, work: Work) -> CudaResult {
+    exec::with(exec, |exec| exec.replace(node, work))
+}
+
+/// What a kernel node launches.
+pub fn kernel_parameters_of(node: cudaGraphNode_t) -> CudaResult<cudaKernelNodeParams> {
+    read(node, |work| if let Work::Kernel(kernel) = work { Some(kernel.parameters()) } else { None })
+}
+
+/// What a copy node copies.
+pub fn copy_parameters_of(node: cudaGraphNode_t) -> CudaResult<cudaMemcpy3DParms> {
+    read(node, |work| if let Work::Copy(copy) = work { Some(copy.parameters()) } else { None })
 }
 
 fn read<T>(node: cudaGraphNode_t, get: impl FnOnce(&Work) -> Option<T>) -> CudaResult<T> {

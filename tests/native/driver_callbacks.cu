@@ -1,0 +1,56 @@
+// Callbacks and host functions of the driver API run in the order of their stream.
+#include <cuda.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXPECT(condition)                                          \
+    do {                                                           \
+        if (!(condition)) {                                        \
+            printf("line %d: %s does not hold\n", __LINE__, #condition); \
+            return 1;                                              \
+        }                                                          \
+    } while (0)
+#define OK(call) EXPECT((call) == CUDA_SUCCESS)
+
+struct Seen {
+    int calls;
+    CUresult status;
+    CUstream stream;
+};
+
+void CUDA_CB callback(CUstream stream, CUresult status, void* data) {
+    Seen* seen = (Seen*)data;
+    seen->calls++;
+    seen->status = status;
+    seen->stream = stream;
+}
+
+void CUDA_CB function(void* data) { ((Seen*)data)->calls++; }
+
+int main() {
+    CUdevice device;
+    CUcontext context;
+    OK(cuInit(0));
+    OK(cuDeviceGet(&device, 0));
+    OK(cuDevicePrimaryCtxRetain(&context, device));
+    OK(cuCtxSetCurrent(context));
+    CUstream stream;
+    CUdeviceptr memory;
+    unsigned char host[16] = {0};
+    Seen seen = {0, CUDA_ERROR_UNKNOWN, nullptr};
+    OK(cuStreamCreate(&stream, 0));
+    OK(cuMemAlloc(&memory, sizeof host));
+    OK(cuMemsetD8Async(memory, 7, sizeof host, stream));
+    OK(cuStreamAddCallback(stream, callback, &seen, 0));
+    OK(cuLaunchHostFunc(stream, function, &seen));
+    OK(cuStreamSynchronize(stream));
+    EXPECT(seen.calls == 2 && seen.status == CUDA_SUCCESS && seen.stream == stream);
+    EXPECT(cuStreamAddCallback(stream, nullptr, &seen, 0) == CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cuStreamAddCallback(stream, callback, &seen, 1) == CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cuLaunchHostFunc(stream, nullptr, &seen) == CUDA_ERROR_INVALID_VALUE);
+    OK(cuStreamDestroy(stream));
+    EXPECT(cuStreamAddCallback(stream, callback, &seen, 0) == CUDA_ERROR_INVALID_HANDLE);
+    EXPECT(seen.calls == 2);
+    printf("PASS\n");
+    return 0;
+}
