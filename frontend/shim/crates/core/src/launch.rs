@@ -264,7 +264,12 @@ fn reach(arguments: &Arguments<'_>) -> CudaResult {
 /// # Safety
 /// `args` is as the kernel's signature says.
 #[inline]
-pub unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, args: *mut *mut c_void) -> CudaResult {
+pub unsafe fn submit(
+    default: DefaultStream,
+    func: *const c_void,
+    launch: Launch,
+    args: *mut *mut c_void,
+) -> CudaResult {
     if trace::on() {
         // SAFETY: the caller's promise.
         unsafe { write_trace(func, &launch, args) }?;

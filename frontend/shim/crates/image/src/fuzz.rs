@@ -1,7 +1,7 @@
 //! Damaged images, in a fixed sequence: nothing panics, nothing takes long, whatever the bytes say.
 
-use crate::samples;
 use crate::elf::machine_code_length;
+use crate::samples;
 use crate::{container_length, Module, Target, Wrapper};
 
 /// A small generator of fixed sequences (xorshift64*).

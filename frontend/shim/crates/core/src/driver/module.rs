@@ -8,9 +8,9 @@ use std::ffi::{c_char, c_int, c_uint, c_void, CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 
 use abi::driver::{
-    CUdeviceptr, CUfunction, CUfunctionLoadingState, CUfunction_attribute, CUjit_option, CUmodule,
-    CUmoduleLoadingMode, CU_FUNCTION_LOADING_STATE_LOADED, CU_FUNCTION_LOADING_STATE_UNLOADED,
-    CU_MODULE_EAGER_LOADING, CU_MODULE_LAZY_LOADING,
+    CUdeviceptr, CUfunction, CUfunctionLoadingState, CUfunction_attribute, CUjit_option, CUmodule, CUmoduleLoadingMode,
+    CU_FUNCTION_LOADING_STATE_LOADED, CU_FUNCTION_LOADING_STATE_UNLOADED, CU_MODULE_EAGER_LOADING,
+    CU_MODULE_LAZY_LOADING,
 };
 use abi::CudaError;
 

@@ -180,9 +180,9 @@ impl Module {
     }
 
     fn source(&self, target: Option<&Target>) -> CudaResult<&Source> {
-        let found = self.source.get_or_init(|| {
-            Source::find(&self.origin, target, &Map::read()).map_err(|error| self.refuse(&error))
-        });
+        let found = self
+            .source
+            .get_or_init(|| Source::find(&self.origin, target, &Map::read()).map_err(|error| self.refuse(&error)));
         found.as_ref().map_err(|error| *error)
     }
 

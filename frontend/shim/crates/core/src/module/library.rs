@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use abi::{cudaJitOption, cudaKernel_t, cudaLibraryOption, cudaLibrary_t, CudaError};
 
 use super::code::{Kind, Module};
-use super::loading::{self, Stays};
 use super::give;
+use super::loading::{self, Stays};
 use crate::call::CudaResult;
 
 /// cudaLibraryBinaryIsPreserved.

@@ -15,8 +15,8 @@ use super::code::{self, Kind, Module};
 use super::source::Origin;
 use super::{Kernel, Variable};
 use crate::call::CudaResult;
-use crate::registration::{self, mapped};
 use crate::log;
+use crate::registration::{self, mapped};
 
 /// Larger texts and images than any program has.
 const LONGEST: usize = 1 << 30;
