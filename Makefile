@@ -5,11 +5,13 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-guests test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
 	@echo "make test       build, install, and run all tests"
+	@echo "make test-skipped   the tests that the last 'make test' skipped, after something was installed"
+	@echo "make test-guests  Python packages that speak the driver API, as guests; installs them"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
 	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/gpu.md)"
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
@@ -34,9 +36,25 @@ demo: install
 	@$(BIN)/python examples/demo.py
 
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
+PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests"
+SKIPPED = .cache/skipped.txt
+
 test: install
 	cd $(SHIM) && cargo test --quiet --workspace --exclude protogen
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu" $(PYTEST_ARGS)
+	$(PYTEST) --write-skips=$(SKIPPED) $(PYTEST_ARGS)
+
+test-skipped: install
+	$(PYTEST) --only-skipped=$(SKIPPED) $(PYTEST_ARGS)
+
+# Python packages as guests, in an environment of their own: what they install is the user's, not Farlane's.
+GUESTS := .cache/guests
+$(GUESTS)/installed: tests/guests/requirements.txt
+	$(PYTHON) -m venv $(GUESTS)
+	$(GUESTS)/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+test-guests: install $(GUESTS)/installed
+	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -m guests tests/guests $(PYTEST_ARGS)
 
 # On a GPU machine without a network `make gpu-bundle`, made elsewhere and brought along, takes the place of `install`; its python is PYTHON.
 GPU_BUNDLE := dist/gpu

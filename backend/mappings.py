@@ -13,6 +13,7 @@ MAP_SHARED, MAP_PRIVATE, MAP_FIXED = 0x01, 0x02, 0x10
 MAP_ANONYMOUS, MAP_NORESERVE, MAP_FIXED_NOREPLACE = 0x20, 0x4000, 0x100000
 MREMAP_MAYMOVE, MREMAP_FIXED = 1, 2
 MADV_DONTNEED, MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_DONTDUMP = 4, 14, 15, 16
+FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE = 1, 2
 MAP_FAILED = (1 << 64) - 1
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -24,6 +25,7 @@ for _name, _kinds in (
     ("munmap", [ctypes.c_uint64, ctypes.c_size_t]),
     ("mprotect", [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int]),
     ("madvise", [ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int]),
+    ("fallocate", [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]),
 ):
     getattr(libc, _name).restype = ctypes.c_int
     getattr(libc, _name).argtypes = _kinds

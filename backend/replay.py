@@ -76,6 +76,7 @@ _LATER = frozenset(
         "OBJECT_CREATE", "OBJECT_DESTROY", "ALIAS", "CONDITIONAL",
     )
 )  # fmt: skip
+_PHYSICAL = frozenset(operation.code for name, operation in _NAMED.items() if name.startswith("PHYSICAL_"))
 # Operations after which every object that a plan holds is still there, and every launch still passes its checks.
 _LASTING = frozenset(
     _NAMED[name].code
@@ -83,7 +84,8 @@ _LASTING = frozenset(
         "FENCE", "ALLOCATE", "FREE", "ALIAS", "MEMSET", "WRITE", "READ", "COPY", "STREAM_WAIT_EVENT", "STREAM_SYNCHRONIZE",
         "STREAM_QUERY", "EVENT_RECORD", "EVENT_SYNCHRONIZE", "EVENT_QUERY", "EVENT_ELAPSED", "DEVICE_SYNCHRONIZE",
         "MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END", "MODULE_QUERY", "VARIABLE_ADDRESS", "LAUNCH", "REPEAT",
-        "CONDITIONAL", "PAYLOAD_KEEP", "WRITE_KEPT", "RUN_AHEAD", "KEEP_AHEAD",
+        "CONDITIONAL", "PAYLOAD_KEEP", "WRITE_KEPT", "RUN_AHEAD", "KEEP_AHEAD", "PHYSICAL_CREATE", "PHYSICAL_RELEASE",
+        "PHYSICAL_MAP", "PHYSICAL_UNMAP", "PHYSICAL_ACCESS",
     )
 )  # fmt: skip
 # Operations that make something: plans stay as they are, and what could not be planned may be possible now.
@@ -220,7 +222,8 @@ class Replay:
         operation = TABLE.get(code)
         if operation is None:
             raise ProtocolError(f"unknown operation {code:#06x}")
-        if self.tape_version < 2 and (code in _LATER or (operation is _WRITE and flags)):
+        older = self.tape_version < 2 and (code in _LATER or (operation is _WRITE and flags))
+        if older or (code in _PHYSICAL and self.tape_version < 4):
             raise ProtocolError(f"{operation.name} (flags {flags:#x}) in a session of tape version {self.tape_version}")
         return length, operation, flags
 

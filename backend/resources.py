@@ -20,6 +20,7 @@ from farlane.backend.handles import LIVE_LIMIT, HandleTable, Poison
 from farlane.backend.images import SessionImages
 from farlane.backend.loops.store import TemplateStore
 from farlane.backend.payloads import PayloadStore
+from farlane.backend.physical import PhysicalMemory
 
 if TYPE_CHECKING:
     from farlane.backend.loops.plans import Plans
@@ -94,6 +95,7 @@ class Resources:
         self.modules: HandleTable[Module] = HandleTable("module")
         self.functions: HandleTable[Any] = HandleTable("function")
         self.variables: HandleTable[Variable] = HandleTable("variable")
+        self.physical = PhysicalMemory()
         self.poisoned = PoisonedRanges()
         self.templates = TemplateStore()
         self.payloads = PayloadStore()
@@ -138,6 +140,7 @@ class Resources:
         self.streams.clear(self._default_streams())
         for table in (self.events, self.modules, self.functions, self.variables):
             table.clear()
+        self.physical.clear()
         self.poisoned.clear()
         self.launches.clear()
         self.plans.clear()
@@ -146,6 +149,7 @@ class Resources:
         """Gives everything back. Idempotent, and never raises: a device that fails here must not keep the rest alive."""
         for table in (self.streams, self.events, self.modules, self.functions, self.variables):
             table.clear({})
+        self.physical.clear()
         self.poisoned.clear()
         self.launches.clear()
         self.plans.clear()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-TAPE_VERSION = 3
+TAPE_VERSION = 4
 MAX_RECORD_BYTES = (1 << 20) + 4096
 
 
@@ -88,6 +88,46 @@ _alias = struct.Struct("<IHHQQQ")
 def alias(address: int, device: int, size: int) -> bytes:
     """Kernels find the whole pages [device, device + size) of one allocation at the guest's own address, too, until that ends (tape.md, "Aliases"). Only on a device with has_aliases."""
     return _alias.pack(32, 0x0016, 0, address, device, size)
+
+
+_physical_create = struct.Struct("<IHHIIQ")
+
+
+def physical_create(memory: int, size: int) -> bytes:
+    """Mints a physical allocation: memory without an address, size bytes (tape.md, "Physical memory"). Only on a device with has_mappings."""
+    return _physical_create.pack(24, 0x0018, 0, memory, 0, size)
+
+
+_physical_release = struct.Struct("<IHHII")
+
+
+def physical_release(memory: int) -> bytes:
+    """Ends the handle. The memory ends with it, or with its last mapping."""
+    return _physical_release.pack(16, 0x0019, 0, memory, 0)
+
+
+_physical_map = struct.Struct("<IHHQQQII")
+
+
+def physical_map(address: int, offset: int, size: int, memory: int) -> bytes:
+    """Bytes [offset, offset + size) of a physical allocation are at address from now on, without access."""
+    return _physical_map.pack(40, 0x001a, 0, address, offset, size, memory, 0)
+
+
+_physical_unmap = struct.Struct("<IHHQ")
+
+
+def physical_unmap(address: int) -> bytes:
+    """Ends the mapping that starts at address, after all earlier work."""
+    return _physical_unmap.pack(16, 0x001b, 0, address)
+
+
+_physical_access = struct.Struct("<IHHQII")
+
+
+def physical_access(address: int, access: int) -> bytes:
+    """What kernels and copies may do with the mapping that starts at address: access is 0 nothing, 1 read, 3 read and write."""
+    return _physical_access.pack(24, 0x001c, 0, address, access, 0)
 
 
 _stream_create = struct.Struct("<IHHIIiI")

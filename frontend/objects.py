@@ -9,6 +9,7 @@ Source: ld.so(8); protos/manifest.md, "Identity".
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
+from farlane.frontend import embedded_runtime
 
 MAXIMUM_OBJECTS = 64  # looked at
 IDENTITY_LIMIT = 32
@@ -27,11 +29,12 @@ _VENDOR = (
     "libcuda.", "libcudart.", "libcublas", "libcufft", "libcurand.", "libcusolver", "libcusparse", "libcudnn", "libnccl.",
     "libnvrtc", "libnvJitLink.", "libnpp", "libnvjpeg", "libfarlane_core.",
 )  # fmt: skip
+_CALLS = re.compile("(__)?cuda|cu[A-Z]")  # names of the runtime's functions, of the driver's
 
 
 @dataclass(frozen=True)
 class CudaObject:
-    """An object that calls CUDA. `identity` is in hexadecimal; `embedded` is whether a manifest is in the file."""
+    """An object that calls CUDA, shared or linked into it. `identity` is in hexadecimal; `embedded` is whether a manifest is in the file."""
 
     path: Path
     identity: str
@@ -118,9 +121,10 @@ def _described(elf: ELFFile) -> _Elf:
                     runpath += str(entry.runpath).split(":")
         elif isinstance(section, SymbolTableSection) and section.name == ".dynsym":
             cuda = any(
-                symbol.name.startswith(("cuda", "__cuda")) and symbol["st_shndx"] == "SHN_UNDEF"
+                symbol["st_shndx"] == "SHN_UNDEF" and _CALLS.match(symbol.name) is not None
                 for symbol in section.iter_symbols()
             )
+    cuda = cuda or embedded_runtime.has_symbols(elf)
     return _Elf(_identity(elf), cuda, embedded, tuple(needed), tuple(rpath), tuple(runpath))
 
 

@@ -1,7 +1,8 @@
 """What the launcher must know about a program before it starts it: can its CUDA calls be intercepted?
 
 Owns the reading of the program's ELF headers (with pyelftools, which bounds what it reads to the file). Does not run
-anything and does not look into the fat binary: whether an image can run is the shim's and the host's to say.
+anything and does not look into the fat binary: whether an image can run is the shim's and the host's to say. A runtime that is
+linked into the program is redirected when the program starts (frontend/shim/crates/redirect).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +20,16 @@ from elftools.common.exceptions import ELFError, ELFParseError
 from elftools.elf.dynamic import DynamicSection, DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
-from farlane.frontend import shim_library
+from farlane.frontend import embedded_runtime, shim_library
 from farlane.frontend.errors import UserError
 
 RUNTIME_PREFIX = "libcudart.so."
 REGISTER = "__cudaRegisterFatBinary"
 FATBIN_SECTIONS = (".nv_fatbin", ".nvFatBinSegment")
 MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
+
+SANITIZER_PREFIX = "libasan.so"
+FLAG_EXECUTABLE = 0x08000000  # DF_1_PIE
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # the shell's exit statuses
 
@@ -38,7 +43,10 @@ class Program:
         is_elf: False for scripts, whose interpreter makes the CUDA calls.
         runtimes: major versions of the shared CUDA runtimes it is linked to, for example ("13",).
         has_kernels: it carries a fat binary.
-        static_runtime: it carries a fat binary and the CUDA runtime itself, which cannot be intercepted.
+        static_runtime: the CUDA runtime is linked into it.
+        stripped: of that runtime there are no symbols by which its functions could be found.
+        fully_static: no dynamic loader starts it, so nothing can be preloaded.
+        sanitizer: the library of AddressSanitizer that it is linked to, empty when there is none.
         needs_driver: it is linked to the driver API's library.
     """
 
@@ -47,6 +55,9 @@ class Program:
     runtimes: tuple[str, ...] = ()
     has_kernels: bool = False
     static_runtime: bool = False
+    stripped: bool = False
+    fully_static: bool = False
+    sanitizer: str = ""
     needs_driver: bool = False
 
 
@@ -106,17 +117,29 @@ def _inspect_elf(path: Path, elf: ELFFile) -> Program:
     # The segment is what the loader reads; the section stands in for it in files that have no segments.
     needed = _needed(dynamic[0]) if dynamic else []
     has_kernels = any(elf.get_section_by_name(name) is not None for name in FATBIN_SECTIONS)
+    interpreted = any(segment["p_type"] == "PT_INTERP" for segment in elf.iter_segments())
     runtimes = tuple(
         sorted({name[len(RUNTIME_PREFIX) :].split(".")[0] for name in needed if name.startswith(RUNTIME_PREFIX)})
     )
+    symbols = embedded_runtime.has_symbols(elf)
+    without_symbols = has_kernels and not runtimes and REGISTER not in imports and not symbols
     return Program(
         path=path,
         is_elf=True,
         runtimes=runtimes,
         has_kernels=has_kernels,
-        static_runtime=has_kernels and not runtimes and REGISTER not in imports,
+        static_runtime=symbols or without_symbols,
+        stripped=without_symbols,
+        fully_static=not interpreted and (elf.header["e_type"] == "ET_EXEC" or _is_executable(dynamic)),
+        sanitizer=next((name for name in needed if name.startswith(SANITIZER_PREFIX)), ""),
         needs_driver=shim_library.DRIVER in needed,
     )
+
+
+def _is_executable(dynamic: list[DynamicSegment | DynamicSection]) -> bool:
+    """Whether a position-independent file is a program, and not a library or the loader itself."""
+    flags = [tag["d_val"] for table in dynamic[:1] for tag in table.iter_tags("DT_FLAGS_1")]
+    return any(value & FLAG_EXECUTABLE for value in flags)
 
 
 def _needed(dynamic: DynamicSegment | DynamicSection) -> list[str]:
@@ -131,14 +154,52 @@ def require_interceptable(program: Program) -> str:
         A remark for the user, empty when there is none.
 
     Raises:
-        UserError: the CUDA runtime is linked statically, or the program needs what is not there yet.
+        UserError: the loader would ignore what is preloaded, or the runtime linked into the program cannot be found.
     """
-    if program.static_runtime:
-        raise UserError(
-            f"{program.path} has the CUDA runtime linked into it, so its CUDA calls cannot be intercepted",
-            "Rebuild it with `nvcc -cudart shared` (CMake: CUDA_RUNTIME_LIBRARY Shared). "
-            "Statically linked runtimes are not supported yet.",
-        )
-    if program.is_elf and not program.has_kernels and not program.runtimes and not program.needs_driver:
+    _require_preloading(program)
+    if program.stripped:
+        _require_symbols(program)
+    if program.fully_static:
+        return f"{program.path} is a static executable without CUDA; CUDA calls of programs it starts are intercepted"
+    if (
+        program.is_elf
+        and not program.has_kernels
+        and not program.runtimes
+        and not (program.static_runtime or program.needs_driver)
+    ):
         return f"{program.path} is not a CUDA program itself; CUDA calls of libraries it loads are intercepted"
     return ""
+
+
+def _require_preloading(program: Program) -> None:
+    if _changes_identity(program.path):
+        raise UserError(
+            f"{program.path} runs under another user's or group's id (set-user-id), so the loader ignores preloaded libraries",
+            "Run it as that user, or without the set-user-id bit.",
+            status=NOT_EXECUTABLE,
+        )
+    if program.fully_static and (program.has_kernels or program.static_runtime):
+        raise UserError(
+            f"{program.path} is fully static (nvcc -Xcompiler -static), so no library can be preloaded into it",
+            "Link it with the shared C library.",
+            status=NOT_EXECUTABLE,
+        )
+
+
+def _changes_identity(path: Path) -> bool:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    user = bool(status.st_mode & stat.S_ISUID) and status.st_uid != os.getuid()
+    group = bool(status.st_mode & stat.S_ISGID and status.st_mode & stat.S_IXGRP) and status.st_gid != os.getgid()
+    return user or group
+
+
+def _require_symbols(program: Program) -> None:
+    """A stripped program's runtime cannot be redirected: it runs on the driver API's library as it is, where that is there."""
+    if shim_library.driver_library() is None:
+        raise UserError(
+            f"{program.path} has the CUDA runtime linked into it and is stripped, so the runtime's functions cannot be found",
+            "Do not strip it (nvcc -s, strip), or rebuild it with `nvcc -cudart shared`.",
+        )

@@ -10,6 +10,7 @@ from farlane.frontend.errors import UserError
 
 FOLDER = Path(__file__).resolve().parent / "lib"
 CORE = "libfarlane_core.so"
+REDIRECT = "libfarlane_redirect.so"  # on x86-64 only
 DRIVER = "libcuda.so.1"
 RUNTIMES = ("12", "13")
 MODES = ("none", "calls", "loops")
@@ -34,8 +35,15 @@ def require_built() -> None:
         )
 
 
+def driver_library() -> Path | None:
+    """The replacement of NVIDIA's driver library, where it was built."""
+    library = FOLDER / DRIVER
+    return library if library.exists() else None
+
+
 def preload_for(runtimes: tuple[str, ...]) -> list[Path]:
-    """The libraries to preload for a program linked to these runtimes; all of them when that is not known.
+    """The libraries to preload for a program linked to these runtimes: these first, then the others, which libraries that it opens may have linked
+    into them.
 
     Raises:
         UserError: the program is linked to a CUDA runtime that has no replacement.
@@ -46,7 +54,8 @@ def preload_for(runtimes: tuple[str, ...]) -> list[Path]:
             f"the program is linked to libcudart.so.{unknown[0]}",
             f"Farlane replaces CUDA runtimes {' and '.join(RUNTIMES)}: rebuild the program with one of those.",
         )
-    return [runtime_library(major) for major in (runtimes or RUNTIMES)]
+    libraries = [runtime_library(major) for major in dict.fromkeys((*runtimes, *RUNTIMES))]
+    return [*libraries, *filter(None, [driver_library()])]
 
 
 def guest_environment(
@@ -60,6 +69,7 @@ def guest_environment(
     timing: str | None = None,
     guards: bool = False,
     checks: tuple[str, ...] = (),
+    sanitizer: str = "",
 ) -> dict[str, str]:
     """The environment in which a program's CUDA calls go to `host`.
 
@@ -73,12 +83,18 @@ def guest_environment(
         timing: one of TIMINGS; None leaves what the environment says.
         guards: whether copies to the host are guarded; False leaves what the environment says.
         checks: of CHECKS; none leaves what the environment says.
+        sanitizer: the program's sanitizer library, which insists on being the first one.
     """
     environment = dict(base)
     # The core by its own name as well: its clock functions come before the C library's only in that way.
-    libraries = [str(path) for path in (FOLDER / CORE, *preload_for(runtimes))]
+    libraries = [*filter(None, [sanitizer]), *(str(path) for path in (FOLDER / CORE, *preload_for(runtimes)))]
     environment["LD_PRELOAD"] = ":".join([*libraries, *filter(None, [base.get("LD_PRELOAD")])])
     environment["LD_LIBRARY_PATH"] = os.pathsep.join([str(FOLDER), *filter(None, [base.get("LD_LIBRARY_PATH")])])
+    if (FOLDER / REDIRECT).exists():
+        # As an auditor it sees libraries that are opened later, too (frontend/shim/crates/redirect).
+        environment["LD_AUDIT"] = os.pathsep.join([str(FOLDER / REDIRECT), *filter(None, [base.get("LD_AUDIT")])])
+        if _auditing_slows_calls():
+            environment["LD_BIND_NOW"] = "1"
     environment["FARLANE_HOST"] = host
     environment["FARLANE_DEFER"] = mode
     if report is not None:
@@ -92,3 +108,13 @@ def guest_environment(
     if checks:
         environment["FARLANE_CHECK"] = ",".join(checks)
     return environment
+
+
+def _auditing_slows_calls() -> bool:
+    """Before glibc 2.35 an auditor makes each call of a lazily bound function slow (glibc's bug 15533); one that is bound at the start is not."""
+    try:
+        version = os.confstr("CS_GNU_LIBC_VERSION") or ""
+        major, minor = version.removeprefix("glibc ").split(".")[:2]
+        return (int(major), int(minor)) < (2, 35)
+    except (ValueError, OSError):
+        return False

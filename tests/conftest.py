@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import skip_ledger
 from farlane.frontend import shim_library
 from farlane.frontend.devtools.guest import Guest
-from farlane.frontend.devtools.toolchain import Toolchain, ToolchainError, install
+from farlane.frontend.devtools.toolchain import CLANG, Toolchain, ToolchainError, install
 from farlane.frontend.embedded import EmbeddedHost
 from hypothesis import HealthCheck, settings
 
@@ -37,6 +38,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="every program with every compiler and option, not a covering selection",
     )
+    skip_ledger.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    skip_ledger.register(config)
 
 
 @pytest.fixture(scope="session")
@@ -55,25 +61,25 @@ def guest(sim_host: EmbeddedHost) -> Guest:
 
 
 @functools.cache
-def _installed(name: str) -> Toolchain | str:
+def _installed(name: str, host_compiler: str) -> Toolchain | str:
     try:
-        return install(name)
+        return install(name, host_compiler)
     except ToolchainError as error:
         return str(error)
 
 
 @pytest.fixture(scope="session")
-def toolchain() -> Callable[[str], Toolchain]:
-    """Returns an installed toolchain by name; skips the test, saying why, where clang is not there.
+def toolchain() -> Callable[..., Toolchain]:
+    """Returns an installed toolchain by name and, for nvcc, its host compiler; skips the test where clang is missing.
 
     Only clang may be missing: nvcc comes from PyPI, and a test that cannot have it fails.
     """
 
-    def get(name: str) -> Toolchain:
-        found = _installed(name)
+    def get(name: str, host_compiler: str = "g++") -> Toolchain:
+        found = _installed(name, host_compiler)
         if isinstance(found, Toolchain):
             return found
-        if name.startswith("clang"):
+        if name.startswith("clang") or host_compiler == CLANG:
             pytest.skip(found)
         pytest.fail(found)
 

@@ -16,10 +16,10 @@ from operator import is_not
 from typing import cast
 
 from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.flow.call import CudaCall
 from farlane.analyzer.flow.computed import WIDEN_INIT
 from farlane.analyzer.flow.condition import NEGATED, Condition, condition, number
 from farlane.analyzer.flow.effects import (
-    CudaCall,
     cuda_call,
     library_call,
     lose_registers,

@@ -78,6 +78,7 @@ class Memory:
         epoch: changes when something else changes that executing an instruction looks at beside the state.
         log: what the block that is executed stores outside its function's frame; None while none is.
         frame_log: what it stores in that function's own frame; None while none is.
+        behind_call: such a log, and how long it was at the last CUDA call.
         storing: what the stores in the frame are that are made next.
         at: the instruction that is executed.
         passed: what kernels are passed.
@@ -119,6 +120,7 @@ class Memory:
         self.in_stub = False
         self.at = UNDEFINED
         self.frame_log: list[FrameStore] | None = None
+        self.behind_call: tuple[list[FrameStore] | None, int] = (None, 0)
         self.storing = OTHER
         self.cut = False
         self._decided: dict[tuple[str, Value], bool | None] = {}
@@ -314,7 +316,7 @@ def allocated(atom: Value) -> bool:
 
 def _allocates(atom: Value) -> bool:
     if atom.kind == OUT:
-        return atom.arguments[2] == 0 and interface.plain(atom.arguments[1]) in interface.HOST_ALLOCATORS
+        return atom.arguments[2] == 0 and atom.arguments[1] in interface.HOST_ALLOCATORS
     if atom.kind != CALL:
         return False
     known = library.effect(atom.arguments[1])

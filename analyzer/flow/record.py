@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from farlane.analyzer.flow.call import CudaCall
 from farlane.analyzer.flow.condition import Condition
-from farlane.analyzer.flow.effects import CudaCall
 from farlane.analyzer.flow.expression import Value
 from farlane.analyzer.flow.memory import FrameStore, Store
 from farlane.analyzer.flow.state import State

@@ -1,10 +1,10 @@
 """Control flow under the assumption that CUDA's calls succeed.
 
-A branch whose condition is decided by error codes alone goes the way it goes when they are all `cudaSuccess`; the other way
+A branch whose condition is decided by error codes alone goes the way it goes when they are all success (0); the other way
 is not analyzed, and every such branch is listed in the result (`Result.assumed`). This is what makes an error exit an
 error exit. Codes remain symbolic values: only branches are decided, so how a code is used can still be seen.
 
-Everything said of a program holds, therefore, as long as no CUDA call has failed. `cudaErrorNotReady` is no failure:
+Everything said of a program holds, therefore, as long as no CUDA call has failed. `cudaErrorNotReady` and `CUDA_ERROR_NOT_READY` are no failures:
 the codes of queries are data and decide nothing here.
 """
 
@@ -12,11 +12,8 @@ from __future__ import annotations
 
 from farlane.analyzer.flow.condition import Condition, condition
 from farlane.analyzer.flow.expression import CALL, CODE, INITIAL, INSIDE, OPERATION, Value, Values
+from farlane.analyzer.flow.interface import NO_CODES
 from farlane.analyzer.graph.names import is_cuda
-
-_NO_CODES = frozenset(
-    {"cudaGetErrorString", "cudaGetErrorName", "cudaStreamQuery", "cudaEventQuery", "cudaCreateChannelDesc"}
-)
 
 
 def is_code(value: Value) -> bool:
@@ -30,7 +27,7 @@ def _is_code(atom: Value) -> bool:
     while atom.kind == INSIDE:
         atom = atom.arguments[1]
     if atom.kind == CALL:
-        return is_cuda(atom.arguments[1]) and atom.arguments[1] not in _NO_CODES
+        return is_cuda(atom.arguments[1]) and atom.arguments[1] not in NO_CODES
     return atom.kind == INITIAL and len(atom.arguments) == 2 and atom.arguments[1] == CODE
 
 

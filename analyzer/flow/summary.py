@@ -14,18 +14,13 @@ from collections.abc import Callable, Iterable
 from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import library
+from farlane.analyzer.flow.call import CudaCall
 from farlane.analyzer.flow.computed import Computed
-from farlane.analyzer.flow.effects import (
-    CudaCall,
-    library_call,
-    lose_registers,
-    resolved,
-    unknown_call,
-    unknown_memory,
-)
+from farlane.analyzer.flow.effects import library_call, lose_registers, unknown_call, unknown_memory
 from farlane.analyzer.flow.engine import Engine, Result
 from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
 from farlane.analyzer.flow.given import Origins, mark, origins, reachable, stays_inside
+from farlane.analyzer.flow.launches import resolved
 from farlane.analyzer.flow.memory import Extents, Memory, extend
 from farlane.analyzer.flow.record import NO_CALLS, InnerCalls
 from farlane.analyzer.flow.recursion import Circles

@@ -61,10 +61,13 @@ NEVER_RETURNS = frozenset(
     ]
 )
 
+_NOT_THE_DRIVER = "cuFile"  # of a library of its own; all others write a small letter behind "cu"
 _REGISTRATION = ("__cudaRegister", "__cudaUnregister", "__cudaInitModule")
 
 
 @cache
 def is_cuda(name: str) -> bool:
-    """Whether an imported name is one of the runtime's that does something when it is called in a loop."""
-    return name.startswith(("cuda", "__cuda")) and not name.startswith(_REGISTRATION)
+    """Whether an imported name is one of the runtime's or the driver's that does something when it is called in a loop."""
+    if name.startswith(("cuda", "__cuda")):
+        return not name.startswith(_REGISTRATION)
+    return name.startswith("cu") and name[2:3].isupper() and not name.startswith(_NOT_THE_DRIVER)

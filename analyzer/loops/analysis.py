@@ -14,8 +14,9 @@ from pathlib import Path
 from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import interface
-from farlane.analyzer.flow.effects import CudaCall
+from farlane.analyzer.flow.call import BY_HANDLE, CudaCall
 from farlane.analyzer.flow.expression import LOAD, Value
+from farlane.analyzer.flow.forms import DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST
 from farlane.analyzer.flow.summary import Analysis, Functions
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Loop
@@ -344,7 +345,7 @@ class _Describer:
         return self._prover.permission(function, call.site)
 
     def _kernel(self, host_function: int | None) -> str | None:
-        if host_function is None:
+        if host_function in (None, BY_HANDLE):
             return None
         function = self._functions.program.ranges.get(host_function)
         return function.name if function else f"{host_function:#x}"
@@ -366,8 +367,8 @@ def _unjudged(name: str) -> Argument:
 @cache
 def _wants_answer(name: str, kind: int | None) -> bool:
     """Whether the host gets something that only the device knows: unless it is proven unread, a point of waiting."""
-    if name in interface.COPIES or name in interface.COPIES_2D:
-        return kind not in (interface.HOST_TO_HOST, interface.HOST_TO_DEVICE, interface.DEVICE_TO_DEVICE)
+    if name in interface.COPIES or name in interface.STRUCTURED_COPIES:
+        return kind not in (HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_DEVICE)
     known = interface.roles(name) is not None or name == interface.LAUNCH
     return name in interface.FROM_SYMBOL or name in interface.QUERIES or not known
 
@@ -375,10 +376,10 @@ def _wants_answer(name: str, kind: int | None) -> bool:
 @cache
 def _obstacle(name: str, kind: int | None) -> Reason | None:
     """What a call means for deferring its loop."""
-    if name in interface.COPIES or name in interface.COPIES_2D:
-        if kind == interface.DEVICE_TO_HOST:
+    if name in interface.COPIES or name in interface.STRUCTURED_COPIES:
+        if kind == DEVICE_TO_HOST:
             return Reason.COPIES_TO_HOST
-        return None if kind in (0, 1, 3) else Reason.UNKNOWN_COPY
+        return None if kind in (HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_DEVICE) else Reason.UNKNOWN_COPY
     if name in interface.FROM_SYMBOL:
         return Reason.COPIES_TO_HOST
     if name in interface.SYNCHRONIZES:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from farlane.analyzer.flow import interface
-from farlane.analyzer.flow.effects import CudaCall
+from farlane.analyzer.flow.call import CudaCall
 from farlane.analyzer.flow.engine import END
 from farlane.analyzer.flow.expression import INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
 from farlane.analyzer.flow.state import (
@@ -35,7 +35,6 @@ from farlane.analyzer.loops.model import Kind
 from farlane.analyzer.loops.scope import Scope
 from farlane.analyzer.machine.instruction import RSP
 
-STREAM = 4  # the argument of an asynchronous copy that is one
 MAXIMUM_DEPTH = 6  # calls within calls
 MAXIMUM_LEVELS = 60  # called functions looked at for one loop
 MAXIMUM_RETURNS = 200  # values of called functions looked at for one loop
@@ -329,8 +328,8 @@ def arises(value: Value, site: int) -> bool:
 def is_handle(call: str, argument: str) -> bool:
     """Whether an argument is a handle or a device's address, and no number or a kernel's parameter."""
     if call == interface.LAUNCH:
-        return argument == "stream"
+        return argument in ("stream", "function")
     roles, (what, _, index) = (interface.roles(call) or "").split(), argument.partition(" ")
-    if what != "argument" or int(index) >= len(roles) or (call in interface.COPIES and int(index) != STREAM):
+    if what != "argument" or int(index) >= len(roles):
         return False
     return roles[int(index)] == "v" and int(index) not in interface.NUMBERS.get(call, ())

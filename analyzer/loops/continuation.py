@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from farlane.analyzer.flow.call import CudaCall
 from farlane.analyzer.flow.condition import Condition
-from farlane.analyzer.flow.effects import CudaCall
 from farlane.analyzer.flow.expression import CALL, INSIDE, LOAD, OPAQUE, OUT, PHI, VERSION, Value
 from farlane.analyzer.flow.state import State
 from farlane.analyzer.flow.summary import Analysis, Functions

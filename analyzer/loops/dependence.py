@@ -18,7 +18,7 @@ from farlane.analyzer.flow.expression import (
     VERSION,
     Value,
 )
-from farlane.analyzer.flow.interface import COPIES, COPIES_2D, FROM_SYMBOL
+from farlane.analyzer.flow.interface import ANY_COPIES
 from farlane.analyzer.flow.memory import ADDRESS, LAUNCH_SLOT, NUMBER, PART, Filled
 from farlane.analyzer.graph.control_flow import EXCEPTION
 from farlane.analyzer.graph.names import is_cuda
@@ -207,7 +207,7 @@ class LoopValues:
             return _unknown(Reason.HOST_CALL)
         if atom.kind == CALL:
             return _unknown(Reason.RETURN_CODE)
-        if name in COPIES or name in COPIES_2D or name in FROM_SYMBOL:
+        if name in ANY_COPIES:
             return _unknown(Reason.DEVICE_DATA)
         return Dependence(frozenset({Kind.RESULT}))
 
@@ -257,7 +257,7 @@ class LoopValues:
         address = load.arguments[0]
         if address.stack or not self._memory.image.spans(address.signed):
             return False
-        return not any(True for _ in self._stores.in_globals(load, block))
+        return not any(True for _ in self._stores.in_globals(load, block, load in self._handles))
 
     def _untouched_elsewhere(self, load: Value, block: int) -> bool:
         """Whether a load is from an object of its own, and nothing that the loop stores there is what is read."""

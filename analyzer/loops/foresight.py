@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farlane.analyzer.flow.effects import CudaCall
+from farlane.analyzer.flow.call import CudaCall
 from farlane.analyzer.flow.expression import OPERATION, Value, Values
 from farlane.analyzer.flow.interface import LAUNCH
 from farlane.analyzer.loops.continuation import Continuations
@@ -19,9 +19,17 @@ from farlane.analyzer.loops.model import Call, Class, Foretold, Kind, LoopReport
 
 MOST = 16  # launches of an iteration
 # Calls between them that may not reach the host: of errors, and those that a permission may answer at once.
-BESIDE = frozenset({"cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceSynchronize", "cudaStreamSynchronize"})
+BESIDE = frozenset(
+    [
+        *("cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceSynchronize", "cudaStreamSynchronize"),
+        *("cuCtxSynchronize", "cuStreamSynchronize"),
+    ]
+)
 _SIZES = (1, 2, 4, 8)
-_CONFIGURATION = {"grid.z": 4, "block.z": 4, "shared": 8, "stream": 8}
+_CONFIGURATION = {
+    **dict.fromkeys(("grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z"), 4),
+    **dict.fromkeys(("shared", "stream", "function"), 8),
+}
 _HALVES = ("grid.xy", "block.xy")
 
 

@@ -115,8 +115,8 @@ class Stores:
         stored = self._strided(store.address, where)
         return stored is not None and apart(places, size, stored, store.size)
 
-    def in_globals(self, load: Value, block: int) -> Iterator[Written]:
-        """The stores that may touch what a load reads of a global variable."""
+    def in_globals(self, load: Value, block: int, handle: bool = False) -> Iterator[Written]:
+        """The stores that may touch what a load reads of a global variable; a CUDA handle (`handle`) is taken to be reached by no pointer."""
         address, size, _ = load.arguments
         read = self._ranges.fixed(address, size, block)
         if read is None:
@@ -125,6 +125,8 @@ class Stores:
         low, end = read
         for each in self._loop.blocks:
             for store in self._result.stores_in.get(each, ()):
+                if handle and store.address is not None and not store.address.is_constant:
+                    continue
                 if store.address is not None and self._leaves(store.address, store.size, each, low, end, size):
                     continue
                 yield Written(each, store.address, store.value)

@@ -23,8 +23,22 @@ _KINDS = {
     Kind.RESULT: ArgumentKind.RESULT,
     Kind.LOAD: ArgumentKind.ELEMENT,
 }
+FUNCTION = 255  # the index of the handle by which the driver's launches name their kernel
 # The C parameters that a launch's described argument holds, 4 bytes each where it holds two.
-_PACKED = {"grid.xy": (0, 1), "grid.z": (2,), "block.xy": (3, 4), "block.z": (5,), "shared": (6,), "stream": (7,)}
+_PACKED = {
+    "grid.xy": (0, 1),
+    "grid.x": (0,),
+    "grid.y": (1,),
+    "grid.z": (2,),
+    "block.xy": (3, 4),
+    "block.x": (3,),
+    "block.y": (4,),
+    "block.z": (5,),
+    "shared": (6,),
+    "stream": (7,),
+    "function": (FUNCTION,),
+}
+_WORDS = (6, 7, FUNCTION)  # arguments of 8 bytes
 _PARAMETERS = 8  # the first index of a launch's parameters; before it stands the configuration
 
 
@@ -37,8 +51,8 @@ def predicted(call: Call, own: range) -> list[Argument]:
     for described in call.arguments:
         for index, word in _indices(described.name):
             if call.name == LAUNCH:
-                width = 4 if index < 6 else 8 if index < 8 else described.size or 0
-                pointer = index >= 8 and width in (0, 8)
+                width = 4 if index < 6 else 8 if index in _WORDS else described.size or 0
+                pointer = index >= _PARAMETERS and width in (0, 8)
             else:
                 width = 8 if index < len(letters) and letters[index] == "v" else 4
                 pointer = not letters or (width == 8 and index not in NUMBERS.get(call.name, ()))

@@ -181,7 +181,7 @@ class _Tables:
                 if known is None or self._closer(call, report, known):
                     places[call.site] = _Place(index, call)
                 elif known.loop == index:
-                    known.several = known.several or known.call.kernel != call.kernel
+                    known.several = known.several or _kernel(known.call) != _kernel(call)
                     known.beside.append(call)
         return places
 
@@ -297,6 +297,11 @@ class _Tables:
             proof=proof,
             arguments=() if place.several else tuple(self._agreed(place)),
         )
+
+
+def _kernel(call: Call) -> str | None:
+    """What tells which kernel a launch is of."""
+    return call.kernel or next((each.text for each in call.arguments if each.name == "function"), None)
 
 
 def _certain(continuation: Continuation) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from farlane.analyzer.graph.control_flow import FALL, RETURN, TAIL, TAKEN, Block
+from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.reach import reached
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.machine.instruction import (
@@ -241,7 +242,7 @@ class Again:
             self._lose(values, block, instruction.address)
             registers.update(dict.fromkeys(CALLER_SAVED))
             callee = self._regions.structure.flow.calls.get(instruction.address)
-            if callee is not None and callee.address is None and callee.name.startswith("cuda"):
+            if callee is not None and callee.address is None and is_cuda(callee.name):
                 registers[RAX] = None
             values.flags = None
             return

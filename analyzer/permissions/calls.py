@@ -6,6 +6,18 @@ import re
 from collections.abc import Iterator
 
 from farlane.analyzer.flow import interface
+from farlane.analyzer.flow.forms import (
+    ARRAY_MEMORY,
+    DEVICE_MEMORY,
+    DEVICE_TO_DEVICE,
+    DEVICE_TO_HOST,
+    HOST_MEMORY,
+    HOST_TO_DEVICE,
+    HOST_TO_HOST,
+    Copy,
+    Launch,
+    StructuredCopy,
+)
 from farlane.analyzer.graph.kernels import Passed
 from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
 from farlane.analyzer.permissions import library
@@ -15,6 +27,7 @@ from farlane.analyzer.permissions.domain import (
     EXACT,
     FRAME,
     IN_ANYTHING,
+    IN_FRAME,
     IN_GLOBAL,
     IN_OUTSIDE,
     NONE,
@@ -30,6 +43,7 @@ from farlane.analyzer.permissions.domain import (
 )
 from farlane.analyzer.permissions.memory import (
     FREE,
+    GIVEN,
     HIGHEST,
     LEAVES,
     LOWEST,
@@ -44,6 +58,26 @@ from farlane.analyzer.permissions.memory import (
 _READS_TEXT = re.compile(r"%[^%a-zA-Z]*(?:hh|ll|[hljztLqw])*[nsSm]")
 MAXIMUM_PARAMETERS = 256
 _NO_VECTORS = [UNKNOWN] * (REGISTERS - XMM0)
+
+
+def passed(state: State, index: int, size: int = 8) -> Value:
+    """What a call is passed as an argument, at the call instruction: the first six are in registers, whatever their size."""
+    if index < len(ARGUMENTS):
+        return state.registers[ARGUMENTS[index]]
+    return state.read(add(state.registers[RSP], constant(8 * (index - len(ARGUMENTS)))), size)
+
+
+def host_memory(state: State, copy: StructuredCopy, side: int) -> bool | None:
+    """Whether the source (0) or the destination (1) of a copy by structure is the host's memory; None: it is not known."""
+    kind = state.read(add(state.registers[ARGUMENTS[0]], constant(copy.kinds[side])), 4)
+    if kind.kind != CONSTANT or kind.number not in (HOST_MEMORY, DEVICE_MEMORY, ARRAY_MEMORY):
+        return None
+    return kind.number == HOST_MEMORY
+
+
+def structured_host(state: State, copy: StructuredCopy, side: int) -> Value:
+    """The host's address of one side of a copy by structure."""
+    return state.read(add(state.registers[ARGUMENTS[0]], constant(copy.hosts[side])), 8)
 
 
 class Call:
@@ -74,6 +108,7 @@ class Call:
         passed: Passed = lambda host: None,
     ) -> None:
         self._passed = passed
+        self._keeps = _whatever  # of what a kernel is given, what may reach others
         self.state, self.records, self.at, self.chain, self.name = state, records, at, chain, name
         self.bounds, self.pushed = bounds, pushed
         self.inputs = [state.registers[number] for number in ARGUMENTS]
@@ -215,7 +250,7 @@ class Call:
                 state.write_range(target[0], target[1], state.pointees(value, size))
 
     def _new(self) -> Value:
-        return based_on(frozenset({Heap(self.chain)}))
+        return based_on(frozenset({Heap(self.chain, interface.plain(self.name) in interface.HOST_ALLOCATORS)}))
 
     def _result(self, letter: str) -> Value:
         if letter == "h":
@@ -229,9 +264,11 @@ class Call:
     # CUDA
 
     def cuda(self) -> None:
-        """A call of the runtime that succeeds."""
+        """A call of the runtime or the driver that succeeds."""
         name = interface.plain(self.name)
         values = self.inputs
+        launch, copy = interface.LAUNCHES.get(name), interface.COPIES.get(name)
+        structured = interface.STRUCTURED_COPIES.get(name)
         if name == interface.PUSH:
             pass
         elif name == interface.POP:
@@ -239,45 +276,68 @@ class Call:
                 self._apply([(f"w{size}", value)])
         elif name == interface.GET_KERNEL:
             self._apply([("w8", values[0])])
-        elif name in interface.LAUNCHES:
-            self._launch()
-        elif name in interface.COPIES or name in library.COPIES_2D:
-            self._copy(*(interface.COPIES.get(name) or library.COPIES_2D[name]))
-        elif name in library.CUDA or name in interface.ROLES:
-            self._apply(list(self._letters(library.CUDA.get(name) or _letters(interface.ROLES[name]))))
+        elif launch is not None and self._in_array(launch):
+            self._launch(launch)
+        elif copy is not None:
+            self._copy(copy)
+        elif structured is not None:
+            self._structured_copy(structured)
+        elif launch is None and (name in interface.TOUCHES or name in interface.ROLES):
+            self._apply(list(self._letters(interface.TOUCHES.get(name) or _letters(interface.ROLES[name]))))
         else:
             self.unknown()
             return
-        self.finish(UNKNOWN if name in library.NO_CODES else constant(0))
+        self.finish(UNKNOWN if name in interface.NO_CODES else constant(0))
 
-    def _copy(self, target: int, source: int, size: int | None, kind: int) -> None:
-        if kind < len(self.inputs):
-            flavour = self.inputs[kind]
-        else:  # the seventh argument
-            stack = self.state.registers[RSP]
-            flavour = self.state.read(add(stack, constant(8 * (kind - len(self.inputs)))), 4)
-        direction = flavour.number if flavour.kind == CONSTANT else None
-        count = f"@{size}" if size is not None else ""
-        row = [("v", self.inputs[target]), ("v", self.inputs[source])] if direction != interface.HOST_TO_HOST else []
-        if direction == interface.DEVICE_TO_HOST:
+    def _copy(self, copy: Copy) -> None:
+        target, source = passed(self.state, copy.destination), passed(self.state, copy.source)
+        direction: int | None = copy.direction
+        if copy.kind is not None:
+            flavour = passed(self.state, copy.kind, 4)
+            direction = flavour.number if flavour.kind == CONSTANT else None
+        count = f"@{copy.size}" if copy.size is not None else ""
+        row = [("v", target), ("v", source)] if direction != HOST_TO_HOST else []
+        if direction == DEVICE_TO_HOST:
             del row[0]
-        if direction == interface.HOST_TO_DEVICE:
+        if direction == HOST_TO_DEVICE:
             del row[1]
-        if direction not in (interface.DEVICE_TO_HOST, interface.DEVICE_TO_DEVICE):
-            row.append((f"d{count}", self.inputs[source]))
-        if direction not in (interface.HOST_TO_DEVICE, interface.DEVICE_TO_DEVICE):
-            row.append((f"w{count}", self.inputs[target]))
-        if direction not in (0, 1, 2, 3) or direction == interface.HOST_TO_HOST:
+        if direction not in (DEVICE_TO_HOST, DEVICE_TO_DEVICE):
+            row.append((f"d{count}", source))
+        if direction not in (HOST_TO_DEVICE, DEVICE_TO_DEVICE):
+            row.append((f"w{count}", target))
+        if direction not in (0, 1, 2, 3) or direction == HOST_TO_HOST:
             # What is copied within the host may hold addresses.
-            held = self.state.pointees(self.inputs[source], None)
-            self.state.write_range(self.inputs[target], None, held)
+            self.state.write_range(target, None, self.state.pointees(source, None))
         self._apply(row)
 
-    def _launch(self) -> None:
+    def _structured_copy(self, copy: StructuredCopy) -> None:
+        """One that a structure describes: a side that is not surely the device's may be the host's."""
+        self._apply([(f"r{copy.size}", self.inputs[0])])
+        from_host, to_host = (host_memory(self.state, copy, side) for side in (0, 1))
+        source, target = (structured_host(self.state, copy, side) for side in (0, 1))
+        if from_host is not False and to_host is not False:
+            self.state.write_range(target, None, self.state.pointees(source, None))
+        if from_host is not False:
+            self._apply([("d", source)])
+        if to_host is not False:
+            self._apply([("w", target)])
+
+    def _in_array(self, form: Launch) -> bool:
+        """Whether a launch's configuration is passed by value, and its parameters in an array of their addresses."""
+        if form.structure is not None:
+            return False
+        extra = None if form.extra is None else passed(self.state, form.extra)
+        return extra is None or (extra.kind == CONSTANT and extra.number == 0)
+
+    def _launch(self, form: Launch) -> None:
         """The kernel is given what its parameters hold: their addresses stand in an array, whose length is known when the kernel is."""
         state = self.state
-        array, handle = self.inputs[5], self.inputs[0]
-        sizes = self._passed(handle.number) if handle.kind == CONSTANT else None
+        array, kernel = passed(state, form.parameters), passed(state, form.kernel)
+        sizes = None
+        if form.handle:
+            self._keeps = _pinned
+        elif kernel.kind == CONSTANT:
+            sizes = self._passed(kernel.number)
         if sizes is not None and array.kind == EXACT:
             places = [state.cells.get(array.number + 8 * index) for index in range(len(sizes))]
             known = [each[1].number for each in places if each is not None and each[0] == 8 and each[1].kind == EXACT]
@@ -295,12 +355,14 @@ class Call:
                 if value.kind == EXACT:
                     starts.append(value.number)
                 elif FRAME in value.objects or value.objects & IN_ANYTHING:
-                    state.escape(state.held())
+                    state.escape(self._keeps(state.held()))
+                    self._gives(LOWEST, HIGHEST)
                 else:
-                    self.touch(READ, value, None)
-                    state.escape(state.pointees(value, None))
+                    self.touch(GIVEN, value, None)
+                    state.escape(self._keeps(state.pointees(value, None)))
         else:
-            state.escape(state.pointees(array, None) | state.held())
+            state.escape(self._keeps(state.pointees(array, None) | state.held()))
+            self._gives(LOWEST, HIGHEST)
         for start in starts:
             end = min([other for other in (*starts, array.number) if other > start], default=HIGHEST)
             self._parameter(start, min(end, self._bound(start)))
@@ -311,14 +373,29 @@ class Call:
     def _parameter(self, start: int, end: int) -> None:
         """The kernel is given what may stand in a range of the frame; where nothing is known to, what was stored at a place that is not."""
         state = self.state
+        self._gives(start, end)
         at = start
         for offset, (size, value) in sorted(state.cells.items()):
             if offset + size > start and offset < end:
-                state.escape(value.objects)
+                state.escape(self._keeps(value.objects))
                 if offset <= at:
                     at = max(at, offset + size)
         if at < end:
-            state.escape(state.loose)
+            state.escape(self._keeps(state.loose))
+
+    def _gives(self, start: int, end: int) -> None:
+        """The kernel is passed what stands in a range of the frame."""
+        self.records.append(Access(self.at, GIVEN, IN_FRAME, start, end, self.name, self.chain[-1]))
+
+
+def _whatever(objects: Objects) -> Objects:
+    return objects
+
+
+def _pinned(objects: Objects) -> Objects:
+    """What a device may reach of what a kernel is given: kernels that are given by a handle are not told the ends of their parameters, and
+    what stands behind one in the frame may be something else."""
+    return frozenset(each for each in objects if isinstance(each, Heap) and each.pinned)
 
 
 def _letters(roles: str) -> str:

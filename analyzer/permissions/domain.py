@@ -19,9 +19,10 @@ MASK = 2**64 - 1
 
 
 class Heap(NamedTuple):
-    """An allocation by its call instruction (and the chain of calls that leads there)."""
+    """An allocation by its call instruction (and the chain of calls that leads there); `pinned`: a device may reach it."""
 
     site: tuple[int, ...]
+    pinned: bool = False
 
 
 Object: TypeAlias = str | Heap

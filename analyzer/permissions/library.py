@@ -191,69 +191,11 @@ JUMPS = frozenset(["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk", "setcon
 SIGNALS = frozenset(
     ["signal", "sigaction", "bsd_signal", "sysv_signal", "__sysv_signal", "sigset", "signalfd", "sigvec"]
 )
-# Let functions of the program's run where none is called.
+# Let functions of the program's run where none is called; so do `flow.interface.CALLS_BACK`.
 REFUSED_IMPORTS = frozenset(
     [
         *("pthread_cancel", "process_vm_readv", "process_vm_writev", "ptrace", "userfaultfd", "printf_function"),
         *("register_printf_function", "register_printf_specifier", "register_printf_type", "fopencookie"),
-        *("cudaLaunchHostFunc", "cudaStreamAddCallback", "cudaGraphAddHostNode"),
     ]
 )
 CATCHES = "__cxa_begin_catch"
-
-# Where CUDA's calls touch host memory, beside `flow.interface.ROLES`: the same letters as above; "h" new memory is written there.
-CUDA: dict[str, str] = {
-    "cudaMallocHost": "h8 .",
-    "cudaHostAlloc": "h8 . .",
-    "cudaFreeHost": "f",
-    "cudaMemcpyToSymbol": ". d@2 . . .",
-    "cudaMemcpyToSymbolAsync": ". d@2 . . . .",
-    "cudaMemcpyFromSymbol": "w@2 . . . .",
-    "cudaMemcpyFromSymbolAsync": "w@2 . . . . .",
-}
-# Copies that `flow.interface.COPIES` does not hold: destination, source, size (None: not one number), kind.
-COPIES_2D = {"cudaMemcpy2D": (0, 2, None, 6), "cudaMemcpy2DAsync": (0, 2, None, 6)}
-# Those that may copy to the host, by their names without what tells the stream apart.
-COPIES_TO_HOST = frozenset(
-    [
-        *("cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpy2D", "cudaMemcpy2DAsync"),
-        *("cudaMemcpyFromSymbol", "cudaMemcpyFromSymbolAsync"),
-    ]
-)
-# Their answers are no error codes that are success as long as nothing fails.
-NO_CODES = frozenset(
-    {"cudaGetErrorString", "cudaGetErrorName", "cudaStreamQuery", "cudaEventQuery", "cudaCreateChannelDesc"}
-)
-# CUDA calls that reach the shim and settle what is outstanding: real work, no bookkeeping.
-SETTLES = frozenset(
-    [
-        *(
-            "cudaDeviceSynchronize",
-            "cudaStreamSynchronize",
-            "cudaEventSynchronize",
-            "cudaFree",
-            "cudaMalloc",
-            "cudaMemset",
-        ),
-        *(
-            "cudaMemcpy",
-            "cudaMemcpyAsync",
-            "cudaMemsetAsync",
-            "cudaMemcpyToSymbol",
-            "cudaMemcpyFromSymbol",
-            "cudaEventRecord",
-        ),
-        *(
-            "cudaFreeHost",
-            "cudaDeviceReset",
-            "cudaEventElapsedTime",
-            "cudaStreamDestroy",
-            "cudaEventDestroy",
-            "cudaLaunchKernel",
-        ),
-        *("__cudaPushCallConfiguration", "cudaMallocHost", "cudaStreamCreate", "cudaEventCreate"),
-    ]
-)
-SYNCHRONIZES = frozenset(
-    {"cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaThreadSynchronize"}
-)

@@ -37,6 +37,7 @@ from farlane.analyzer.permissions.domain import (
 
 REGISTERS = XMM0 + 32  # general registers, then two halves of each vector register
 READ, WRITE, FREE, LEAVES = "read", "write", "free", "leaves"
+GIVEN = "given"  # read as what a kernel is passed: the shim fetches what is outstanding of it first
 LOWEST, HIGHEST = -(2**62), 2**62
 _ALWAYS_KNOWN: Objects = IN_OUTSIDE | IN_GLOBAL
 _LOW_PAGES = 4096  # no object lies there

@@ -11,14 +11,16 @@ from typing import NamedTuple
 from farlane.analyzer.budget import Budget
 from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow import interface
+from farlane.analyzer.flow.forms import BY_ADDRESS, DEVICE_TO_HOST, Copy
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import RETURN, TAIL
 from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.graph.structure import Loop, Structure
-from farlane.analyzer.machine.instruction import ARGUMENTS, RSP
+from farlane.analyzer.machine.instruction import RSP
 from farlane.analyzer.permissions import library
 from farlane.analyzer.permissions.again import Again
+from farlane.analyzer.permissions.calls import host_memory, passed, structured_host
 from farlane.analyzer.permissions.codes import Codes
 from farlane.analyzer.permissions.domain import (
     ANYTHING,
@@ -30,19 +32,18 @@ from farlane.analyzer.permissions.domain import (
     Heap,
     Objects,
     Value,
-    add,
     constant,
 )
 from farlane.analyzer.permissions.inlining import guard, inlined
 from farlane.analyzer.permissions.instructions import Refused
-from farlane.analyzer.permissions.memory import LEAVES, LOWEST, Access, State
+from farlane.analyzer.permissions.memory import GIVEN, LEAVES, LOWEST, Access, State
 from farlane.analyzer.permissions.model import Permission
 from farlane.analyzer.permissions.symbols import ZERO, Expression, both, either, encode, moved, show
 from farlane.analyzer.permissions.walk import Regions, Walker
 
 MAXIMUM_CHAINS = 500  # of calls that are followed to copies in callees, in one program
 MAXIMUM_LINKS = 6  # of one chain
-_PERMITTED = library.COPIES_TO_HOST | library.SYNCHRONIZES  # what anything may be permitted at
+_PERMITTED = interface.COPIES_TO_HOST | interface.WAITS  # what anything may be permitted at
 
 
 class Target:
@@ -66,6 +67,8 @@ class Target:
 
     def touched(self, access: Access) -> bool:
         """Whether an access may be to the destination, or the program may go on anywhere."""
+        if access.kind == GIVEN:
+            return False
         if access.kind == LEAVES or ANYTHING in access.objects:
             return True
         if any(isinstance(each, Heap) and each in self.objects for each in access.objects):
@@ -196,7 +199,9 @@ class Prover:
 
     def _allowed(self) -> None:
         """Raises Refused where no permission is given to anything."""
-        forbidden = sorted(self._walker.imports & library.REFUSED_IMPORTS)
+        imports = self._walker.imports
+        calling = {name for name in imports if interface.plain(name) in interface.CALLS_BACK}
+        forbidden = sorted(calling | (imports & library.REFUSED_IMPORTS))
         if forbidden:
             raise Refused(f"the program uses {forbidden[0]}")
 
@@ -222,7 +227,7 @@ class Prover:
         try:
             self._allowed()
             code = self._codes.proof(function, site)
-            if name in library.SYNCHRONIZES:
+            if name in interface.WAITS:
                 return replace(found, local_sync=True, proof=f"code: {code}")
             more, stack, settle, proof = self._copy(self._codes.regions(function), name, loop, site, code)
         except Refused as refusal:
@@ -275,16 +280,29 @@ class Prover:
         return more, again.stack, settle, proof
 
     def _target(self, state: State, name: str) -> Target:
-        inputs = [state.registers[number] for number in ARGUMENTS]
-        if name in interface.FROM_SYMBOL:
-            direction, size = inputs[4], inputs[2]
-        elif name in interface.COPIES:
-            direction, size = inputs[3], inputs[2]
-        else:
-            direction, size = state.read(add(state.registers[RSP], constant(0)), 4), inputs[0]._replace(kind=-1)
-        if direction.kind != CONSTANT or direction.number & 0xFFFFFFFF != interface.DEVICE_TO_HOST:
+        copy = self._copied(state, name)
+        if copy is None:
             raise Refused("it is no copy to the host, or may be another one")
-        return Target(state, inputs[0], size.number if size.kind == CONSTANT and size.number >= 0 else None)
+        return Target(state, *copy)
+
+    def _copied(self, state: State, name: str) -> tuple[Value, int | None] | None:
+        """Where a copy from the device to the host goes, and how many bytes, if that is known; None: it may be another copy."""
+        structured = interface.STRUCTURED_COPIES.get(name)
+        if structured is not None:
+            source, target = (host_memory(state, structured, side) for side in (0, 1))
+            return (structured_host(state, structured, 1), None) if target and source is False else None
+        if name in interface.FROM_SYMBOL:
+            form = Copy(0, 1, 2, kind=4)
+        else:
+            form = interface.COPIES[name]
+        direction = form.direction
+        if form.kind is not None:
+            flavour = passed(state, form.kind, 4)
+            direction = flavour.number & 0xFFFFFFFF if flavour.kind == CONSTANT else BY_ADDRESS
+        if direction != DEVICE_TO_HOST:
+            return None
+        size = constant(-1) if form.size is None else passed(state, form.size)
+        return passed(state, form.destination), size.number if size.kind == CONSTANT and size.number >= 0 else None
 
     def _settles(self, regions: Regions, loop: Loop, site: int, target: Target, escapes: set[int]) -> bool:
         """Whether every way from the site makes a CUDA call outside the loop before anything touches the destination."""
@@ -302,7 +320,7 @@ class Prover:
                     continue
                 callee = flow.calls.get(instruction.address)
                 imported = each not in loop.blocks and callee is not None and callee.address is None
-                if imported and callee is not None and interface.plain(callee.name) in library.SETTLES:
+                if imported and callee is not None and interface.plain(callee.name) in interface.SETTLES:
                     state = regions.sites.get(instruction.address)  # none for a jump: then the frame is gone
                     if state is None or (FRAME in target.objects and state.registers[RSP].number > target.low):
                         return False

@@ -157,7 +157,7 @@ class Walker:
     def copies(self, start: int) -> bool:
         """Whether a copy to the host stands in a function or in what it calls."""
         if self._copying is None:
-            copies = library.COPIES_TO_HOST
+            copies = interface.COPIES_TO_HOST
             self._copying = frozenset(self.program.reaching(lambda name: interface.plain(name) in copies))
         return start in self._copying
 

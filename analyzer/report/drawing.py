@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from farlane.analyzer.graph.control_flow import EXCEPTION, TAKEN
+from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.loops.model import Call
 from farlane.analyzer.report import layout
 from farlane.analyzer.report.listing import Block, Function
@@ -72,7 +73,7 @@ def _rows(block: Block) -> list[str]:
     for line in block.lines:
         if line.calls:
             calls += [label(call) for call in line.calls]
-        elif line.callee.startswith(("cuda", "__cuda")):
+        elif is_cuda(line.callee):
             calls.append(line.callee)
     if len(calls) > MAXIMUM_ROWS:
         calls[MAXIMUM_ROWS - 1 :] = [f"and {len(calls) - MAXIMUM_ROWS + 1} more"]

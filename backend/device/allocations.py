@@ -3,6 +3,9 @@
 Owns the set of live allocations, the bytes they count against a quota, which ranges copies may touch, and what diagnostics say
 about an address. Pure: no memory is touched here. Allocations are disjoint; the map is ordered by address.
 
+Mapped physical memory is in the map as well, as ranges of equal access: mappings that touch are one range, so that copies may cross
+from one to the next. Such ranges have no owner here: only `map_range` and `unmap_range` change them, and their bytes are counted apart.
+
 Source: mission.md S2 point 1 (one mapping per address); issue texts of compute-sanitizer for the wording of messages.
 """
 
@@ -13,13 +16,14 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from farlane.backend.device.base import CudaError, Rows
+from farlane.backend.device.base import NO_ACCESS, READ_WRITE, CudaError, Rows
 
 INVALID_VALUE = 1
 INVALID_PITCH = 12
 
 REMEMBERED = 64
 FAR = 1 << 36
+MAPPED = "mapped physical memory"  # the label of its ranges
 
 
 @dataclass(frozen=True, order=True)
@@ -29,6 +33,12 @@ class Allocation:
     start: int
     size: int
     label: str = "allocation"
+    access: int = READ_WRITE
+
+    @property
+    def mapped(self) -> bool:
+        """Whether it is a range of mapped physical memory."""
+        return self.label is MAPPED
 
     @property
     def end(self) -> int:
@@ -45,7 +55,8 @@ class Allocations:
         self._starts: list[int] = []
         self._by_start: dict[int, Allocation] = {}
         self._ended: deque[Allocation] = deque(maxlen=REMEMBERED)
-        self.bytes = 0
+        self.bytes = 0  # without mapped physical memory
+        self.mapped_bytes = 0
         self.version = 0  # counts changes
 
     def __len__(self) -> int:
@@ -66,18 +77,52 @@ class Allocations:
         else:
             insort(self._starts, allocation.start)
         self._by_start[allocation.start] = allocation
-        self.bytes += allocation.size
+        if allocation.mapped:
+            self.mapped_bytes += allocation.size
+        else:
+            self.bytes += allocation.size
         self.version += 1
 
     def remove(self, start: int) -> Allocation | None:
         """Removes and returns the allocation that starts there."""
-        allocation = self._by_start.pop(start, None)
-        if allocation is not None:
-            del self._starts[bisect_right(self._starts, start) - 1]
-            self.bytes -= allocation.size
-            self._ended.append(allocation)
-            self.version += 1
+        allocation = self._by_start.get(start)
+        if allocation is None or allocation.mapped:
+            return None
+        self._take(allocation)
+        self._ended.append(allocation)
         return allocation
+
+    def _take(self, allocation: Allocation) -> None:
+        del self._by_start[allocation.start]
+        del self._starts[bisect_right(self._starts, allocation.start) - 1]
+        if allocation.mapped:
+            self.mapped_bytes -= allocation.size
+        else:
+            self.bytes -= allocation.size
+        self.version += 1
+
+    def map_range(self, start: int, end: int, access: int) -> None:
+        """Physical memory is mapped there, where nothing is. It becomes one range with what it touches, if that has the same access."""
+        before, after = self.holding(start - 1), self.holding(end)
+        if before is not None and before.mapped and before.access == access:
+            self._take(before)
+            start = before.start
+        if after is not None and after.mapped and after.access == access:
+            self._take(after)
+            end = after.end
+        self.add(Allocation(start, end - start, MAPPED, access))
+
+    def unmap_range(self, start: int, end: int) -> None:
+        """Takes addresses out that one range of mapped memory holds."""
+        whole = self.holding(start)
+        assert whole is not None
+        assert whole.mapped
+        assert end <= whole.end
+        self._take(whole)
+        for low, high in ((whole.start, start), (end, whole.end)):
+            if low < high:
+                self.add(Allocation(low, high - low, MAPPED, whole.access))
+        self._ended.append(Allocation(start, end - start, MAPPED, whole.access))
 
     def holding(self, address: int) -> Allocation | None:
         """The allocation that holds this byte."""
@@ -109,7 +154,7 @@ class Allocations:
             raise CudaError(INVALID_PITCH, f"{what}: a pitch of {rows.pitch} bytes for rows of {rows.width}")
         span = (rows.height - 1) * rows.pitch + rows.width
         allocation = self.holding(rows.address)
-        if allocation is None or rows.address + span > allocation.end:
+        if allocation is None or rows.address + span > allocation.end or allocation.access == NO_ACCESS:
             raise CudaError(INVALID_VALUE, f"{what}: {span} bytes at {rows.address:#x}, {self.describe(rows.address)}")
         return True
 

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 LEGACY_STREAM = 1
 PER_THREAD_STREAM = 2
 
+# Mapped physical memory (tape.md, "Physical memory").
+MAPPING_GRANULE = 2 << 20
+NO_ACCESS, READ, READ_WRITE = 0, 1, 3
+
 
 class CudaError(Exception):
     """A CUDA result that is not success.
@@ -58,6 +62,7 @@ class Description:
     makes_objects: bool = False  # texture and surface objects are the host's to make (tape.md, "Textures")
     has_aliases: bool = False  # kernels can have memory at the program's addresses (tape.md, "Aliases")
     has_conditions: bool = False  # kernels set conditions of graphs (tape.md, "Conditions")
+    has_mappings: bool = False  # physical memory is mapped at addresses (tape.md, "Physical memory")
     pci_bus_id: str = "0000:00:00.0"
     attributes: Mapping[int, int] = field(default_factory=dict)  # cudaDeviceAttr -> value
 
@@ -142,6 +147,23 @@ class Context(ABC):
         Raises CudaError 801 where they cannot be there.
         """
         raise CudaError(801, "kernels of this device have memory at the device's addresses only")
+
+    def create_physical(self, size: int) -> Any:
+        """Memory without an address, `size` bytes of zeros. Raises CudaError 2: there is no more; 801: this device has none."""
+        raise CudaError(801, "this device does not map physical memory at addresses")
+
+    def free_physical(self, memory: Any) -> None:  # noqa: B027
+        """Ends memory of `create_physical`, which is mapped nowhere."""
+
+    def map_physical(self, address: int, memory: Any, offset: int, size: int) -> None:  # noqa: B027
+        """Bytes [offset, offset + size) of the memory are at the address, without access. Everything is a multiple of MAPPING_GRANULE, and
+        in the window; the caller has checked that no other mapping is there."""
+
+    def unmap_physical(self, address: int, size: int) -> None:  # noqa: B027
+        """Ends a mapping, after all earlier work."""
+
+    def set_access(self, address: int, size: int, access: int) -> None:  # noqa: B027
+        """What kernels and copies may do with a mapping: NO_ACCESS, READ, or READ_WRITE."""
 
     @abstractmethod
     def set(self, rows: Rows, value: int, element: int, stream: Any) -> None: ...

@@ -9,7 +9,6 @@ It knows no image's contents: any kernel name is a kernel, any variable name a v
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import time
 from collections.abc import Iterator
@@ -17,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.attributes import Specification, attributes
-from farlane.backend.device.base import Context, CudaError, Description, Device, LaunchShape, Rows, Window
+from farlane.backend.device.base import NO_ACCESS, Context, CudaError, Description, Device, LaunchShape, Rows, Window
 from farlane.backend.device.null_repeats import Numbers, first_stop, in_bulk
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Stop
 
@@ -59,13 +59,13 @@ class NullContext(Context):
         self.quota = quota
         self.launches = 0
         self.closed = False
-        self._starts: list[int] = []
-        self._sizes: dict[int, int] = {}
-        self._used = 0
+        self.live = Allocations()
+        self._physical = 0  # bytes of physical allocations
         self._default_streams: dict[int, object] = {}
         self._next_variable = base + _HALF
         self._variables: dict[int, int] = {}  # address -> size
-        self._bulk: tuple[Numbers, Numbers] | None = None  # starts and ends of the allocations, for repeat
+        self._bulk: tuple[Numbers, Numbers] | None = None  # starts and ends of the allocations, for repeat ...
+        self._version = 0  # ... and which allocations they are of
 
     def close(self) -> None:
         self.closed = True
@@ -75,16 +75,15 @@ class NullContext(Context):
         self._clear()
 
     def _clear(self) -> None:
-        self._starts.clear()
-        self._sizes.clear()
-        self._used = 0
+        self.live = Allocations()
+        self._physical = 0
         self._default_streams.clear()
         self._variables.clear()
         self._bulk = None
 
     @property
     def allocations(self) -> int:
-        return len(self._starts)
+        return len(self.live)
 
     # Memory -----------------------------------------------------------------------------------------------------
 
@@ -92,34 +91,51 @@ class NullContext(Context):
         window = self.window
         if size <= 0 or address % _ALIGNMENT or not window.base <= address <= window.base + window.size - size:
             raise CudaError(_INVALID_VALUE, f"an allocation of {size} bytes at {address:#x}")
-        if self._used + size > self.quota:
-            raise CudaError(_MEMORY_ALLOCATION, f"{size} bytes more than {self._used} exceed the quota of {self.quota}")
-        if len(self._starts) >= _ALLOCATIONS:
+        self._check_quota(size)
+        if len(self.live) >= _ALLOCATIONS:
             raise CudaError(_MEMORY_ALLOCATION, f"{_ALLOCATIONS} allocations are alive")
-        index = bisect.bisect_right(self._starts, address)
-        before = self._starts[index - 1] if index else None
-        if before is not None and before + self._sizes[before] > address:
-            raise CudaError(_INVALID_VALUE, f"{address:#x} lies in the allocation at {before:#x}")
-        if index < len(self._starts) and self._starts[index] < address + size:
-            raise CudaError(_INVALID_VALUE, f"{size} bytes at {address:#x} reach into {self._starts[index]:#x}")
-        self._starts.insert(index, address)
-        self._sizes[address] = size
-        self._used += size
-        self._bulk = None
+        self._check_free(address, size)
+        self.live.add(Allocation(address, size))
 
     def free(self, address: int) -> None:
-        size = self._sizes.pop(address, None)
-        if size is None:
+        if self.live.remove(address) is None:
             raise CudaError(_INVALID_VALUE, f"no allocation starts at {address:#x}")
-        del self._starts[bisect.bisect_left(self._starts, address)]
-        self._used -= size
-        self._bulk = None
+
+    def create_physical(self, size: int) -> int:
+        """The null device's physical allocation is its size."""
+        self._check_quota(size)
+        self._physical += size
+        return size
+
+    def free_physical(self, memory: int) -> None:
+        self._physical -= memory
+
+    def map_physical(self, address: int, memory: int, offset: int, size: int) -> None:
+        self._check_free(address, size)
+        self.live.map_range(address, address + size, NO_ACCESS)
+
+    def unmap_physical(self, address: int, size: int) -> None:
+        self.live.unmap_range(address, address + size)
+
+    def set_access(self, address: int, size: int, access: int) -> None:
+        self.live.unmap_range(address, address + size)
+        self.live.map_range(address, address + size, access)
+
+    def _check_quota(self, size: int) -> None:
+        used = self.live.bytes + self._physical
+        if used + size > self.quota:
+            raise CudaError(_MEMORY_ALLOCATION, f"{size} bytes more than {used} exceed the quota of {self.quota}")
+
+    def _check_free(self, address: int, size: int) -> None:
+        clash = self.live.overlapping(address, address + size)
+        if clash is not None:
+            raise CudaError(_INVALID_VALUE, f"{size} bytes at {address:#x} reach into the {clash}")
 
     def _check(self, rows: Rows) -> None:
         extent = (rows.height - 1) * rows.pitch + rows.width
         end = rows.address + extent
-        index = bisect.bisect_right(self._starts, rows.address) - 1
-        if index >= 0 and end <= self._starts[index] + self._sizes[self._starts[index]]:
+        found = self.live.holding(rows.address)
+        if found is not None and found.access and end <= found.end:
             return
         if rows.address >= self.window.base + _HALF:
             start = rows.address - (rows.address - self.window.base) % _VARIABLE_BYTES
@@ -178,9 +194,11 @@ class NullContext(Context):
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
         if not in_bulk(body):
             return None
-        if self._bulk is None:
-            starts = np.array(self._starts, np.uint64)
-            self._bulk = starts, np.array([start + self._sizes[start] for start in self._starts], np.uint64)
+        if self._bulk is None or self._version != self.live.version:
+            self._version = self.live.version
+            usable = [each for each in self.live if each.access]
+            starts = np.array([each.start for each in usable], np.uint64)
+            self._bulk = starts, np.array([each.end for each in usable], np.uint64)
         stop = first_stop(body, columns, self._inside)
         self._record(body, stop)
         return stop
@@ -271,6 +289,7 @@ class NullDevice(Device):
             total_memory=16 << 30,
             takes_ptx=True,
             takes_machine_code=True,
+            has_mappings=True,
             attributes=attributes(Specification()),
         )
 

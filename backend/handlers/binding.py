@@ -16,7 +16,18 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from farlane.backend.handlers import device, event, launch, loop, memory, module, payload, stream, texture
+from farlane.backend.handlers import (
+    device,
+    event,
+    launch,
+    loop,
+    memory,
+    module,
+    payload,
+    stream,
+    texture,
+    virtual_memory,
+)
 from farlane.backend.handlers.generated_operations import OPERATIONS, Decoder, Operation
 
 FAMILIES: dict[str, ModuleType] = {
@@ -29,6 +40,7 @@ FAMILIES: dict[str, ModuleType] = {
     "loop": loop,
     "payload": payload,
     "texture": texture,
+    "virtual_memory": virtual_memory,
 }
 Handler = Callable[..., Any]
 _U32 = struct.Struct("<I")

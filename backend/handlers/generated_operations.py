@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from farlane.backend.errors import ProtocolError
 
-TAPE_VERSION = 3
+TAPE_VERSION = 4
 
 Decoder = Callable[[bytes, memoryview, int, int, int], tuple[Any, ...]]
 """(buffer, a view of it, offset of the record, its length, its flags) -> the handler's arguments: fields in the table's order,
@@ -129,6 +129,63 @@ def _decode_alias(buffer: bytes, view: memoryview, at: int, length: int, record_
     if length != 32 or record_flags:
         raise _malformed("ALIAS", at, length, record_flags, "length or flags")
     return _unpack_alias(buffer, at)
+
+
+_unpack_physical_create = struct.Struct("<8xIIQ").unpack_from
+
+
+def _decode_physical_create(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 24 or record_flags:
+        raise _malformed("PHYSICAL_CREATE", at, length, record_flags, "length or flags")
+    memory, reserved, size = _unpack_physical_create(buffer, at)
+    if reserved:
+        raise _malformed("PHYSICAL_CREATE", at, length, record_flags, "reserved is not 0")
+    return (memory, size)
+
+
+_unpack_physical_release = struct.Struct("<8xII").unpack_from
+
+
+def _decode_physical_release(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 16 or record_flags:
+        raise _malformed("PHYSICAL_RELEASE", at, length, record_flags, "length or flags")
+    memory, reserved = _unpack_physical_release(buffer, at)
+    if reserved:
+        raise _malformed("PHYSICAL_RELEASE", at, length, record_flags, "reserved is not 0")
+    return (memory,)
+
+
+_unpack_physical_map = struct.Struct("<8xQQQII").unpack_from
+
+
+def _decode_physical_map(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 40 or record_flags:
+        raise _malformed("PHYSICAL_MAP", at, length, record_flags, "length or flags")
+    address, offset, size, memory, reserved = _unpack_physical_map(buffer, at)
+    if reserved:
+        raise _malformed("PHYSICAL_MAP", at, length, record_flags, "reserved is not 0")
+    return (address, offset, size, memory)
+
+
+_unpack_physical_unmap = struct.Struct("<8xQ").unpack_from
+
+
+def _decode_physical_unmap(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 16 or record_flags:
+        raise _malformed("PHYSICAL_UNMAP", at, length, record_flags, "length or flags")
+    return _unpack_physical_unmap(buffer, at)
+
+
+_unpack_physical_access = struct.Struct("<8xQII").unpack_from
+
+
+def _decode_physical_access(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 24 or record_flags:
+        raise _malformed("PHYSICAL_ACCESS", at, length, record_flags, "length or flags")
+    address, access, reserved = _unpack_physical_access(buffer, at)
+    if reserved:
+        raise _malformed("PHYSICAL_ACCESS", at, length, record_flags, "reserved is not 0")
+    return (address, access)
 
 
 _unpack_stream_create = struct.Struct("<8xIIiI").unpack_from
@@ -660,6 +717,71 @@ OPERATIONS: dict[int, Operation] = {
         result="none",
         slot_at=None,
         decode=_decode_alias,
+    ),
+    0x0018: Operation(
+        name="PHYSICAL_CREATE",
+        code=0x0018,
+        family="virtual_memory",
+        fields=(Field("memory", "I", 8), Field("reserved", "I", 12), Field("size", "Q", 16),),
+        fixed=24,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_physical_create,
+    ),
+    0x0019: Operation(
+        name="PHYSICAL_RELEASE",
+        code=0x0019,
+        family="virtual_memory",
+        fields=(Field("memory", "I", 8), Field("reserved", "I", 12),),
+        fixed=16,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_physical_release,
+    ),
+    0x001a: Operation(
+        name="PHYSICAL_MAP",
+        code=0x001a,
+        family="virtual_memory",
+        fields=(Field("address", "Q", 8), Field("offset", "Q", 16), Field("size", "Q", 24), Field("memory", "I", 32), Field("reserved", "I", 36),),
+        fixed=40,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_physical_map,
+    ),
+    0x001b: Operation(
+        name="PHYSICAL_UNMAP",
+        code=0x001b,
+        family="virtual_memory",
+        fields=(Field("address", "Q", 8),),
+        fixed=16,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_physical_unmap,
+    ),
+    0x001c: Operation(
+        name="PHYSICAL_ACCESS",
+        code=0x001c,
+        family="virtual_memory",
+        fields=(Field("address", "Q", 8), Field("access", "I", 16), Field("reserved", "I", 20),),
+        fixed=24,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_physical_access,
     ),
     0x0020: Operation(
         name="STREAM_CREATE",

@@ -42,7 +42,9 @@ _ALONE = frozenset(
         "DEVICE_RESET",
     )
 )
-_OUTSIDE = frozenset(row.code for row in OPERATIONS.values() if row.name.startswith("MODULE_") or row.name in _ALONE)
+_OUTSIDE = frozenset(
+    row.code for row in OPERATIONS.values() if row.name.startswith(("MODULE_", "PHYSICAL_")) or row.name in _ALONE
+)
 REPEAT = next(row.code for row in OPERATIONS.values() if row.name == "REPEAT")
 _STORE: dict[int, Callable[..., None]] = {
     width: struct.Struct("<" + letter).pack_into for width, letter in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))

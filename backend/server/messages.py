@@ -213,6 +213,7 @@ def describe(descriptions: Iterable[Description]) -> list[pb.DeviceDescription]:
             makes_objects=description.makes_objects,
             has_aliases=description.has_aliases,
             has_conditions=description.has_conditions,
+            has_mappings=description.has_mappings,
             pci_bus_id=description.pci_bus_id,
         )
         for description in descriptions
@@ -231,6 +232,7 @@ def description_of(message: pb.DeviceDescription) -> Description:
         makes_objects=message.makes_objects,
         has_aliases=message.has_aliases,
         has_conditions=message.has_conditions,
+        has_mappings=message.has_mappings,
         pci_bus_id=message.pci_bus_id,
         attributes=dict(message.attributes),
     )

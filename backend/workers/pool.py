@@ -307,6 +307,7 @@ def _described(value: dict[str, Any]) -> Description:
         makes_objects=value["makes_objects"],
         has_aliases=value["has_aliases"],
         has_conditions=value["has_conditions"],
+        has_mappings=value["has_mappings"],
         pci_bus_id=value["pci_bus_id"],
         attributes={int(key): number for key, number in value["attributes"].items()},
     )

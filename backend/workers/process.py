@@ -63,6 +63,7 @@ def described(description: Description) -> dict[str, Any]:
         "makes_objects": description.makes_objects,
         "has_aliases": description.has_aliases,
         "has_conditions": description.has_conditions,
+        "has_mappings": description.has_mappings,
         "pci_bus_id": description.pci_bus_id,
         "attributes": {str(key): value for key, value in description.attributes.items()},
     }

@@ -133,6 +133,7 @@ class RunCommand:
                 report=str(folder / "%p.json"),
                 manifests=manifest_folder,
                 timing=_timing(arguments),
+                sanitizer=program.sanitizer,
                 guards=_guards(arguments),
                 checks=checks,
             )

@@ -39,10 +39,12 @@ class Guest:
 
     def environment(self, program: str, mode: str, report: Path | None = None) -> dict[str, str]:
         """The environment in which the program's CUDA calls go to the host; settings of ours from outside are dropped."""
-        runtimes = programs.inspect(Path(program)).runtimes
+        inspected = programs.inspect(Path(program))
         base = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
         pattern = str(report / "%p.json") if report else None
-        return shim_library.guest_environment(base, host=self.url, mode=mode, runtimes=runtimes, report=pattern)
+        return shim_library.guest_environment(
+            base, host=self.url, mode=mode, runtimes=inspected.runtimes, report=pattern, sanitizer=inspected.sanitizer
+        )
 
     def run(
         self, command: list[str], mode: str = "calls", timeout: float = 120, extra: Mapping[str, str] | None = None

@@ -38,6 +38,7 @@ class Build:
         nvcc_flags, clang_flags: given to that compiler only.
         shared_object: make a shared library.
         driver: link it with the driver API, which is the shim's libcuda.so.1: NVIDIA's comes with a driver only.
+        cudart: "shared" or "static": where the CUDA runtime is.
     """
 
     optimization: int = 3
@@ -47,6 +48,7 @@ class Build:
     clang_flags: tuple[str, ...] = ()
     shared_object: bool = False
     driver: bool = False
+    cudart: str = "shared"
 
 
 def compile_program(toolchain: Toolchain, sources: Sequence[Path], name: str, build: Build) -> Path:
@@ -56,15 +58,16 @@ def compile_program(toolchain: Toolchain, sources: Sequence[Path], name: str, bu
         CompileError: with the compiler's own words.
     """
     command = _command(toolchain, build)
-    folder = (
-        cache_folder() / "programs" / _key(toolchain, sources, name, [*command, *(["libcuda"] if build.driver else [])])
-    )
+    # The libraries decide as well: clang's command does not name the runtime.
+    libraries = [*toolchain.libraries(build.cudart), *(["libcuda"] if build.driver else [])]
+    folder = cache_folder() / "programs" / _key(toolchain, sources, name, [*command, *libraries])
     output = folder / name
     if output.exists():
         return output
     with locked(folder.with_name(f"{folder.name}.lock")):
         if not output.exists():
-            libraries = ["-Xlinker", str(DRIVER_LIBRARY)] if build.driver else []
+            libraries = toolchain.libraries(build.cudart)
+            libraries += ["-Xlinker", str(DRIVER_LIBRARY)] if build.driver else []
             _compile(toolchain, [*command, *map(str, sources), *libraries], output)
     return output
 
@@ -72,7 +75,7 @@ def compile_program(toolchain: Toolchain, sources: Sequence[Path], name: str, bu
 def _command(toolchain: Toolchain, build: Build) -> list[str]:
     nvcc = toolchain.specification.compiler == "nvcc"
     architecture = build.architecture if nvcc else build.architecture.replace("compute_", "sm_")
-    command = [*toolchain.command(architecture), f"-O{build.optimization}", "-std=c++17", *build.flags]
+    command = [*toolchain.command(architecture, build.cudart), f"-O{build.optimization}", "-std=c++17", *build.flags]
     command += build.nvcc_flags if nvcc else build.clang_flags
     if build.shared_object:
         command += ["-shared", "-Xcompiler", "-fPIC"] if nvcc else ["-shared", "-fPIC"]
@@ -84,8 +87,6 @@ def _compile(toolchain: Toolchain, command: list[str], output: Path) -> None:
     with tempfile.TemporaryDirectory(dir=output.parent) as temporary:
         made = Path(temporary) / output.name
         command = [*command, "-o", str(made)]
-        if toolchain.specification.compiler == "clang":
-            command += ["-lcudart", "-ldl", "-lpthread"]
         done = subprocess.run(command, capture_output=True, text=True, env=toolchain.environment())
         if done.returncode != 0:
             raise CompileError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")

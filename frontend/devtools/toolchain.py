@@ -127,15 +127,16 @@ class Toolchain:
         """Holds NVIDIA's own libcudart: for linking, and for running natively where there is a GPU."""
         return self.cuda_root / ("lib" if self.specification.compiler == "nvcc" else "lib64")
 
-    def command(self, architecture: str = "sm_75") -> list[str]:
-        """The compiler with the options without which it does not make a program on the shared runtime.
+    def command(self, architecture: str = "sm_75", cudart: str = "shared") -> list[str]:
+        """The compiler with the options without which it does not make a program on that runtime.
 
         Args:
+            cudart: "shared", or "static": the runtime is linked into the program, as nvcc does it by itself.
             architecture: "sm_NN" for machine code and PTX; with nvcc also "compute_NN" for PTX alone, or a list
                 "75,sm_90,compute_80" of several: the images as given, NN for machine code and PTX both.
         """
         if self.specification.compiler == "nvcc":
-            return [str(self.cuda_root / "bin/nvcc"), "-cudart", "shared", *_nvcc_architectures(architecture)]
+            return [str(self.cuda_root / "bin/nvcc"), "-cudart", cudart, *_nvcc_architectures(architecture)]
         return [
             CLANG,
             f"--cuda-path={self.cuda_root}",
@@ -144,6 +145,13 @@ class Toolchain:
             "-Wno-unknown-cuda-version",
             f"-L{self.library_folder}",
         ]
+
+    def libraries(self, cudart: str = "shared") -> list[str]:
+        """What stands behind the sources: clang does not add the runtime by itself."""
+        if self.specification.compiler == "nvcc":
+            return []
+        static = str(self.root / "nvidia/cuda_runtime/lib/libcudart_static.a")
+        return [static if cudart == "static" else "-lcudart", "-ldl", "-lrt", "-lpthread"]
 
     def environment(self) -> dict[str, str]:
         """The environment to compile in: the caller's, less what silently changes nvcc's options."""
@@ -209,9 +217,9 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def install(name: str) -> Toolchain:
+def install(name: str, host_compiler: str = "g++") -> Toolchain:
     """Returns the toolchain, making it first where it is not there yet (downloads up to 250 MB). With FARLANE_CUDA_ROOT set,
-    every nvcc is the one there.
+    every nvcc is the one there. The host compiler is what nvcc is to use (`-ccbin`): g++ or CLANG.
 
     Raises:
         ToolchainError: something it needs is missing here: the name, a host compiler, clang, or the wheels.
@@ -219,7 +227,7 @@ def install(name: str) -> Toolchain:
     specification = SPECIFICATIONS.get(name)
     if specification is None:
         raise ToolchainError(f"no toolchain {name!r}: there are {', '.join(SPECIFICATIONS)}")
-    _require_host_tools(specification)
+    _require_host_tools(specification, host_compiler)
     if (configured := os.environ.get("FARLANE_CUDA_ROOT")) and specification.compiler == "nvcc":
         return system_toolchain(Path(configured))
     root = cache_folder() / "toolchains" / name
@@ -229,10 +237,10 @@ def install(name: str) -> Toolchain:
     return Toolchain(specification, root)
 
 
-def _require_host_tools(specification: Specification) -> None:
+def _require_host_tools(specification: Specification, host_compiler: str) -> None:
     if shutil.which("g++") is None:
         raise ToolchainError("g++ is not installed; a CUDA compiler needs a host C++ compiler (apt-get install g++)")
-    if specification.compiler == "clang" and shutil.which(CLANG) is None:
+    if (specification.compiler == "clang" or host_compiler == CLANG) and shutil.which(CLANG) is None:
         raise ToolchainError(f"{CLANG} is not installed (apt-get install {CLANG_PACKAGE})")
 
 
@@ -291,10 +299,11 @@ def _make_clang_root(specification: Specification, tree: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """`toolchain NAME` prints where it is; `toolchain NAME -- ARGS` runs its compiler with ARGS."""
     prog = "python -m farlane.frontend.devtools.toolchain"
-    usage = "%(prog)s [--arch ARCH] NAME [-- COMPILER ARGUMENTS]"
+    usage = "%(prog)s [--arch ARCH] [--cudart KIND] NAME [-- COMPILER ARGUMENTS]"
     parser = argparse.ArgumentParser(prog=prog, usage=usage, description=main.__doc__)
     parser.add_argument("name", help=f"one of {', '.join(SPECIFICATIONS)}")
     parser.add_argument("--arch", default="sm_75", help="sm_NN (machine code and PTX) or compute_NN (PTX)")
+    parser.add_argument("--cudart", choices=("shared", "static"), default="shared", help="how the runtime is linked")
     words = list(sys.argv[1:] if arguments is None else arguments)
     end = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:end])
@@ -306,9 +315,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if end == len(words):
         print(toolchain.cuda_root)
         return 0
-    command = [*toolchain.command(options.arch), *words[end + 1 :]]
-    if toolchain.specification.compiler == "clang":
-        command.append("-lcudart")
+    command = [*toolchain.command(options.arch, options.cudart), *words[end + 1 :]]
+    command += toolchain.libraries(options.cudart)
     return subprocess.run(command, env=toolchain.environment()).returncode
 
 

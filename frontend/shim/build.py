@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ SHIM = Path(__file__).resolve().parent
 LIBRARY_FOLDER = SHIM.parent / "lib"
 CORE = "libfarlane_core.so"
 THIN = {"libcudart.so.12": "libcudart_12", "libcudart.so.13": "libcudart_13", "libcuda.so.1": "libcuda_1"}
+REDIRECT = "libfarlane_redirect.so"
 
 
 class BuildError(Exception):
@@ -54,6 +56,17 @@ def build_core(*, debug: bool) -> None:
     _install(target / profile / CORE, CORE)
 
 
+def build_redirect() -> None:
+    """The library that redirects statically linked runtimes: no C library, because an auditor would bring a second copy of it."""
+    cargo = _tool("CARGO", "cargo", "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo")
+    target = SHIM / os.environ.get("CARGO_TARGET_DIR", "target")
+    options = ["-nostdlib", f"-Wl,-soname,{REDIRECT}", "-Wl,-z,nodelete", "-Wl,-z,now", "-Wl,-z,noexecstack"]
+    command = [cargo, "rustc", "--locked", "--quiet", "--package", "redirect", "--target-dir", str(target)]
+    command += ["--profile", "redirect", "--crate-type", "cdylib", "--"]
+    _run([*command, *(argument for option in options for argument in ("-C", f"link-arg={option}"))])
+    _install(target / "redirect" / REDIRECT, REDIRECT)
+
+
 def build_thin(soname: str) -> None:
     """A thin library: jumps into the core library, which must be there already."""
     compiler = _tool("CC", "cc", "install a C compiler (gcc or clang)")
@@ -71,6 +84,9 @@ def build_thin(soname: str) -> None:
     ]
     command = [compiler, "-shared", "-nostdlib", "-o", str(partial), str(source)]
     command += [f"-L{LIBRARY_FOLDER}", "-lfarlane_core", *(f"-Wl,{option}" for option in linker)]
+    if platform.machine() == "x86_64":
+        # Whoever preloads a thin library alone gets statically linked runtimes redirected as well. None of its symbols is used.
+        command += ["-Wl,--no-as-needed", "-lfarlane_redirect"]
     try:
         _run(command)
         partial.replace(LIBRARY_FOLDER / soname)
@@ -85,6 +101,8 @@ def main() -> int:
     LIBRARY_FOLDER.mkdir(exist_ok=True)
     try:
         build_core(debug=arguments.debug)
+        if platform.machine() == "x86_64":  # elsewhere nothing is redirected
+            build_redirect()
         for soname in THIN:
             build_thin(soname)
     except BuildError as error:

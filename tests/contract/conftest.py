@@ -38,6 +38,7 @@ PRECISE = "precise"  # a fault is told by the launch that made it, and memory ca
 FREED = "freed"  # memory that was freed is gone before the next launch
 APART = "apart"  # a kernel reaches no other session's memory, and its fault ends no other session
 ROOM = "room"  # the window is a multiple of the quota: memory can be had again without the same addresses
+MAPPINGS = "mappings"  # physical memory is mapped at addresses
 INTERRUPT = "interrupt"  # a running kernel can be ended
 
 
@@ -64,7 +65,7 @@ SUPPORT = {
     "sim-grpc": Row("sim", remote=True, declines=frozenset({SIZES, REPEAT})),
     "cupy": Row("cupy", declines=_GPU, absent="no NVIDIA GPU here"),
     "cupy-double": Row("cupy", declines=_GPU, double="mapped"),
-    "cupy-double-slab": Row("cupy", declines=_GPU | {ROOM}, double="slab"),
+    "cupy-double-slab": Row("cupy", declines=_GPU | {ROOM, MAPPINGS}, double="slab"),
 }
 
 
@@ -81,7 +82,7 @@ class RemoteContext(Context):
         self._incoming = self._channel.stream_stream(
             "/farlane.v1.SessionService/Open", response_deserializer=pb.HostMessage.FromString
         )(iter(self._outgoing.get, None))
-        hello = pb.Hello(tape_version_min=1, tape_version_max=1, program="contract", mode="none")
+        hello = pb.Hello(tape_version_min=4, tape_version_max=4, program="contract", mode="none")
         self._send(pb.GuestMessage(hello=hello))
         welcome = next(self._incoming).welcome
         self.window = Window(welcome.window_base, welcome.window_size)
@@ -150,6 +151,23 @@ class RemoteContext(Context):
 
     def free(self, address: int) -> None:
         self._do(tape.free(address))
+
+    def create_physical(self, size: int) -> Any:
+        memory = self._mint()
+        self._do(tape.physical_create(memory, size))
+        return memory
+
+    def free_physical(self, memory: Any) -> None:
+        self._do(tape.physical_release(memory))
+
+    def map_physical(self, address: int, memory: Any, offset: int, size: int) -> None:
+        self._do(tape.physical_map(address, offset, size, memory))
+
+    def unmap_physical(self, address: int, size: int) -> None:
+        self._do(tape.physical_unmap(address))
+
+    def set_access(self, address: int, size: int, access: int) -> None:
+        self._do(tape.physical_access(address, access))
 
     def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:
         self._do(tape.memset(rows.address, rows.pitch, rows.width, rows.height, value, element, stream))

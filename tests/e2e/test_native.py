@@ -16,7 +16,7 @@ import pytest
 from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.toolchain import Toolchain
-from native_builds import CLANG_ROWS, IMAGES, NVCC_ROWS, REGISTRY, Case, cases
+from native_builds import CLANG_ROWS, CUDART, IMAGES, NVCC_ROWS, REGISTRY, Case, cases
 
 pytestmark = pytest.mark.native
 
@@ -57,7 +57,7 @@ def test_every_program_says_what_it_prints() -> None:
 
 def test_the_rows_cover_every_pair() -> None:
     """Every two values of two different options meet in one of nvcc's rows."""
-    values = {"toolchain": ["13.0", "13.5"], "optimization": [0, 3], "image": list(IMAGES)}
+    values = {"toolchain": ["13.0", "13.5"], "optimization": [0, 3], "image": list(IMAGES), "cudart": list(CUDART)}
     for first, second in itertools.combinations(values, 2):
         seen = {(getattr(row, first), getattr(row, second)) for row in NVCC_ROWS}
         assert seen == set(itertools.product(values[first], values[second]))

@@ -1,12 +1,12 @@
 """The builds in which the programs of tests/native are tested: tests that need any build of a program take one of these, so that
 each is compiled once.
 
-The matrix: programs (registry.toml) x compilers (nvcc 13.0, nvcc 13.5, clang for CUDA 12.9) x -O0/-O3 x kinds of image
-(with --full-matrix: all of it, each kind of image with two of nvcc's four). Otherwise:
+The matrix: programs (registry.toml) x compilers (nvcc 13.0, nvcc 13.5, clang for CUDA 12.9) x -O0/-O3 x kinds of image x the runtime
+shared or linked in (with --full-matrix: all of it, each kind of image with two of nvcc's four). Otherwise:
 
 - a few programs that between them use every way of passing data run with every compiler at both -O levels;
 - every other program runs with two builds: one of nvcc's and one of clang's, dealt out in turn from `NVCC_ROWS` and
-  `CLANG_ROWS`. The rows of nvcc are a pairwise cover: every pair of values of any two of (version, -O, image) is in a row,
+  `CLANG_ROWS`. The rows of nvcc are a pairwise cover: every pair of values of any two of (version, -O, image, runtime) is in a row,
   which a test of tests/e2e/test_native.py checks;
 - each variant of a program (other options, such as per-thread default streams or debug code) runs with one build;
 - programs marked as rare are left out: they take time, and what they use is in others too.
@@ -27,6 +27,7 @@ from farlane.frontend.devtools.toolchain import SPECIFICATIONS
 REGISTRY = Path(__file__).parent / "registry.toml"
 EVERY_BUILD = {"vecadd", "constants", "templates_and_structs"}
 
+CUDART = ("shared", "static")
 # How the image is embedded: the options and what they make.
 IMAGES: dict[str, Build] = {
     "sm": Build(architecture="sm_75"),  # machine code and PTX, zstd
@@ -44,28 +45,29 @@ class Row:
     toolchain: str
     optimization: int
     image: str
+    cudart: str = "shared"
 
     def build(self) -> Build:
         image = IMAGES[self.image]
-        return Build(self.optimization, image.architecture, nvcc_flags=image.nvcc_flags)
+        return Build(self.optimization, image.architecture, nvcc_flags=image.nvcc_flags, cudart=self.cudart)
 
     def __str__(self) -> str:
-        return f"{self.toolchain}-O{self.optimization}-{self.image}"
+        return f"{self.toolchain}-O{self.optimization}-{self.image}-{self.cudart}"
 
 
 NVCC_ROWS = [
-    Row("13.0", 3, "sm"),
-    Row("13.5", 0, "sm"),
-    Row("13.0", 0, "ptx"),
-    Row("13.5", 3, "ptx"),
-    Row("13.0", 3, "lz4"),
-    Row("13.5", 0, "lz4"),
-    Row("13.0", 0, "stored"),
-    Row("13.5", 3, "stored"),
-    Row("13.0", 0, "many"),
-    Row("13.5", 3, "many"),
+    Row("13.0", 3, "sm", "shared"),
+    Row("13.5", 0, "sm", "static"),
+    Row("13.0", 0, "ptx", "static"),
+    Row("13.5", 3, "ptx", "shared"),
+    Row("13.0", 3, "lz4", "static"),
+    Row("13.5", 0, "lz4", "shared"),
+    Row("13.0", 0, "stored", "shared"),
+    Row("13.5", 3, "stored", "static"),
+    Row("13.0", 0, "many", "static"),
+    Row("13.5", 3, "many", "shared"),
 ]
-CLANG_ROWS = [Row("clang-12.9", 3, "sm"), Row("clang-12.9", 0, "sm")]
+CLANG_ROWS = [Row("clang-12.9", 3, "sm", "shared"), Row("clang-12.9", 0, "sm", "static")]
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,10 @@ def cases(full: bool) -> list[Case]:
         if entry.helper or (entry.rare and not full):
             continue
         if full:
-            plain = [Row(t, o, "sm") for t in SPECIFICATIONS for o in (0, 3)]
+            plain = [Row(t, o, "sm", c) for t in SPECIFICATIONS for o in (0, 3) for c in CUDART]
             rows = plain + [row for row in NVCC_ROWS if row.image != "sm"]
         elif entry.name in EVERY_BUILD:
-            rows = [Row(t, o, "sm") for t in SPECIFICATIONS for o in (0, 3)]
+            rows = [Row(t, o, "sm", c) for t in SPECIFICATIONS for o, c in ((0, "static"), (3, "shared"), (3, "static"))]
         elif entry.variant:
             rows = [next(nvcc_turn if "nvcc" in entry.compilers else clang_turn)]
         else:

@@ -24,7 +24,7 @@ from farlane.backend.device.base import Context, CudaError, LaunchShape, Rows
 from farlane.backend.device.gpu.errors import STICKY, to_cuda, translated
 from farlane.backend.device.gpu.interface import Driver, DriverError, FunctionAttribute
 from farlane.backend.device.gpu.launches import Launcher
-from farlane.backend.device.gpu.memory import Memory
+from farlane.backend.device.gpu.memory import Memory, Physical
 from farlane.backend.device.gpu.modules import GpuFunction, GpuModule
 from farlane.backend.device.gpu.repeats import Choice, Repeater
 from farlane.backend.device.gpu.staging import Incoming, Outgoing
@@ -198,6 +198,31 @@ class GpuContext(Context):
     def free(self, address: int) -> None:
         self._enter()
         self._memory.free(address)
+
+    @translated
+    def create_physical(self, size: int) -> Physical:
+        self._enter()
+        return self._watched(lambda: self._memory.create_physical(size))
+
+    @translated
+    def free_physical(self, memory: Physical) -> None:
+        self._enter()
+        self._memory.free_physical(memory)
+
+    @translated
+    def map_physical(self, address: int, memory: Physical, offset: int, size: int) -> None:
+        self._enter()
+        self._watched(lambda: self._memory.map_physical(address, memory, offset, size))
+
+    @translated
+    def unmap_physical(self, address: int, size: int) -> None:
+        self._enter()
+        self._watched(lambda: self._memory.unmap_physical(address, size))
+
+    @translated
+    def set_access(self, address: int, size: int, access: int) -> None:
+        self._enter()
+        self._memory.set_access(address, size, access)
 
     @translated
     def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:

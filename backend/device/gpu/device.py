@@ -105,6 +105,7 @@ class CupyDevice(Device):
             takes_ptx=True,
             takes_machine_code=True,
             makes_objects=True,
+            has_mappings=self.maps,
             pci_bus_id=bus,
             attributes=self._attributes,
         )

@@ -13,6 +13,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
+from farlane.backend.device.base import READ_WRITE
 from farlane.backend.device.gpu import prototypes as p
 from farlane.backend.device.gpu.interface import (
     NOT_FOUND,
@@ -118,15 +119,15 @@ class CudaDriver(Libraries):
     def destroy(self, memory: int) -> None:
         self._call("cuMemRelease", memory)
 
-    def map(self, address: int, size: int, memory: int) -> None:
-        self._call("cuMemMap", address, size, 0, memory, 0)
+    def map(self, address: int, size: int, memory: int, offset: int = 0) -> None:
+        self._call("cuMemMap", address, size, offset, memory, 0)
 
     def unmap(self, address: int, size: int) -> None:
         self._call("cuMemUnmap", address, size)
 
-    def allow(self, address: int, size: int, gpu: int) -> None:
-        access = p.CUmemAccessDesc(self._location(gpu), p.CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-        self._call("cuMemSetAccess", address, size, ctypes.byref(access), 1)
+    def allow(self, address: int, size: int, gpu: int, access: int = READ_WRITE) -> None:
+        wanted = p.CUmemAccessDesc(self._location(gpu), access)
+        self._call("cuMemSetAccess", address, size, ctypes.byref(wanted), 1)
 
     # Plain memory -----------------------------------------------------------------------------------------------
     def allocate(self, size: int) -> int:

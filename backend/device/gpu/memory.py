@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from farlane.backend.device.allocations import Allocation, Allocations
-from farlane.backend.device.base import CudaError, Rows
+from farlane.backend.device.base import NO_ACCESS, CudaError, Rows
 from farlane.backend.device.gpu.boxes import Array, InArray, InMemory, Side, boxes
 from farlane.backend.device.gpu.interface import OUT_OF_MEMORY, BoxEnd, Direction, Driver, SetWork
 from farlane.backend.device.gpu.staging import PIECE, Incoming, Outgoing
@@ -21,6 +22,13 @@ from farlane.backend.device.gpu.window import Space
 
 INVALID_VALUE = 1
 _ELEMENTS = (1, 2, 4)
+
+
+class Physical(NamedTuple):
+    """Memory that the guest maps: the driver's handle."""
+
+    memory: int
+    size: int
 
 
 class Memory:
@@ -48,16 +56,46 @@ class Memory:
         end, window = address + size, self.space.window
         if size < 1 or address < window.base or end > window.base + window.size:
             raise CudaError(INVALID_VALUE, f"[{address:#x}, {end:#x}) is no range of the session's window")
+        self._check_quota(size)
+        self._check_free(address, size)
+        self.space.back(address, end)
+        self.allocations.add(Allocation(address, size))
+        self._used += size
+
+    def _check_quota(self, size: int) -> None:
         if self._used + size > self.quota:
             raise CudaError(
                 OUT_OF_MEMORY, f"{size} bytes asked for, {self._used} of the session's {self.quota} are in use"
             )
-        clash = self.allocations.overlapping(address, end)
+
+    def _check_free(self, address: int, size: int) -> None:
+        clash = self.allocations.overlapping(address, address + size)
         if clash is not None:
             raise CudaError(INVALID_VALUE, f"{size} bytes at {address:#x} overlap the live {clash}")
-        self.space.back(address, end)
-        self.allocations.add(Allocation(address, size))
+
+    def create_physical(self, size: int) -> Physical:
+        self._check_quota(size)
+        memory = self.space.create_physical(size)
         self._used += size
+        return Physical(memory, size)
+
+    def free_physical(self, physical: Physical) -> None:
+        self._used -= physical.size
+        self.space.free_physical(physical.memory)
+
+    def map_physical(self, address: int, physical: Physical, offset: int, size: int) -> None:
+        self._check_free(address, size)
+        self.space.map_physical(address, physical.memory, offset, size)
+        self.allocations.map_range(address, address + size, NO_ACCESS)
+
+    def unmap_physical(self, address: int, size: int) -> None:
+        self.allocations.unmap_range(address, address + size)
+        self.space.unmap_physical(address, size)
+
+    def set_access(self, address: int, size: int, access: int) -> None:
+        self.space.set_access(address, size, access)
+        self.allocations.unmap_range(address, address + size)
+        self.allocations.map_range(address, address + size, access)
 
     def free(self, address: int) -> None:
         window = self.space.window

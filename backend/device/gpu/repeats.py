@@ -308,8 +308,9 @@ class Repeater:
         allocations = self._memory.allocations
         if self._version != (allocations.version, id(allocations)):
             self._version = (allocations.version, id(allocations))
-            self._starts = np.array([each.start for each in allocations], np.uint64)
-            self._ends = np.array([each.end for each in allocations], np.uint64)
+            usable = [each for each in allocations if each.access]
+            self._starts = np.array([each.start for each in usable], np.uint64)
+            self._ends = np.array([each.end for each in usable], np.uint64)
         starts, ends = self._starts, self._ends
 
         def inside(address: npt.NDArray[np.uint64], span: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:

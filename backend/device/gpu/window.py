@@ -10,6 +10,8 @@ allocations share is a mapping by itself. What is freed stays mapped until `coll
 before it, and is a slow call, so it waits for a moment when the GPU is idle anyway. Until then the same addresses can be had
 back for nothing, which is what a loop that allocates and frees does.
 
+Physical memory that the guest itself maps (tape.md, "Physical memory") is the driver's, at the guest's addresses: the driver's calls, in the tape's order.
+
 `Slab` is what is left where the driver cannot map: the whole window is one allocation made at the start.
 
 One thread at a time.
@@ -24,14 +26,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from farlane.backend.device.base import CudaError, Window
-from farlane.backend.device.gpu.interface import OUT_OF_MEMORY, Driver, DriverError
+from farlane.backend.device.gpu.interface import NOT_SUPPORTED, OUT_OF_MEMORY, Driver, DriverError
 
 # Below: non-PIE programs and their heap. Above: PIE programs at 0x55..., libraries at 0x7f.... So that a device address is free in the guest, too.
 FIRST_BASE = 0x2000_0000_0000
-BASE_STEP = 1 << 40
+BASE_STEP = 1 << 42
 BASES = 8
 _SMALLEST = 1 << 36
 _STEP = 2 << 20
+RESERVABLE = 17  # times the GPU's memory: addresses that guests may reserve without memory behind them
 
 log = logging.getLogger("farlane.gpu")
 
@@ -46,6 +49,17 @@ class Space(Protocol):
 
     def drop(self, start: int, end: int) -> None:
         """The range that was backed is no longer used; work that uses it may still run."""
+
+    def create_physical(self, size: int) -> int:
+        """Memory without an address. Raises CudaError 2, or 801 where the driver does not map."""
+
+    def free_physical(self, memory: int) -> None: ...
+
+    def map_physical(self, address: int, memory: int, offset: int, size: int) -> None: ...
+
+    def unmap_physical(self, address: int, size: int) -> None: ...
+
+    def set_access(self, address: int, size: int, access: int) -> None: ...
 
     @property
     def idle_bytes(self) -> int:
@@ -72,9 +86,9 @@ class _Mapping:
     users: int = 1
 
 
-def window_size(quota: int, granule: int) -> int:
-    """Twice the quota, so that fragments of the guest's address space do not end it before its memory does."""
-    return -(-max(_SMALLEST, 2 * quota) // granule) * granule
+def window_size(quota: int, granule: int, reservable: int = 0) -> int:
+    """Twice the quota, so that fragments of the guest's address space do not end it before its memory does, and what guests may reserve."""
+    return -(-(max(_SMALLEST, 2 * quota) + reservable) // granule) * granule
 
 
 class Mapped:
@@ -90,14 +104,22 @@ class Mapped:
         self._driver = driver
         self._gpu = gpu
         self.granule = max(_STEP, driver.granularity(gpu))
-        size = window_size(quota, self.granule)
         self.hints_refused = 0
         self.most_mapped = self._mapped = 0  # bytes
-        self.window = Window(self._reserve(size), size)
+        reservable = RESERVABLE * driver.properties(gpu).total_memory
+        try:
+            size = window_size(quota, self.granule, reservable)
+            self.window = Window(self._reserve(size), size)
+        except CudaError:
+            size = window_size(quota, self.granule)
+            self.window = Window(self._reserve(size), size)
         self._own: dict[int, _Mapping] = {}  # by its start: whole granules of one allocation
         self._shared: dict[int, _Mapping] = {}  # by granule: one granule
         self._idle: dict[int, _Mapping] = {}  # by its start: nobody's
         self._stuck: list[_Mapping] = []  # what could not be unmapped: the context was lost
+        self._physical: set[int] = set()  # memory that the guest has asked for ...
+        self._mapped_by_guest: dict[int, int] = {}  # ... and where it has mapped it: address -> size
+        self._accessible: set[int] = set()  # those of them that the GPU may access
 
     def _reserve(self, size: int) -> int:
         for hint in range(FIRST_BASE, FIRST_BASE + BASES * BASE_STEP, BASE_STEP):
@@ -171,10 +193,7 @@ class Mapped:
             del self._idle[start]
             idle.users = 1
             return idle
-        if any(mapping.start < end and start < mapping.end for mapping in self._idle.values()):
-            # It lies askew, or is too much of it: rare, and worth waiting for the GPU.
-            self._driver.synchronize()
-            self.collect()
+        self._evict(start, end)  # it lies askew, or is too much of it: rare, and worth waiting for the GPU
         try:
             return self._map(start, end)
         except DriverError as error:
@@ -186,6 +205,50 @@ class Mapped:
             return self._map(start, end)
         except DriverError as error:
             raise _no_memory(error, start, end) from None
+
+    def _evict(self, start: int, end: int) -> None:
+        """Gives back idle memory, if some of it is in the range."""
+        if any(mapping.start < end and start < mapping.end for mapping in self._idle.values()):
+            self._driver.synchronize()
+            self.collect()
+
+    # The guest's own mappings -----------------------------------------------------------------------------------
+    def create_physical(self, size: int) -> int:
+        """Raises CudaError 2."""
+        try:
+            memory = self._driver.create(size, self._gpu)
+        except DriverError as error:
+            if error.code != OUT_OF_MEMORY:
+                raise
+            self._driver.synchronize()
+            self.collect()
+            try:
+                memory = self._driver.create(size, self._gpu)
+            except DriverError as again:
+                raise _no_memory(again, 0, size) from None
+        self._physical.add(memory)
+        return memory
+
+    def free_physical(self, memory: int) -> None:
+        self._driver.destroy(memory)
+        self._physical.discard(memory)
+
+    def map_physical(self, address: int, memory: int, offset: int, size: int) -> None:
+        self._evict(address, address + size)
+        self._driver.map(address, size, memory, offset)
+        self._mapped_by_guest[address] = size
+
+    def unmap_physical(self, address: int, size: int) -> None:
+        self._driver.synchronize()  # what was issued before it may still use the mapping
+        self._driver.unmap(address, size)
+        del self._mapped_by_guest[address]
+        self._accessible.discard(address)
+
+    def set_access(self, address: int, size: int, access: int) -> None:
+        if address in self._accessible:
+            self._driver.synchronize()  # as above
+        self._driver.allow(address, size, self._gpu, access)
+        self._accessible.add(address)
 
     def _map(self, start: int, end: int) -> _Mapping:
         driver, size = self._driver, end - start
@@ -237,7 +300,16 @@ class Mapped:
             except DriverError as error:
                 log.info("unmapping %#x: %s", mapping.start, error)
                 self._stuck.append(mapping)
-        return not self._stuck
+        try:
+            for address, size in list(self._mapped_by_guest.items()):
+                self._driver.unmap(address, size)
+                del self._mapped_by_guest[address]
+            self._accessible.clear()
+            for memory in list(self._physical):
+                self.free_physical(memory)
+        except DriverError as error:
+            log.info("ending the guest's mappings: %s", error)
+        return not (self._stuck or self._mapped_by_guest or self._physical)
 
     def close(self) -> None:
         if not self.clear():
@@ -275,6 +347,21 @@ class Slab:
 
     def drop(self, start: int, end: int) -> None:
         pass
+
+    def create_physical(self, size: int) -> int:
+        raise CudaError(NOT_SUPPORTED, "this GPU's driver has no virtual memory management")
+
+    def free_physical(self, memory: int) -> None:
+        raise NotImplementedError
+
+    def map_physical(self, address: int, memory: int, offset: int, size: int) -> None:
+        raise NotImplementedError
+
+    def unmap_physical(self, address: int, size: int) -> None:
+        raise NotImplementedError
+
+    def set_access(self, address: int, size: int, access: int) -> None:
+        raise NotImplementedError
 
     @property
     def idle_bytes(self) -> int:

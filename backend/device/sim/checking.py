@@ -105,7 +105,7 @@ class Checker:
         self.table.set_ranges(sorted([(one.start, one.end) for one in live] + list(aliases)))
 
     def _live(self, allocations: Allocations) -> list[Allocation]:
-        live = [one for one in allocations if one.label != HEAP]
+        live = [one for one in allocations if one.label != HEAP and one.access]
         if self._blocks:
             live += [Allocation(start, size, BLOCK) for start, size in self._blocks.items()]
             live.sort()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.device import reports
+from farlane.backend.device.allocations import MAPPED, Allocation
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, Rows, Window
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.plan import Body, Columns, Results, Stop
@@ -22,6 +23,7 @@ from farlane.backend.device.sim.checking import KINDS, Checker
 from farlane.backend.device.sim.launches import Launcher
 from farlane.backend.device.sim.memory import Budget, Memory
 from farlane.backend.device.sim.modules import Library, SimFunction, SimModule
+from farlane.backend.device.sim.physical import Part as PhysicalPart
 from farlane.backend.device.sim.pool import Pool
 from farlane.backend.device.sim.repeats import Repeater
 from farlane.backend.device.sim.runtime import STACK_SIZE, Runtime
@@ -159,6 +161,28 @@ class SimContext(Context):
     def alias(self, address: int, device: int, size: int) -> None:
         with self._working:
             self._memory.alias(address, device, size)
+
+    def create_physical(self, size: int) -> PhysicalPart:
+        return self._memory.create_physical(size)
+
+    def free_physical(self, memory: PhysicalPart) -> None:
+        self._memory.free_physical(memory)
+
+    def map_physical(self, address: int, memory: PhysicalPart, offset: int, size: int) -> None:
+        with self._working:
+            self._memory.physical.map(self._memory.allocations, address, memory, offset, size)
+            if self._checker is not None:  # it may have been written at another address
+                self._checker.written(Rows(address, size, size, 1))
+
+    def unmap_physical(self, address: int, size: int) -> None:
+        with self._working:
+            self._memory.physical.unmap(self._memory.allocations, address, size)
+        if self._checker is not None:
+            self._checker.freed(Allocation(address, size, MAPPED))
+
+    def set_access(self, address: int, size: int, access: int) -> None:
+        with self._working:
+            self._memory.physical.set_access(self._memory.allocations, address, size, access)
 
     def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:
         self._timeline.check_stream(stream)

@@ -75,6 +75,7 @@ class SimDevice(Device):
             takes_machine_code=False,
             has_aliases=True,
             has_conditions=True,
+            has_mappings=self._watched is None and not (self._oversubscription and self._oversubscription.active),
             attributes=self._attributes,
         )
 

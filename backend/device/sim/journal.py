@@ -106,7 +106,7 @@ class Journal:
 
 
 def _areas(window: Window, allocations: Allocations) -> list[_Area] | None:
-    if allocations.bytes > LIMIT:
+    if allocations.bytes > LIMIT or allocations.mapped_bytes:
         return None
     spans: list[list[int]] = []
     for allocation in allocations:

@@ -25,8 +25,10 @@ import numpy.typing as npt
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.base import Window as AddressRange
-from farlane.backend.device.sim.aliases import AliasTable
+from farlane.backend.device.sim.aliases import NOT_SUPPORTED, AliasTable
 from farlane.backend.device.sim.journal import Journal, Point
+from farlane.backend.device.sim.physical import Part as PhysicalPart
+from farlane.backend.device.sim.physical import PhysicalFile
 from farlane.backend.device.sim.space import Physical, Space
 from farlane.backend.device.sim.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window
 from farlane.backend.jit.services import PageAnswer, Where
@@ -39,6 +41,7 @@ OUT_OF_MEMORY = 2
 PIECE = 1 << 20
 GUEST_BYTES = 1 << 36
 MODULE_BYTES = 1 << 34
+RESERVABLE = 17  # times the device's memory: addresses that guests may reserve without memory behind them
 MODULE_ALIGNMENT = 256
 _NUMPY_FROM = 1 << 17  # below it numpy's own cost outweighs the GIL held for a memmove
 _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
@@ -91,15 +94,21 @@ class Memory:
         self._budget = budget
         # Twice the quota, so that fragments of the guest's address space do not end it before its memory does.
         guest = -(-max(GUEST_BYTES, 2 * quota) // ALIGNMENT) * ALIGNMENT
+        reservable = -(-RESERVABLE * budget.limit // ALIGNMENT) * ALIGNMENT
         try:
-            self.window = Window(guest + MODULE_BYTES)
-        except MappingError as error:
-            raise CudaError(
-                OUT_OF_MEMORY, f"the host's process has no room for another session: {error.strerror}"
-            ) from None
+            self.window = Window(guest + reservable + MODULE_BYTES)
+            guest += reservable
+        except MappingError:
+            try:
+                self.window = Window(guest + MODULE_BYTES)
+            except MappingError as error:
+                raise CudaError(
+                    OUT_OF_MEMORY, f"the host's process has no room for another session: {error.strerror}"
+                ) from None
         self.guest = AddressRange(self.window.base, guest)
         self.allocations = Allocations()
         self.aliases = AliasTable(self.window)
+        self.physical = PhysicalFile(self.window)
         self._guest_bytes = 0
         self._module_bytes = 0
         self._journal = Journal()
@@ -131,14 +140,17 @@ class Memory:
         if self.space is not None:
             self.space.close()
             self.space = None
-        self._budget.give(self.allocations.bytes)
+        self._budget.give(self.allocations.bytes + self.physical.bytes)
+        self.physical.close()
         self.aliases.end(self.window.base, self.window.end)
         self.allocations = Allocations()
         self.quota = 0
         self.window.close()
 
     def clear(self) -> None:
-        """Ends every allocation, variables included."""
+        """Ends every allocation, variables and physical memory included."""
+        self._budget.give(self.physical.bytes)
+        self.physical.clear(self.allocations)
         for allocation in list(self.allocations):
             self._release(allocation.start)
         self._modules.clear()
@@ -150,10 +162,7 @@ class Memory:
         end = address + size
         if size < 1 or address < self.guest.base or end > self.guest.base + self.guest.size:
             raise CudaError(INVALID_VALUE, f"[{address:#x}, {end:#x}) is no range of the session's window")
-        if self._guest_bytes + size > self.quota:
-            raise CudaError(
-                OUT_OF_MEMORY, f"{size} bytes asked for, {self._guest_bytes} of the session's {self.quota} are in use"
-            )
+        self._check_quota(size)
         self._back(Allocation(address, size))
         self._guest_bytes += size
 
@@ -168,12 +177,47 @@ class Memory:
     def alias(self, address: int, device: int, size: int) -> None:
         """Kernels find these whole pages of one allocation at another address, too, until it ends."""
         allocation = self.allocations.holding(device)
-        if allocation is None or device + size > allocation.end:
+        if allocation is None or device + size > allocation.end or allocation.mapped:
             raise CudaError(
                 INVALID_VALUE, f"an alias of {size} bytes at {device:#x}, {self.allocations.describe(device)}"
             )
         self.aliases.add(address, device, size)
         self.allocations.version += 1  # what kernels may touch is another
+
+    def create_physical(self, size: int) -> PhysicalPart:
+        """Memory that has no address yet. Raises CudaError 2; 801 where pages have places of their own (space.py)."""
+        if self.attended:
+            raise CudaError(
+                NOT_SUPPORTED,
+                "physical memory is not mapped where device memory is bounded or its translation is modelled",
+            )
+        self._check_quota(size)
+        self._take(size, f"a physical allocation of {size} bytes")
+        try:
+            part = self.physical.create(size)
+        except CudaError:
+            self._budget.give(size)
+            raise
+        self._guest_bytes += size
+        return part
+
+    def free_physical(self, part: PhysicalPart) -> None:
+        self._guest_bytes -= part.size
+        self._budget.give(part.size)
+        self.physical.free(part)
+
+    def _check_quota(self, size: int) -> None:
+        if self._guest_bytes + size > self.quota:
+            raise CudaError(
+                OUT_OF_MEMORY, f"{size} bytes asked for, {self._guest_bytes} of the session's {self.quota} are in use"
+            )
+
+    def _take(self, size: int, what: str) -> None:
+        if not self._budget.take(size):
+            raise CudaError(
+                OUT_OF_MEMORY,
+                f"{what}: the sessions of the device use {self._budget.used} of its {self._budget.limit} bytes",
+            )
 
     def allocate_module(self, size: int, parts: Sequence[Part], alignment: int = MODULE_ALIGNMENT) -> int:
         """Finds size bytes in the module area and backs these parts of them; returns their address."""
@@ -215,11 +259,7 @@ class Memory:
             raise CudaError(INVALID_VALUE, f"{allocation} overlaps the live {clash}")
         first, last = _pages(allocation.start, allocation.end)
         kept = self._shared(allocation, first, last)
-        if not self._budget.take(allocation.size):
-            raise CudaError(
-                OUT_OF_MEMORY,
-                f"{allocation}: the sessions of the device use {self._budget.used} of its {self._budget.limit} bytes",
-            )
+        self._take(allocation.size, str(allocation))
         try:
             self._map(first, last, READABLE | (WRITABLE if writable else 0), allocation)
         except MappingError as error:

@@ -206,8 +206,9 @@ class Repeater:
     def _refresh(self) -> None:
         allocations = self._memory.allocations
         if self._version != allocations.version:
-            self._starts = array("Q", [allocation.start for allocation in allocations])
-            self._ends = array("Q", [allocation.end for allocation in allocations])
+            usable = [allocation for allocation in allocations if allocation.access]
+            self._starts = array("Q", [allocation.start for allocation in usable])
+            self._ends = array("Q", [allocation.end for allocation in usable])
             self._show()
 
     def _show(self) -> None:

@@ -222,6 +222,30 @@ class Window:
         for advice in (MADV_DONTDUMP, MADV_NOHUGEPAGE):
             libc.madvise(start, size, advice)
 
+    def attach(self, start: int, size: int, descriptor: int, offset: int) -> None:
+        """Whole granules, of which nothing is mapped, are a part of a file from now on; no flag allows an access yet. Raises MappingError."""
+        shared = MAP_SHARED | MAP_NORESERVE | MAP_FIXED
+        mapped(libc.mmap(start, size, PROT_READ | PROT_WRITE, shared, descriptor, offset), "mmap")
+        libc.madvise(start, size, MADV_DONTDUMP)
+        first = (start - self.base) // GRANULE
+        self._granules[first : first + size // GRANULE] = GRANULE // PAGE
+
+    def permit(self, start: int, size: int, flags: int) -> None:
+        """What kernels may do with the whole pages of an attached file."""
+        first = (start - self.base) >> PAGE_SHIFT
+        self.flags[first : first + (size >> PAGE_SHIFT)] = flags
+
+    def detach(self, start: int, size: int) -> None:
+        """The opposite of `attach`."""
+        self.permit(start, size, 0)
+        first = (start - self.base) // GRANULE
+        self._granules[first : first + size // GRANULE] = 0
+        reserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED
+        if libc.mmap(start, size, PROT_NONE, reserved, -1, 0) == MAP_FAILED:
+            return  # the limit on mappings, as in `unmap`
+        for advice in (MADV_DONTDUMP, MADV_NOHUGEPAGE):
+            libc.madvise(start, size, advice)
+
     def close(self) -> None:
         """Gives everything back. The arrays of this object must not be used afterwards."""
         if self._open:

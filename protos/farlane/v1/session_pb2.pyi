@@ -104,7 +104,7 @@ class Manifest(_message.Message):
     def __init__(self, identity: _Optional[bytes] = ..., content: _Optional[bytes] = ...) -> None: ...
 
 class DeviceDescription(_message.Message):
-    __slots__ = ("backend", "name", "uuid", "compute_major", "compute_minor", "total_memory", "attributes", "takes_ptx", "takes_machine_code", "pci_bus_id", "makes_objects", "has_aliases", "has_conditions")
+    __slots__ = ("backend", "name", "uuid", "compute_major", "compute_minor", "total_memory", "attributes", "takes_ptx", "takes_machine_code", "pci_bus_id", "makes_objects", "has_aliases", "has_conditions", "has_mappings")
     class AttributesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +125,7 @@ class DeviceDescription(_message.Message):
     MAKES_OBJECTS_FIELD_NUMBER: _ClassVar[int]
     HAS_ALIASES_FIELD_NUMBER: _ClassVar[int]
     HAS_CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    HAS_MAPPINGS_FIELD_NUMBER: _ClassVar[int]
     backend: str
     name: str
     uuid: bytes
@@ -138,7 +139,8 @@ class DeviceDescription(_message.Message):
     makes_objects: bool
     has_aliases: bool
     has_conditions: bool
-    def __init__(self, backend: _Optional[str] = ..., name: _Optional[str] = ..., uuid: _Optional[bytes] = ..., compute_major: _Optional[int] = ..., compute_minor: _Optional[int] = ..., total_memory: _Optional[int] = ..., attributes: _Optional[_Mapping[int, int]] = ..., takes_ptx: bool = ..., takes_machine_code: bool = ..., pci_bus_id: _Optional[str] = ..., makes_objects: bool = ..., has_aliases: bool = ..., has_conditions: bool = ...) -> None: ...
+    has_mappings: bool
+    def __init__(self, backend: _Optional[str] = ..., name: _Optional[str] = ..., uuid: _Optional[bytes] = ..., compute_major: _Optional[int] = ..., compute_minor: _Optional[int] = ..., total_memory: _Optional[int] = ..., attributes: _Optional[_Mapping[int, int]] = ..., takes_ptx: bool = ..., takes_machine_code: bool = ..., pci_bus_id: _Optional[str] = ..., makes_objects: bool = ..., has_aliases: bool = ..., has_conditions: bool = ..., has_mappings: bool = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("reason", "message")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from farlane.backend.device.attributes import Specification, attributes
-from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape, Rows
+from farlane.backend.device.base import LEGACY_STREAM, READ_WRITE, CudaError, LaunchShape, Rows
 from farlane.backend.device.gpu.interface import (
     CopyWork,
     Direction,
@@ -63,7 +63,7 @@ class DoubleDriver(Textures):
         self._retained = 0
         # Address ranges and what is mapped there are the process's, not the context's.
         self._ranges: list[tuple[int, int]] = []  # reserved
-        self._physical: dict[int, int] = {}
+        self._physical: dict[int, tuple[int, Any]] = {}  # size, the simulated device's memory
         self._mapped: dict[int, tuple[int, int, bool]] = {}  # by start: end, memory, allowed
         self._starts: list[int] = []
         self._clear()
@@ -176,7 +176,7 @@ class DoubleDriver(Textures):
 
     @property
     def _left(self) -> int:
-        return self._memory - sum(self._physical.values()) - sum(self._plain.values())
+        return self._memory - sum(size for size, _ in self._physical.values()) - sum(self._plain.values())
 
     def set_limit(self, limit: int, value: int) -> None:
         self._gpu.set_limit(limit, value)
@@ -215,37 +215,40 @@ class DoubleDriver(Textures):
         if size % GRANULE or size > self._left:
             raise DriverError(2, "create")
         number = next(self._numbers)
-        self._physical[number] = size
+        self._physical[number] = size, self._gpu.create_physical(size)
         return number
 
     def destroy(self, memory: int) -> None:
         assert all(memory != each for _, each, _ in self._mapped.values()), "it is still mapped"
-        del self._physical[memory]
+        self._gpu.free_physical(self._physical.pop(memory)[1])
 
-    def map(self, address: int, size: int, memory: int) -> None:
+    def map(self, address: int, size: int, memory: int, offset: int = 0) -> None:
         end = address + size
         inside = any(low <= address and end <= high for low, high in self._ranges)
         if (
             not inside
-            or size != self._physical[memory]
+            or offset  # "currently must be zero"
+            or size % GRANULE
+            or size > self._physical[memory][0]
             or any(start < end and address < stop for start, (stop, _, _) in self._mapped.items())
         ):
             raise DriverError(1, "map")
-        self._gpu.allocate(address, size)
+        self._gpu.map_physical(address, self._physical[memory][1], offset, size)
         self._mapped[address] = (end, memory, False)
         bisect.insort(self._starts, address)
 
-    def allow(self, address: int, size: int, gpu: int) -> None:
+    def allow(self, address: int, size: int, gpu: int, access: int = READ_WRITE) -> None:
         end, memory, _ = self._mapped[address]
         assert end == address + size
-        self._mapped[address] = (end, memory, True)
+        self._gpu.set_access(address, size, access)
+        self._mapped[address] = (end, memory, bool(access))
 
     def unmap(self, address: int, size: int) -> None:
         assert not self._timeline.pending, "memory is unmapped while work is pending"
         end, _, _ = self._mapped.pop(address)
         assert end == address + size
         self._starts.remove(address)
-        self._gpu.free(address)
+        self._gpu.unmap_physical(address, size)
 
     # Plain memory -----------------------------------------------------------------------------------------------
     def allocate(self, size: int) -> int:

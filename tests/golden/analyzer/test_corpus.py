@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from corpus_tools.cases import ASPECTS, EXPECTED, FOLDER, GAPS, Case, bare, cases
+from corpus_tools.cases import ASPECTS, EXPECTED, FOLDER, GAPS, Case, bare, cases, driver_cases
 from corpus_tools.compare import analyzed, forbidden, manifest_of, wrong
+from corpus_tools.driver import translated
 from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.loops.model import ProgramReport
 from farlane.frontend.devtools.toolchain import Toolchain
@@ -24,9 +25,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" not in metafunc.fixturenames:
         return
     parameters, full, units = [], metafunc.config.getoption("--full-matrix"), set()
-    for case in cases(full):
+    for case in (*cases(full), *driver_cases(full)):
         group = pytest.mark.xdist_group(case.id)
-        if metafunc.function is test_stripped and case.unit in units and not full:
+        if metafunc.function is test_stripped and (case.unit in units or case.driver) and not full:
             continue  # one build of each unit
         units.add(case.unit)
         if "function" not in metafunc.fixturenames:
@@ -47,8 +48,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def program(case: Case, toolchain: Callable[[str], Toolchain]) -> Path:
-    return case.compiled(toolchain(case.row.toolchain))
+def program(case: Case, toolchain: Callable[..., Toolchain]) -> Path:
+    return case.compiled(toolchain)
 
 
 def test_loops(case: Case, program: Path, function: str) -> None:
@@ -88,6 +89,25 @@ def test_stripped(case: Case, program: Path, tmp_path: Path) -> None:
         ]
 
     assert essence(analyze(stripped, in_callees=False)) == essence(analyzed(program))
+
+
+def test_launches_in_the_drivers_words() -> None:
+    """The translation of the corpus: handles, what is left out of a configuration, and kernels without parameters."""
+    source = """#include "common.cuh"
+int main(int argc, char **argv) {
+    step<<<4, f(2, 3)>>>(a, b);
+    bare<<<dim3(1, 2), 3, 4, s>>>();
+    cudaLaunchKernel((const void *)other, 1, 1, p, 0, nullptr);
+}
+"""
+    text = translated(source)
+    assert "Launcher<decltype(step)>::launch(handle_step, dim3(4), dim3(f(2, 3)), 0, nullptr, a, b);" in text
+    assert "Launcher<decltype(bare)>::launch(handle_bare, dim3(dim3(1, 2)), dim3(3), 4, s);" in text
+    assert "cudaLaunchKernel(handle_other, 1, 1, p, 0, nullptr);" in text
+    fetched = "".join(
+        f"    cudaGetFuncBySymbol(&handle_{name}, (const void *){name});\n" for name in ("bare", "other", "step")
+    )
+    assert f"int main(int argc, char **argv) {{\n{fetched}    Launcher" in text
 
 
 def test_the_corpus_is_whole() -> None:

@@ -58,8 +58,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("case", marks)
 
 
-def test_corpus(case: Case, toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path) -> None:
-    program = case.compiled(toolchain(case.row.toolchain))
+def test_corpus(case: Case, toolchain: Callable[..., Toolchain], guest: Guest, tmp_path: Path) -> None:
+    program = case.compiled(toolchain)
     manifest, once = manifest_of(program), run_once(case.unit)
     lines = traced(guest, [str(program), "9"], tmp_path)
     findings = trace.compare(lines, manifest, elf.load(program), once)
@@ -87,11 +87,11 @@ def test_corpus(case: Case, toolchain: Callable[[str], Toolchain], guest: Guest,
 
 
 def test_the_corpus_exercises_every_kind_of_claim(
-    toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
+    toolchain: Callable[..., Toolchain], guest: Guest, tmp_path: Path
 ) -> None:
     """So that a trace or a manifest without content cannot pass for one without mistakes."""
     case = next(case for case in cases(full=False) if case.unit == "induction" and case.row in NVCC)
-    program = case.compiled(toolchain(case.row.toolchain))
+    program = case.compiled(toolchain)
     lines = traced(guest, [str(program), "9"], tmp_path)
     checked = trace.compare(lines, manifest_of(program), elf.load(program), run_once("induction")).checked
     assert {kind for kind, count in checked.items() if count > 10} >= {
@@ -101,10 +101,10 @@ def test_the_corpus_exercises_every_kind_of_claim(
 
 
 def test_the_corpus_exercises_what_is_told_at_the_first_call(
-    toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
+    toolchain: Callable[..., Toolchain], guest: Guest, tmp_path: Path
 ) -> None:
     for case in (case for case in cases(full=False) if case.unit == "iterations" and case.row in NVCC):
-        program = case.compiled(toolchain(case.row.toolchain))
+        program = case.compiled(toolchain)
         lines = traced(guest, [str(program), "9"], tmp_path)
         checked = trace.compare(lines, manifest_of(program), elf.load(program), run_once("iterations")).checked
         assert checked["first"] > 300
@@ -127,7 +127,7 @@ def native_cases(full: bool) -> list[object]:
 
 
 def test_native(
-    native_case: native_builds.Case, toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
+    native_case: native_builds.Case, toolchain: Callable[..., Toolchain], guest: Guest, tmp_path: Path
 ) -> None:
     """Programs that were not written for this."""
     command = native_case.entry.compiled(toolchain(native_case.row.toolchain), native_case.row.build())

@@ -82,12 +82,12 @@ class Bench:
 )
 def bench(
     request: pytest.FixtureRequest,
-    toolchain: Callable[[str], Toolchain],
+    toolchain: Callable[..., Toolchain],
     guest: Guest,
     guard: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Bench, Manifest]:
-    program = request.param.compiled(toolchain(request.param.row.toolchain))
+    program = request.param.compiled(toolchain)
     return Bench(guest, program, guard, tmp_path_factory.mktemp("bench")), manifest_of(program)
 
 

@@ -143,7 +143,7 @@ class TestAdmission:
 
     def test_welcome(self, host: Host) -> None:
         admission = host.admit(Greeting(1, 7))
-        assert admission.tape_version == 3
+        assert admission.tape_version == 4
         assert admission.quota == host.description.total_memory
         assert admission.window.size >= admission.quota
 

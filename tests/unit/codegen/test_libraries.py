@@ -14,8 +14,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from farlane.frontend import shim_library
 from farlane.frontend.devtools.releases import compile_c, release
-from farlane.frontend.devtools.toolchain import CLANG
-from farlane_codegen import api_table, rust_exports, tape_table
+from farlane.frontend.devtools.toolchain import CLANG, CLANG_PACKAGE
+from farlane_codegen import api_table, driver_table, tape_table
 
 ROOT = Path(__file__).resolve().parents[3]
 # The C library's clocks, which `--timing faithful` reads after the work that was answered early.
@@ -34,6 +34,7 @@ READING = {
     "write",
     "writev",
 }
+NEEDED = [shim_library.CORE, *([shim_library.REDIRECT] if platform.machine() == "x86_64" else [])]
 MAJORS = {"12": "12.9.79", "13": "13.5.37"}
 
 
@@ -47,6 +48,11 @@ def major(request: pytest.FixtureRequest) -> str:
 def api() -> api_table.Api:
     tape = tape_table.load(ROOT / "protos/tape.toml")
     return api_table.load(ROOT / "protos/cuda", frozenset(operation.name for operation in tape.operations))
+
+
+@pytest.fixture(scope="module")
+def driver(api: api_table.Api) -> driver_table.DriverApi:
+    return driver_table.load(ROOT / "protos/cuda", api)
 
 
 def dynamic_symbols(library: Path) -> dict[str, str | None]:
@@ -84,17 +90,26 @@ def test_exports_and_versions_are_nvidias(major: str, api: api_table.Api) -> Non
     assert dynamic_symbols(shim_library.runtime_library(major)) == dict.fromkeys(api.symbols[major], version)
 
 
-def test_thin_library_needs_the_core_beside_it_and_nothing_else(major: str) -> None:
+def test_thin_library_needs_our_libraries_beside_it_and_nothing_else(major: str) -> None:
     tags = dynamic_tags(shim_library.runtime_library(major))
     assert tags["soname"] == [f"libcudart.so.{major}"]
-    assert tags["needed"] == [shim_library.CORE]
+    assert tags["needed"] == NEEDED
     assert tags.get("runpath", tags.get("rpath")) == ["$ORIGIN"]
 
 
-def test_core_exports_the_tables_functions_and_nothing_else(api: api_table.Api) -> None:
+def test_driver_library_exports_the_headers_functions_without_versions(driver: driver_table.DriverApi) -> None:
+    library = shim_library.FOLDER / shim_library.DRIVER
+    assert dynamic_symbols(library) == dict.fromkeys((symbol.name for symbol in driver.symbols), None)
+    tags = dynamic_tags(library)
+    assert (tags["soname"], tags["needed"]) == ([shim_library.DRIVER], NEEDED)
+    assert tags.get("runpath", tags.get("rpath")) == ["$ORIGIN"]
+
+
+def test_core_exports_the_tables_functions_and_nothing_else(api: api_table.Api, driver: driver_table.DriverApi) -> None:
     shim_library.require_built()
     core = shim_library.FOLDER / shim_library.CORE
-    wanted = {f"farlane_unsupported_{version}" for version in api_table.VERSIONS}
+    wanted = {"farlane_unsupported_runtime", "farlane_unsupported_driver"}
+    wanted |= {f"farlane_{symbol}" for symbol, supported in driver.exports().items() if supported}
     for version in api_table.VERSIONS:
         wanted |= {f"farlane_{target}" for target in api.exports(version).values() if target}
     assert set(dynamic_symbols(core)) == wanted | CLOCKS | READING
@@ -148,21 +163,16 @@ def test_program_linked_to_nvidias_library_runs_with_ours(major: str, tmp_path: 
     assert done.returncode == 0
 
 
-def test_index_of_an_unsupported_symbol_is_its_name_in_the_core(api: api_table.Api) -> None:
-    """The assembly passes indices, the core has the names: both come from the same list, in the same order."""
-    exports = (ROOT / "frontend/shim/crates/core/src/generated_exports.rs").read_text()
+def test_a_new_row_changes_its_own_lines_of_a_thin_library_only(api: api_table.Api) -> None:
+    """Nothing in the assembly depends on how many symbols are supported."""
     for version in api_table.VERSIONS:
-        symbols = rust_exports.unsupported_symbols(api, version)
         assembly = (ROOT / f"frontend/shim/thin/generated_libcudart_{version}.S").read_text()
-        refused = re.findall(r"^refuse (\w+), (\d+)$", assembly, re.MULTILINE)
-        assert refused == [(symbol, str(index)) for index, symbol in enumerate(symbols)]
-        names = re.search(rf"UNSUPPORTED_{version}: .*? = \[(.*?)\];", exports, re.DOTALL)
-        assert names
-        assert re.findall(r'"(\w+)"', names.group(1)) == [api_table.base_name(symbol) for symbol in symbols]
+        refused = set(re.findall(r"^refuse (\w+)$", assembly, re.MULTILINE))
+        assert refused == {symbol for symbol, target in api.exports(version).items() if target is None}
 
 
 @pytest.mark.parametrize("version", api_table.VERSIONS)
-@pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")
+@pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed (apt-get install {CLANG_PACKAGE})")
 def test_assembly_for_the_other_architecture_assembles(version: str, api: api_table.Api, tmp_path: Path) -> None:
     other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
     source = ROOT / f"frontend/shim/thin/generated_libcudart_{version}.S"
@@ -183,6 +193,8 @@ def test_build_says_what_is_missing(missing: str, hint: str, tmp_path: Path) -> 
     true = {"CARGO": "true", "CC": "true"}
     (tmp_path / "shim/target/release").mkdir(parents=True)
     (tmp_path / "shim/target/release/libfarlane_core.so").touch()
+    (tmp_path / "shim/target/redirect").mkdir()
+    (tmp_path / "shim/target/redirect/libfarlane_redirect.so").touch()
     environment = {**os.environ, **true, missing: "no-such-program"}
     environment.pop("CARGO_TARGET_DIR", None)
     command = [sys.executable, str(script)]

@@ -51,8 +51,10 @@ def test_the_guests_environment_keeps_what_the_user_preloads() -> None:
     seen = shim_library.guest_environment(
         base, host="unix:///s", mode="calls", runtimes=("13",), report="/tmp/r-%p.json"
     )
-    preloaded = [str(shim_library.FOLDER / shim_library.CORE), str(shim_library.runtime_library("13"))]
-    assert seen["LD_PRELOAD"].split(":") == [*preloaded, "/usr/lib/other.so"]
+    preloaded = [shim_library.FOLDER / shim_library.CORE, *shim_library.preload_for(("13",))]
+    assert preloaded[1:3] == [shim_library.runtime_library("13"), shim_library.runtime_library("12")]
+    assert seen["LD_PRELOAD"].split(":") == [*map(str, preloaded), "/usr/lib/other.so"]
+    assert seen["LD_AUDIT"] == str(shim_library.FOLDER / shim_library.REDIRECT)
     assert seen["LD_LIBRARY_PATH"].split(":")[1:] == ["/opt/lib"]
     assert (seen["FARLANE_HOST"], seen["FARLANE_DEFER"], seen["FARLANE_REPORT"]) == (
         "unix:///s",

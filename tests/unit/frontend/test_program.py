@@ -39,13 +39,17 @@ def test_a_plain_program_is_remarked_on(plain: Path) -> None:
     assert "not a CUDA program" in program.require_interceptable(seen)
 
 
-def test_a_static_runtime_is_refused_with_advice(tmp_path: Path, plain: Path) -> None:
-    path = build(tmp_path, KERNELS + "int main(void) { return image[0]; }\n")
+EMBEDDED = "int __cudaRegisterFatBinary(void) { return 0; }\nint libcudart_static_1f(void) { return 1; }\n"
+
+
+def test_a_static_runtime_is_recognised_by_its_symbols(tmp_path: Path, plain: Path) -> None:
+    path = build(tmp_path, KERNELS + EMBEDDED + "int main(void) { return image[0]; }\n")
     seen = program.inspect(path)
-    assert seen.static_runtime
-    with pytest.raises(UserError, match="linked into it") as caught:
-        program.require_interceptable(seen)
-    assert "-cudart shared" in caught.value.advice
+    assert (seen.static_runtime, seen.stripped) == (True, False)
+    assert program.require_interceptable(seen) == ""
+    subprocess.run(["strip", path], check=True)
+    seen = program.inspect(path)
+    assert (seen.static_runtime, seen.stripped) == (True, True)
 
 
 def test_a_shared_runtime_is_recognised(tmp_path: Path, plain: Path) -> None:

@@ -30,7 +30,7 @@ def programs(level: int) -> Iterator[tuple[str, Path]]:
     """(corpus or native, executable)."""
     row = next(row for row in NVCC if row.level == level)
     for unit in EXPECTED:
-        yield "corpus", Case(unit, row).compiled(install(row.toolchain))
+        yield "corpus", Case(unit, row).compiled(install)
     for entry in registry.load(Path(__file__).parents[3] / "native" / "registry.toml"):
         if not entry.helper and not entry.variant and "nvcc" in entry.compilers:
             yield "native", Path(entry.compiled(install(row.toolchain), Build(level, "sm_75"))[0])

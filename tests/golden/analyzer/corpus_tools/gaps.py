@@ -25,7 +25,7 @@ def main() -> None:
     for case in cases(full=False):
         if units and case.unit not in units:
             continue
-        program = case.compiled(install(case.row.toolchain))
+        program = case.compiled(install)
         for mistake in forbidden(case, program):
             print(f"{case.id}: MUST NOT BE PERMITTED: {mistake}")
         for function in case.expected():

@@ -11,6 +11,8 @@
 //!
 //! An address may be minted ahead of the memory (`reserve`): it costs quota from `back` to `unback` only.
 //!
+//! Reservations (`take_range`) are addresses that cost no quota. They come from the window's high end, and leave twice the quota to allocations.
+//!
 //! A spaced allocator (`spaced`) leaves addresses free behind every allocation, so that a kernel that runs past an end is
 //! seen by a host that checks: `ALIGNMENT` bytes behind small ones, a granule, which costs no quota, behind others.
 //!
@@ -70,6 +72,26 @@ impl FreeRanges {
         Some(start)
     }
 
+    /// Takes exactly that range, if it is free.
+    fn take_at(&mut self, start: u64, size: u64) -> bool {
+        let Some((&low, &length)) = self.by_address.range(..=start).next_back() else { return false };
+        let Some(end) = start.checked_add(size).filter(|end| *end <= low + length) else { return false };
+        self.remove(low, length);
+        self.add(low, start - low);
+        self.add(end, low + length - end);
+        true
+    }
+
+    /// Takes an aligned range from the high end of the highest free range that holds one.
+    fn take_high(&mut self, size: u64, alignment: u64) -> Option<u64> {
+        let fits = |(&low, &length): (&u64, &u64)| {
+            let start = (low + length).checked_sub(size)? / alignment * alignment;
+            (start >= low).then_some(start)
+        };
+        let start = self.by_address.iter().rev().find_map(fits)?;
+        self.take_at(start, size).then_some(start)
+    }
+
     /// Gives a range back and returns the coalesced range that now holds it.
     fn give(&mut self, start: u64, size: u64) -> (u64, u64) {
         let (mut low, mut high) = (start, start + size);
@@ -99,6 +121,8 @@ pub struct Allocator {
     live: BTreeMap<u64, u64>,
     /// Those of them that take granules and cost no quota now.
     unbacked: BTreeSet<u64>,
+    /// Bytes that reservations may take yet.
+    reservable: u64,
     spaced: bool,
 }
 
@@ -121,7 +145,8 @@ impl Allocator {
             granules.add(start, end.saturating_sub(start));
         }
         let (small, live, unbacked) = Default::default();
-        Self { quota, charged: 0, granules, small, live, unbacked, spaced: false }
+        let reservable = size.saturating_sub(quota.saturating_mul(2));
+        Self { quota, charged: 0, granules, small, live, unbacked, reservable, spaced: false }
     }
 
     /// The same, with addresses between allocations that belong to none.
@@ -235,6 +260,22 @@ impl Allocator {
             self.give_granules(address, bytes, self.space(GRANULE));
         }
         Ok(())
+    }
+
+    /// Mints a range of addresses without memory, at `hint` if that is aligned and free. `alignment` is a multiple of `GRANULE`.
+    pub fn take_range(&mut self, size: u64, alignment: u64, hint: u64) -> Result<u64, Refused> {
+        let bytes = round_up(size, GRANULE).filter(|bytes| *bytes <= self.reservable).ok_or(Refused::OutOfMemory)?;
+        let hinted = hint != 0 && hint.is_multiple_of(alignment) && self.granules.take_at(hint, bytes);
+        let taken = if hinted { Some(hint) } else { self.granules.take_high(bytes, alignment) };
+        self.reservable -= taken.map_or(0, |_| bytes);
+        taken.ok_or(Refused::OutOfMemory)
+    }
+
+    /// Gives a range back that `take_range` minted.
+    pub fn give_range(&mut self, start: u64, size: u64) {
+        let bytes = occupied(size.max(SMALL_LIMIT)).expect("computed when it was taken");
+        self.granules.give(start, bytes);
+        self.reservable += bytes;
     }
 
     /// Counts bytes that lie elsewhere against the quota.

@@ -7,14 +7,14 @@
 //!
 //! The shim's own reads of the clock come through here too, and change nothing (`permission::before_clock`). No locks, no allocation.
 
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::{c_int, c_void, CStr};
 use std::mem::transmute;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering::Relaxed};
 
 use libc::{clock_t, clockid_t, rusage, time_t, timespec, timeval, tms};
 
-use crate::permission;
+use crate::{permission, real};
 
 const UNKNOWN: u8 = 0;
 const FAITHFUL: u8 = 1;
@@ -43,9 +43,7 @@ impl Real {
 
     #[cold]
     fn look_up(&self) -> *mut c_void {
-        let name: *const c_char = self.name.as_ptr();
-        // SAFETY: a name that ends with NUL.
-        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
+        let address = real::function(self.name);
         self.address.store(address, Relaxed);
         address
     }

@@ -30,7 +30,7 @@ pub use properties::*;
 pub use settings::*;
 
 /// The newest CUDA whose runtime API the shim knows: what the driver supports, and what each library says it is.
-const DRIVER_VERSION: c_int = 13050;
+pub(crate) const DRIVER_VERSION: c_int = 13050;
 const RUNTIME_VERSION_12: c_int = 12090;
 const RUNTIME_VERSION_13: c_int = 13050;
 

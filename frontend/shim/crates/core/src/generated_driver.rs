@@ -11,7 +11,47 @@ use abi::driver::*;
 use crate::call::DefaultStream;
 use crate::driver::entry::{enter, Needs};
 use crate::generated_exports::Function;
-use crate::driver::{context, device, initialization, launch, library, module, occupancy};
+use crate::driver::{array, context, copy, device, initialization, interop, launch, library, memory, module, occupancy, set, texture, virtual_memory};
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArrayCreate_v2(pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR) -> CUresult {
+    enter(Function::cuArrayCreate_v2, Needs::Context, || unsafe { crate::driver::array::cuArrayCreate_v2(pHandle, pAllocateArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArray3DCreate_v2(pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR) -> CUresult {
+    enter(Function::cuArray3DCreate_v2, Needs::Context, || unsafe { crate::driver::array::cuArray3DCreate_v2(pHandle, pAllocateArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArrayGetDescriptor_v2(pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR, hArray: CUarray) -> CUresult {
+    enter(Function::cuArrayGetDescriptor_v2, Needs::Context, || unsafe { crate::driver::array::cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArray3DGetDescriptor_v2(pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR, hArray: CUarray) -> CUresult {
+    enter(Function::cuArray3DGetDescriptor_v2, Needs::Context, || unsafe { crate::driver::array::cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArrayDestroy(hArray: CUarray) -> CUresult {
+    enter(Function::cuArrayDestroy, Needs::Context, || unsafe { crate::driver::array::cuArrayDestroy(hArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMipmappedArrayCreate(pHandle: *mut CUmipmappedArray, pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR, numMipmapLevels: c_uint) -> CUresult {
+    enter(Function::cuMipmappedArrayCreate, Needs::Context, || unsafe { crate::driver::array::cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMipmappedArrayGetLevel(pLevelArray: *mut CUarray, hMipmappedArray: CUmipmappedArray, level: c_uint) -> CUresult {
+    enter(Function::cuMipmappedArrayGetLevel, Needs::Context, || unsafe { crate::memory::cudaGetMipmappedArrayLevel(pLevelArray as _, hMipmappedArray as _, level as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult {
+    enter(Function::cuMipmappedArrayDestroy, Needs::Context, || unsafe { crate::driver::array::cuMipmappedArrayDestroy(hMipmappedArray) })
+}
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuCtxAttach(pctx: *mut CUcontext, flags: c_uint) -> CUresult {
@@ -196,6 +236,86 @@ pub unsafe extern "C" fn farlane_cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: c_uint) -> CUresult {
     enter(Function::cuDevicePrimaryCtxSetFlags_v2, Needs::Initialization, || unsafe { crate::driver::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpy, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy(DefaultStream::Legacy, dst, src, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy_ptds(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpy, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy(DefaultStream::PerThread, dst, src, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAsync(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyAsync, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAsync(DefaultStream::Legacy, dst, src, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAsync_ptsz(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyAsync, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAsync(DefaultStream::PerThread, dst, src, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoD_v2(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyHtoD_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoD_v2(DefaultStream::Legacy, dstDevice, srcHost, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoD_v2_ptds(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyHtoD_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoD_v2(DefaultStream::PerThread, dstDevice, srcHost, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoDAsync_v2(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyHtoDAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoDAsync_v2(DefaultStream::Legacy, dstDevice, srcHost, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoDAsync_v2_ptsz(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyHtoDAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoDAsync_v2(DefaultStream::PerThread, dstDevice, srcHost, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoH_v2(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyDtoH_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoH_v2(DefaultStream::Legacy, dstHost, srcDevice, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoH_v2_ptds(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyDtoH_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoH_v2(DefaultStream::PerThread, dstHost, srcDevice, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoHAsync_v2(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyDtoHAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoHAsync_v2(DefaultStream::Legacy, dstHost, srcDevice, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoHAsync_v2_ptsz(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyDtoHAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoHAsync_v2(DefaultStream::PerThread, dstHost, srcDevice, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoD_v2(dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyDtoD_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoD_v2(DefaultStream::Legacy, dstDevice, srcDevice, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoD_v2_ptds(dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyDtoD_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoD_v2(DefaultStream::PerThread, dstDevice, srcDevice, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoDAsync_v2(dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyDtoDAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoDAsync_v2(DefaultStream::Legacy, dstDevice, srcDevice, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoDAsync_v2_ptsz(dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyDtoDAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoDAsync_v2(DefaultStream::PerThread, dstDevice, srcDevice, ByteCount, hStream) })
 }
 
 #[no_mangle]
@@ -594,6 +714,11 @@ pub unsafe extern "C" fn farlane_cuProfilerStop() -> CUresult {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuGetExportTable(ppExportTable: *mut *const c_void, pExportTableId: *const CUuuid) -> CUresult {
+    enter(Function::cuGetExportTable, Needs::Nothing, || unsafe { crate::driver::interop::cuGetExportTable(ppExportTable, pExportTableId) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuLaunchCooperativeKernel(f: CUfunction, gridDimX: c_uint, gridDimY: c_uint, gridDimZ: c_uint, blockDimX: c_uint, blockDimY: c_uint, blockDimZ: c_uint, sharedMemBytes: c_uint, hStream: CUstream, kernelParams: *mut *mut c_void) -> CUresult {
     enter(Function::cuLaunchCooperativeKernel, Needs::Context, || unsafe { crate::driver::launch::cuLaunchCooperativeKernel(DefaultStream::Legacy, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams) })
 }
@@ -761,6 +886,81 @@ pub unsafe extern "C" fn farlane_cuMemHostRegister_v2(p: *mut c_void, bytesize: 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemHostUnregister(p: *mut c_void) -> CUresult {
     enter(Function::cuMemHostUnregister, Needs::Context, || unsafe { crate::memory::cudaHostUnregister(p as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAdvise(devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice) -> CUresult {
+    enter(Function::cuMemAdvise, Needs::Context, || unsafe { crate::memory::cudaMemAdvise_v12(devPtr as _, count as _, advice as _, device as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAdvise_v2(devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, location: CUmemLocation) -> CUresult {
+    enter(Function::cuMemAdvise_v2, Needs::Context, || unsafe { crate::memory::cudaMemAdvise_v13(devPtr as _, count as _, advice as _, location as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync(devPtr: CUdeviceptr, count: usize, dstDevice: CUdevice, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v12(DefaultStream::Legacy, devPtr as _, count as _, dstDevice as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync_ptsz(devPtr: CUdeviceptr, count: usize, dstDevice: CUdevice, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v12(DefaultStream::PerThread, devPtr as _, count as _, dstDevice as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync_v2(devPtr: CUdeviceptr, count: usize, location: CUmemLocation, flags: c_uint, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync_v2, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v13(DefaultStream::Legacy, devPtr as _, count as _, location as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync_v2_ptsz(devPtr: CUdeviceptr, count: usize, location: CUmemLocation, flags: c_uint, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync_v2, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v13(DefaultStream::PerThread, devPtr as _, count as _, location as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRangeGetAttribute(data: *mut c_void, dataSize: usize, attribute: CUmem_range_attribute, devPtr: CUdeviceptr, count: usize) -> CUresult {
+    enter(Function::cuMemRangeGetAttribute, Needs::Context, || unsafe { crate::memory::cudaMemRangeGetAttribute(data as _, dataSize as _, attribute as _, devPtr as _, count as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRangeGetAttributes(data: *mut *mut c_void, dataSizes: *mut usize, attributes: *mut CUmem_range_attribute, numAttributes: usize, devPtr: CUdeviceptr, count: usize) -> CUresult {
+    enter(Function::cuMemRangeGetAttributes, Needs::Context, || unsafe { crate::memory::cudaMemRangeGetAttributes(data as _, dataSizes as _, attributes as _, numAttributes as _, devPtr as _, count as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAllocManaged(dptr: *mut CUdeviceptr, bytesize: usize, flags: c_uint) -> CUresult {
+    enter(Function::cuMemAllocManaged, Needs::Context, || unsafe { crate::memory::cudaMallocManaged(dptr as _, bytesize as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemHostGetDevicePointer_v2(pdptr: *mut CUdeviceptr, p: *mut c_void, Flags: c_uint) -> CUresult {
+    enter(Function::cuMemHostGetDevicePointer_v2, Needs::Context, || unsafe { crate::memory::cudaHostGetDevicePointer(pdptr as _, p as _, Flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAllocPitch_v2(dptr: *mut CUdeviceptr, pPitch: *mut usize, WidthInBytes: usize, Height: usize, ElementSizeBytes: c_uint) -> CUresult {
+    enter(Function::cuMemAllocPitch_v2, Needs::Context, || unsafe { crate::driver::memory::cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAddressRange_v2(pbase: *mut CUdeviceptr, psize: *mut usize, dptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuMemGetAddressRange_v2, Needs::Context, || unsafe { crate::driver::memory::cuMemGetAddressRange_v2(pbase, psize, dptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuPointerGetAttribute, Needs::Context, || unsafe { crate::driver::memory::cuPointerGetAttribute(data, attribute, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuPointerGetAttributes(numAttributes: c_uint, attributes: *mut CUpointer_attribute, data: *mut *mut c_void, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuPointerGetAttributes, Needs::Context, || unsafe { crate::driver::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuPointerSetAttribute(value: *const c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuPointerSetAttribute, Needs::Context, || unsafe { crate::driver::memory::cuPointerSetAttribute(value, attribute, ptr) })
 }
 
 #[no_mangle]
@@ -954,6 +1154,166 @@ pub unsafe extern "C" fn farlane_cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToK
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolGetAttribute(pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void) -> CUresult {
+    enter(Function::cuMemPoolGetAttribute, Needs::Context, || unsafe { crate::memory::cudaMemPoolGetAttribute(pool as _, attr as _, value as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolSetAttribute(pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void) -> CUresult {
+    enter(Function::cuMemPoolSetAttribute, Needs::Context, || unsafe { crate::memory::cudaMemPoolSetAttribute(pool as _, attr as _, value as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolGetAccess(flags: *mut CUmemAccess_flags, memPool: CUmemoryPool, location: *mut CUmemLocation) -> CUresult {
+    enter(Function::cuMemPoolGetAccess, Needs::Context, || unsafe { crate::memory::cudaMemPoolGetAccess(flags as _, memPool as _, location as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize) -> CUresult {
+    enter(Function::cuMemPoolSetAccess, Needs::Context, || unsafe { crate::memory::cudaMemPoolSetAccess(pool as _, map as _, count as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolCreate(pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult {
+    enter(Function::cuMemPoolCreate, Needs::Context, || unsafe { crate::memory::cudaMemPoolCreate(pool as _, poolProps as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetDefaultMemPool(pool_out: *mut CUmemoryPool, location: *mut CUmemLocation, type_: CUmemAllocationType) -> CUresult {
+    enter(Function::cuMemGetDefaultMemPool, Needs::Initialization, || unsafe { crate::memory::cudaMemGetDefaultMemPool(pool_out as _, location as _, type_ as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetMemPool(pool: *mut CUmemoryPool, location: *mut CUmemLocation, type_: CUmemAllocationType) -> CUresult {
+    enter(Function::cuMemGetMemPool, Needs::Initialization, || unsafe { crate::memory::cudaMemGetMemPool(pool as _, location as _, type_ as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemSetMemPool(location: *mut CUmemLocation, type_: CUmemAllocationType, pool: CUmemoryPool) -> CUresult {
+    enter(Function::cuMemSetMemPool, Needs::Initialization, || unsafe { crate::memory::cudaMemSetMemPool(location as _, type_ as _, pool as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: c_uchar, N: usize) -> CUresult {
+    enter(Function::cuMemsetD8_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD8_v2(DefaultStream::Legacy, dstDevice, uc, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD8_v2_ptds(dstDevice: CUdeviceptr, uc: c_uchar, N: usize) -> CUresult {
+    enter(Function::cuMemsetD8_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD8_v2(DefaultStream::PerThread, dstDevice, uc, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD8Async(dstDevice: CUdeviceptr, uc: c_uchar, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD8Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD8Async(DefaultStream::Legacy, dstDevice, uc, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD8Async_ptsz(dstDevice: CUdeviceptr, uc: c_uchar, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD8Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD8Async(DefaultStream::PerThread, dstDevice, uc, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D8_v2(dstDevice: CUdeviceptr, dstPitch: usize, uc: c_uchar, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D8_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D8_v2(DefaultStream::Legacy, dstDevice, dstPitch, uc, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D8_v2_ptds(dstDevice: CUdeviceptr, dstPitch: usize, uc: c_uchar, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D8_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D8_v2(DefaultStream::PerThread, dstDevice, dstPitch, uc, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D8Async(dstDevice: CUdeviceptr, dstPitch: usize, uc: c_uchar, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D8Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D8Async(DefaultStream::Legacy, dstDevice, dstPitch, uc, Width, Height, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D8Async_ptsz(dstDevice: CUdeviceptr, dstPitch: usize, uc: c_uchar, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D8Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D8Async(DefaultStream::PerThread, dstDevice, dstPitch, uc, Width, Height, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD16_v2(dstDevice: CUdeviceptr, us: c_ushort, N: usize) -> CUresult {
+    enter(Function::cuMemsetD16_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD16_v2(DefaultStream::Legacy, dstDevice, us, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD16_v2_ptds(dstDevice: CUdeviceptr, us: c_ushort, N: usize) -> CUresult {
+    enter(Function::cuMemsetD16_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD16_v2(DefaultStream::PerThread, dstDevice, us, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD16Async(dstDevice: CUdeviceptr, us: c_ushort, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD16Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD16Async(DefaultStream::Legacy, dstDevice, us, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD16Async_ptsz(dstDevice: CUdeviceptr, us: c_ushort, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD16Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD16Async(DefaultStream::PerThread, dstDevice, us, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D16_v2(dstDevice: CUdeviceptr, dstPitch: usize, us: c_ushort, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D16_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D16_v2(DefaultStream::Legacy, dstDevice, dstPitch, us, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D16_v2_ptds(dstDevice: CUdeviceptr, dstPitch: usize, us: c_ushort, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D16_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D16_v2(DefaultStream::PerThread, dstDevice, dstPitch, us, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D16Async(dstDevice: CUdeviceptr, dstPitch: usize, us: c_ushort, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D16Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D16Async(DefaultStream::Legacy, dstDevice, dstPitch, us, Width, Height, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D16Async_ptsz(dstDevice: CUdeviceptr, dstPitch: usize, us: c_ushort, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D16Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D16Async(DefaultStream::PerThread, dstDevice, dstPitch, us, Width, Height, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: c_uint, N: usize) -> CUresult {
+    enter(Function::cuMemsetD32_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD32_v2(DefaultStream::Legacy, dstDevice, ui, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD32_v2_ptds(dstDevice: CUdeviceptr, ui: c_uint, N: usize) -> CUresult {
+    enter(Function::cuMemsetD32_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD32_v2(DefaultStream::PerThread, dstDevice, ui, N) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD32Async(dstDevice: CUdeviceptr, ui: c_uint, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD32Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD32Async(DefaultStream::Legacy, dstDevice, ui, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD32Async_ptsz(dstDevice: CUdeviceptr, ui: c_uint, N: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD32Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD32Async(DefaultStream::PerThread, dstDevice, ui, N, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D32_v2(dstDevice: CUdeviceptr, dstPitch: usize, ui: c_uint, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D32_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D32_v2(DefaultStream::Legacy, dstDevice, dstPitch, ui, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D32_v2_ptds(dstDevice: CUdeviceptr, dstPitch: usize, ui: c_uint, Width: usize, Height: usize) -> CUresult {
+    enter(Function::cuMemsetD2D32_v2, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D32_v2(DefaultStream::PerThread, dstDevice, dstPitch, ui, Width, Height) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D32Async(dstDevice: CUdeviceptr, dstPitch: usize, ui: c_uint, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D32Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D32Async(DefaultStream::Legacy, dstDevice, dstPitch, ui, Width, Height, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemsetD2D32Async_ptsz(dstDevice: CUdeviceptr, dstPitch: usize, ui: c_uint, Width: usize, Height: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemsetD2D32Async, Needs::Context, || unsafe { crate::driver::set::cuMemsetD2D32Async(DefaultStream::PerThread, dstDevice, dstPitch, ui, Width, Height, hStream) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuStreamBeginCapture_v2(hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult {
     enter(Function::cuStreamBeginCapture_v2, Needs::Context, || unsafe { crate::stream::cudaStreamBeginCapture(DefaultStream::Legacy, hStream as _, mode as _) })
 }
@@ -1086,4 +1446,99 @@ pub unsafe extern "C" fn farlane_cuStreamWaitEvent_ptsz(hStream: CUstream, hEven
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) -> CUresult {
     enter(Function::cuThreadExchangeStreamCaptureMode, Needs::Context, || unsafe { crate::stream::cudaThreadExchangeStreamCaptureMode(mode as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectCreate(pTexObject: *mut CUtexObject, pResDesc: *const CUDA_RESOURCE_DESC, pTexDesc: *const CUDA_TEXTURE_DESC, pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC) -> CUresult {
+    enter(Function::cuTexObjectCreate, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectDestroy, Needs::Context, || unsafe { crate::texture::cudaDestroyTextureObject(texObject as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectGetResourceDesc(pResDesc: *mut CUDA_RESOURCE_DESC, texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectGetResourceDesc, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectGetResourceDesc(pResDesc, texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectGetTextureDesc(pTexDesc: *mut CUDA_TEXTURE_DESC, texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectGetTextureDesc, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectGetTextureDesc(pTexDesc, texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectGetResourceViewDesc(pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC, texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectGetResourceViewDesc, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuSurfObjectCreate(pSurfObject: *mut CUsurfObject, pResDesc: *const CUDA_RESOURCE_DESC) -> CUresult {
+    enter(Function::cuSurfObjectCreate, Needs::Context, || unsafe { crate::driver::texture::cuSurfObjectCreate(pSurfObject, pResDesc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
+    enter(Function::cuSurfObjectDestroy, Needs::Context, || unsafe { crate::texture::cudaDestroySurfaceObject(surfObject as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuSurfObjectGetResourceDesc(pResDesc: *mut CUDA_RESOURCE_DESC, surfObject: CUsurfObject) -> CUresult {
+    enter(Function::cuSurfObjectGetResourceDesc, Needs::Context, || unsafe { crate::driver::texture::cuSurfObjectGetResourceDesc(pResDesc, surfObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
+    enter(Function::cuMemAddressFree, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemAddressFree(ptr, size) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAddressReserve(ptr: *mut CUdeviceptr, size: usize, alignment: usize, addr: CUdeviceptr, flags: c_ulonglong) -> CUresult {
+    enter(Function::cuMemAddressReserve, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemAddressReserve(ptr, size, alignment, addr, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemCreate(handle: *mut CUmemGenericAllocationHandle, size: usize, prop: *const CUmemAllocationProp, flags: c_ulonglong) -> CUresult {
+    enter(Function::cuMemCreate, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemCreate(handle, size, prop, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAccess(flags: *mut c_ulonglong, location: *const CUmemLocation, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuMemGetAccess, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemGetAccess(flags, location, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAllocationGranularity(granularity: *mut usize, prop: *const CUmemAllocationProp, option: CUmemAllocationGranularity_flags) -> CUresult {
+    enter(Function::cuMemGetAllocationGranularity, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemGetAllocationGranularity(granularity, prop, option) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAllocationPropertiesFromHandle(prop: *mut CUmemAllocationProp, handle: CUmemGenericAllocationHandle) -> CUresult {
+    enter(Function::cuMemGetAllocationPropertiesFromHandle, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemGetAllocationPropertiesFromHandle(prop, handle) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemMap(ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong) -> CUresult {
+    enter(Function::cuMemMap, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemMap(ptr, size, offset, handle, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
+    enter(Function::cuMemRelease, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemRelease(handle) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle, addr: *mut c_void) -> CUresult {
+    enter(Function::cuMemRetainAllocationHandle, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemRetainAllocationHandle(handle, addr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemSetAccess(ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc, count: usize) -> CUresult {
+    enter(Function::cuMemSetAccess, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemSetAccess(ptr, size, desc, count) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
+    enter(Function::cuMemUnmap, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemUnmap(ptr, size) })
 }

@@ -237,6 +237,9 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
     }
     // SAFETY: the caller's promise.
     let arguments = unsafe { Arguments::new(&signature.image, args) }?;
+    if permission::touches_any(arguments.places()) {
+        work::fence(); // a copy that waits goes to what the kernel is passed
+    }
     if hostmem::any() {
         reach(&arguments)?;
     }

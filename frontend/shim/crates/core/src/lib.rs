@@ -38,6 +38,9 @@ mod occupancy;
 mod output;
 mod own;
 mod permission;
+#[cfg(not(test))]
+mod real;
+mod redirected;
 mod registration;
 mod runtime;
 mod stream;

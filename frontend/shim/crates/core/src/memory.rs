@@ -21,8 +21,10 @@ mod managed;
 mod mipmaps;
 pub mod payloads;
 mod pools;
+mod reservations;
 mod sets;
 mod shape;
+pub mod virtual_memory;
 
 pub use addresses::Addresses;
 pub use advice::*;
@@ -37,6 +39,7 @@ pub use host::*;
 pub use managed::*;
 pub use mipmaps::*;
 pub use pools::functions::*;
+pub use reservations::{Access, Properties};
 pub use sets::*;
 pub use shape::{Extent, Layout};
 

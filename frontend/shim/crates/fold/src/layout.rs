@@ -219,6 +219,11 @@ mod tests {
                     | c::FUNCTION_OPEN
                     | c::VARIABLE_OPEN
                     | c::ALIAS
+                    | c::PHYSICAL_CREATE
+                    | c::PHYSICAL_RELEASE
+                    | c::PHYSICAL_MAP
+                    | c::PHYSICAL_UNMAP
+                    | c::PHYSICAL_ACCESS
                     | c::OBJECT_CREATE
                     | c::OBJECT_DESTROY
                     | c::PAYLOAD_KEEP

@@ -5,7 +5,7 @@
 use crate::Writer;
 
 /// The tape version these encoders write.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Operation codes.
 pub mod code {
@@ -17,6 +17,11 @@ pub mod code {
     pub const READ: u16 = 0x0014;
     pub const COPY: u16 = 0x0015;
     pub const ALIAS: u16 = 0x0016;
+    pub const PHYSICAL_CREATE: u16 = 0x0018;
+    pub const PHYSICAL_RELEASE: u16 = 0x0019;
+    pub const PHYSICAL_MAP: u16 = 0x001a;
+    pub const PHYSICAL_UNMAP: u16 = 0x001b;
+    pub const PHYSICAL_ACCESS: u16 = 0x001c;
     pub const STREAM_CREATE: u16 = 0x0020;
     pub const STREAM_DESTROY: u16 = 0x0021;
     pub const STREAM_WAIT_EVENT: u16 = 0x0022;
@@ -74,6 +79,11 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::READ => "READ",
         code::COPY => "COPY",
         code::ALIAS => "ALIAS",
+        code::PHYSICAL_CREATE => "PHYSICAL_CREATE",
+        code::PHYSICAL_RELEASE => "PHYSICAL_RELEASE",
+        code::PHYSICAL_MAP => "PHYSICAL_MAP",
+        code::PHYSICAL_UNMAP => "PHYSICAL_UNMAP",
+        code::PHYSICAL_ACCESS => "PHYSICAL_ACCESS",
         code::STREAM_CREATE => "STREAM_CREATE",
         code::STREAM_DESTROY => "STREAM_DESTROY",
         code::STREAM_WAIT_EVENT => "STREAM_WAIT_EVENT",
@@ -219,6 +229,51 @@ pub fn alias(w: &mut Writer, address: u64, device: u64, size: u64) {
     fields[8..16].copy_from_slice(&device.to_le_bytes());
     fields[16..24].copy_from_slice(&size.to_le_bytes());
     w.record(code::ALIAS, 0, &fields, 0);
+}
+
+/// Mints a physical allocation: memory without an address, size bytes (tape.md, "Physical memory"). Only on a device with has_mappings.
+#[inline]
+pub fn physical_create(w: &mut Writer, memory: u32, size: u64) {
+    let mut fields = [0u8; 16];
+    fields[0..4].copy_from_slice(&memory.to_le_bytes());
+    fields[8..16].copy_from_slice(&size.to_le_bytes());
+    w.record(code::PHYSICAL_CREATE, 0, &fields, 0);
+}
+
+/// Ends the handle. The memory ends with it, or with its last mapping.
+#[inline]
+pub fn physical_release(w: &mut Writer, memory: u32) {
+    let mut fields = [0u8; 8];
+    fields[0..4].copy_from_slice(&memory.to_le_bytes());
+    w.record(code::PHYSICAL_RELEASE, 0, &fields, 0);
+}
+
+/// Bytes [offset, offset + size) of a physical allocation are at address from now on, without access.
+#[inline]
+pub fn physical_map(w: &mut Writer, address: u64, offset: u64, size: u64, memory: u32) {
+    let mut fields = [0u8; 32];
+    fields[0..8].copy_from_slice(&address.to_le_bytes());
+    fields[8..16].copy_from_slice(&offset.to_le_bytes());
+    fields[16..24].copy_from_slice(&size.to_le_bytes());
+    fields[24..28].copy_from_slice(&memory.to_le_bytes());
+    w.record(code::PHYSICAL_MAP, 0, &fields, 0);
+}
+
+/// Ends the mapping that starts at address, after all earlier work.
+#[inline]
+pub fn physical_unmap(w: &mut Writer, address: u64) {
+    let mut fields = [0u8; 8];
+    fields[0..8].copy_from_slice(&address.to_le_bytes());
+    w.record(code::PHYSICAL_UNMAP, 0, &fields, 0);
+}
+
+/// What kernels and copies may do with the mapping that starts at address: access is 0 nothing, 1 read, 3 read and write.
+#[inline]
+pub fn physical_access(w: &mut Writer, address: u64, access: u32) {
+    let mut fields = [0u8; 16];
+    fields[0..8].copy_from_slice(&address.to_le_bytes());
+    fields[8..12].copy_from_slice(&access.to_le_bytes());
+    w.record(code::PHYSICAL_ACCESS, 0, &fields, 0);
 }
 
 /// Mints a stream. flags as in cudaStreamCreateWithFlags.

@@ -82,6 +82,13 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
         "FENCE" => o::fence(w, f.u32("slot")),
         "ALLOCATE" => o::allocate(w, f.u64("address"), f.u64("size")),
         "ALIAS" => o::alias(w, f.u64("address"), f.u64("device"), f.u64("size")),
+        "PHYSICAL_CREATE" => o::physical_create(w, f.u32("memory"), f.u64("size")),
+        "PHYSICAL_RELEASE" => o::physical_release(w, f.u32("memory")),
+        "PHYSICAL_MAP" => {
+            o::physical_map(w, f.u64("address"), f.u64("offset"), f.u64("size"), f.u32("memory"));
+        }
+        "PHYSICAL_UNMAP" => o::physical_unmap(w, f.u64("address")),
+        "PHYSICAL_ACCESS" => o::physical_access(w, f.u64("address"), f.u32("access")),
         "FREE" => o::free(w, f.u64("address")),
         "MEMSET" => {
             let rows = (f.u64("address"), f.u64("pitch"), f.u64("width"), f.u64("height"));

@@ -24,6 +24,9 @@ pub struct Context {
     pub primary: bool,
     flags: AtomicU32,
     state: AtomicU8,
+    /// What embedded runtimes keep in it.
+    #[cfg(feature = "interop")]
+    pub storage: super::interop::storage::Storage,
 }
 
 const ENDED: u8 = 0;
@@ -60,8 +63,15 @@ impl Context {
         self.flags.store(flags, Relaxed);
     }
 
-    fn end(&self) -> bool {
+    /// False when it has ended before.
+    fn mark_ended(&self) -> bool {
         self.state.swap(ENDED, Release) != ENDED
+    }
+
+    /// It has ended: embedded runtimes' values in it go. Not under the lock, for that calls functions of theirs.
+    fn clear(&self) {
+        #[cfg(feature = "interop")]
+        self.storage.end(self.handle());
     }
 }
 
@@ -87,8 +97,15 @@ impl Contexts {
     fn add(&mut self, device: c_int, primary: bool, flags: c_uint) -> CudaResult<&'static Context> {
         let number = u32::try_from(self.all.len()).ok().and_then(|count| count.checked_add(FIRST));
         let number = number.ok_or(CudaError::MEMORY_ALLOCATION)?;
-        let (flags, state) = (AtomicU32::new(flags), AtomicU8::new(if primary { ENDED } else { IN_USE }));
-        let context: &'static Context = Box::leak(Box::new(Context { number, device, primary, flags, state }));
+        let context: &'static Context = Box::leak(Box::new(Context {
+            number,
+            device,
+            primary,
+            flags: AtomicU32::new(flags),
+            state: AtomicU8::new(if primary { ENDED } else { IN_USE }),
+            #[cfg(feature = "interop")]
+            storage: super::interop::storage::Storage::default(),
+        }));
         self.all.push(context);
         Ok(context)
     }
@@ -135,7 +152,17 @@ pub fn living(handle: CUcontext) -> CudaResult<&'static Context> {
 
 /// Ends a context that the program created; false when it has ended before.
 pub fn end(context: &'static Context) -> bool {
-    context.end()
+    let ended = context.mark_ended();
+    if ended {
+        context.clear();
+    }
+    ended
+}
+
+/// The device's primary context, alive or not.
+#[cfg(feature = "interop")]
+pub fn primary(device: c_int) -> CudaResult<&'static Context> {
+    Ok(lock().primary(device)?.context)
 }
 
 /// The device's primary context, which the runtime API uses from now on.
@@ -165,15 +192,19 @@ pub fn release_primary(device: c_int) -> CudaResult<bool> {
     let mut contexts = lock();
     let primary = contexts.primary(device)?;
     primary.retained = primary.retained.checked_sub(1).ok_or(super::entry::INVALID_CONTEXT)?;
-    Ok(primary.retained == 0 && !primary.context.is_in_use() && primary.context.end())
+    Ok(primary.retained == 0 && !primary.context.is_in_use() && primary.context.mark_ended())
 }
 
 /// The device was reset: its primary context is inactive until the next use, and nobody retains it.
 pub fn reset_primary(device: c_int) -> CudaResult {
-    let mut contexts = lock();
-    let primary = contexts.primary(device)?;
-    primary.retained = 0;
-    primary.context.end();
+    let context = {
+        let mut contexts = lock();
+        let primary = contexts.primary(device)?;
+        primary.retained = 0;
+        primary.context.mark_ended();
+        primary.context
+    };
+    context.clear();
     Ok(())
 }
 

@@ -45,20 +45,7 @@ macro_rules! guarded {
             $prepare;
             let mut real = REAL.load(Relaxed);
             if real.is_null() {
-                // SAFETY: a name that ends with NUL.
-                real = unsafe { libc::dlsym(libc::RTLD_NEXT, NAME.as_ptr()) };
-                if real.is_null() {
-                    // Not preloaded, but opened late by a program's libcudart: nothing comes next, and this library's own calls end here.
-                    // SAFETY: names that end with NUL; the C library is there, so nothing is loaded.
-                    real = unsafe {
-                        let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-                        if library.is_null() {
-                            library
-                        } else {
-                            libc::dlsym(library, NAME.as_ptr())
-                        }
-                    };
-                }
+                real = crate::real::function(NAME);
                 if real.is_null() {
                     return $failure;
                 }

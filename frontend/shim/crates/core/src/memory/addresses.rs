@@ -8,9 +8,11 @@
 
 use super::graphs::OfGraphs;
 use super::pools::Pools;
+use super::reservations::{Access, VirtualMemory};
 use crate::allocator::{Allocation, Allocator, Refused, GRANULE};
 use client::Welcome;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The state behind the lock.
@@ -25,15 +27,20 @@ pub struct Live {
     told: BTreeMap<u64, u64>,
     pub pools: Pools,
     pub of_graphs: OfGraphs,
+    pub virtual_memory: VirtualMemory,
 }
+
+/// What allocations and pinned memory share of a window; the rest of a larger one is for reservations.
+const SHARED: u64 = 1 << 36;
 
 /// Bytes at the window's end for pinned memory: half of what the quota leaves of it, where it is large enough that device memory does not miss them.
 fn pinned_bytes(welcome: &Welcome) -> u64 {
     let Welcome { window_size, memory_quota, .. } = *welcome;
-    if window_size < memory_quota.saturating_mul(2) {
+    let twice = memory_quota.saturating_mul(2);
+    if window_size < twice {
         return 0;
     }
-    (window_size - memory_quota) / 2 / GRANULE * GRANULE
+    (window_size.min(twice.max(SHARED)) - memory_quota) / 2 / GRANULE * GRANULE
 }
 
 impl Live {
@@ -52,17 +59,20 @@ impl Live {
             told: BTreeMap::new(),
             pools: Pools::default(),
             of_graphs: OfGraphs::default(),
+            virtual_memory: VirtualMemory::default(),
         }
     }
 
     /// Everything forgotten: the device was reset. Pinned memory that kernels do not reach stays.
     pub fn reset(&mut self, welcome: &Welcome) {
-        let Self { mut pinned, reached, .. } = std::mem::replace(self, Self::new(welcome));
+        let Self { mut pinned, reached, mut virtual_memory, .. } = std::mem::replace(self, Self::new(welcome));
         for address in reached.into_keys() {
             // It was minted, so it can be given back.
             let _ = pinned.free(address);
         }
         self.pinned = pinned;
+        virtual_memory.reset();
+        self.virtual_memory = virtual_memory;
     }
 
     /// Pinned memory is device memory from now on.
@@ -86,13 +96,14 @@ impl Live {
         self.pinned.free(address)
     }
 
-    /// The allocation or variable that holds the address.
+    /// The allocation, variable or run of accessible mappings that holds the address.
     pub fn find(&self, address: u64) -> Option<Allocation> {
         let within = |ranges: &BTreeMap<u64, u64>| {
             let (&start, &size) = ranges.range(..=address).next_back()?;
             (address - start < size).then_some(Allocation { address: start, size })
         };
-        self.allocator.find(address).or_else(|| within(&self.reached)).or_else(|| within(&self.told))
+        let run = || self.virtual_memory.run(address).map(|(address, size, _)| Allocation { address, size });
+        self.allocator.find(address).or_else(|| within(&self.reached)).or_else(|| within(&self.told)).or_else(run)
     }
 }
 
@@ -102,13 +113,20 @@ pub struct Addresses {
     base: u64,
     /// Of the part of the window that is the device's alone.
     size: u64,
+    /// Whether memory was ever mapped for reading only.
+    read_only: AtomicBool,
     live: Mutex<Live>,
 }
 
 impl Addresses {
     pub fn new(welcome: &Welcome) -> Self {
         let Welcome { window_base, window_size, .. } = *welcome;
-        Self { base: window_base, size: window_size - pinned_bytes(welcome), live: Mutex::new(Live::new(welcome)) }
+        Self {
+            base: window_base,
+            size: window_size - pinned_bytes(welcome),
+            read_only: AtomicBool::new(false),
+            live: Mutex::new(Live::new(welcome)),
+        }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Live> {
@@ -118,6 +136,17 @@ impl Addresses {
     /// The host told where a variable lies.
     pub fn tell(&self, address: u64, size: u64) {
         self.lock().told.insert(address, size);
+    }
+
+    /// Memory is mapped for reading only from now on.
+    pub fn some_read_only(&self) {
+        self.read_only.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether copies and sets may write there, if the address is live at all.
+    pub fn may_write(&self, address: u64) -> bool {
+        !self.read_only.load(Ordering::Relaxed)
+            || !matches!(self.lock().virtual_memory.run(address), Some((_, _, Access::Read)))
     }
 
     /// Whether the address can only be the device's, live or not.
@@ -145,6 +174,7 @@ impl From<Refused> for abi::CudaError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reservations::Properties;
     use super::*;
 
     const BASE: u64 = 0x2000_0000_0000;
@@ -212,6 +242,39 @@ mod tests {
             addresses.is_device(0x5555_003f) && addresses.holds(0x5555_0010, 48) && !addresses.holds(0x5555_0010, 49)
         );
         assert!(!addresses.is_device(0x5555_0040) && !addresses.is_device(0x5554_ffff));
+    }
+
+    #[test]
+    fn a_large_window_has_room_for_16_times_the_devices_memory() {
+        let quota = 1_u64 << 33;
+        let window_size = (1 << 36) + 17 * quota;
+        let addresses =
+            Addresses::new(&Welcome { window_base: BASE, window_size, memory_quota: quota, ..Welcome::default() });
+        let mut live = addresses.lock();
+        assert!(live.allocator.take_range(16 * quota, GRANULE, 0).is_ok());
+        assert!(live.allocator.allocate(quota).is_ok() && live.pinned.allocate(quota).is_ok());
+    }
+
+    #[test]
+    fn mapped_memory_is_live_where_it_may_be_accessed() {
+        let addresses = addresses();
+        let start = addresses.lock().allocator.take_range(4 * GRANULE, GRANULE, 0).unwrap();
+        let mut live = addresses.lock();
+        live.virtual_memory.reserved(start, 4 * GRANULE);
+        let memory = live.virtual_memory.create(2 * GRANULE, Properties::default());
+        for granules in [0, 2] {
+            live.virtual_memory.map(start + granules * GRANULE, 2 * GRANULE, memory).unwrap();
+        }
+        live.virtual_memory.set_access(start, Access::ReadWrite);
+        drop(live);
+        assert!(addresses.holds(start, 2 * GRANULE) && !addresses.holds(start, 2 * GRANULE + 1));
+        addresses.lock().virtual_memory.set_access(start + 2 * GRANULE, Access::ReadWrite);
+        assert!(addresses.holds(start + 5, 4 * GRANULE - 5) && addresses.may_write(start));
+        addresses.some_read_only();
+        addresses.lock().virtual_memory.set_access(start, Access::Read);
+        assert!(addresses.holds(start, 8) && !addresses.may_write(start) && addresses.may_write(start + 2 * GRANULE));
+        addresses.lock().virtual_memory.unmap(start);
+        assert!(!addresses.holds(start, 1) && addresses.is_device(start));
     }
 
     #[test]

@@ -181,6 +181,9 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
     }
     let kept = hostmem::keep();
     let (to, from) = if kept.is_some() { (to.now(&extent), from.now(&extent)) } else { (to, from) };
+    if to.device() != 0 && !tracking()?.addresses.may_write(to.device()) {
+        return Err(CudaError::INVALID_VALUE);
+    }
     let held = managed::hand_over_for(&[to.device(), from.device()])?;
     // A read waits for its answer: what it reads is on the device by then, and nobody else's work is kept waiting.
     let _held = held.filter(|_| matches!(to.start, Start::Device(_)));

@@ -12,13 +12,47 @@ use std::ffi::{c_int, c_void};
 use tape::generated_operations as operation;
 use tape::Writer;
 
-/// Sets a box of bytes at `start` to the low byte of the value.
+/// What memory is filled with: elements of 1, 2 or 4 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    pub value: u32,
+    pub size: u32,
+}
+
+impl Pattern {
+    /// The low byte is the value, says CUDA's documentation.
+    fn byte(value: c_int) -> Pattern {
+        Pattern { value: value.to_le_bytes()[0].into(), size: 1 }
+    }
+}
+
+/// Fills rows of `width` elements, `pitch` bytes apart; `start` and a pitch between rows are multiples of an element's size.
+///
+/// # Errors
+/// cudaErrorInvalidValue for memory that is not the device's, and for rows that overlap.
+pub fn fill(
+    default: DefaultStream,
+    stream: cudaStream_t,
+    start: u64,
+    pattern: Pattern,
+    (width, height, pitch): (usize, usize, usize),
+) -> CudaResult {
+    let size = u64::from(pattern.size);
+    let bytes = (width as u64).checked_mul(size).ok_or(CudaError::INVALID_VALUE)?;
+    let pitch = if height > 1 { pitch as u64 } else { bytes };
+    if start % size != 0 || pitch % size != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    set(default, stream, start as *mut c_void, Layout::plane(pitch), pattern, Extent::plane(bytes, height as u64))
+}
+
+/// Sets a box of bytes at `start`, whose rows are whole elements.
 fn set(
     default: DefaultStream,
     stream: cudaStream_t,
     start: *mut c_void,
     layout: Layout,
-    value: c_int,
+    pattern: Pattern,
     extent: Extent,
 ) -> CudaResult {
     let stream = stream::resolve(default, stream)?;
@@ -28,31 +62,33 @@ fn set(
     let address = start as u64;
     let rows_overlap = extent.height > 1 && layout.pitch < extent.width;
     let span = layout.span(&extent).filter(|_| !rows_overlap).ok_or(CudaError::INVALID_VALUE)?;
-    // The low byte is the value, says CUDA's documentation.
-    let value = value.to_le_bytes()[0];
     if capture::of(&stream) {
-        return capture_set(&stream, address, layout, value, extent);
+        return capture_set(&stream, address, layout, pattern, extent);
     }
     let _kept = hostmem::keep();
     let address = managed::device_address(start as usize).map_or(address, |found| found as u64);
     if !tracking()?.addresses.holds(address, span) {
-        return set_pinned(start.cast(), layout, value, extent, span as usize);
+        return set_pinned(start.cast(), layout, pattern, extent, span as usize);
+    }
+    if !tracking()?.addresses.may_write(address) {
+        return Err(CudaError::INVALID_VALUE);
     }
     let _held = managed::hand_over_for(&[address])?;
     let mut parts = parts(extent, layout, layout).peekable();
     while let Some(part) = parts.next() {
         let (address, pitch) = (address + part.to, layout.pitch.max(part.width));
         work::defer_piece(&stream, parts.peek().is_none(), |w| {
-            operation::memset(w, address, pitch, part.width, part.height, value.into(), 1, stream.number);
+            operation::memset(w, address, pitch, part.width, part.height, pattern.value, pattern.size, stream.number);
         })?;
     }
     Ok(())
 }
 
-fn capture_set(stream: &Stream, address: u64, layout: Layout, value: u8, extent: Extent) -> CudaResult {
+fn capture_set(stream: &Stream, address: u64, layout: Layout, pattern: Pattern, extent: Extent) -> CudaResult {
     for part in parts(extent, layout, layout) {
         let (dst, pitch) = ((address + part.to) as *mut c_void, layout.pitch.max(part.width) as usize);
-        let (value, elementSize, width, height) = (value.into(), 1, part.width as usize, part.height as usize);
+        let Pattern { value, size: elementSize } = pattern;
+        let (width, height) = (part.width as usize / elementSize as usize, part.height as usize);
         let set = cudaMemsetParams { dst, pitch, value, elementSize, width, height };
         check_set(&set)?;
         capture::add(stream, Work::Memset(set))?;
@@ -69,7 +105,8 @@ pub fn check_set(set: &cudaMemsetParams) -> CudaResult {
     if !matches!(set.elementSize, 1 | 2 | 4) || extent.is_empty() || rows_overlap {
         return Err(CudaError::INVALID_VALUE);
     }
-    if !tracking()?.addresses.holds(set.dst as u64, span) {
+    let (addresses, address) = (&tracking()?.addresses, set.dst as u64);
+    if !addresses.holds(address, span) || !addresses.may_write(address) {
         return Err(CudaError::INVALID_VALUE);
     }
     Ok(())
@@ -87,15 +124,18 @@ pub fn write_set(w: &mut Writer, set: &cudaMemsetParams, stream: u32) -> CudaRes
 }
 
 /// Pinned memory is memory of the device too, to CUDA. The only work of a stream that writes to it is a copy on its way.
-fn set_pinned(start: *mut u8, layout: Layout, value: u8, extent: Extent, span: usize) -> CudaResult {
+fn set_pinned(start: *mut u8, layout: Layout, pattern: Pattern, extent: Extent, span: usize) -> CudaResult {
     if !hostmem::holds(start as usize, span) {
         return Err(CudaError::INVALID_VALUE);
     }
     work::settle_memory(start as usize, span)?;
+    let element = &pattern.value.to_le_bytes()[..pattern.size as usize];
     for part in parts(extent, layout, layout) {
         for row in 0..part.height {
+            let first = (part.to + row * layout.pitch) as usize;
             // SAFETY: inside the span, which is pinned memory of the program.
-            unsafe { start.add((part.to + row * layout.pitch) as usize).write_bytes(value, part.width as usize) };
+            let bytes = unsafe { std::slice::from_raw_parts_mut(start.add(first), part.width as usize) };
+            bytes.chunks_exact_mut(element.len()).for_each(|place| place.copy_from_slice(element));
         }
     }
     Ok(())
@@ -117,7 +157,7 @@ fn volume(pitched: &cudaPitchedPtr, extent: cudaExtent) -> CudaResult<(Layout, E
 
 pub unsafe fn cudaMemset(default: DefaultStream, devPtr: *mut c_void, value: c_int, count: usize) -> CudaResult {
     let (layout, extent) = plane(count, count, 1);
-    set(default, std::ptr::null_mut(), devPtr, layout, value, extent)
+    set(default, std::ptr::null_mut(), devPtr, layout, Pattern::byte(value), extent)
 }
 
 pub unsafe fn cudaMemset2D(
@@ -129,7 +169,7 @@ pub unsafe fn cudaMemset2D(
     height: usize,
 ) -> CudaResult {
     let (layout, extent) = plane(pitch, width, height);
-    set(default, std::ptr::null_mut(), devPtr, layout, value, extent)
+    set(default, std::ptr::null_mut(), devPtr, layout, Pattern::byte(value), extent)
 }
 
 pub unsafe fn cudaMemset3D(
@@ -139,7 +179,7 @@ pub unsafe fn cudaMemset3D(
     extent: cudaExtent,
 ) -> CudaResult {
     let (layout, extent) = volume(&pitchedDevPtr, extent)?;
-    set(default, std::ptr::null_mut(), pitchedDevPtr.ptr, layout, value, extent)
+    set(default, std::ptr::null_mut(), pitchedDevPtr.ptr, layout, Pattern::byte(value), extent)
 }
 
 pub unsafe fn cudaMemsetAsync(
@@ -150,7 +190,7 @@ pub unsafe fn cudaMemsetAsync(
     stream: cudaStream_t,
 ) -> CudaResult {
     let (layout, extent) = plane(count, count, 1);
-    set(default, stream, devPtr, layout, value, extent)
+    set(default, stream, devPtr, layout, Pattern::byte(value), extent)
 }
 
 pub unsafe fn cudaMemset2DAsync(
@@ -163,7 +203,7 @@ pub unsafe fn cudaMemset2DAsync(
     stream: cudaStream_t,
 ) -> CudaResult {
     let (layout, extent) = plane(pitch, width, height);
-    set(default, stream, devPtr, layout, value, extent)
+    set(default, stream, devPtr, layout, Pattern::byte(value), extent)
 }
 
 pub unsafe fn cudaMemset3DAsync(
@@ -174,5 +214,5 @@ pub unsafe fn cudaMemset3DAsync(
     stream: cudaStream_t,
 ) -> CudaResult {
     let (layout, extent) = volume(&pitchedDevPtr, extent)?;
-    set(default, stream, pitchedDevPtr.ptr, layout, value, extent)
+    set(default, stream, pitchedDevPtr.ptr, layout, Pattern::byte(value), extent)
 }

@@ -9,6 +9,7 @@ use std::slice;
 use libc::{dl_phdr_info, PF_R, PT_DYNAMIC, PT_LOAD, PT_NOTE};
 
 use super::{build_id, names_cuda, Object};
+use crate::redirected;
 
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
@@ -73,7 +74,7 @@ unsafe fn object(info: &dl_phdr_info) -> Option<Object> {
         bias,
         segments,
         build_id: None,
-        needs_cuda: false,
+        needs_cuda: redirected::is_redirected(bias),
         identity: std::sync::OnceLock::new(),
     };
     for header in headers {
@@ -89,7 +90,7 @@ unsafe fn object(info: &dl_phdr_info) -> Option<Object> {
             let entries = (header.p_memsz as usize / 16).min(MOST_ENTRIES);
             // SAFETY: inside a readable segment, and aligned by the linker.
             let dynamic = unsafe { slice::from_raw_parts(start.cast::<[u64; 2]>(), entries) };
-            object.needs_cuda = object.needs(dynamic);
+            object.needs_cuda |= object.needs(dynamic);
         }
     }
     Some(object)
