@@ -193,9 +193,15 @@ impl Module {
         Err(Refused { error: CudaError(code), message: String::from_utf8_lossy(text).into_owned() })
     }
 
+    /// Damage of an image that the program loads is the load's own result, and no news.
     #[cold]
     fn refuse(&self, error: &image::Error) -> CudaError {
-        log::error(format_args!("{}: {error}", self.origin));
+        match error {
+            image::Error::Malformed(_) if self.kind != Kind::Registered => {
+                log::info(format_args!("{}: {error}", self.origin));
+            }
+            _ => log::error(format_args!("{}: {error}", self.origin)),
+        }
         error_of(error)
     }
 

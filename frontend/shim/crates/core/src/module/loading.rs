@@ -38,7 +38,7 @@ pub enum Stays {
 pub unsafe fn load(kind: Kind, address: *const c_void, stays: Stays) -> Result<&'static Module, Refused> {
     // SAFETY: the caller's promise.
     let origin = unsafe { image_at(address as u64, stays) }.map_err(|error| {
-        log::error(format_args!("the image at {address:p}: {error}"));
+        log::info(format_args!("the image at {address:p}: {error}"));
         Refused { error: code::error_of(&error), message: error.to_string() }
     })?;
     add(kind, origin)
