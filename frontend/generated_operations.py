@@ -303,6 +303,15 @@ def module_query(slot: int, digest: bytes) -> bytes:
     return _module_query.pack(48, 0x0045, 0, slot, 0, digest)
 
 
+_module_check = struct.Struct("<IHHIIII32s")
+
+
+def module_check(slot: int, size: int, unit: int, digest: bytes) -> bytes:
+    """Whether the device accepts an image that the host holds (tape.md, "Images"): DATA of exactly size bytes. unit 1: a translation unit that will be linked with others."""
+    _fixed("MODULE_CHECK", "digest", digest, 32)
+    return _module_check.pack(56, 0x0046, 0, slot, size, unit, 0, digest)
+
+
 _function_open = struct.Struct("<IHHIIII")
 
 

@@ -188,6 +188,11 @@ class Context(ABC):
     @abstractmethod
     def unload_module(self, module: Any) -> None: ...
 
+    def check_module(self, image: bytes, unit: bool) -> None:
+        """Raises CudaError when the image is not accepted. A `unit` will be linked with others, and may declare what it does not define."""
+        if not unit:
+            self.unload_module(self.load_module(image))
+
     @abstractmethod
     def function(self, module: Any, name: str) -> Any:
         """Raises CudaError 98 (cudaErrorInvalidDeviceFunction) when the module has no such kernel."""

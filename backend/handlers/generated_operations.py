@@ -419,6 +419,18 @@ def _decode_module_query(buffer: bytes, view: memoryview, at: int, length: int, 
     return (digest,)
 
 
+_unpack_module_check = struct.Struct("<8x4xIII32s").unpack_from
+
+
+def _decode_module_check(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 56 or record_flags:
+        raise _malformed("MODULE_CHECK", at, length, record_flags, "length or flags")
+    size, unit, reserved, digest = _unpack_module_check(buffer, at)
+    if reserved:
+        raise _malformed("MODULE_CHECK", at, length, record_flags, "reserved is not 0")
+    return (size, unit, digest)
+
+
 _unpack_function_open = struct.Struct("<8xIIII").unpack_from
 
 
@@ -1055,6 +1067,19 @@ OPERATIONS: dict[int, Operation] = {
         result="value",
         slot_at=8,
         decode=_decode_module_query,
+    ),
+    0x0046: Operation(
+        name="MODULE_CHECK",
+        code=0x0046,
+        family="module",
+        fields=(Field("slot", "I", 8), Field("size", "I", 12), Field("unit", "I", 16), Field("reserved", "I", 20), Field("digest", "32s", 24),),
+        fixed=56,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="data",
+        slot_at=8,
+        decode=_decode_module_check,
     ),
     0x0048: Operation(
         name="FUNCTION_OPEN",

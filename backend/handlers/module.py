@@ -6,11 +6,15 @@ device's.
 
 from __future__ import annotations
 
+import struct
+
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import INVALID_KERNEL_IMAGE, INVALID_SYMBOL, ProtocolError
+from farlane.backend.handlers.memory import Reading
 from farlane.backend.resources import Module, Resources, Variable
 
 NAME_LIMIT = 64 << 10  # bytes of a mangled name
+CHECK_SIZES = (16, 64 << 10)  # the least and the most bytes of MODULE_CHECK's answer
 
 
 def _name(data: memoryview) -> str:
@@ -36,6 +40,23 @@ def module_end(resources: Resources, digest: bytes) -> None:
 
 def module_query(resources: Resources, digest: bytes) -> int:
     return int(resources.images.find(digest) is not None)
+
+
+def module_check(resources: Resources, size: int, unit: int, digest: bytes) -> Reading:
+    """The device's opinion of an image, as MODULE_CHECK's answer has it."""
+    if not CHECK_SIZES[0] <= size <= CHECK_SIZES[1] or unit > 1:
+        raise ProtocolError(f"a check that answers with {size} bytes, unit {unit}")
+    image = resources.images.find(digest)
+    if image is None:
+        raise CudaError(INVALID_KERNEL_IMAGE, f"the host does not hold the image {digest.hex()}")
+    code, message = 0, b""
+    try:
+        resources.context.check_module(image, unit=bool(unit))
+    except CudaError as error:
+        if error.sticky:
+            raise
+        code, message = error.code, error.message.encode()[: size - 8]
+    return Reading(size, ((struct.pack("<iI", code, len(message)) + message).ljust(size, b"\0"),))
 
 
 def module_open(resources: Resources, module: int, digest: bytes) -> None:

@@ -38,6 +38,7 @@ from farlane.backend.jit.abi import (
 from farlane.backend.jit.arenas import Worker
 from farlane.backend.jit.linker import link
 from farlane.backend.jit.module import Module, parse_module
+from farlane.backend.jit.parser import body_of
 from farlane.backend.jit.services import Call, ServiceFault, ServiceKind
 from farlane.backend.jit.spares import PATIENCE, Spares
 from farlane.backend.jit.together import WORKSPACE_BYTES, Together
@@ -199,6 +200,7 @@ __all__ = [
     "Variable",
     "Worker",
     "WorkerState",
+    "body_of",
     "compile_kernel",
     "link",
     "linked",

@@ -247,6 +247,10 @@ class SimContext(Context):
         self._modules.discard(module)
         module.unload()
 
+    def check_module(self, image: bytes, unit: bool) -> None:
+        self._library.check(image)
+        super().check_module(image, unit)
+
     def function(self, module: SimModule, name: str) -> SimFunction:
         if module not in self._modules:
             raise CudaError(INVALID_RESOURCE_HANDLE, "the module has been unloaded")

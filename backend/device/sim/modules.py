@@ -71,6 +71,23 @@ class Library:
                 self._characters -= len(self._parsed.popitem(last=False)[1].text)
         return module
 
+    def check(self, image: bytes) -> None:
+        """Reads every function of an image. What is only not supported is reported by the launch that needs it.
+
+        Raises:
+            CudaError: as `parse`; 218 for a malformed instruction.
+        """
+        module = self.parse(image)
+        for function in module.functions.values():
+            if function.body is None:
+                continue
+            try:
+                jit.body_of(module, function)
+            except jit.UnsupportedError:
+                continue
+            except jit.PtxError as error:
+                raise ptx_error(error, function.name) from None
+
 
 def ptx_error(error: jit.PtxError, kernel: str = "") -> CudaError:
     """What CUDA reports for code that the jit refuses."""

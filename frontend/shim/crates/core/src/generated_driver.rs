@@ -11,7 +11,7 @@ use abi::driver::*;
 use crate::call::DefaultStream;
 use crate::driver::entry::{enter, Needs};
 use crate::generated_exports::Function;
-use crate::driver::{array, context, copy, device, graph, initialization, interop, launch, library, memory, module, occupancy, set, stream, texture, virtual_memory};
+use crate::driver::{array, context, copy, device, graph, initialization, interop, launch, library, link, memory, module, occupancy, set, stream, texture, virtual_memory};
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuArrayCreate_v2(pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR) -> CUresult {
@@ -1116,6 +1116,31 @@ pub unsafe extern "C" fn farlane_cuLibraryLoadFromFile(library: *mut CUlibrary, 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuLibraryUnload(library: CUlibrary) -> CUresult {
     enter(Function::cuLibraryUnload, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryUnload(library) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLinkAddData_v2(state: CUlinkState, type_: CUjitInputType, data: *mut c_void, size: usize, name: *const c_char, numOptions: c_uint, options: *mut CUjit_option, optionValues: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLinkAddData_v2, Needs::Context, || unsafe { crate::driver::link::cuLinkAddData_v2(state, type_, data, size, name, numOptions, options, optionValues) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLinkAddFile_v2(state: CUlinkState, type_: CUjitInputType, path: *const c_char, numOptions: c_uint, options: *mut CUjit_option, optionValues: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLinkAddFile_v2, Needs::Context, || unsafe { crate::driver::link::cuLinkAddFile_v2(state, type_, path, numOptions, options, optionValues) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLinkComplete(state: CUlinkState, cubinOut: *mut *mut c_void, sizeOut: *mut usize) -> CUresult {
+    enter(Function::cuLinkComplete, Needs::Context, || unsafe { crate::driver::link::cuLinkComplete(state, cubinOut, sizeOut) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLinkCreate_v2(numOptions: c_uint, options: *mut CUjit_option, optionValues: *mut *mut c_void, stateOut: *mut CUlinkState) -> CUresult {
+    enter(Function::cuLinkCreate_v2, Needs::Context, || unsafe { crate::driver::link::cuLinkCreate_v2(numOptions, options, optionValues, stateOut) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLinkDestroy(state: CUlinkState) -> CUresult {
+    enter(Function::cuLinkDestroy, Needs::Context, || unsafe { crate::driver::link::cuLinkDestroy(state) })
 }
 
 #[no_mangle]

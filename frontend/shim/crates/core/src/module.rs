@@ -33,7 +33,7 @@ mod resources;
 mod source;
 mod variable;
 
-pub use code::{epoch, forget_all, Kind, Module};
+pub use code::{epoch, forget_all, Kind, Module, Refused};
 pub use kernel::{Kernel, Signature};
 pub use library::*;
 pub use resources::{of_kernel as resources_of, resources};

@@ -168,6 +168,19 @@ pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce
     untold(session)
 }
 
+/// Appends a record that answers with `answer.len()` bytes of data and is no work of a stream, and waits for them: one round trip.
+pub fn fetch(answer: &mut [u8], write: impl FnOnce(&mut Writer, u32)) -> CudaResult {
+    let session = runtime::session()?;
+    let destination = Destination { ptr: answer.as_mut_ptr(), pitch: answer.len(), width: answer.len(), height: 1 };
+    let (launches, guarded) = (output::asked(), guards::recorded());
+    // SAFETY: the bytes are borrowed until this returns.
+    unsafe { session.read(destination, write) }.map_err(error_of)?;
+    output::answered(launches);
+    guards::arrived(guarded);
+    permission::answered();
+    untold(session)
+}
+
 /// As `read`, but does not wait: the data is there when the stream, or what follows it, is synchronized.
 ///
 /// # Safety

@@ -215,6 +215,7 @@ mod tests {
                     | c::MODULE_CHUNK
                     | c::MODULE_END
                     | c::MODULE_CLOSE
+                    | c::MODULE_CHECK
                     | c::MODULE_QUERY
                     | c::FUNCTION_OPEN
                     | c::VARIABLE_OPEN

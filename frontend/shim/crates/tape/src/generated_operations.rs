@@ -43,6 +43,7 @@ pub mod code {
     pub const MODULE_END: u16 = 0x0043;
     pub const MODULE_CLOSE: u16 = 0x0044;
     pub const MODULE_QUERY: u16 = 0x0045;
+    pub const MODULE_CHECK: u16 = 0x0046;
     pub const FUNCTION_OPEN: u16 = 0x0048;
     pub const FUNCTION_ATTRIBUTE: u16 = 0x0049;
     pub const VARIABLE_OPEN: u16 = 0x004a;
@@ -105,6 +106,7 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::MODULE_END => "MODULE_END",
         code::MODULE_CLOSE => "MODULE_CLOSE",
         code::MODULE_QUERY => "MODULE_QUERY",
+        code::MODULE_CHECK => "MODULE_CHECK",
         code::FUNCTION_OPEN => "FUNCTION_OPEN",
         code::FUNCTION_ATTRIBUTE => "FUNCTION_ATTRIBUTE",
         code::VARIABLE_OPEN => "VARIABLE_OPEN",
@@ -471,6 +473,17 @@ pub fn module_query(w: &mut Writer, slot: u32, digest: &[u8; 32]) {
     fields[0..4].copy_from_slice(&slot.to_le_bytes());
     fields[8..40].copy_from_slice(digest);
     w.record(code::MODULE_QUERY, 0, &fields, 0);
+}
+
+/// Whether the device accepts an image that the host holds (tape.md, "Images"): DATA of exactly size bytes. unit 1: a translation unit that will be linked with others.
+#[inline]
+pub fn module_check(w: &mut Writer, slot: u32, size: u32, unit: u32, digest: &[u8; 32]) {
+    let mut fields = [0u8; 48];
+    fields[0..4].copy_from_slice(&slot.to_le_bytes());
+    fields[4..8].copy_from_slice(&size.to_le_bytes());
+    fields[8..12].copy_from_slice(&unit.to_le_bytes());
+    fields[16..48].copy_from_slice(digest);
+    w.record(code::MODULE_CHECK, 0, &fields, 0);
 }
 
 /// Mints a function: the module's kernel of that (mangled) name.

@@ -127,6 +127,7 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
         "MODULE_CHUNK" => o::module_chunk(w, &f.bytes("data")),
         "MODULE_END" => o::module_end(w, &f.digest()),
         "MODULE_CLOSE" => o::module_close(w, f.u32("module")),
+        "MODULE_CHECK" => o::module_check(w, f.u32("slot"), f.u32("size"), f.u32("unit"), &f.digest()),
         "MODULE_QUERY" => o::module_query(w, f.u32("slot"), &f.digest()),
         "FUNCTION_OPEN" => o::function_open(w, f.u32("function"), f.u32("module"), &f.bytes("name")),
         "FUNCTION_ATTRIBUTE" => o::function_attribute(w, f.u32("function"), f.u32("attribute"), f.i32("value")),

@@ -11,9 +11,10 @@ use abi::driver::{
 use abi::CudaError;
 
 use super::give;
+use super::jit::Logs;
 use super::module::{attribute, function};
 use crate::call::CudaResult;
-use crate::module::{self, Kind};
+use crate::module::{self, loading, Kind};
 use crate::runtime;
 
 pub unsafe fn cuLibraryLoadData(
@@ -23,21 +24,18 @@ pub unsafe fn cuLibraryLoadData(
     jitOptionsValues: *mut *mut c_void,
     numJitOptions: c_uint,
     libraryOptions: *mut CUlibraryOption,
-    libraryOptionValues: *mut *mut c_void,
+    _libraryOptionValues: *mut *mut c_void,
     numLibraryOptions: c_uint,
 ) -> CudaResult {
+    if library.is_null() || code.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
     // SAFETY: the program's promise.
     unsafe {
-        module::cudaLibraryLoadData(
-            library,
-            code,
-            jitOptions,
-            jitOptionsValues,
-            numJitOptions,
-            libraryOptions,
-            libraryOptionValues,
-            numLibraryOptions,
-        )
+        let logs = Logs::read(numJitOptions, jitOptions, jitOptionsValues)?;
+        let stays = module::stays(libraryOptions, numLibraryOptions)?;
+        let loaded = logs.tell(loading::load(Kind::Library, code, stays))?;
+        give(library, loaded.handle() as CUlibrary)
     }
 }
 
@@ -53,6 +51,7 @@ pub unsafe fn cuLibraryLoadFromFile(
 ) -> CudaResult {
     // SAFETY: the program's promise.
     unsafe {
+        Logs::read(numJitOptions, jitOptions, jitOptionsValues)?;
         module::cudaLibraryLoadFromFile(
             library,
             fileName,

@@ -15,18 +15,19 @@ use abi::driver::{
 use abi::CudaError;
 
 use super::give;
+use super::jit::Logs;
 use crate::call::CudaResult;
 use crate::module::loading::{self, Stays};
 use crate::module::{self, kernel_of, Kernel, Kind, Module};
 
 /// # Safety
 /// `place` is null or such a place; the image is as `loading::load` wants it.
-unsafe fn load(place: *mut CUmodule, image: *const c_void) -> CudaResult {
+unsafe fn load(place: *mut CUmodule, image: *const c_void, logs: Logs) -> CudaResult {
     if place.is_null() || image.is_null() {
         return Err(CudaError::INVALID_VALUE);
     }
     // SAFETY: the caller's promise.
-    let loaded = unsafe { loading::load(Kind::Module, image, Stays::Unknown) }?;
+    let loaded = logs.tell(unsafe { loading::load(Kind::Module, image, Stays::Unknown) })?;
     // SAFETY: not null, the caller's place for the handle.
     unsafe { give(place, loaded.handle() as CUmodule) }
 }
@@ -44,23 +45,23 @@ pub unsafe fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CudaR
 
 pub unsafe fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CudaResult {
     // SAFETY: the program's promise.
-    unsafe { load(module, image) }
+    unsafe { load(module, image, Logs::default()) }
 }
 
 pub unsafe fn cuModuleLoadDataEx(
     module: *mut CUmodule,
     image: *const c_void,
-    _numOptions: c_uint,
-    _options: *mut CUjit_option,
-    _optionValues: *mut *mut c_void,
+    numOptions: c_uint,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
 ) -> CudaResult {
     // SAFETY: the program's promise.
-    unsafe { load(module, image) }
+    unsafe { load(module, image, Logs::read(numOptions, options, optionValues)?) }
 }
 
 pub unsafe fn cuModuleLoadFatBinary(module: *mut CUmodule, fatCubin: *const c_void) -> CudaResult {
     // SAFETY: the program's promise.
-    unsafe { load(module, fatCubin) }
+    unsafe { load(module, fatCubin, Logs::default()) }
 }
 
 pub unsafe fn cuModuleUnload(hmod: CUmodule) -> CudaResult {

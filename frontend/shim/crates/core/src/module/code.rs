@@ -60,6 +60,32 @@ impl Minted {
     }
 }
 
+/// Bytes of the host's opinion of an image.
+const CHECK_BYTES: usize = 1024;
+
+/// Images that the host has accepted, whole or as units to be linked.
+static VERIFIED: Mutex<Vec<([u8; 32], bool)>> = Mutex::new(Vec::new());
+
+/// Why an image is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub error: CudaError,
+    /// For the caller's log; empty where there is nothing more to say.
+    pub message: String,
+}
+
+impl From<CudaError> for Refused {
+    fn from(error: CudaError) -> Refused {
+        Refused { error, message: String::new() }
+    }
+}
+
+impl From<Refused> for CudaError {
+    fn from(refused: Refused) -> CudaError {
+        refused.error
+    }
+}
+
 /// How the process came by a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -128,16 +154,54 @@ impl Module {
     }
 
     /// Whether the device can run something of a loaded image: told at once, where that takes no decompression.
-    pub fn check(&self) -> CudaResult {
+    /// A text, or what was linked, the host is asked about.
+    pub fn check(&self) -> Result<(), Refused> {
+        let told = |error: image::Error| Refused { error: self.refuse(&error), message: error.to_string() };
         if let Some(container) = self.origin.container() {
-            return image::check_container(container, &target()?).map_err(|error| self.refuse(&error));
+            return image::check_container(container, &target()?).map_err(told);
         }
-        self.contents().map(drop)
+        if let Origin::Bytes(bytes) = &self.origin {
+            let contents = image::Module::read(bytes, &target()?).map_err(told)?;
+            let asks = contents.source == image::Source::Ptx;
+            lock(&self.contents).get_or_insert(Ok(Arc::new(contents)));
+            return if asks { self.verify(false) } else { Ok(()) };
+        }
+        Ok(self.contents().map(drop)?)
     }
 
+    /// Whether the host accepts the image: one round trip, unless this process has asked before. What it says is in the error.
+    pub fn verify(&self, unit: bool) -> Result<(), Refused> {
+        let source = self.source(None)?;
+        let digest = source.digest;
+        if lock(&VERIFIED).contains(&(digest, unit)) {
+            return Ok(());
+        }
+        if !registration::host_has(&digest) {
+            upload(source.bytes(&self.origin), &digest)?;
+        }
+        let mut answer = [0u8; CHECK_BYTES];
+        work::fetch(&mut answer, |w, slot| {
+            operation::module_check(w, slot, CHECK_BYTES as u32, u32::from(unit), &digest)
+        })?;
+        let word = |at: usize| u32::from_le_bytes([answer[at], answer[at + 1], answer[at + 2], answer[at + 3]]);
+        let code = word(0).cast_signed();
+        if code == 0 {
+            lock(&VERIFIED).push((digest, unit));
+            return Ok(());
+        }
+        let text = answer[8..].get(..word(4) as usize).unwrap_or_default();
+        Err(Refused { error: CudaError(code), message: String::from_utf8_lossy(text).into_owned() })
+    }
+
+    /// Damage of an image that the program loads is the load's own result, and no news.
     #[cold]
     fn refuse(&self, error: &image::Error) -> CudaError {
-        log::error(format_args!("{}: {error}", self.origin));
+        match error {
+            image::Error::Malformed(_) if self.kind != Kind::Registered => {
+                log::info(format_args!("{}: {error}", self.origin));
+            }
+            _ => log::error(format_args!("{}: {error}", self.origin)),
+        }
         error_of(error)
     }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use abi::CudaError;
 use image::{container_length, Wrapper, CONTAINER_HEADER, WRAPPER_SIZE};
 
-use super::code::{self, Kind, Module};
+use super::code::{self, Kind, Module, Refused};
 use super::source::Origin;
 use super::{Kernel, Variable};
 use crate::call::CudaResult;
@@ -35,11 +35,11 @@ pub enum Stays {
 ///
 /// # Safety
 /// Nothing changes or unmaps the image meanwhile; where `stays` promises so, until it is unloaded.
-pub unsafe fn load(kind: Kind, address: *const c_void, stays: Stays) -> CudaResult<&'static Module> {
+pub unsafe fn load(kind: Kind, address: *const c_void, stays: Stays) -> Result<&'static Module, Refused> {
     // SAFETY: the caller's promise.
     let origin = unsafe { image_at(address as u64, stays) }.map_err(|error| {
-        log::error(format_args!("the image at {address:p}: {error}"));
-        code::error_of(&error)
+        log::info(format_args!("the image at {address:p}: {error}"));
+        Refused { error: code::error_of(&error), message: error.to_string() }
     })?;
     add(kind, origin)
 }
@@ -48,12 +48,12 @@ pub unsafe fn load(kind: Kind, address: *const c_void, stays: Stays) -> CudaResu
 ///
 /// # Errors
 /// cudaErrorFileNotFound, and as above.
-pub fn load_file(kind: Kind, path: &Path) -> CudaResult<&'static Module> {
+pub fn load_file(kind: Kind, path: &Path) -> Result<&'static Module, Refused> {
     let bytes = std::fs::read(path).map_err(|_| CudaError::FILE_NOT_FOUND)?;
     add(kind, Origin::Bytes(bytes))
 }
 
-fn add(kind: Kind, origin: Origin) -> CudaResult<&'static Module> {
+fn add(kind: Kind, origin: Origin) -> Result<&'static Module, Refused> {
     let module = Module::new(kind, origin);
     module.note_use();
     // Here, unlike for registered images, the program expects to be told of damage.
@@ -66,6 +66,24 @@ fn add(kind: Kind, origin: Origin) -> CudaResult<&'static Module> {
         }
     }
     Ok(module)
+}
+
+/// Whether the host accepts a translation unit that will be linked with others.
+///
+/// # Errors
+/// cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice, cudaErrorInvalidPtx.
+pub fn check_unit(bytes: &[u8]) -> Result<(), Refused> {
+    let unit = Module::new(Kind::Module, Origin::Bytes(bytes.to_vec()));
+    unit.contents()?;
+    unit.verify(true)
+}
+
+/// Whether the host accepts what was linked.
+///
+/// # Errors
+/// As above, and for what is defined twice or nowhere.
+pub fn check_linked(bytes: &[u8]) -> Result<(), Refused> {
+    Module::new(Kind::Module, Origin::Bytes(bytes.to_vec())).check()
 }
 
 /// Ends a module or library.

@@ -1,0 +1,38 @@
+// What a load says of PTX that is wrong, in the caller's log, and of what is no image.
+#include "driver.h"
+
+static const char* WRONG = PTX_HEADER ".visible .entry broken(.param .u64 data)\n{\n.reg .b32 %r<3>;\nadd.s32 %r1, %nothing, 1;\nret;\n}\n";
+static const char* RIGHT = PTX_HEADER PTX_FILL;
+
+int main() {
+    begin();
+    CUmodule module = nullptr;
+    CUlibrary library;
+    char errors[256], infos[64];
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
+                              CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_OPTIMIZATION_LEVEL, CU_JIT_MAX_REGISTERS};
+    memset(errors, 'x', sizeof errors);
+    void* values[] = {errors, (void*)sizeof errors, infos, (void*)sizeof infos, (void*)3, (void*)32};
+    FAILS(cuModuleLoadDataEx(&module, WRONG, 6, options, values), CUDA_ERROR_INVALID_PTX);
+    EXPECT((size_t)values[1] == strlen(errors) && strstr(errors, "line 7") && strstr(errors, "nothing"));
+    EXPECT((size_t)values[3] == 0 && !module);
+    // The log is cut where the buffer ends.
+    values[1] = (void*)8;
+    FAILS(cuLibraryLoadData(&library, WRONG, options, values, 2, nullptr, nullptr, 0), CUDA_ERROR_INVALID_PTX);
+    EXPECT((size_t)values[1] == 7 && strlen(errors) == 7);
+    values[1] = (void*)sizeof errors;
+    OK(cuModuleLoadDataEx(&module, RIGHT, 6, options, values));
+    EXPECT((size_t)values[1] == 0 && !errors[0]);
+    FAILS(cuModuleLoadData(&module, WRONG), CUDA_ERROR_INVALID_PTX);
+    FAILS(cuModuleLoadData(&module, "no image at all, of a length that a header might have"), CUDA_ERROR_INVALID_IMAGE);
+    FAILS(cuModuleLoadData(&module, nullptr), CUDA_ERROR_INVALID_VALUE);
+    FAILS(cuModuleLoadData(&module, (void*)64), CUDA_ERROR_INVALID_IMAGE);
+    FAILS(cuModuleLoad(&module, "/no/such/file"), CUDA_ERROR_FILE_NOT_FOUND);
+    values[4] = (void*)9;
+    FAILS(cuModuleLoadDataEx(&module, RIGHT, 6, options, values), CUDA_ERROR_INVALID_VALUE);
+    options[0] = (CUjit_option)1000;
+    FAILS(cuModuleLoadDataEx(&module, RIGHT, 1, options, values), CUDA_ERROR_INVALID_VALUE);
+    OK(cuCtxSynchronize());
+    printf("PASS\n");
+    return 0;
+}
