@@ -23,7 +23,9 @@ INTERNAL = "libcudart_static_"
 PUBLIC = ("cuda", "__cuda")
 # Instructions that hold an address in their last four bytes, relative to their end: calls, jumps, branches, and moves of an address or
 # through a slot (with a fixed place as operand).
-_RELATIVE = re.compile(rb"[\xe8\xe9]|\x0f[\x80-\x8f]|[\x8b\x8d\xff\x3b\x39\x89][\x05\x0d\x15\x1d\x25\x2d\x35\x3d]", re.DOTALL)
+_RELATIVE = re.compile(
+    rb"[\xe8\xe9]|\x0f[\x80-\x8f]|[\x8b\x8d\xff\x3b\x39\x89][\x05\x0d\x15\x1d\x25\x2d\x35\x3d]", re.DOTALL
+)
 # A number as it is, in files that are not position-independent.
 _ABSOLUTE = re.compile(rb"[\xb8-\xbf]|\xc7[\xc0-\xc7]|\x68", re.DOTALL)
 
@@ -98,7 +100,9 @@ def own(functions: Iterable[Function], embedded: Embedded) -> tuple[Function, ..
     return tuple(function for function in functions if not embedded.holds_code(function.start))
 
 
-def references(functions: Iterable[Function], segments: Iterable[Segment], wanted: Iterable[int], moves: bool) -> set[int]:
+def references(
+    functions: Iterable[Function], segments: Iterable[Segment], wanted: Iterable[int], moves: bool
+) -> set[int]:
     """Of the addresses `wanted`, those that the functions' instructions name. Bytes that only look like such an instruction may add one."""
     places = sorted(segments, key=lambda segment: segment.start)
     starts = [segment.start for segment in places]

@@ -55,7 +55,9 @@ def compile_program(toolchain: Toolchain, sources: Sequence[Path], name: str, bu
     """
     command = _command(toolchain, build)
     # The libraries decide as well: clang's command does not name the runtime.
-    folder = cache_folder() / "programs" / _key(toolchain, sources, name, [*command, *toolchain.libraries(build.cudart)])
+    folder = (
+        cache_folder() / "programs" / _key(toolchain, sources, name, [*command, *toolchain.libraries(build.cudart)])
+    )
     output = folder / name
     if output.exists():
         return output

@@ -97,7 +97,9 @@ def cases(full: bool) -> list[Case]:
             plain = [Row(t, o, "sm", c) for t in SPECIFICATIONS for o in (0, 3) for c in CUDART]
             rows = plain + [row for row in NVCC_ROWS if row.image != "sm"]
         elif entry.name in EVERY_BUILD:
-            rows = [Row(t, o, "sm", c) for t in SPECIFICATIONS for o, c in ((0, "static"), (3, "shared"), (3, "static"))]
+            rows = [
+                Row(t, o, "sm", c) for t in SPECIFICATIONS for o, c in ((0, "static"), (3, "shared"), (3, "static"))
+            ]
         elif entry.variant:
             rows = [next(nvcc_turn if "nvcc" in entry.compilers else clang_turn)]
         else:

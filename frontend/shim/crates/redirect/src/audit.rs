@@ -98,7 +98,8 @@ impl State {
     /// Where to look for a library instead.
     fn search(&self, name: &CStr, by: *const LinkMap) -> Option<*const c_char> {
         let path = name.to_bytes();
-        let base = path.iter().rposition(|byte| *byte == b'/').map_or(path, |at| path.get(at + 1..).unwrap_or_default());
+        let base =
+            path.iter().rposition(|byte| *byte == b'/').map_or(path, |at| path.get(at + 1..).unwrap_or_default());
         if base != DRIVER && base != DRIVER_SONAME {
             return None;
         }
@@ -178,4 +179,3 @@ pub unsafe extern "C" fn la_objsearch(name: *const c_char, cookie: *mut usize, f
     // SAFETY: the loader's string, and what la_objopen has put there; the loader's lock is held.
     unsafe { state().search(CStr::from_ptr(name), *cookie as *const LinkMap) }.unwrap_or(name)
 }
-

@@ -185,7 +185,8 @@ impl ObjectFile {
     /// Whether it has a section of that name.
     pub fn has_section(&self, name: &[u8]) -> bool {
         let Some(sections) = self.sections() else { return false };
-        let Some(strings) = self.section_at(sections.offset.saturating_add(sections.names * SECTION_HEADER as u64)) else {
+        let Some(strings) = self.section_at(sections.offset.saturating_add(sections.names * SECTION_HEADER as u64))
+        else {
             return false;
         };
         let Some(strings) = self.map_section(&strings) else { return false };

@@ -31,9 +31,11 @@ pub fn of(refusal: Refusal) -> &'static [u8] {
     }
 }
 
-pub const MEMORY: &[u8] = b"its code in memory cannot be changed or is not its file's, so its CUDA calls are not redirected; \
+pub const MEMORY: &[u8] =
+    b"its code in memory cannot be changed or is not its file's, so its CUDA calls are not redirected; \
     link it with nvcc -cudart shared";
-pub const STRIPPED: &[u8] = b"it looks for the CUDA driver, and has a CUDA runtime linked into it without a symbol table (stripped), \
+pub const STRIPPED: &[u8] =
+    b"it looks for the CUDA driver, and has a CUDA runtime linked into it without a symbol table (stripped), \
     so its CUDA calls are not redirected; do not strip it, or link it with nvcc -cudart shared";
 
 /// Writes one line.

@@ -33,7 +33,8 @@ impl Patch {
     /// The patch of a function whose file has the bytes `original` and whose memory `present`; both at least `SHORTEST` long. `None` when the memory
     /// is not what the file says.
     pub fn new(original: &[u8], present: &[u8], target: usize) -> Option<Patch> {
-        let (original, present) = (original.get(..original.len().min(LONGEST))?, present.get(..original.len().min(LONGEST))?);
+        let (original, present) =
+            (original.get(..original.len().min(LONGEST))?, present.get(..original.len().min(LONGEST))?);
         let broken = |at: usize| (at == 0 || at == 4) && present.get(at) == Some(&BREAKPOINT);
         let same = original.iter().zip(present).enumerate().all(|(at, (was, is))| was == is || broken(at));
         if !same || original.len() < SHORTEST {

@@ -154,9 +154,7 @@ impl Plan {
 
     /// Drops the program's own functions, and sees to it that each jump has room.
     fn examine(&mut self, symbols: Symbols<'_>) -> Result<(), Refusal> {
-        let doubtful = |function: &Function| {
-            function.target.is_none() || function.symbol.size < patch::LONGEST as u64
-        };
+        let doubtful = |function: &Function| function.target.is_none() || function.symbol.size < patch::LONGEST as u64;
         let mut count = 0;
         for function in self.functions.iter().take(self.count).filter(|function| doubtful(function)) {
             *self.nearby.get_mut(count).ok_or(Refusal::Unexpected)? = Nearby::new(function.symbol.address);

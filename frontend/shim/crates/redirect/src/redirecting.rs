@@ -52,7 +52,8 @@ pub fn redirect(map: &LinkMap, farlane: &Farlane) -> Outcome {
         Ok(None) => Outcome::Nothing,
         Ok(Some(_)) if is_redirected(map, farlane) => Outcome::Redirected,
         Ok(Some(_)) => {
-            let written = !map.has_text_relocations() && write(map, &file, symbols, plan.functions(), farlane).is_some();
+            let written =
+                !map.has_text_relocations() && write(map, &file, symbols, plan.functions(), farlane).is_some();
             if !written {
                 message::warn(shown, message::MEMORY);
                 return Outcome::LeftAlone;
@@ -140,7 +141,10 @@ fn write(
     }
     // SAFETY: what they were before.
     if unsafe { system::protect(pages.0, pages.1, READ | EXECUTE) }.is_err() {
-        message::warn(map.name().to_bytes(), b"the system forbids changed code (SELinux: execmod); link it with nvcc -cudart shared");
+        message::warn(
+            map.name().to_bytes(),
+            b"the system forbids changed code (SELinux: execmod); link it with nvcc -cudart shared",
+        );
         system::exit(127);
     }
     stubs.keep();
