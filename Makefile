@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-matrix test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
 	@echo "make test       build, install, and run all tests"
+	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (an hour)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
 	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/gpu.md)"
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
@@ -37,6 +38,10 @@ demo: install
 test: install
 	cd $(SHIM) && cargo test --quiet --workspace --exclude protogen
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu" $(PYTEST_ARGS)
+
+# Every program of tests/native, its runtime shared and linked in, in all modes; the result is tests/native/matrix.txt.
+test-matrix: install
+	$(BIN)/python tests/native/matrix.py $(MATRIX_ARGS)
 
 # On a GPU machine without a network `make gpu-bundle`, made elsewhere and brought along, takes the place of `install`; its python is PYTHON.
 GPU_BUNDLE := dist/gpu

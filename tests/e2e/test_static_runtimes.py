@@ -61,7 +61,9 @@ def built(toolchain: Toolchain, folder: Path, name: str, source: str, *flags: st
 
 
 @pytest.mark.parametrize("name", COMPARED)
-def test_round_trips_are_those_of_the_shared_runtime(name: str, toolchain: Callable[[str], Toolchain], guest: Guest) -> None:
+def test_round_trips_are_those_of_the_shared_runtime(
+    name: str, toolchain: Callable[[str], Toolchain], guest: Guest
+) -> None:
     trips = {}
     for cudart in ("shared", "static"):
         command = ENTRIES[name].compiled(toolchain("13.0"), Row("13.0", 3, "sm", cudart).build())
