@@ -10,14 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.loader import embedded
 from farlane.analyzer.loader.exception_tables import Frame, frames, landing_pads
-from farlane.analyzer.loader.image import Function, Image, Segment
+from farlane.analyzer.loader.image import FIXED, Function, Image, Segment
 from farlane.analyzer.loader.sections import (
     DYNSYM,
     FUNCTION,
     INDIRECT_FUNCTION,
     NOBITS,
     NOTE,
+    OBJECT,
     RELA,
     SYMTAB,
     UNDEFINED,
@@ -32,6 +34,7 @@ BUILD_ID_LIMIT = 32
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXECINSTR = 1, 2, 4
 _BUILD_ID = 3  # a note's type
 _GLOB_DAT, _JUMP_SLOT, _RELATIVE, _ABSOLUTE, _INDIRECT = 6, 7, 8, 1, 37  # kinds of relocations
+TABLES = (".got", ".got.plt")
 STUB_SECTIONS = (".plt", ".iplt", ".plt.sec", ".plt.got", ".plt.bnd")
 
 
@@ -75,10 +78,16 @@ def _load(content: bytes, name: str) -> Image:
         elif slot in choosers:
             choosers[stub] = choosers[slot]
     symbols = _symbols(tables)
+    identity = _identity(tables, segments)
+    runtime = embedded.find(symbols, _objects(tables))
     functions = _functions(segments, symbols, _named(segments, ".eh_frame"), _named(segments, ".gcc_except_table"))
+    if runtime is not None:
+        functions = embedded.own(functions, runtime)
+        segments = tuple(embedded.without(segments, runtime))
+        _leave_out(runtime, functions, segments, stubs, slots, pointers)
     return Image(
         path=name,
-        identity=_identity(tables, segments),
+        identity=identity,
         segments=segments,
         functions=functions,
         stubs=stubs,
@@ -89,6 +98,34 @@ def _load(content: bytes, name: str) -> Image:
         stripped=not any(section.name == ".symtab" for section in tables.sections),
         end=max((s.address + s.size for s in tables.sections if s.flags & _SHF_ALLOC), default=0),
     )
+
+
+def _leave_out(
+    runtime: embedded.Embedded,
+    functions: tuple[Function, ...],
+    segments: tuple[Segment, ...],
+    stubs: dict[int, str],
+    slots: dict[int, str],
+    pointers: dict[int, int],
+) -> None:
+    """Changes imports and pointers to what they are without the embedded runtime's: its public functions are stubs."""
+    for slot in [slot for slot in pointers if runtime.holds_data(slot)]:
+        del pointers[slot]
+    for slot in [slot for slot, value in pointers.items() if value in runtime.public]:
+        slots[slot] = runtime.public[pointers.pop(slot)]
+    moves = not segments or segments[0].start < FIXED
+    named = embedded.references(functions, segments, {*stubs, *slots, *runtime.public}, moves)
+    entries = dict(_stubs(segments))
+    used = {slot for stub, slot in entries.items() if stub in named}
+    for slot in [slot for slot in slots if _lies_in(segments, slot, TABLES) and slot not in named and slot not in used]:
+        del slots[slot]
+    for stub in [stub for stub in stubs if stub not in named]:
+        del stubs[stub]
+    stubs.update((address, name) for address, name in runtime.public.items() if address in named)
+
+
+def _lies_in(segments: tuple[Segment, ...], address: int, names: tuple[str, ...]) -> bool:
+    return any(segment.name in names and segment.start <= address < segment.end for segment in segments)
 
 
 def _check_extents(sections: list[Section], size: int) -> None:
@@ -182,6 +219,15 @@ def _symbols(tables: Tables) -> dict[int, tuple[int, str]]:
         for address, entry in own.items():
             found.setdefault(address, entry)
     return found
+
+
+def _objects(tables: Tables) -> Iterator[tuple[int, int, str]]:
+    """(address, size, name) of data that .symtab names."""
+    for section in tables.sections:
+        if section.kind == SYMTAB and section.size // 24 <= MAXIMUM_SYMBOLS:
+            for symbol in tables.symbols(section):
+                if symbol.kind == OBJECT and symbol.section != UNDEFINED:
+                    yield symbol.value, symbol.size, tables.name(section, symbol)
 
 
 def _functions(

@@ -17,7 +17,7 @@ from farlane.analyzer.errors import AnalysisError
 MAXIMUM_SECTIONS = 4096
 PROGBITS, SYMTAB, STRTAB, RELA, NOTE, NOBITS, DYNSYM = 1, 2, 3, 4, 7, 8, 11
 EXECUTABLE, SHARED, X86_64 = 2, 3, 62
-FUNCTION, INDIRECT_FUNCTION = 2, 10  # types of symbols
+OBJECT, FUNCTION, INDIRECT_FUNCTION = 1, 2, 10  # types of symbols
 UNDEFINED = 0
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -39,17 +40,38 @@ def test_a_plain_program_is_remarked_on(plain: Path) -> None:
     assert "not a CUDA program" in program.require_interceptable(seen)
 
 
-EMBEDDED = "int __cudaRegisterFatBinary(void) { return 0; }\nint libcudart_static_1f(void) { return 1; }\n"
+def test_a_stripped_static_runtime_is_recognised(tmp_path: Path, plain: Path) -> None:
+    seen = program.inspect(build(tmp_path, KERNELS + "int main(void) { return image[0]; }\n"))
+    assert (seen.static_runtime, seen.stripped) == (True, True)
 
 
-def test_a_static_runtime_is_recognised_by_its_symbols(tmp_path: Path, plain: Path) -> None:
-    path = build(tmp_path, KERNELS + EMBEDDED + "int main(void) { return image[0]; }\n")
-    seen = program.inspect(path)
+def test_a_runtime_with_symbols_runs(tmp_path: Path, plain: Path) -> None:
+    source = "int __cudaRegisterFatBinary(void) { return 0; } int libcudart_static_ab(void) { return 0; }\n"
+    seen = program.inspect(build(tmp_path, KERNELS + source + "int main(void) { return 0; }\n"))
     assert (seen.static_runtime, seen.stripped) == (True, False)
     assert program.require_interceptable(seen) == ""
-    subprocess.run(["strip", path], check=True)
-    seen = program.inspect(path)
-    assert (seen.static_runtime, seen.stripped) == (True, True)
+
+
+def test_a_fully_static_program_with_cuda_is_refused(tmp_path: Path, plain: Path) -> None:
+    source = "int __cudaRegisterFatBinary(void) { return 0; } int libcudart_static_ab(void) { return 0; }\n"
+    for flags in (("-static",), ("-static-pie",)):
+        seen = program.inspect(build(tmp_path, KERNELS + source + "int main(void) { return 0; }\n", *flags))
+        with pytest.raises(UserError, match="fully static"):
+            program.require_interceptable(seen)
+    remark = program.require_interceptable(
+        program.inspect(build(tmp_path, "int main(void) { return 0; }\n", "-static"))
+    )
+    assert "static executable without CUDA" in remark
+
+
+def test_a_set_user_id_program_is_refused(tmp_path: Path, plain: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can make a program of another user's")
+    path = build(tmp_path, "int main(void) { return 0; }\n")
+    os.chown(path, 1, -1)
+    path.chmod(0o4755)
+    with pytest.raises(UserError, match="set-user-id"):
+        program.require_interceptable(program.inspect(path))
 
 
 def test_a_shared_runtime_is_recognised(tmp_path: Path, plain: Path) -> None:

@@ -1,0 +1,134 @@
+"""Programs with the CUDA runtime linked into them (nvcc's default) run as those with the shared one: the same output, and the same round trips."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from farlane.analyzer.loader import elf
+from farlane.frontend import shim_library
+from farlane.frontend.devtools import registry
+from farlane.frontend.devtools.guest import Guest
+from farlane.frontend.devtools.toolchain import Toolchain
+from native_builds import REGISTRY, Row
+
+pytestmark = pytest.mark.native
+
+MODES = ("none", "calls", "loops")
+ENTRIES = {entry.name: entry for entry in registry.load(REGISTRY)}
+COMPARED = ("vecadd", "streams_events", "graphs", "stencil2d", "managed", "textures", "shared_object", "threads")
+LIBRARY = """
+#include <cstdio>
+__global__ void doubled(int* p) { p[threadIdx.x] *= 2; }
+static int early = 7;
+extern "C" int twice(int value) {
+    int* p; int out = -1;
+    if (cudaMalloc(&p, 4) || cudaMemcpy(p, &value, 4, cudaMemcpyHostToDevice)) return -1;
+    doubled<<<1, 1>>>(p);
+    cudaMemcpy(&out, p, 4, cudaMemcpyDeviceToHost);
+    cudaFree(p);
+    return early == 7 ? out : -2;
+}
+"""
+OPENER = """
+#include <cstdio>
+#include <dlfcn.h>
+__global__ void add(int* p) { *p += 1; }
+int main(int, char** argv) {
+    int* p; int value = 1;
+    cudaMalloc(&p, 4);
+    cudaMemcpy(p, &value, 4, cudaMemcpyHostToDevice);
+    add<<<1, 1>>>(p);
+    cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost);
+    for (char** name = argv + 1; *name; ++name) {
+        void* library = dlopen(*name, RTLD_NOW);
+        if (!library) { printf("%s\\n", dlerror()); return 1; }
+        value = ((int (*)(int))dlsym(library, "twice"))(value);
+    }
+    printf("%d %s\\n", value, cudaGetErrorName(cudaGetLastError()));
+}
+"""
+
+
+def built(toolchain: Toolchain, folder: Path, name: str, source: str, *flags: str) -> str:
+    (folder / f"{name}.cu").write_text(source)
+    command = [str(toolchain.cuda_root / "bin/nvcc"), "-arch=sm_75", *flags, f"{name}.cu", "-o", name, "-ldl"]
+    subprocess.run(command, cwd=folder, check=True, env=toolchain.environment(), capture_output=True)
+    return str(folder / name)
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_round_trips_are_those_of_the_shared_runtime(
+    name: str, toolchain: Callable[[str], Toolchain], guest: Guest
+) -> None:
+    trips = {}
+    for cudart in ("shared", "static"):
+        command = ENTRIES[name].compiled(toolchain("13.0"), Row("13.0", 3, "sm", cudart).build())
+        guest.run(command, "calls")  # from now on the host knows the image, which costs nothing in any mode
+        for mode in MODES:
+            outcome = guest.run(command, mode, extra={"FARLANE_AHEAD": "off"})
+            assert (outcome.status, outcome.stdout, outcome.stderr) == (0, ENTRIES[name].expected, ""), (cudart, mode)
+            trips[cudart, mode] = outcome.report.round_trips
+    assert {mode: trips["static", mode] for mode in MODES} == {mode: trips["shared", mode] for mode in MODES}
+
+
+@pytest.mark.parametrize("program", ["static", "shared"])
+@pytest.mark.parametrize("streams", ["legacy", "per-thread"])
+def test_runtimes_of_one_process_are_one(
+    program: str, streams: str, toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
+) -> None:
+    """A program and opened libraries with runtimes of each kind, two of them linked in."""
+    installed = toolchain("13.0")
+    flags = (f"-default-stream={streams}",)
+    shared = ("-shared", "-Xcompiler", "-fPIC", *flags)
+    opener = built(installed, tmp_path, "opener", OPENER, "-cudart", program, *flags)
+    libraries = [
+        built(installed, tmp_path, "libstatic.so", LIBRARY, "-cudart", "static", *shared),
+        built(installed, tmp_path, "libother.so", LIBRARY, "-cudart", "static", *shared),
+        built(installed, tmp_path, "libshared.so", LIBRARY, "-cudart", "shared", *shared),
+    ]
+    outcome = guest.run([opener, *libraries], "loops")
+    assert (outcome.status, outcome.stdout, outcome.stderr) == (0, "16 cudaSuccess\n", "")
+
+
+def test_preloading_alone_suffices_for_what_is_there_at_the_start(
+    toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
+) -> None:
+    """Without the launcher: the program, and a library that it needs, whose constructors run before the preloaded library's."""
+    installed = toolchain("13.0")
+    library = built(installed, tmp_path, "libstatic.so", LIBRARY, "-shared", "-Xcompiler", "-fPIC")
+    main = '#include <cstdio>\nextern "C" int twice(int);\nint main() { printf("%d\\n", twice(21)); }\n'
+    program = built(installed, tmp_path, "program", main, library, "-Xlinker", f"-rpath={tmp_path}")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
+    environment |= {"FARLANE_HOST": guest.url, "LD_PRELOAD": str(shim_library.runtime_library("13"))}
+    done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")
+
+
+def test_a_stripped_library_is_named(toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path) -> None:
+    if shim_library.driver_library() is not None:
+        pytest.skip("the runtime of a stripped library runs on libcuda.so.1, which is there")
+    installed = toolchain("13.0")
+    opener = built(installed, tmp_path, "opener", OPENER)
+    library = built(installed, tmp_path, "libstatic.so", LIBRARY, "-shared", "-Xcompiler", "-fPIC", "-Xlinker", "-s")
+    outcome = guest.run([opener, library], "calls")
+    assert outcome.stdout.startswith("-1 ")
+    assert "libstatic.so: it looks for the CUDA driver" in outcome.stderr
+    assert "(stripped)" in outcome.stderr
+
+
+@pytest.mark.parametrize("name", ["vecadd", "stencil2d", "threads"])
+def test_the_analyzer_sees_what_it_sees_of_a_shared_build(name: str, toolchain: Callable[[str], Toolchain]) -> None:
+    """The program's own functions and imports; the runtime's code is not there."""
+    seen = []
+    for cudart in ("shared", "static"):
+        path = Path(ENTRIES[name].compiled(toolchain("13.0"), Row("13.0", 3, "sm", cudart).build())[0])
+        image = elf.load(path)
+        own = sorted(function.name for function in image.functions if not function.name.startswith("sub_"))
+        cuda = sorted({each for each in image.stubs.values() if each.startswith(("cuda", "__cuda"))})
+        seen.append((own, cuda))
+    assert seen[0][1] == seen[1][1]
+    assert [each for each in seen[1][0] if each not in seen[0][0]] in ([], ["atexit"])
