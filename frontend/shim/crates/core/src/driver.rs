@@ -17,11 +17,8 @@ pub mod device;
 pub mod entries;
 pub mod entry;
 pub mod initialization;
-<<<<<<< HEAD
 pub mod interop;
-=======
 pub mod set;
->>>>>>> main
 
 use abi::CudaError;
 
