@@ -9,6 +9,7 @@ Source: ld.so(8); protos/manifest.md, "Identity".
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ _VENDOR = (
     "libcuda.", "libcudart.", "libcublas", "libcufft", "libcurand.", "libcusolver", "libcusparse", "libcudnn", "libnccl.",
     "libnvrtc", "libnvJitLink.", "libnpp", "libnvjpeg", "libfarlane_core.",
 )  # fmt: skip
+_CALLS = re.compile("(__)?cuda|cu[A-Z]")  # names of the runtime's functions, of the driver's
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def _described(elf: ELFFile) -> _Elf:
                     runpath += str(entry.runpath).split(":")
         elif isinstance(section, SymbolTableSection) and section.name == ".dynsym":
             cuda = any(
-                symbol.name.startswith(("cuda", "__cuda")) and symbol["st_shndx"] == "SHN_UNDEF"
+                symbol["st_shndx"] == "SHN_UNDEF" and _CALLS.match(symbol.name) is not None
                 for symbol in section.iter_symbols()
             )
     cuda = cuda or embedded_runtime.has_symbols(elf)

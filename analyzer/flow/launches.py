@@ -125,8 +125,9 @@ def resolved(state: State, launch: CudaCall, here: bool = False) -> CudaCall:
     arguments, sizes, references = launch.arguments, launch.sizes, launch.references
     # A stub of the kernel's own has one array in its frame, which tells enough: most programs are not asked for what they register.
     own = state.memory.in_stub and launch.push is not None and launch.push.kind == INITIAL
-    named = kernel is not None and kernel != BY_HANDLE
-    known = state.memory.passed(kernel) if named and array is not None and not own else None
+    known = None
+    if kernel is not None and kernel != BY_HANDLE and array is not None and not own:
+        known = state.memory.passed(kernel)
     found = None
     if known is not None and array is not None:
         found = _known_parameters(state, array, known)

@@ -358,7 +358,7 @@ class Call:
                     state.escape(self._keeps(state.held()))
                     self._gives(LOWEST, HIGHEST)
                 else:
-                    self.touch(READ, value, None)
+                    self.touch(GIVEN, value, None)
                     state.escape(self._keeps(state.pointees(value, None)))
         else:
             state.escape(self._keeps(state.pointees(array, None) | state.held()))

@@ -66,6 +66,15 @@ def test_a_faulting_kernel_leaves_a_sticky_error(fault: str, guest: Guest, kind:
     )
 
 
+@pytest.mark.parametrize("why", ["reserved", "unmapped", "no_access", "read_only"])
+def test_a_kernel_may_not_access_what_is_not_mapped_for_it(nvcc: Toolchain, guest: Guest, why: str) -> None:
+    program = ENTRIES["vmm_fault"].compiled(nvcc, Build(architecture="sm_75"))[0]
+    for mode in ("calls", "loops"):
+        outcome = guest.run([program, why], mode)
+        assert (outcome.status, outcome.stdout) == (0, "PASS\n"), outcome.stdout + outcome.stderr
+        assert "illegal write" in outcome.stderr
+
+
 def test_a_fault_stays_in_its_session(fault: str, patient: str, guest: Guest) -> None:
     """A program that runs meanwhile, and one that starts afterwards, notice nothing."""
     bystander = subprocess.Popen(

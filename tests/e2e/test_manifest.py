@@ -221,6 +221,14 @@ def test_copies_are_settled_at_a_call_from_elsewhere(case: Callable[..., Case], 
     assert (counts(outcome)["deferred_reads"], counts(outcome)["settled"]) == (MANY, 1)
 
 
+def test_a_launch_waits_for_a_copy_to_what_the_kernel_is_passed(case: Callable[..., Case]) -> None:
+    loop = case("passed_on", 50)
+    outcome = loop.use(manifest_for(loop.calls, READ, more=more(loop.program)))
+    loop.same(outcome)
+    assert outcome.report.round_trips == loop.plain.report.round_trips
+    assert counts(outcome)["deferred_reads"] == 49
+
+
 def test_a_copy_from_a_deferred_destination_waits_for_it(case: Callable[..., Case]) -> None:
     both = case("there_and_back", 50)
     outcome = both.use(manifest_for(both.calls, READ, more=more(both.program)))

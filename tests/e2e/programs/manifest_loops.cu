@@ -68,6 +68,23 @@ static void reads_then_synchronize(int n, int *device) {
     std::printf("%lu\n", checksum(values));
 }
 
+// What was copied to the host is what the next kernel is passed: its parameter is the variable itself.
+static void passed_on(int n, int *device) {
+    int *other = nullptr, *place = nullptr, value = 0;
+    void *parameters[] = {&place, &value};
+    check(cudaMalloc(&other, sizeof(int) * n));
+    for (int i = 0; i < n; ++i) {
+        left = n - 1 - i;
+        place = other + i;
+        put<<<1, 1>>>(device, i);
+        check(cudaMemcpy(&value, device, sizeof(int), cudaMemcpyDeviceToHost));
+        check(cudaLaunchKernel(reinterpret_cast<const void *>(put), 1, 1, parameters, 0, nullptr));
+    }
+    std::vector<int> again(n);
+    check(cudaMemcpy(again.data(), other, sizeof(int) * n, cudaMemcpyDeviceToHost));
+    std::printf("%lu\n", checksum(again));
+}
+
 // What was copied to the host goes back to the device, in the same loop.
 static void there_and_back(int n, int *device) {
     std::vector<int> values(n);
@@ -224,6 +241,7 @@ int main(int count, char **words) {
     } scenarios[] = {{"reads", reads},
                      {"reads_then_free", reads_then_free},
                      {"reads_then_synchronize", reads_then_synchronize},
+                     {"passed_on", passed_on},
                      {"there_and_back", there_and_back},
                      {"synchronizations", synchronizations},
                      {"queries", queries},

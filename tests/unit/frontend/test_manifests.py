@@ -74,6 +74,14 @@ def test_the_programs_own_objects(folder: Path, environment: dict[str, str]) -> 
     assert cuda_objects(folder / "nothing", environment) == []
 
 
+@pytest.mark.parametrize(("name", "found"), [("cuMemsetD32_v2", True), ("cuInit", True), ("cublasCreate_v2", False)])
+def test_programs_of_the_driver_api_call_cuda(name: str, found: bool, tmp_path: Path) -> None:
+    library = compiled(f'extern "C" int {name}() {{ return 0; }}', tmp_path / "libsome.so", "-shared", "-fPIC")
+    main = f'extern "C" int {name}(); int main() {{ return {name}(); }}'
+    program = compiled(main, tmp_path / "app", str(library))
+    assert [each.path for each in cuda_objects(program, {})] == ([program] if found else [])
+
+
 def test_libraries_that_the_environment_names(folder: Path, environment: dict[str, str], tmp_path: Path) -> None:
     lost = shutil.copy(folder / "bin" / "app", tmp_path / "app")
     assert [each.path.name for each in cuda_objects(Path(lost), environment)] == ["app"]

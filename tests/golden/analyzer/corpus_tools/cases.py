@@ -84,8 +84,7 @@ class Case:
         compilers = toolchain(self.row.toolchain, host_compiler=self.row.host_compiler)
         if self.driver:
             source = driver.written(self.unit, cache_folder() / "driver-corpus" / self.unit)
-            options += ("-L", str(driver.library(compilers, cache_folder())), "-lcuda")
-        build = Build(self.row.level, "compute_75", flags=("-g",), nvcc_flags=options)
+        build = Build(self.row.level, "compute_75", flags=("-g",), nvcc_flags=options, driver=self.driver)
         return compile_program(compilers, [source], self.unit, build)
 
     def expected(self) -> dict[str, list[dict[str, Any]]]:

@@ -7,11 +7,8 @@ And the calls' other names in what expected.toml says of permissions.
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
-
-from farlane.frontend.devtools.toolchain import Toolchain, locked
 
 FOLDER = Path(__file__).parents[1] / "corpus"
 UNITS = ("invariant", "induction", "tables", "results", "errors", "exits", "reads", "callees", "control", "iterations")
@@ -78,24 +75,6 @@ def renamed(row: dict[str, Any]) -> dict[str, Any]:
                 permissions.setdefault(NAMES.get(name, name), []).extend(granted)
             found[key] = permissions
     return found
-
-
-def library(toolchain: Toolchain, cache: Path) -> Path:
-    """The folder with a libcuda.so to link with: every function that the toolchain's cuda.h declares, none of which is ever run."""
-    folder = cache / "driver-stub" / toolchain.specification.name
-    with locked(folder.with_name(f"{folder.name}.lock")):
-        if not (folder / "libcuda.so").exists():
-            header = (toolchain.cuda_root / "include/cuda.h").read_text()
-            names = {*re.findall(r"CUDAAPI\s+(cu[A-Z]\w+)\s*\(", header)}
-            names |= {*re.findall(r"#define\s+cu[A-Z]\w+\s+(cu[A-Z]\w+)", header)}
-            names |= {*re.findall(r"__CUDA_API_PT[DS][SZ]\((cu[A-Z]\w+)\)", header)}
-            folder.mkdir(parents=True, exist_ok=True)
-            made = folder / "made.so"
-            command = ["gcc", "-w", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-x", "c", "-", "-o", str(made)]
-            text = "".join(f"int {name}(void) {{ return 999; }}\n" for name in sorted(names))
-            subprocess.run(command, input=text, text=True, check=True)
-            made.rename(folder / "libcuda.so")
-    return folder
 
 
 def written(unit: str, folder: Path) -> Path:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from farlane.analyzer.flow.interface import LAUNCH
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.manifest import code
 from farlane.analyzer.manifest.model import Argument, ArgumentKind, Manifest, Permission, Site
@@ -118,7 +119,8 @@ def _thread(calls: list[Call | int], manifest: Manifest, once: Set[str], finding
         site, name = call.site, _name(call, manifest)
         line = call.line
         made = line.get("kernel", line["function"])
-        findings.claim("name", _plain(site.name) == _plain(made), f"{name} is {made}")
+        right = "kernel" in line if site.name == LAUNCH else _plain(site.name) == _plain(made)
+        findings.claim("name", right, f"{name} is {made}")
         _left(last, call, manifest, findings)
         key = (site.return_address, call.frame)
         previous = last.get(key)
@@ -244,7 +246,7 @@ def _later(first: Call, call: Call, name: str, image: Image, findings: Findings)
             )
     for argument in call.site.arguments:
         if argument.index not in sizes:
-            continue
+            continue  # a parameter too many, or a handle
         expected = _argument(call, argument)
         if argument.kind == ArgumentKind.CONSTANT:
             value: int | None = argument.value

@@ -2,9 +2,12 @@
 //!
 //! Source: cuda.h of CUDA 12.0 to 13.5; the test `layout` compares every structure with a C compiler's.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uchar, c_uint, c_ushort, c_void};
+
+mod modules;
 
 pub use crate::generated_driver_errors::RESULTS;
+pub use modules::*;
 
 /// A result of the driver API, success included.
 #[repr(transparent)]
@@ -38,6 +41,10 @@ pub type CUhostFn = crate::cudaHostFn_t;
 pub type CUuuid = crate::cudaUUID_t;
 pub type CUDA_HOST_NODE_PARAMS = crate::cudaHostNodeParams;
 
+pub type CUmemAccessDesc = crate::cudaMemAccessDesc;
+pub type CUmemGenericAllocationHandle = u64;
+pub type CUmemLocation = crate::cudaMemLocation;
+
 pub type cuuint32_t = u32;
 pub type cuuint64_t = u64;
 
@@ -52,6 +59,9 @@ pub type CUflushGPUDirectRDMAWritesTarget = c_int;
 pub type CUfunc_cache = c_int;
 pub type CUgraphMem_attribute = c_int;
 pub type CUlimit = c_int;
+pub type CUmemAllocationGranularity_flags = c_int;
+pub type CUmemAllocationHandleType = c_int;
+pub type CUmemAllocationType = c_int;
 pub type CUsharedconfig = c_int;
 pub type CUstreamCaptureMode = c_int;
 pub type CUstreamCaptureStatus = c_int;
@@ -59,6 +69,20 @@ pub type CUstreamCaptureStatus = c_int;
 pub const CU_GET_PROC_ADDRESS_SUCCESS: CUdriverProcAddressQueryResult = 0;
 pub const CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND: CUdriverProcAddressQueryResult = 1;
 pub const CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT: CUdriverProcAddressQueryResult = 2;
+
+pub const CU_MEM_ALLOCATION_TYPE_PINNED: CUmemAllocationType = 1;
+pub const CU_MEM_ALLOC_GRANULARITY_RECOMMENDED: CUmemAllocationGranularity_flags = 1;
+pub const CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: CUmemAllocationHandleType = 1;
+/// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, _WIN32, _WIN32_KMT and _FABRIC.
+pub const CU_MEM_HANDLE_TYPES: CUmemAllocationHandleType = 15;
+/// CU_MEM_CREATE_USAGE_TILE_POOL and _HW_DECOMPRESS.
+pub const CU_MEM_CREATE_USAGES: c_ushort = 3;
+/// CU_MEM_LOCATION_TYPE_DEVICE, _HOST, _HOST_NUMA and _HOST_NUMA_CURRENT.
+pub const CU_MEM_LOCATION_TYPE_DEVICE: c_int = 1;
+pub const CU_MEM_LOCATION_TYPE_HOST: c_int = 2;
+pub const CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT: c_int = 4;
+
+pub const CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: CUdevice_attribute = 102;
 
 pub const CU_EXEC_AFFINITY_TYPE_SM_COUNT: CUexecAffinityType = 0;
 
@@ -97,5 +121,30 @@ c_struct! {
         pub execAffinityParams: *mut CUexecAffinityParam,
         pub numExecAffinityParams: c_int,
         pub cigParams: *mut c_void,
+    }
+}
+
+pub type CUmemPoolProps = crate::cudaMemPoolProps;
+pub type CUmemAccess_flags = c_int;
+pub type CUmemPool_attribute = c_int;
+pub type CUmem_advise = c_int;
+pub type CUmem_range_attribute = c_int;
+pub type CUpointer_attribute = c_int;
+
+mod arrays;
+
+pub use arrays::*;
+
+pub type CUarray = crate::cudaArray_t;
+pub type CUmemorytype = c_int;
+c_struct! {
+    /// allocFlags is a structure without a name: compression, access by other devices, usage (2 bytes), reserved.
+    #[derive(Clone, Copy, Debug)]
+    pub struct CUmemAllocationProp {
+        pub type_: CUmemAllocationType,
+        pub requestedHandleTypes: CUmemAllocationHandleType,
+        pub location: CUmemLocation,
+        pub win32HandleMetaData: *mut c_void,
+        pub allocFlags: [c_uchar; 8],
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! Source: CUDA driver API; cuda.h of CUDA 12.0 to 13.5.
 
+pub mod array;
 pub mod context;
 pub mod contexts;
 pub mod copy;
@@ -16,9 +17,17 @@ pub mod current;
 pub mod device;
 pub mod entries;
 pub mod entry;
+pub mod formats;
 pub mod initialization;
 pub mod interop;
+pub mod launch;
+pub mod library;
+pub mod memory;
+pub mod module;
+pub mod occupancy;
 pub mod set;
+pub mod texture;
+pub mod virtual_memory;
 
 use abi::CudaError;
 

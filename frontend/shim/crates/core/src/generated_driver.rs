@@ -11,7 +11,47 @@ use abi::driver::*;
 use crate::call::DefaultStream;
 use crate::driver::entry::{enter, Needs};
 use crate::generated_exports::Function;
-use crate::driver::{context, copy, device, initialization, interop, set};
+use crate::driver::{array, context, copy, device, initialization, interop, launch, library, memory, module, occupancy, set, texture, virtual_memory};
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArrayCreate_v2(pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR) -> CUresult {
+    enter(Function::cuArrayCreate_v2, Needs::Context, || unsafe { crate::driver::array::cuArrayCreate_v2(pHandle, pAllocateArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArray3DCreate_v2(pHandle: *mut CUarray, pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR) -> CUresult {
+    enter(Function::cuArray3DCreate_v2, Needs::Context, || unsafe { crate::driver::array::cuArray3DCreate_v2(pHandle, pAllocateArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArrayGetDescriptor_v2(pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR, hArray: CUarray) -> CUresult {
+    enter(Function::cuArrayGetDescriptor_v2, Needs::Context, || unsafe { crate::driver::array::cuArrayGetDescriptor_v2(pArrayDescriptor, hArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArray3DGetDescriptor_v2(pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR, hArray: CUarray) -> CUresult {
+    enter(Function::cuArray3DGetDescriptor_v2, Needs::Context, || unsafe { crate::driver::array::cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuArrayDestroy(hArray: CUarray) -> CUresult {
+    enter(Function::cuArrayDestroy, Needs::Context, || unsafe { crate::driver::array::cuArrayDestroy(hArray) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMipmappedArrayCreate(pHandle: *mut CUmipmappedArray, pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR, numMipmapLevels: c_uint) -> CUresult {
+    enter(Function::cuMipmappedArrayCreate, Needs::Context, || unsafe { crate::driver::array::cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMipmappedArrayGetLevel(pLevelArray: *mut CUarray, hMipmappedArray: CUmipmappedArray, level: c_uint) -> CUresult {
+    enter(Function::cuMipmappedArrayGetLevel, Needs::Context, || unsafe { crate::memory::cudaGetMipmappedArrayLevel(pLevelArray as _, hMipmappedArray as _, level as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult {
+    enter(Function::cuMipmappedArrayDestroy, Needs::Context, || unsafe { crate::driver::array::cuMipmappedArrayDestroy(hMipmappedArray) })
+}
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuCtxAttach(pctx: *mut CUcontext, flags: c_uint) -> CUresult {
@@ -679,6 +719,16 @@ pub unsafe extern "C" fn farlane_cuGetExportTable(ppExportTable: *mut *const c_v
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchCooperativeKernel(f: CUfunction, gridDimX: c_uint, gridDimY: c_uint, gridDimZ: c_uint, blockDimX: c_uint, blockDimY: c_uint, blockDimZ: c_uint, sharedMemBytes: c_uint, hStream: CUstream, kernelParams: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchCooperativeKernel, Needs::Context, || unsafe { crate::driver::launch::cuLaunchCooperativeKernel(DefaultStream::Legacy, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchCooperativeKernel_ptsz(f: CUfunction, gridDimX: c_uint, gridDimY: c_uint, gridDimZ: c_uint, blockDimX: c_uint, blockDimY: c_uint, blockDimZ: c_uint, sharedMemBytes: c_uint, hStream: CUstream, kernelParams: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchCooperativeKernel, Needs::Context, || unsafe { crate::driver::launch::cuLaunchCooperativeKernel(DefaultStream::PerThread, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuLaunchHostFunc(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void) -> CUresult {
     enter(Function::cuLaunchHostFunc, Needs::Context, || unsafe { crate::launch::cudaLaunchHostFunc(DefaultStream::Legacy, hStream as _, fn_ as _, userData as _) })
 }
@@ -686,6 +736,111 @@ pub unsafe extern "C" fn farlane_cuLaunchHostFunc(hStream: CUstream, fn_: CUhost
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuLaunchHostFunc_ptsz(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void) -> CUresult {
     enter(Function::cuLaunchHostFunc, Needs::Context, || unsafe { crate::launch::cudaLaunchHostFunc(DefaultStream::PerThread, hStream as _, fn_ as _, userData as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchKernel(f: CUfunction, gridDimX: c_uint, gridDimY: c_uint, gridDimZ: c_uint, blockDimX: c_uint, blockDimY: c_uint, blockDimZ: c_uint, sharedMemBytes: c_uint, hStream: CUstream, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchKernel, Needs::Context, || unsafe { crate::driver::launch::cuLaunchKernel(DefaultStream::Legacy, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchKernel_ptsz(f: CUfunction, gridDimX: c_uint, gridDimY: c_uint, gridDimZ: c_uint, blockDimX: c_uint, blockDimY: c_uint, blockDimZ: c_uint, sharedMemBytes: c_uint, hStream: CUstream, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchKernel, Needs::Context, || unsafe { crate::driver::launch::cuLaunchKernel(DefaultStream::PerThread, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchKernelEx(config: *const CUlaunchConfig, f: CUfunction, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchKernelEx, Needs::Context, || unsafe { crate::driver::launch::cuLaunchKernelEx(DefaultStream::Legacy, config, f, kernelParams, extra) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchKernelEx_ptsz(config: *const CUlaunchConfig, f: CUfunction, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult {
+    enter(Function::cuLaunchKernelEx, Needs::Context, || unsafe { crate::driver::launch::cuLaunchKernelEx(DefaultStream::PerThread, config, f, kernelParams, extra) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetAttribute(pi: *mut c_int, attrib: CUfunction_attribute, kernel: CUkernel, dev: CUdevice) -> CUresult {
+    enter(Function::cuKernelGetAttribute, Needs::Initialization, || unsafe { crate::driver::library::cuKernelGetAttribute(pi, attrib, kernel, dev) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
+    enter(Function::cuKernelGetFunction, Needs::Context, || unsafe { crate::driver::library::cuKernelGetFunction(pFunc, kernel) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
+    enter(Function::cuKernelGetLibrary, Needs::Initialization, || unsafe { crate::driver::library::cuKernelGetLibrary(pLib, kernel) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
+    enter(Function::cuKernelGetName, Needs::Initialization, || unsafe { crate::driver::library::cuKernelGetName(name, hfunc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetParamCount(kernel: CUkernel, paramCount: *mut usize) -> CUresult {
+    enter(Function::cuKernelGetParamCount, Needs::Initialization, || unsafe { crate::driver::library::cuKernelGetParamCount(kernel, paramCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelGetParamInfo(kernel: CUkernel, paramIndex: usize, paramOffset: *mut usize, paramSize: *mut usize) -> CUresult {
+    enter(Function::cuKernelGetParamInfo, Needs::Initialization, || unsafe { crate::driver::library::cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelSetAttribute(attrib: CUfunction_attribute, val: c_int, kernel: CUkernel, dev: CUdevice) -> CUresult {
+    enter(Function::cuKernelSetAttribute, Needs::Initialization, || unsafe { crate::driver::library::cuKernelSetAttribute(attrib, val, kernel, dev) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, dev: CUdevice) -> CUresult {
+    enter(Function::cuKernelSetCacheConfig, Needs::Initialization, || unsafe { crate::driver::library::cuKernelSetCacheConfig(kernel, config, dev) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryEnumerateKernels(kernels: *mut CUkernel, numKernels: c_uint, lib: CUlibrary) -> CUresult {
+    enter(Function::cuLibraryEnumerateKernels, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryEnumerateKernels(kernels, numKernels, lib) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryGetGlobal(dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char) -> CUresult {
+    enter(Function::cuLibraryGetGlobal, Needs::Context, || unsafe { crate::driver::library::cuLibraryGetGlobal(dptr, bytes, library, name) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryGetKernel(pKernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> CUresult {
+    enter(Function::cuLibraryGetKernel, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryGetKernel(pKernel, library, name) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryGetKernelCount(count: *mut c_uint, lib: CUlibrary) -> CUresult {
+    enter(Function::cuLibraryGetKernelCount, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryGetKernelCount(count, lib) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryGetManaged(dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char) -> CUresult {
+    enter(Function::cuLibraryGetManaged, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryGetManaged(dptr, bytes, library, name) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
+    enter(Function::cuLibraryGetModule, Needs::Context, || unsafe { crate::driver::library::cuLibraryGetModule(pMod, library) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryLoadData(library: *mut CUlibrary, code: *const c_void, jitOptions: *mut CUjit_option, jitOptionsValues: *mut *mut c_void, numJitOptions: c_uint, libraryOptions: *mut CUlibraryOption, libraryOptionValues: *mut *mut c_void, numLibraryOptions: c_uint) -> CUresult {
+    enter(Function::cuLibraryLoadData, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryLoadFromFile(library: *mut CUlibrary, fileName: *const c_char, jitOptions: *mut CUjit_option, jitOptionsValues: *mut *mut c_void, numJitOptions: c_uint, libraryOptions: *mut CUlibraryOption, libraryOptionValues: *mut *mut c_void, numLibraryOptions: c_uint) -> CUresult {
+    enter(Function::cuLibraryLoadFromFile, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLibraryUnload(library: CUlibrary) -> CUresult {
+    enter(Function::cuLibraryUnload, Needs::Initialization, || unsafe { crate::driver::library::cuLibraryUnload(library) })
 }
 
 #[no_mangle]
@@ -731,6 +886,216 @@ pub unsafe extern "C" fn farlane_cuMemHostRegister_v2(p: *mut c_void, bytesize: 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemHostUnregister(p: *mut c_void) -> CUresult {
     enter(Function::cuMemHostUnregister, Needs::Context, || unsafe { crate::memory::cudaHostUnregister(p as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAdvise(devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice) -> CUresult {
+    enter(Function::cuMemAdvise, Needs::Context, || unsafe { crate::memory::cudaMemAdvise_v12(devPtr as _, count as _, advice as _, device as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAdvise_v2(devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, location: CUmemLocation) -> CUresult {
+    enter(Function::cuMemAdvise_v2, Needs::Context, || unsafe { crate::memory::cudaMemAdvise_v13(devPtr as _, count as _, advice as _, location as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync(devPtr: CUdeviceptr, count: usize, dstDevice: CUdevice, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v12(DefaultStream::Legacy, devPtr as _, count as _, dstDevice as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync_ptsz(devPtr: CUdeviceptr, count: usize, dstDevice: CUdevice, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v12(DefaultStream::PerThread, devPtr as _, count as _, dstDevice as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync_v2(devPtr: CUdeviceptr, count: usize, location: CUmemLocation, flags: c_uint, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync_v2, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v13(DefaultStream::Legacy, devPtr as _, count as _, location as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchAsync_v2_ptsz(devPtr: CUdeviceptr, count: usize, location: CUmemLocation, flags: c_uint, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchAsync_v2, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchAsync_v13(DefaultStream::PerThread, devPtr as _, count as _, location as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRangeGetAttribute(data: *mut c_void, dataSize: usize, attribute: CUmem_range_attribute, devPtr: CUdeviceptr, count: usize) -> CUresult {
+    enter(Function::cuMemRangeGetAttribute, Needs::Context, || unsafe { crate::memory::cudaMemRangeGetAttribute(data as _, dataSize as _, attribute as _, devPtr as _, count as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRangeGetAttributes(data: *mut *mut c_void, dataSizes: *mut usize, attributes: *mut CUmem_range_attribute, numAttributes: usize, devPtr: CUdeviceptr, count: usize) -> CUresult {
+    enter(Function::cuMemRangeGetAttributes, Needs::Context, || unsafe { crate::memory::cudaMemRangeGetAttributes(data as _, dataSizes as _, attributes as _, numAttributes as _, devPtr as _, count as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAllocManaged(dptr: *mut CUdeviceptr, bytesize: usize, flags: c_uint) -> CUresult {
+    enter(Function::cuMemAllocManaged, Needs::Context, || unsafe { crate::memory::cudaMallocManaged(dptr as _, bytesize as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemHostGetDevicePointer_v2(pdptr: *mut CUdeviceptr, p: *mut c_void, Flags: c_uint) -> CUresult {
+    enter(Function::cuMemHostGetDevicePointer_v2, Needs::Context, || unsafe { crate::memory::cudaHostGetDevicePointer(pdptr as _, p as _, Flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAllocPitch_v2(dptr: *mut CUdeviceptr, pPitch: *mut usize, WidthInBytes: usize, Height: usize, ElementSizeBytes: c_uint) -> CUresult {
+    enter(Function::cuMemAllocPitch_v2, Needs::Context, || unsafe { crate::driver::memory::cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAddressRange_v2(pbase: *mut CUdeviceptr, psize: *mut usize, dptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuMemGetAddressRange_v2, Needs::Context, || unsafe { crate::driver::memory::cuMemGetAddressRange_v2(pbase, psize, dptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuPointerGetAttribute, Needs::Context, || unsafe { crate::driver::memory::cuPointerGetAttribute(data, attribute, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuPointerGetAttributes(numAttributes: c_uint, attributes: *mut CUpointer_attribute, data: *mut *mut c_void, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuPointerGetAttributes, Needs::Context, || unsafe { crate::driver::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuPointerSetAttribute(value: *const c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuPointerSetAttribute, Needs::Context, || unsafe { crate::driver::memory::cuPointerSetAttribute(value, attribute, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncGetAttribute(pi: *mut c_int, attrib: CUfunction_attribute, hfunc: CUfunction) -> CUresult {
+    enter(Function::cuFuncGetAttribute, Needs::Context, || unsafe { crate::driver::module::cuFuncGetAttribute(pi, attrib, hfunc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
+    enter(Function::cuFuncGetModule, Needs::Context, || unsafe { crate::driver::module::cuFuncGetModule(hmod, hfunc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult {
+    enter(Function::cuFuncGetName, Needs::Context, || unsafe { crate::module::cudaFuncGetName(name as _, hfunc as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncGetParamCount(func: CUfunction, paramCount: *mut usize) -> CUresult {
+    enter(Function::cuFuncGetParamCount, Needs::Context, || unsafe { crate::module::cudaFuncGetParamCount(func as _, paramCount as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncGetParamInfo(func: CUfunction, paramIndex: usize, paramOffset: *mut usize, paramSize: *mut usize) -> CUresult {
+    enter(Function::cuFuncGetParamInfo, Needs::Context, || unsafe { crate::module::cudaFuncGetParamInfo(func as _, paramIndex as _, paramOffset as _, paramSize as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncIsLoaded(state: *mut CUfunctionLoadingState, function: CUfunction) -> CUresult {
+    enter(Function::cuFuncIsLoaded, Needs::Context, || unsafe { crate::driver::module::cuFuncIsLoaded(state, function) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncLoad(function: CUfunction) -> CUresult {
+    enter(Function::cuFuncLoad, Needs::Context, || unsafe { crate::driver::module::cuFuncLoad(function) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: c_int) -> CUresult {
+    enter(Function::cuFuncSetAttribute, Needs::Context, || unsafe { crate::driver::module::cuFuncSetAttribute(hfunc, attrib, value) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_cache) -> CUresult {
+    enter(Function::cuFuncSetCacheConfig, Needs::Context, || unsafe { crate::module::cudaFuncSetCacheConfig(hfunc as _, config as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuFuncSetSharedMemConfig(hfunc: CUfunction, config: CUsharedconfig) -> CUresult {
+    enter(Function::cuFuncSetSharedMemConfig, Needs::Context, || unsafe { crate::module::cudaFuncSetSharedMemConfig(hfunc as _, config as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleEnumerateFunctions(functions: *mut CUfunction, numFunctions: c_uint, mod_: CUmodule) -> CUresult {
+    enter(Function::cuModuleEnumerateFunctions, Needs::Context, || unsafe { crate::driver::module::cuModuleEnumerateFunctions(functions, numFunctions, mod_) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleGetFunction(hfunc: *mut CUfunction, hmod: CUmodule, name: *const c_char) -> CUresult {
+    enter(Function::cuModuleGetFunction, Needs::Context, || unsafe { crate::driver::module::cuModuleGetFunction(hfunc, hmod, name) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleGetFunctionCount(count: *mut c_uint, mod_: CUmodule) -> CUresult {
+    enter(Function::cuModuleGetFunctionCount, Needs::Context, || unsafe { crate::driver::module::cuModuleGetFunctionCount(count, mod_) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleGetGlobal_v2(dptr: *mut CUdeviceptr, bytes: *mut usize, hmod: CUmodule, name: *const c_char) -> CUresult {
+    enter(Function::cuModuleGetGlobal_v2, Needs::Context, || unsafe { crate::driver::module::cuModuleGetGlobal_v2(dptr, bytes, hmod, name) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
+    enter(Function::cuModuleGetLoadingMode, Needs::Initialization, || unsafe { crate::driver::module::cuModuleGetLoadingMode(mode) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
+    enter(Function::cuModuleLoad, Needs::Context, || unsafe { crate::driver::module::cuModuleLoad(module, fname) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
+    enter(Function::cuModuleLoadData, Needs::Context, || unsafe { crate::driver::module::cuModuleLoadData(module, image) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleLoadDataEx(module: *mut CUmodule, image: *const c_void, numOptions: c_uint, options: *mut CUjit_option, optionValues: *mut *mut c_void) -> CUresult {
+    enter(Function::cuModuleLoadDataEx, Needs::Context, || unsafe { crate::driver::module::cuModuleLoadDataEx(module, image, numOptions, options, optionValues) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleLoadFatBinary(module: *mut CUmodule, fatCubin: *const c_void) -> CUresult {
+    enter(Function::cuModuleLoadFatBinary, Needs::Context, || unsafe { crate::driver::module::cuModuleLoadFatBinary(module, fatCubin) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuModuleUnload(hmod: CUmodule) -> CUresult {
+    enter(Function::cuModuleUnload, Needs::Context, || unsafe { crate::driver::module::cuModuleUnload(hmod) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize: *mut usize, func: CUfunction, numBlocks: c_int, blockSize: c_int) -> CUresult {
+    enter(Function::cuOccupancyAvailableDynamicSMemPerBlock, Needs::Context, || unsafe { crate::occupancy::cudaOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize as _, func as _, numBlocks as _, blockSize as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks: *mut c_int, func: CUfunction, blockSize: c_int, dynamicSMemSize: usize) -> CUresult {
+    enter(Function::cuOccupancyMaxActiveBlocksPerMultiprocessor, Needs::Context, || unsafe { crate::occupancy::cudaOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks as _, func as _, blockSize as _, dynamicSMemSize as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks: *mut c_int, func: CUfunction, blockSize: c_int, dynamicSMemSize: usize, flags: c_uint) -> CUresult {
+    enter(Function::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, Needs::Context, || unsafe { crate::occupancy::cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks as _, func as _, blockSize as _, dynamicSMemSize as _, flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxActiveClusters(numClusters: *mut c_int, func: CUfunction, config: *const CUlaunchConfig) -> CUresult {
+    enter(Function::cuOccupancyMaxActiveClusters, Needs::Context, || unsafe { crate::driver::occupancy::cuOccupancyMaxActiveClusters(numClusters, func, config) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxPotentialBlockSize(minGridSize: *mut c_int, blockSize: *mut c_int, func: CUfunction, blockSizeToDynamicSMemSize: CUoccupancyB2DSize, dynamicSMemSize: usize, blockSizeLimit: c_int) -> CUresult {
+    enter(Function::cuOccupancyMaxPotentialBlockSize, Needs::Context, || unsafe { crate::driver::occupancy::cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize: *mut c_int, blockSize: *mut c_int, func: CUfunction, blockSizeToDynamicSMemSize: CUoccupancyB2DSize, dynamicSMemSize: usize, blockSizeLimit: c_int, flags: c_uint) -> CUresult {
+    enter(Function::cuOccupancyMaxPotentialBlockSizeWithFlags, Needs::Context, || unsafe { crate::driver::occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuOccupancyMaxPotentialClusterSize(clusterSize: *mut c_int, func: CUfunction, config: *const CUlaunchConfig) -> CUresult {
+    enter(Function::cuOccupancyMaxPotentialClusterSize, Needs::Context, || unsafe { crate::driver::occupancy::cuOccupancyMaxPotentialClusterSize(clusterSize, func, config) })
 }
 
 #[no_mangle]
@@ -786,6 +1151,46 @@ pub unsafe extern "C" fn farlane_cuMemPoolDestroy(pool: CUmemoryPool) -> CUresul
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
     enter(Function::cuMemPoolTrimTo, Needs::Context, || unsafe { crate::memory::cudaMemPoolTrimTo(pool as _, minBytesToKeep as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolGetAttribute(pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void) -> CUresult {
+    enter(Function::cuMemPoolGetAttribute, Needs::Context, || unsafe { crate::memory::cudaMemPoolGetAttribute(pool as _, attr as _, value as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolSetAttribute(pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void) -> CUresult {
+    enter(Function::cuMemPoolSetAttribute, Needs::Context, || unsafe { crate::memory::cudaMemPoolSetAttribute(pool as _, attr as _, value as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolGetAccess(flags: *mut CUmemAccess_flags, memPool: CUmemoryPool, location: *mut CUmemLocation) -> CUresult {
+    enter(Function::cuMemPoolGetAccess, Needs::Context, || unsafe { crate::memory::cudaMemPoolGetAccess(flags as _, memPool as _, location as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize) -> CUresult {
+    enter(Function::cuMemPoolSetAccess, Needs::Context, || unsafe { crate::memory::cudaMemPoolSetAccess(pool as _, map as _, count as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPoolCreate(pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult {
+    enter(Function::cuMemPoolCreate, Needs::Context, || unsafe { crate::memory::cudaMemPoolCreate(pool as _, poolProps as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetDefaultMemPool(pool_out: *mut CUmemoryPool, location: *mut CUmemLocation, type_: CUmemAllocationType) -> CUresult {
+    enter(Function::cuMemGetDefaultMemPool, Needs::Initialization, || unsafe { crate::memory::cudaMemGetDefaultMemPool(pool_out as _, location as _, type_ as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetMemPool(pool: *mut CUmemoryPool, location: *mut CUmemLocation, type_: CUmemAllocationType) -> CUresult {
+    enter(Function::cuMemGetMemPool, Needs::Initialization, || unsafe { crate::memory::cudaMemGetMemPool(pool as _, location as _, type_ as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemSetMemPool(location: *mut CUmemLocation, type_: CUmemAllocationType, pool: CUmemoryPool) -> CUresult {
+    enter(Function::cuMemSetMemPool, Needs::Initialization, || unsafe { crate::memory::cudaMemSetMemPool(location as _, type_ as _, pool as _) })
 }
 
 #[no_mangle]
@@ -1041,4 +1446,99 @@ pub unsafe extern "C" fn farlane_cuStreamWaitEvent_ptsz(hStream: CUstream, hEven
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) -> CUresult {
     enter(Function::cuThreadExchangeStreamCaptureMode, Needs::Context, || unsafe { crate::stream::cudaThreadExchangeStreamCaptureMode(mode as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectCreate(pTexObject: *mut CUtexObject, pResDesc: *const CUDA_RESOURCE_DESC, pTexDesc: *const CUDA_TEXTURE_DESC, pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC) -> CUresult {
+    enter(Function::cuTexObjectCreate, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectDestroy, Needs::Context, || unsafe { crate::texture::cudaDestroyTextureObject(texObject as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectGetResourceDesc(pResDesc: *mut CUDA_RESOURCE_DESC, texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectGetResourceDesc, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectGetResourceDesc(pResDesc, texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectGetTextureDesc(pTexDesc: *mut CUDA_TEXTURE_DESC, texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectGetTextureDesc, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectGetTextureDesc(pTexDesc, texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTexObjectGetResourceViewDesc(pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC, texObject: CUtexObject) -> CUresult {
+    enter(Function::cuTexObjectGetResourceViewDesc, Needs::Context, || unsafe { crate::driver::texture::cuTexObjectGetResourceViewDesc(pResViewDesc, texObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuSurfObjectCreate(pSurfObject: *mut CUsurfObject, pResDesc: *const CUDA_RESOURCE_DESC) -> CUresult {
+    enter(Function::cuSurfObjectCreate, Needs::Context, || unsafe { crate::driver::texture::cuSurfObjectCreate(pSurfObject, pResDesc) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
+    enter(Function::cuSurfObjectDestroy, Needs::Context, || unsafe { crate::texture::cudaDestroySurfaceObject(surfObject as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuSurfObjectGetResourceDesc(pResDesc: *mut CUDA_RESOURCE_DESC, surfObject: CUsurfObject) -> CUresult {
+    enter(Function::cuSurfObjectGetResourceDesc, Needs::Context, || unsafe { crate::driver::texture::cuSurfObjectGetResourceDesc(pResDesc, surfObject) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
+    enter(Function::cuMemAddressFree, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemAddressFree(ptr, size) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemAddressReserve(ptr: *mut CUdeviceptr, size: usize, alignment: usize, addr: CUdeviceptr, flags: c_ulonglong) -> CUresult {
+    enter(Function::cuMemAddressReserve, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemAddressReserve(ptr, size, alignment, addr, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemCreate(handle: *mut CUmemGenericAllocationHandle, size: usize, prop: *const CUmemAllocationProp, flags: c_ulonglong) -> CUresult {
+    enter(Function::cuMemCreate, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemCreate(handle, size, prop, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAccess(flags: *mut c_ulonglong, location: *const CUmemLocation, ptr: CUdeviceptr) -> CUresult {
+    enter(Function::cuMemGetAccess, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemGetAccess(flags, location, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAllocationGranularity(granularity: *mut usize, prop: *const CUmemAllocationProp, option: CUmemAllocationGranularity_flags) -> CUresult {
+    enter(Function::cuMemGetAllocationGranularity, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemGetAllocationGranularity(granularity, prop, option) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemGetAllocationPropertiesFromHandle(prop: *mut CUmemAllocationProp, handle: CUmemGenericAllocationHandle) -> CUresult {
+    enter(Function::cuMemGetAllocationPropertiesFromHandle, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemGetAllocationPropertiesFromHandle(prop, handle) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemMap(ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong) -> CUresult {
+    enter(Function::cuMemMap, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemMap(ptr, size, offset, handle, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
+    enter(Function::cuMemRelease, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemRelease(handle) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle, addr: *mut c_void) -> CUresult {
+    enter(Function::cuMemRetainAllocationHandle, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemRetainAllocationHandle(handle, addr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemSetAccess(ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc, count: usize) -> CUresult {
+    enter(Function::cuMemSetAccess, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemSetAccess(ptr, size, desc, count) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
+    enter(Function::cuMemUnmap, Needs::Initialization, || unsafe { crate::driver::virtual_memory::cuMemUnmap(ptr, size) })
 }

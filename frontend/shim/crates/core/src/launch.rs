@@ -237,6 +237,9 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
     }
     // SAFETY: the caller's promise.
     let arguments = unsafe { Arguments::new(&signature.image, args) }?;
+    if permission::touches_any(arguments.places()) {
+        work::fence(); // a copy that waits goes to what the kernel is passed
+    }
     if hostmem::any() {
         reach(&arguments)?;
     }
@@ -259,10 +262,17 @@ fn reach(arguments: &Arguments<'_>) -> CudaResult {
     Ok(())
 }
 
+/// Records a launch, or adds it to a capture.
+///
 /// # Safety
 /// `args` is as the kernel's signature says.
 #[inline]
-unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch, args: *mut *mut c_void) -> CudaResult {
+pub unsafe fn submit(
+    default: DefaultStream,
+    func: *const c_void,
+    launch: Launch,
+    args: *mut *mut c_void,
+) -> CudaResult {
     if trace::on() {
         // SAFETY: the caller's promise.
         unsafe { write_trace(func, &launch, args) }?;

@@ -88,6 +88,14 @@ pub fn kind(address: usize) -> Option<Kind> {
     regions().find(address).map(|region| region.kind())
 }
 
+/// The start and the size of the region that holds the address.
+pub fn range(address: usize) -> Option<(usize, usize)> {
+    if !near(address) {
+        return None;
+    }
+    regions().find(address).map(|region| (region.start(), region.end() - region.start()))
+}
+
 /// Memory of both sides.
 pub fn allocate(size: usize, kind: Kind) -> CudaResult<*mut u8> {
     faults::install()?;

@@ -11,6 +11,7 @@
 //! Source: CUDA runtime API, "Execution Control", "Memory Management" (symbols), "Library Management".
 
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::OnceLock;
 
 use abi::{
     cudaFuncAttribute, cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributeNonPortableClusterSizeAllowed,
@@ -26,15 +27,16 @@ use crate::runtime;
 mod code;
 mod kernel;
 mod library;
+pub mod loading;
 mod managed;
 mod resources;
 mod source;
 mod variable;
 
-pub use code::{epoch, forget_all, Module};
+pub use code::{epoch, forget_all, Kind, Module};
 pub use kernel::{Kernel, Signature};
 pub use library::*;
-pub use resources::resources;
+pub use resources::{of_kernel as resources_of, resources};
 pub use variable::Variable;
 
 /// The kernel that the program means: a host stub's address, a `cudaKernel_t` or a `cudaFunction_t`.
@@ -73,11 +75,17 @@ pub unsafe fn cudaFuncGetAttributes(attr: *mut cudaFuncAttributes, func: *const 
     if attr.is_null() {
         return Err(CudaError::INVALID_VALUE);
     }
-    let kernel = kernel_of(func)?;
+    let attributes = attributes_of(kernel_of(func)?)?;
+    // SAFETY: the program's promise.
+    unsafe { give(attr, attributes) }
+}
+
+/// What the program can learn about a kernel.
+pub fn attributes_of(kernel: &Kernel) -> CudaResult<cudaFuncAttributes> {
     let needs = resources::of_kernel(kernel)?;
     let image = &kernel.signature()?.image;
     let cluster = image.required_cluster.or(kernel.set_cluster()).unwrap_or_default().map(|extent| extent as c_int);
-    let attributes = cudaFuncAttributes {
+    Ok(cudaFuncAttributes {
         sharedSizeBytes: needs.static_shared as usize,
         constSizeBytes: needs.constant as usize,
         localSizeBytes: needs.local as usize,
@@ -94,9 +102,13 @@ pub unsafe fn cudaFuncGetAttributes(attr: *mut cudaFuncAttributes, func: *const 
         requiredClusterDepth: cluster[2],
         nonPortableClusterSizeAllowed: kernel.non_portable_clusters.get().unwrap_or(0),
         ..cudaFuncAttributes::default()
-    };
-    // SAFETY: the program's promise.
-    unsafe { give(attr, attributes) }
+    })
+}
+
+/// Whether images are opened on the host as soon as they are loaded, as the program's environment says (CUDA_MODULE_LOADING).
+pub fn is_eager() -> bool {
+    static EAGER: OnceLock<bool> = OnceLock::new();
+    *EAGER.get_or_init(|| std::env::var_os("CUDA_MODULE_LOADING").is_some_and(|mode| mode == "EAGER"))
 }
 
 pub unsafe fn cudaFuncGetName(name: *mut *const c_char, func: *const c_void) -> CudaResult {
@@ -170,7 +182,7 @@ pub unsafe fn cudaKernelSetAttributeForDevice(
     set_attribute(kernel_of(kernel.cast_const().cast())?, attr, value)
 }
 
-fn set_attribute(kernel: &Kernel, attribute: cudaFuncAttribute, value: c_int) -> CudaResult {
+pub fn set_attribute(kernel: &Kernel, attribute: cudaFuncAttribute, value: c_int) -> CudaResult {
     let setting = match attribute {
         cudaFuncAttributeMaxDynamicSharedMemorySize => {
             if value < 0 || value as u64 > kernel.signature()?.limits.dynamic_shared_optin {

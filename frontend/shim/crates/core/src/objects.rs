@@ -163,9 +163,10 @@ fn each_note<'a, T>(notes: &'a [u8], mut take: impl FnMut(&[u8], u32, &'a [u8]) 
     }
 }
 
-/// Whether a string of the dynamic section names a CUDA runtime.
+/// Whether a string of the dynamic section names a CUDA runtime, or the driver API.
 fn names_cuda(name: &CStr) -> bool {
-    name.to_bytes().starts_with(b"libcudart.so")
+    let name = name.to_bytes();
+    name.starts_with(b"libcudart.so") || name.starts_with(b"libcuda.so")
 }
 
 #[cfg(test)]
@@ -182,6 +183,12 @@ mod tests {
             bytes.resize(bytes.len().next_multiple_of(4), 0);
         }
         bytes
+    }
+
+    #[test]
+    fn what_needs_a_library_of_either_api_calls_cuda() {
+        assert!([c"libcudart.so.13", c"libcudart.so", c"libcuda.so.1"].into_iter().all(names_cuda));
+        assert!(![c"libcublas.so.13", c"libcudadevrt.a", c"libc.so.6", c""].into_iter().any(names_cuda));
     }
 
     #[test]

@@ -247,6 +247,18 @@ pub fn touches(start: usize, length: usize) -> bool {
         && RANGES.lock().unwrap_or_else(PoisonError::into_inner).touch(start, start.saturating_add(length))
 }
 
+/// The same of any of several ranges, each a start and a length. They are not looked at where nothing waits.
+#[inline]
+pub fn touches_any(places: impl Iterator<Item = (usize, usize)>) -> bool {
+    OWING.load(Acquire) > 0 && any_touched(places)
+}
+
+#[inline(never)]
+fn any_touched(mut places: impl Iterator<Item = (usize, usize)>) -> bool {
+    let ranges = RANGES.lock().unwrap_or_else(PoisonError::into_inner);
+    places.any(|(start, length)| ranges.touch(start, start.saturating_add(length)))
+}
+
 /// The host has answered what this thread asked last: everything that the thread recorded before has arrived.
 #[inline]
 pub fn answered() {

@@ -64,7 +64,7 @@ pub fn host_has(digest: &[u8; 32]) -> bool {
 pub unsafe fn __cudaRegisterFatBinary(fatCubin: *mut c_void) -> *mut *mut c_void {
     lifecycle::watch_forks();
     let module: &'static Module = Box::leak(Box::new(Module::from_wrapper(fatCubin as usize)));
-    let handle = std::ptr::from_ref(module) as usize;
+    let handle = module.handle();
     with(|table| table.add_module(handle, module));
     handle as *mut *mut c_void
 }
@@ -100,6 +100,7 @@ pub unsafe fn __cudaRegisterFunction(
         let Some(module) = table.module(fatCubinHandle as usize) else { return };
         module.note_use();
         let kernel: &'static Kernel = Box::leak(Box::new(Kernel::new(module, name, hostFun as usize)));
+        module.add_kernel(kernel);
         if !hostFun.is_null() {
             table.add_kernel(hostFun as usize, kernel);
         }

@@ -79,7 +79,7 @@ fn open() -> bool {
 /// A call of the program has begun (`frame::begin` was called).
 #[cold]
 pub fn call(function: Function) {
-    match Part::of(function) {
+    match Part::of(function.meaning()) {
         Part::Whole => line(function.name(), &place(frame::registers()), None),
         Part::Push => {
             let place = place(frame::registers());

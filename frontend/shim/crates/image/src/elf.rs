@@ -44,7 +44,7 @@ pub(crate) fn is_elf(data: &[u8]) -> bool {
 
 /// The bytes of the machine-code file that `data` begins with: up to the end of its last section or table. `None` when
 /// it does not begin with one.
-pub fn machine_code_length(data: &[u8]) -> Option<usize> {
+pub(crate) fn machine_code_length(data: &[u8]) -> Option<usize> {
     Elf::parse(data).ok()?;
     let table = |offset, size, count| {
         let bytes = u64::from(u16_at(data, size)?) * u64::from(u16_at(data, count)?);

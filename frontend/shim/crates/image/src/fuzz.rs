@@ -1,7 +1,8 @@
 //! Damaged images, in a fixed sequence: nothing panics, nothing takes long, whatever the bytes say.
 
+use crate::elf::machine_code_length;
 use crate::samples;
-use crate::{container_length, machine_code_length, Module, Target, Wrapper};
+use crate::{container_length, Module, Target, Wrapper};
 
 /// A small generator of fixed sequences (xorshift64*).
 struct Random(u64);

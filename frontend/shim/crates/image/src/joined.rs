@@ -30,6 +30,25 @@ pub fn join(parts: &[&[u8]]) -> Vec<u8> {
     joined
 }
 
+/// The bytes of the joined image that `data` begins with.
+///
+/// # Errors
+/// When its parts are not all there.
+pub(crate) fn length(data: &[u8]) -> Result<usize, Error> {
+    let short = || Error::malformed("a joined image is cut off");
+    let count = u32_at(data, 12).ok_or_else(short)?;
+    let mut position = HEADER as u64;
+    for _ in 0..count {
+        let at = usize::try_from(position).map_err(|_| short())?;
+        let bytes = u64_at(data, at).and_then(|bytes| bytes.checked_next_multiple_of(8)).ok_or_else(short)?;
+        position = position.checked_add(8).and_then(|start| start.checked_add(bytes)).ok_or_else(short)?;
+        if position > data.len() as u64 {
+            return Err(short());
+        }
+    }
+    usize::try_from(position).map_err(|_| short())
+}
+
 /// The images in a joined one.
 pub(crate) fn parts(image: &[u8]) -> Result<Vec<&[u8]>, Error> {
     let damaged = || Error::malformed("a damaged joined image");

@@ -30,9 +30,8 @@ mod samples;
 
 pub use container::{container_length, Container, Entry, Kind, CONTAINER_HEADER};
 pub use digest::digest;
-pub use elf::machine_code_length;
 pub use error::Error;
 pub use joined::{join, MOST_PARTS};
-pub use module::{Kernel, Module, Parameter, Source};
+pub use module::{check_container, length, Kernel, Module, Parameter, Source};
 pub use select::Target;
 pub use wrapper::{Wrapper, WRAPPER_SIZE};

@@ -96,6 +96,34 @@ impl Module {
     }
 }
 
+/// How long the image is that `data` begins with: a joined image, machine code, or PTX up to its NUL. Fat binaries have
+/// `container_length`.
+///
+/// # Errors
+/// When it is none of them, or its end is not there.
+pub fn length(data: &[u8]) -> Result<usize, Error> {
+    if joined::is_joined(data) {
+        return joined::length(data);
+    }
+    if elf::is_elf(data) {
+        return elf::machine_code_length(data).ok_or_else(|| Error::malformed("its machine code is damaged"));
+    }
+    if ptx::is_ptx(data) {
+        let end = data.iter().position(|byte| *byte == 0);
+        return end.ok_or_else(|| Error::malformed("the PTX text has no end"));
+    }
+    Err(Error::malformed("it is neither a fat binary, nor PTX, nor machine code"))
+}
+
+/// Whether a fat binary holds something that runs on the target, without reading it.
+///
+/// # Errors
+/// When it is damaged, or nothing in it runs there.
+pub fn check_container(image: &[u8], target: &Target) -> Result<(), Error> {
+    let container = Container::parse(image)?;
+    select::choose(&container, target).map(drop)
+}
+
 fn read_container(image: &[u8], target: &Target) -> Result<Module, Error> {
     let container = Container::parse(image)?;
     let chosen = select::choose(&container, target)?;

@@ -191,3 +191,38 @@ fn small_reserved_memory_costs_quota_at_once() {
     memory.free(small).unwrap();
     assert_eq!(memory.available(), GRANULE);
 }
+
+#[test]
+fn reservations_cost_no_quota_and_leave_addresses_to_allocations() {
+    let mut memory = Allocator::new(BASE, 100 * GRANULE, 10 * GRANULE);
+    let end = BASE + 100 * GRANULE;
+    let large = memory.take_range(60 * GRANULE, GRANULE, 0).unwrap();
+    assert_eq!((large, memory.available()), (end - 60 * GRANULE, memory.quota()));
+    assert_eq!(memory.find(large), None);
+    assert_eq!(memory.take_range(21 * GRANULE, GRANULE, 0), Err(Refused::OutOfMemory), "twice the quota is left");
+    let small = memory.take_range(4096, GRANULE, 0).unwrap();
+    assert_eq!(small, large - GRANULE);
+    assert_eq!(memory.allocate(10 * GRANULE), Ok(BASE));
+    assert_eq!(memory.free(large), Err(Refused::NotAllocated));
+    memory.give_range(large, 60 * GRANULE);
+    memory.give_range(small, 4096);
+    assert_eq!(memory.take_range(80 * GRANULE, GRANULE, 0), Ok(end - 80 * GRANULE));
+}
+
+#[test]
+fn reservations_are_aligned_and_take_free_hints() {
+    let mut memory = Allocator::new(BASE, 100 * GRANULE, GRANULE);
+    let aligned = memory.take_range(GRANULE, 16 * GRANULE, 0).unwrap();
+    assert_eq!(aligned % (16 * GRANULE), 0);
+    let hint = BASE + 50 * GRANULE;
+    assert_eq!(memory.take_range(4 * GRANULE, GRANULE, hint), Ok(hint));
+    for taken in [hint, hint + 3 * GRANULE, hint - GRANULE, hint + 4096, 4096, BASE + 99 * GRANULE] {
+        let elsewhere = memory.take_range(2 * GRANULE, GRANULE, taken).unwrap();
+        assert_ne!(elsewhere, taken);
+        memory.give_range(elsewhere, 2 * GRANULE);
+    }
+    memory.give_range(hint, 4 * GRANULE);
+    assert_eq!(memory.take_range(2 * GRANULE, 2 * GRANULE, hint), Ok(hint));
+    assert_eq!(memory.take_range(GRANULE, 1 << 60, 0), Err(Refused::OutOfMemory));
+    assert_eq!(memory.take_range(u64::MAX, GRANULE, 0), Err(Refused::OutOfMemory));
+}

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use abi::driver::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
 use abi::{
     cudaDevAttrCanMapHostMemory, cudaDevAttrCanUseHostPointerForRegisteredMem, cudaDevAttrConcurrentManagedAccess,
     cudaDevAttrCooperativeMultiDeviceLaunch, cudaDevAttrDeferredMappingCudaArraySupported,
@@ -50,6 +51,9 @@ const OURS: [(cudaDeviceAttr, c_int); 21] = [
 pub fn attribute(device: &Device, attribute: cudaDeviceAttr) -> Option<c_int> {
     if let Some((_, value)) = OURS.iter().find(|(ours, _)| *ours == attribute) {
         return Some(*value);
+    }
+    if attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED {
+        return Some(device.description.has_mappings.into());
     }
     device.attribute(attribute).or_else(|| DEVICE_ATTRIBUTES.binary_search(&attribute).ok().map(|_| 0))
 }

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use abi::driver::{CUarray_format, CUdevice, CUdevprop, CUexecAffinityType, CUuuid, CU_EXEC_AFFINITY_TYPE_SM_COUNT};
 use abi::{cudaDeviceAttr, CudaError};
 
-use super::give;
+use super::{formats, give};
 use crate::call::CudaResult;
 use crate::device::attribute;
 use crate::runtime;
@@ -100,19 +100,7 @@ pub unsafe fn cuDeviceGetTexture1DLinearMaxWidth(
     numChannels: c_uint,
     dev: CUdevice,
 ) -> CudaResult {
-    let (kind, bits) = match format {
-        1 | 2 | 3 => (abi::cudaChannelFormatKindUnsigned, 8 << (format - 1)),
-        8 | 9 | 10 => (abi::cudaChannelFormatKindSigned, 8 << (format - 8)),
-        0x10 => (abi::cudaChannelFormatKindFloat, 16),
-        0x20 => (abi::cudaChannelFormatKindFloat, 32),
-        _ => return Err(CudaError::INVALID_VALUE),
-    };
-    if ![1, 2, 4].contains(&numChannels) {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    let channel = |index: c_uint| if index < numChannels { bits } else { 0 };
-    let description =
-        abi::cudaChannelFormatDesc { x: channel(0), y: channel(1), z: channel(2), w: channel(3), f: kind };
+    let description = formats::description(format, numChannels)?;
     // SAFETY: the caller's place for the width.
     unsafe { crate::texture::cudaDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, &description, dev) }
 }

@@ -2,6 +2,8 @@
 //!
 //! Only a guess: nothing is checked that the launches will check, and where something is not known nothing is told.
 
+use std::ffi::c_void;
+
 use abi::cudaStream_t;
 use client::Foreseen;
 use tape::generated_operations as operation;
@@ -11,7 +13,7 @@ use super::{clusters, Prepared};
 use crate::call::DefaultStream;
 use crate::module::Kernel;
 use crate::permission::foresight::{Argument, Iteration, Planned};
-use crate::{frame, registration, runtime, stream};
+use crate::{frame, module, registration, runtime, stream};
 
 /// Arguments of a launch, by their number in a manifest: grid, block, shared bytes, stream, and from here on the kernel's.
 const BLOCK: usize = 3;
@@ -121,6 +123,14 @@ pub fn tell(default: DefaultStream, prepared: &Prepared<'_>, shared: u32, stream
     });
 }
 
+/// The kernel of a later launch: by its handle, which stays, or by its host symbol.
+fn planned_kernel(launch: &Planned) -> Option<&'static Kernel> {
+    let Some(handle) = launch.handle() else {
+        return registration::with(|table| table.kernel_named(launch.kernel));
+    };
+    module::kernel_of(handle.now.filter(|_| handle.step == Some(0))? as *const c_void).ok()
+}
+
 fn records(
     default: DefaultStream,
     prepared: &Prepared<'_>,
@@ -136,7 +146,7 @@ fn records(
     let first = Shape { function, stream, grid, block, shared, cluster, values };
     let mut shapes = vec![(*kernel, first)];
     for launch in iteration.launches.iter().skip(1) {
-        let kernel = registration::with(|table| table.kernel_named(launch.kernel))?;
+        let kernel = planned_kernel(launch)?;
         shapes.push((kernel, planned(default, kernel, launch)?));
     }
     let foreseen = |((kernel, shape), launch): (&(&Kernel, Shape), &Planned)| {

@@ -34,6 +34,15 @@ impl<'a> Arguments<'a> {
         Ok(Arguments { kernel, pointers })
     }
 
+    /// Where the parameters stand in the program's memory, each with its length.
+    pub fn places(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.kernel.parameters.iter().enumerate().map(|(index, place)| {
+            // SAFETY: the promise made to `new`.
+            let source = unsafe { self.pointers.add(index).read_unaligned() };
+            (source as usize, place.size as usize)
+        })
+    }
+
     /// Every value that may be an address: the aligned words of each parameter.
     pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
         self.kernel.parameters.iter().enumerate().flat_map(|(index, place)| {

@@ -174,6 +174,7 @@ impl From<Refused> for abi::CudaError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reservations::Properties;
     use super::*;
 
     const BASE: u64 = 0x2000_0000_0000;
@@ -241,6 +242,39 @@ mod tests {
             addresses.is_device(0x5555_003f) && addresses.holds(0x5555_0010, 48) && !addresses.holds(0x5555_0010, 49)
         );
         assert!(!addresses.is_device(0x5555_0040) && !addresses.is_device(0x5554_ffff));
+    }
+
+    #[test]
+    fn a_large_window_has_room_for_16_times_the_devices_memory() {
+        let quota = 1_u64 << 33;
+        let window_size = (1 << 36) + 17 * quota;
+        let addresses =
+            Addresses::new(&Welcome { window_base: BASE, window_size, memory_quota: quota, ..Welcome::default() });
+        let mut live = addresses.lock();
+        assert!(live.allocator.take_range(16 * quota, GRANULE, 0).is_ok());
+        assert!(live.allocator.allocate(quota).is_ok() && live.pinned.allocate(quota).is_ok());
+    }
+
+    #[test]
+    fn mapped_memory_is_live_where_it_may_be_accessed() {
+        let addresses = addresses();
+        let start = addresses.lock().allocator.take_range(4 * GRANULE, GRANULE, 0).unwrap();
+        let mut live = addresses.lock();
+        live.virtual_memory.reserved(start, 4 * GRANULE);
+        let memory = live.virtual_memory.create(2 * GRANULE, Properties::default());
+        for granules in [0, 2] {
+            live.virtual_memory.map(start + granules * GRANULE, 2 * GRANULE, memory).unwrap();
+        }
+        live.virtual_memory.set_access(start, Access::ReadWrite);
+        drop(live);
+        assert!(addresses.holds(start, 2 * GRANULE) && !addresses.holds(start, 2 * GRANULE + 1));
+        addresses.lock().virtual_memory.set_access(start + 2 * GRANULE, Access::ReadWrite);
+        assert!(addresses.holds(start + 5, 4 * GRANULE - 5) && addresses.may_write(start));
+        addresses.some_read_only();
+        addresses.lock().virtual_memory.set_access(start, Access::Read);
+        assert!(addresses.holds(start, 8) && !addresses.may_write(start) && addresses.may_write(start + 2 * GRANULE));
+        addresses.lock().virtual_memory.unmap(start);
+        assert!(!addresses.holds(start, 1) && addresses.is_device(start));
     }
 
     #[test]

@@ -86,6 +86,11 @@ impl Pools {
         Ok(number)
     }
 
+    /// The pool that the allocation at that address came from.
+    pub fn owner(&self, address: u64) -> Option<u32> {
+        self.owners.get(&address).map(|(number, _)| *number)
+    }
+
     /// An allocation came from a pool.
     pub fn add(&mut self, number: u32, address: u64, size: u64) {
         self.owners.insert(address, (number, size));

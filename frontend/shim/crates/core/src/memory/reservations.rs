@@ -26,9 +26,6 @@ pub enum Access {
 pub struct Properties {
     /// Ways of exporting the memory that the program may want: a set of bits.
     pub exports: u32,
-    pub compression: u8,
-    pub direct_access: u8,
-    pub usage: u16,
 }
 
 #[derive(Debug)]
@@ -105,7 +102,7 @@ impl VirtualMemory {
     }
 
     /// The reservation that holds the address: its start and size.
-    pub fn reservation(&self, address: u64) -> Option<(u64, u64)> {
+    fn reservation(&self, address: u64) -> Option<(u64, u64)> {
         let (&start, &size) = self.reservations.range(..=address).next_back()?;
         (address - start < size).then_some((start, size))
     }
@@ -157,11 +154,6 @@ impl VirtualMemory {
     fn mapping(&self, address: u64) -> Option<(u64, Mapping)> {
         let (&start, &mapping) = self.mappings.range(..=address).next_back()?;
         (address - start < mapping.size).then_some((start, mapping))
-    }
-
-    /// Start and size of the mapping that holds the address.
-    pub fn mapped_at(&self, address: u64) -> Option<(u64, u64)> {
-        self.mapping(address).map(|(start, mapping)| (start, mapping.size))
     }
 
     fn mapped_in(&self, start: u64, end: u64) -> bool {
@@ -300,8 +292,8 @@ mod tests {
             assert_eq!(book.map(address, size, memory), Err(Broken), "{size} bytes at {address:#x}");
         }
         assert_eq!((book.map(BASE, G, memory), book.map(BASE + 3 * G, G, memory)), (Ok(()), Ok(())));
-        assert_eq!(book.mapped_at(BASE + 3 * G - 1), Some((BASE + G, 2 * G)));
-        assert_eq!(book.mapped_at(BASE + 4 * G), None);
+        assert_eq!(book.mapping(BASE + 3 * G - 1).map(|(start, one)| (start, one.size)), Some((BASE + G, 2 * G)));
+        assert!(book.mapping(BASE + 4 * G).is_none());
     }
 
     #[test]

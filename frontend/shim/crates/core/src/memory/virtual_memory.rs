@@ -15,7 +15,7 @@ use crate::memory::addresses::Live;
 use crate::runtime;
 use crate::work::{self, tracking};
 use abi::CudaError;
-use std::sync::MutexGuard;
+use std::sync::{MutexGuard, Once};
 use tape::generated_operations as operation;
 
 /// Sizes and addresses of physical memory are multiples of this.
@@ -29,12 +29,16 @@ impl From<Broken> for CudaError {
     }
 }
 
+static NAMED: Once = Once::new();
+
 /// The book, on a device that maps memory.
 fn live() -> CudaResult<MutexGuard<'static, Live>> {
     if !supported()? {
-        crate::log::error(format_args!(
-            "the host's device does not map physical memory at addresses: virtual memory management is not supported"
-        ));
+        NAMED.call_once(|| {
+            crate::log::error(format_args!(
+                "the host's device does not map physical memory at addresses: virtual memory management is not supported"
+            ));
+        });
         return Err(CudaError::NOT_SUPPORTED);
     }
     Ok(tracking()?.addresses.lock())

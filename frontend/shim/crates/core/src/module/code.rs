@@ -8,6 +8,7 @@
 //! handle is used before its record is on the tape; it may be held while waiting for the host (a query, mode `none`).
 //! The epoch (`forget_all`) tells handles minted before a device reset from later ones.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -16,6 +17,7 @@ use image::Target;
 use tape::generated_operations as operation;
 use tape::Writer;
 
+use super::kernel::Kernel;
 use super::managed::Managed;
 use super::source::{Origin, Source};
 use crate::call::CudaResult;
@@ -58,8 +60,20 @@ impl Minted {
     }
 }
 
+/// How the process came by a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Start-up code registered it.
+    Registered,
+    /// cudaLibraryLoadData and its relatives.
+    Library,
+    /// cuModuleLoad and its relatives.
+    Module,
+}
+
 #[derive(Debug)]
 pub struct Module {
+    pub kind: Kind,
     origin: Origin,
     /// Whether a kernel or variable was registered: an image without any is never needed.
     used: AtomicBool,
@@ -69,19 +83,23 @@ pub struct Module {
     minted: Minted,
     opening: Mutex<()>,
     closed: AtomicBool,
+    /// Those that the program knows of, by name.
+    kernels: Mutex<HashMap<&'static [u8], &'static Kernel>>,
 }
 
 impl Module {
     pub fn from_wrapper(address: usize) -> Module {
-        Module::new(Origin::Wrapper(address))
+        Module::new(Kind::Registered, Origin::Wrapper(address))
     }
 
+    #[cfg(test)]
     pub fn from_bytes(bytes: Vec<u8>) -> Module {
-        Module::new(Origin::Bytes(bytes))
+        Module::new(Kind::Library, Origin::Bytes(bytes))
     }
 
-    fn new(origin: Origin) -> Module {
+    pub fn new(kind: Kind, origin: Origin) -> Module {
         Module {
+            kind,
             origin,
             used: AtomicBool::new(false),
             source: OnceLock::new(),
@@ -90,7 +108,37 @@ impl Module {
             minted: Minted::default(),
             opening: Mutex::new(()),
             closed: AtomicBool::new(false),
+            kernels: Mutex::default(),
         }
+    }
+
+    /// The value that the program holds as `cudaLibrary_t` or `CUmodule`.
+    pub fn handle(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    /// The kernel of that name that the program knows of.
+    pub fn kernel_named(&self, name: &str) -> Option<&'static Kernel> {
+        lock(&self.kernels).get(name.as_bytes()).copied()
+    }
+
+    /// Notes a kernel; the first one of a name counts.
+    pub fn add_kernel(&self, kernel: &'static Kernel) {
+        lock(&self.kernels).entry(kernel.name().to_bytes()).or_insert(kernel);
+    }
+
+    /// Whether the device can run something of a loaded image: told at once, where that takes no decompression.
+    pub fn check(&self) -> CudaResult {
+        if let Some(container) = self.origin.container() {
+            return image::check_container(container, &target()?).map_err(|error| self.refuse(&error));
+        }
+        self.contents().map(drop)
+    }
+
+    #[cold]
+    fn refuse(&self, error: &image::Error) -> CudaError {
+        log::error(format_args!("{}: {error}", self.origin));
+        error_of(error)
     }
 
     /// Notes that something in the image has a name that the program can use.
@@ -127,20 +175,14 @@ impl Module {
         let source = self.source(Some(target))?;
         match image::Module::read(source.bytes(&self.origin), target) {
             Ok(module) => Ok(Arc::new(module)),
-            Err(error) => {
-                log::error(format_args!("{}: {error}", self.origin));
-                Err(error_of(&error))
-            }
+            Err(error) => Err(self.refuse(&error)),
         }
     }
 
     fn source(&self, target: Option<&Target>) -> CudaResult<&Source> {
-        let found = self.source.get_or_init(|| {
-            Source::find(&self.origin, target, &Map::read()).map_err(|error| {
-                log::error(format_args!("{}: {error}", self.origin));
-                error_of(&error)
-            })
-        });
+        let found = self
+            .source
+            .get_or_init(|| Source::find(&self.origin, target, &Map::read()).map_err(|error| self.refuse(&error)));
         found.as_ref().map_err(|error| *error)
     }
 
@@ -230,7 +272,7 @@ fn target() -> CudaResult<Target> {
     })
 }
 
-fn error_of(error: &image::Error) -> CudaError {
+pub fn error_of(error: &image::Error) -> CudaError {
     match error {
         image::Error::NoUsableEntry(_) => CudaError::NO_KERNEL_IMAGE_FOR_DEVICE,
         image::Error::Malformed(_) | image::Error::TooLarge(_) => CudaError::INVALID_KERNEL_IMAGE,

@@ -154,6 +154,11 @@ impl Kernel {
         })
     }
 
+    /// Whether the host has it open.
+    pub fn is_open(&self) -> bool {
+        self.minted.get().is_some()
+    }
+
     /// Its handle on the tape, opened now if it was not.
     #[inline]
     pub fn function(&self) -> CudaResult<u32> {

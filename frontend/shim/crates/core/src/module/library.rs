@@ -1,7 +1,7 @@
 //! Libraries: images that the program loads at run time (cudaLibraryLoadData and its relatives).
 //!
-//! A library is a module like a registered one, with the image in memory of ours. Its value (`cudaLibrary_t`) is the
-//! module's address, followed only when it is registered.
+//! A library is a module like a registered one (`loading`). Its value (`cudaLibrary_t`) is the module's address, followed only when it is
+//! registered.
 
 // The parameters are NVIDIA's to choose.
 #![allow(clippy::too_many_arguments)]
@@ -10,12 +10,16 @@ use std::ffi::{c_char, c_uint, c_void, CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 
 use abi::{cudaJitOption, cudaKernel_t, cudaLibraryOption, cudaLibrary_t, CudaError};
-use image::{container_length, Wrapper, CONTAINER_HEADER, WRAPPER_SIZE};
 
-use super::{give, Kernel, Module, Variable};
+use super::code::{Kind, Module};
+use super::give;
+use super::loading::{self, Stays};
 use crate::call::CudaResult;
-use crate::log;
-use crate::registration::{self, mapped::Map};
+
+/// cudaLibraryBinaryIsPreserved.
+const PRESERVED: cudaLibraryOption = 1;
+/// More options than there are kinds of them.
+const MOST_OPTIONS: c_uint = 64;
 
 pub unsafe fn cudaLibraryLoadData(
     library: *mut cudaLibrary_t,
@@ -23,20 +27,17 @@ pub unsafe fn cudaLibraryLoadData(
     _jitOptions: *mut cudaJitOption,
     _jitOptionsValues: *mut *mut c_void,
     _numJitOptions: c_uint,
-    _libraryOptions: *mut cudaLibraryOption,
+    libraryOptions: *mut cudaLibraryOption,
     _libraryOptionValues: *mut *mut c_void,
-    _numLibraryOptions: c_uint,
+    numLibraryOptions: c_uint,
 ) -> CudaResult {
     if library.is_null() || code.is_null() {
         return Err(CudaError::INVALID_VALUE);
     }
-    // SAFETY: the program's promise; what is not readable is found out.
-    let bytes = unsafe { image_at(&Map::read(), code as u64) }.map_err(|error| {
-        log::error(format_args!("cudaLibraryLoadData: {error}"));
-        CudaError::INVALID_KERNEL_IMAGE
-    })?;
     // SAFETY: the program's promise.
-    unsafe { load(library, bytes.to_vec()) }
+    let loaded = unsafe { loading::load(Kind::Library, code, stays(libraryOptions, numLibraryOptions)?) }?;
+    // SAFETY: the program's promise.
+    unsafe { give(library, loaded.handle() as cudaLibrary_t) }
 }
 
 pub unsafe fn cudaLibraryLoadFromFile(
@@ -45,53 +46,55 @@ pub unsafe fn cudaLibraryLoadFromFile(
     _jitOptions: *mut cudaJitOption,
     _jitOptionsValues: *mut *mut c_void,
     _numJitOptions: c_uint,
-    _libraryOptions: *mut cudaLibraryOption,
+    libraryOptions: *mut cudaLibraryOption,
     _libraryOptionValues: *mut *mut c_void,
-    _numLibraryOptions: c_uint,
+    numLibraryOptions: c_uint,
 ) -> CudaResult {
     if library.is_null() || fileName.is_null() {
         return Err(CudaError::INVALID_VALUE);
     }
     // SAFETY: the program's promise.
-    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(fileName) }.to_bytes());
-    let bytes = std::fs::read(path).map_err(|_| CudaError::FILE_NOT_FOUND)?;
+    if unsafe { stays(libraryOptions, numLibraryOptions) }? == Stays::Promised {
+        return Err(CudaError::INVALID_VALUE);
+    }
     // SAFETY: the program's promise.
-    unsafe { load(library, bytes) }
+    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(fileName) }.to_bytes());
+    let loaded = loading::load_file(Kind::Library, path.as_ref())?;
+    // SAFETY: the program's promise.
+    unsafe { give(library, loaded.handle() as cudaLibrary_t) }
 }
 
-unsafe fn load(library: *mut cudaLibrary_t, bytes: Vec<u8>) -> CudaResult {
-    let module: &'static Module = Box::leak(Box::new(Module::from_bytes(bytes)));
-    module.note_use();
-    // Here, unlike for registered images, the program expects to be told of damage.
-    module.contents()?;
-    let handle = std::ptr::from_ref(module) as usize;
-    registration::with(|table| table.add_module(handle, module));
+/// What the options of a library say of its image. The table of functions that host and device share is passed over: no image that
+/// the device takes uses it.
+///
+/// # Safety
+/// There are as many options.
+pub unsafe fn stays(options: *const cudaLibraryOption, count: c_uint) -> CudaResult<Stays> {
+    if count == 0 {
+        return Ok(Stays::Unknown);
+    }
+    if options.is_null() || count > MOST_OPTIONS {
+        return Err(CudaError::INVALID_VALUE);
+    }
     // SAFETY: the caller's promise.
-    unsafe { give(library, handle as cudaLibrary_t) }
+    let given = unsafe { std::slice::from_raw_parts(options, count as usize) };
+    if given.iter().any(|option| !(0..=PRESERVED).contains(option)) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(if given.contains(&PRESERVED) { Stays::Promised } else { Stays::Unknown })
 }
 
 pub unsafe fn cudaLibraryUnload(library: cudaLibrary_t) -> CudaResult {
-    let module = registration::with(|table| table.remove_module(library as usize));
-    module.ok_or(CudaError::INVALID_RESOURCE_HANDLE)?.close();
-    Ok(())
+    find(library)?;
+    loading::unload(Kind::Library, library as usize)
 }
 
-fn find(library: cudaLibrary_t) -> CudaResult<&'static Module> {
-    registration::with(|table| table.module(library as usize)).ok_or(CudaError::INVALID_RESOURCE_HANDLE)
-}
-
-/// The kernel of that name: the same one each time.
-fn kernel(module: &'static Module, name: &str) -> CudaResult<&'static Kernel> {
-    if !module.contents()?.kernels.contains_key(name) {
-        return Err(CudaError::SYMBOL_NOT_FOUND);
-    }
-    Ok(registration::with(|table| {
-        table.kernel_of_module(module, name).unwrap_or_else(|| {
-            let kernel: &'static Kernel = Box::leak(Box::new(Kernel::new(module, name.to_owned(), 0)));
-            table.add_kernel(kernel.handle(), kernel);
-            kernel
-        })
-    }))
+/// The library that the program means: one that it loaded, or the images that were registered for the runtime.
+pub fn find(library: cudaLibrary_t) -> CudaResult<&'static Module> {
+    loading::find(library as usize).and_then(|module| match module.kind {
+        Kind::Module => Err(CudaError::INVALID_RESOURCE_HANDLE),
+        Kind::Library | Kind::Registered => Ok(module),
+    })
 }
 
 pub unsafe fn cudaLibraryGetKernel(
@@ -101,7 +104,7 @@ pub unsafe fn cudaLibraryGetKernel(
 ) -> CudaResult {
     // SAFETY: the program's promise.
     let name = unsafe { text(name) }?;
-    let found = kernel(find(library)?, name)?;
+    let found = loading::kernel(find(library)?, name)?;
     // SAFETY: the program's promise.
     unsafe { give(pKernel, found.handle() as cudaKernel_t) }
 }
@@ -118,16 +121,22 @@ pub unsafe fn cudaLibraryEnumerateKernels(
     lib: cudaLibrary_t,
 ) -> CudaResult {
     let module = find(lib)?;
-    let contents = module.contents()?;
-    let mut names: Vec<_> = contents.kernels.keys().collect();
-    names.sort_unstable();
-    for (index, name) in names.into_iter().take(numKernels as usize).enumerate() {
-        let found = kernel(module, name)?;
-        if kernels.is_null() {
+    // SAFETY: the program says that there is room for so many.
+    unsafe { enumerate(module, kernels.cast(), numKernels) }
+}
+
+/// Writes the handles of the module's kernels, as many as there is room for.
+///
+/// # Safety
+/// There is room for `most`.
+pub unsafe fn enumerate(module: &'static Module, places: *mut usize, most: c_uint) -> CudaResult {
+    for (index, name) in loading::names(module)?.iter().take(most as usize).enumerate() {
+        let found = loading::kernel(module, name)?;
+        if places.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
-        // SAFETY: the program says that there is room for so many.
-        unsafe { kernels.add(index).write(found.handle() as cudaKernel_t) };
+        // SAFETY: the caller's promise.
+        unsafe { places.add(index).write(found.handle()) };
     }
     Ok(())
 }
@@ -139,21 +148,20 @@ pub unsafe fn cudaLibraryGetGlobal(
     name: *const c_char,
 ) -> CudaResult {
     // SAFETY: the program's promise.
-    let name = unsafe { text(name) }?;
-    let module = find(library)?;
-    let size = *module.contents()?.variables.get(name).ok_or(CudaError::SYMBOL_NOT_FOUND)?;
-    let variable = registration::with(|table| {
-        table.variable_of_module(module, name).unwrap_or_else(|| {
-            let variable: &'static Variable =
-                Box::leak(Box::new(Variable::new(module, name.to_owned(), size as usize)));
-            table.add_variable(std::ptr::from_ref(variable) as usize, variable);
-            variable
-        })
-    });
-    // SAFETY: the program's promise; both results are optional.
+    unsafe { global(find(library)?, name, dptr.cast(), bytes) }
+}
+
+/// A variable's address and size; both results are optional.
+///
+/// # Safety
+/// The name is a string or null, the places are null or such places.
+pub unsafe fn global(module: &'static Module, name: *const c_char, address: *mut u64, bytes: *mut usize) -> CudaResult {
+    // SAFETY: the caller's promise.
+    let variable = loading::variable(module, unsafe { text(name) }?)?;
+    // SAFETY: the caller's promise.
     unsafe {
-        if !dptr.is_null() {
-            give(dptr, variable.address()? as *mut c_void)?;
+        if !address.is_null() {
+            give(address, variable.address()?)?;
         }
         if !bytes.is_null() {
             give(bytes, variable.size)?;
@@ -162,41 +170,12 @@ pub unsafe fn cudaLibraryGetGlobal(
     Ok(())
 }
 
-unsafe fn text<'a>(name: *const c_char) -> CudaResult<&'a str> {
+/// # Safety
+/// A string, or null.
+pub unsafe fn text<'a>(name: *const c_char) -> CudaResult<&'a str> {
     if name.is_null() {
         return Err(CudaError::INVALID_VALUE);
     }
     // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| CudaError::SYMBOL_NOT_FOUND)
-}
-
-/// The image that starts at an address: a wrapper's container, a container, machine code, or PTX up to its NUL.
-///
-/// # Safety
-/// What is readable there stays so, unchanged, while the slice is used.
-unsafe fn image_at(map: &Map, address: u64) -> Result<&'static [u8], image::Error> {
-    let readable = map.readable(address);
-    let unreadable = || image::Error::Malformed(format!("the image at {address:#x} is not readable memory"));
-    // SAFETY: the caller's promise.
-    let bytes = unsafe { map.slice(address, readable) }.ok_or_else(unreadable)?;
-    let head = bytes.get(..CONTAINER_HEADER).unwrap_or_default();
-    if let Some(wrapper) = bytes.get(..WRAPPER_SIZE).and_then(|wrapper| Wrapper::parse(wrapper).ok()) {
-        // SAFETY: the caller's promise.
-        return unsafe { container_at(map, wrapper.container) };
-    }
-    if container_length(head).is_ok() {
-        // SAFETY: the caller's promise.
-        return unsafe { container_at(map, address) };
-    }
-    let length = image::machine_code_length(bytes).or_else(|| bytes.iter().position(|byte| *byte == 0));
-    length.and_then(|length| bytes.get(..length)).ok_or_else(unreadable)
-}
-
-unsafe fn container_at(map: &Map, address: u64) -> Result<&'static [u8], image::Error> {
-    let unreadable = || image::Error::Malformed(format!("the fat binary at {address:#x} is not readable memory"));
-    // SAFETY: the caller's promise.
-    unsafe {
-        let header = map.slice(address, CONTAINER_HEADER).ok_or_else(unreadable)?;
-        map.slice(address, container_length(header)?).ok_or_else(unreadable)
-    }
 }

@@ -18,6 +18,8 @@ const MOST_LINKED: u64 = image::MOST_PARTS as u64;
 pub enum Origin {
     /// The address that was passed to `__cudaRegisterFatBinary`.
     Wrapper(usize),
+    /// A fat binary that was loaded at run time and stays in the program's memory.
+    Memory(&'static [u8]),
     /// Loaded at run time, in memory of ours.
     Bytes(Vec<u8>),
 }
@@ -31,10 +33,19 @@ pub struct Source {
 }
 
 impl Origin {
+    /// The fat binary, where it is known to be one that lies in memory.
+    pub fn container(&self) -> Option<&[u8]> {
+        match self {
+            Origin::Memory(container) => Some(container),
+            Origin::Bytes(bytes) => container_length(bytes).is_ok().then_some(bytes),
+            Origin::Wrapper(_) => None,
+        }
+    }
+
     /// Whether the choice of the image depends on the device: not for the plain kind.
     pub fn needs_device(&self, map: &Map) -> bool {
         match self {
-            Origin::Bytes(_) => false,
+            Origin::Bytes(_) | Origin::Memory(_) => false,
             Origin::Wrapper(address) => read_wrapper(map, *address).is_ok_and(|wrapper| wrapper.to_link.is_some()),
         }
     }
@@ -43,11 +54,15 @@ impl Origin {
 /// Names the file that the image came with, for messages.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Origin::Wrapper(address) = self else { return f.write_str("a library loaded at run time") };
+        let address = match self {
+            Origin::Wrapper(address) => *address,
+            Origin::Memory(container) => container.as_ptr() as usize,
+            Origin::Bytes(_) => return f.write_str("an image loaded at run time"),
+        };
         // SAFETY: dladdr only looks the address up; the strings belong to the loader.
         let file = unsafe {
             let mut info: libc::Dl_info = std::mem::zeroed();
-            let found = libc::dladdr(*address as *const libc::c_void, &mut info) != 0 && !info.dli_fname.is_null();
+            let found = libc::dladdr(address as *const libc::c_void, &mut info) != 0 && !info.dli_fname.is_null();
             found.then(|| std::ffi::CStr::from_ptr(info.dli_fname).to_string_lossy().into_owned())
         };
         write!(f, "the GPU code of {}", file.unwrap_or_else(|| "an unknown file".to_owned()))
@@ -60,6 +75,11 @@ impl Source {
         let address = match origin {
             Origin::Wrapper(address) => *address,
             Origin::Bytes(bytes) => return Ok(Source { digest: image::digest(bytes), container: Cow::Borrowed(&[]) }),
+            Origin::Memory(container) => {
+                // The object that it was part of may have been unloaded.
+                let container = read(map, container.as_ptr() as u64, container.len(), "the fat binary")?;
+                return Ok(Source { digest: image::digest(container), container: Cow::Borrowed(container) });
+            }
         };
         let wrapper = read_wrapper(map, address)?;
         let first = read_container(map, wrapper.container)?;
@@ -73,7 +93,7 @@ impl Source {
     /// The image's bytes.
     pub fn bytes<'a>(&'a self, origin: &'a Origin) -> &'a [u8] {
         match origin {
-            Origin::Wrapper(_) => &self.container,
+            Origin::Wrapper(_) | Origin::Memory(_) => &self.container,
             Origin::Bytes(bytes) => bytes,
         }
     }

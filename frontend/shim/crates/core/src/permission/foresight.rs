@@ -21,6 +21,10 @@ const CONSTANT: u8 = 0;
 const INVARIANT: u8 = 1;
 const AFFINE: u8 = 2;
 
+/// The name of a launch that tells its kernel by a handle, and the number of the argument that this is.
+const BY_HANDLE: &str = "launch";
+const HANDLE: u8 = 255;
+
 /// An iteration, foreseen at its first call.
 #[derive(Debug)]
 pub struct Iteration {
@@ -34,9 +38,16 @@ pub struct Iteration {
 pub struct Planned {
     /// Return address.
     pub site: usize,
-    /// The kernel's host symbol.
+    /// The kernel's host symbol, or `BY_HANDLE`.
     pub kernel: &'static str,
     pub arguments: Vec<Argument>,
+}
+
+impl Planned {
+    /// The handle that the kernel is launched by, for a launch of the driver API.
+    pub fn handle(&self) -> Option<&Argument> {
+        self.arguments.iter().find(|argument| self.kernel == BY_HANDLE && argument.index == HANDLE)
+    }
 }
 
 /// What is known of an argument.

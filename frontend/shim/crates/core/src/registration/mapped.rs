@@ -61,6 +61,56 @@ impl Map {
     }
 }
 
+/// Memory from an address on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// How many bytes can be read.
+    pub readable: usize,
+    /// It is of a loaded object and nobody writes to it: it stays as it is until the object is unloaded.
+    pub constant: bool,
+}
+
+/// The memory from an address on; `None` when it cannot be read. Constant data of loaded objects is found without a look at the whole map.
+pub fn around(address: u64) -> Option<Memory> {
+    if let Some(readable) = constant_bytes(address) {
+        return Some(Memory { readable, constant: true });
+    }
+    let readable = if address == 0 { 0 } else { Map::read().readable(address) };
+    (readable > 0).then_some(Memory { readable, constant: false })
+}
+
+/// How many bytes follow in the same read-only segment of a loaded object.
+fn constant_bytes(address: u64) -> Option<usize> {
+    struct Search {
+        address: u64,
+        found: Option<usize>,
+    }
+    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, search: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the loader passes its own description and our search, and the program headers are as many as it says.
+        let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
+        if info.dlpi_phdr.is_null() {
+            return 0;
+        }
+        // SAFETY: as above.
+        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
+            let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
+            let inside = search.address.wrapping_sub(start);
+            if inside < header.p_filesz {
+                if header.p_flags & libc::PF_R != 0 && header.p_flags & libc::PF_W == 0 {
+                    search.found = usize::try_from(header.p_filesz - inside).ok();
+                }
+                return 1;
+            }
+        }
+        0
+    }
+    let mut search = Search { address, found: None };
+    // SAFETY: the function has the type that the loader wants, and the search outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    search.found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

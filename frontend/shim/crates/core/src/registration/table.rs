@@ -70,14 +70,6 @@ impl Table {
         self.variables.get(&key).and_then(|all| all.first()).copied()
     }
 
-    /// A kernel of the module, by name.
-    pub fn kernel_of_module(&self, module: &'static Module, name: &str) -> Option<&'static Kernel> {
-        let wanted = |kernel: &&&'static Kernel| {
-            std::ptr::eq(kernel.module, module) && kernel.name().to_bytes() == name.as_bytes()
-        };
-        self.kernels.values().flatten().find(wanted).copied()
-    }
-
     /// The kernel of that host symbol; `None` also where several modules have one. Of a static kernel the host's symbol says that it is (`_ZL` for `_Z`), the
     /// image's name does not.
     pub fn kernel_named(&self, symbol: &str) -> Option<&'static Kernel> {

@@ -16,8 +16,7 @@ use crate::call::CudaResult;
 use crate::device::attribute;
 use crate::{log, runtime};
 
-const KEY: [u8; 16] =
-    [0x14, 0x6A, 0xDD, 0xAE, 0x53, 0xA9, 0xA7, 0x52, 0xAA, 0x08, 0x41, 0x36, 0x0B, 0xF5, 0x5A, 0x9F];
+const KEY: [u8; 16] = [0x14, 0x6A, 0xDD, 0xAE, 0x53, 0xA9, 0xA7, 0x52, 0xAA, 0x08, 0x41, 0x36, 0x0B, 0xF5, 0x5A, 0x9F];
 const FIXED_0: [u64; 2] = [0x3341_181C_03CB_675C, 0x8ED3_83AA_1F4C_D1E8];
 const FIXED_1: [u64; 2] = [0x1841_181C_03CB_675C, 0x8ED3_83AA_1F4C_D1E8];
 
@@ -138,10 +137,7 @@ mod tests {
             ("abc", "da853b0d3f88d99b30283a69e6ded6bb"),
             ("message digest", "ab4f496bfb2a530b219ff33031fe06b0"),
             ("abcdefghijklmnopqrstuvwxyz", "4e8ddff3650292ab5a4108c3aa47940b"),
-            (
-                "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
-                "da33def2a42df13975352846c30338cd",
-            ),
+            ("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", "da33def2a42df13975352846c30338cd"),
         ] {
             assert_eq!(hex(Md2::digest(text)), digest, "{text}");
         }

@@ -38,7 +38,9 @@ pub unsafe extern "C" fn refuse<const TABLE: usize, const SLOT: usize>() -> CUre
             if !told.contains(&(TABLE, SLOT)) {
                 told.push((TABLE, SLOT));
                 let name = super::tables::NAMES[TABLE];
-                log::error(format_args!("slot {SLOT} of the export table {name} is not supported: it returns CUDA_ERROR_NOT_SUPPORTED"));
+                log::error(format_args!(
+                    "slot {SLOT} of the export table {name} is not supported: it returns CUDA_ERROR_NOT_SUPPORTED"
+                ));
             }
         }
         Err(CudaError::NOT_SUPPORTED)

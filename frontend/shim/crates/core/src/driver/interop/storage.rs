@@ -146,7 +146,8 @@ mod tests {
     fn reads_beside_writes_see_a_value_of_their_key() {
         let storage = Storage::default();
         std::thread::scope(|scope| {
-            scope.spawn(|| (0..2000).for_each(|round| storage.put(round % 50 + 1, pointer((round % 50 + 1) * 7), None)));
+            scope
+                .spawn(|| (0..2000).for_each(|round| storage.put(round % 50 + 1, pointer((round % 50 + 1) * 7), None)));
             for _ in 0..20_000 {
                 for key in [1, 25, 50] {
                     assert!(storage.get(key).is_none_or(|value| value == pointer(key * 7)));

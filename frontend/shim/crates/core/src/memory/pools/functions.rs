@@ -33,6 +33,11 @@ unsafe fn answer(place: *mut cudaMemPool_t, number: u32) -> CudaResult {
     Ok(())
 }
 
+/// The pool that the device memory at that address was allocated from; null for what is of no pool.
+pub fn pool_of(address: u64) -> CudaResult<cudaMemPool_t> {
+    Ok(tracking()?.addresses.lock().pools.owner(address).map_or(std::ptr::null_mut(), handle))
+}
+
 pub unsafe fn cudaDeviceGetDefaultMemPool(memPool: *mut cudaMemPool_t, device: c_int) -> CudaResult {
     runtime::check_device(device)?;
     // SAFETY: the program's promise.

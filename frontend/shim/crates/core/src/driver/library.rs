@@ -1,0 +1,178 @@
+//! Libraries and kernels as the driver API has them: the runtime's cudaLibrary* and cudaKernel* handles are the same objects.
+//!
+//! Source: CUDA driver API, "Library Management".
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use abi::driver::{
+    CUdevice, CUdeviceptr, CUfunc_cache, CUfunction, CUfunction_attribute, CUjit_option, CUkernel, CUlibrary,
+    CUlibraryOption, CUmodule,
+};
+use abi::CudaError;
+
+use super::give;
+use super::module::{attribute, function};
+use crate::call::CudaResult;
+use crate::module::{self, Kind};
+use crate::runtime;
+
+pub unsafe fn cuLibraryLoadData(
+    library: *mut CUlibrary,
+    code: *const c_void,
+    jitOptions: *mut CUjit_option,
+    jitOptionsValues: *mut *mut c_void,
+    numJitOptions: c_uint,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: c_uint,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe {
+        module::cudaLibraryLoadData(
+            library,
+            code,
+            jitOptions,
+            jitOptionsValues,
+            numJitOptions,
+            libraryOptions,
+            libraryOptionValues,
+            numLibraryOptions,
+        )
+    }
+}
+
+pub unsafe fn cuLibraryLoadFromFile(
+    library: *mut CUlibrary,
+    fileName: *const c_char,
+    jitOptions: *mut CUjit_option,
+    jitOptionsValues: *mut *mut c_void,
+    numJitOptions: c_uint,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: c_uint,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe {
+        module::cudaLibraryLoadFromFile(
+            library,
+            fileName,
+            jitOptions,
+            jitOptionsValues,
+            numJitOptions,
+            libraryOptions,
+            libraryOptionValues,
+            numLibraryOptions,
+        )
+    }
+}
+
+pub unsafe fn cuLibraryUnload(library: CUlibrary) -> CudaResult {
+    // SAFETY: no pointer takes part.
+    unsafe { module::cudaLibraryUnload(library) }
+}
+
+pub unsafe fn cuLibraryGetKernel(pKernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { module::cudaLibraryGetKernel(pKernel, library, name) }
+}
+
+pub unsafe fn cuLibraryGetKernelCount(count: *mut c_uint, lib: CUlibrary) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { module::cudaLibraryGetKernelCount(count, lib) }
+}
+
+pub unsafe fn cuLibraryEnumerateKernels(kernels: *mut CUkernel, numKernels: c_uint, lib: CUlibrary) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { module::cudaLibraryEnumerateKernels(kernels, numKernels, lib) }
+}
+
+pub unsafe fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CudaResult {
+    let handle = module::find(library)?.handle();
+    // SAFETY: the caller's place for the handle.
+    unsafe { give(pMod, handle as CUmodule) }
+}
+
+pub unsafe fn cuLibraryGetGlobal(
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { module::global(module::find(library)?, name, dptr, bytes) }
+}
+
+/// Managed variables of loaded images: PTX does not tell them from others, and the host has no pages for them, so there is none.
+pub unsafe fn cuLibraryGetManaged(
+    _dptr: *mut CUdeviceptr,
+    _bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { module::text(name) }?;
+    module::find(library)?.contents()?;
+    Err(CudaError::SYMBOL_NOT_FOUND)
+}
+
+pub unsafe fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CudaResult {
+    let handle = function(kernel.cast())?.handle();
+    // SAFETY: the caller's place for the handle.
+    unsafe { give(pFunc, handle as CUfunction) }
+}
+
+pub unsafe fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CudaResult {
+    let module = function(kernel.cast())?.module;
+    if module.kind == Kind::Module {
+        return Err(CudaError::INVALID_RESOURCE_HANDLE);
+    }
+    // SAFETY: the caller's place for the handle.
+    unsafe { give(pLib, module.handle() as CUlibrary) }
+}
+
+pub unsafe fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { module::cudaFuncGetName(name, hfunc.cast_const().cast()) }
+}
+
+pub unsafe fn cuKernelGetParamCount(kernel: CUkernel, paramCount: *mut usize) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { module::cudaFuncGetParamCount(kernel.cast_const().cast(), paramCount) }
+}
+
+pub unsafe fn cuKernelGetParamInfo(
+    kernel: CUkernel,
+    paramIndex: usize,
+    paramOffset: *mut usize,
+    paramSize: *mut usize,
+) -> CudaResult {
+    // SAFETY: the program's promise.
+    unsafe { module::cudaFuncGetParamInfo(kernel.cast_const().cast(), paramIndex, paramOffset, paramSize) }
+}
+
+pub unsafe fn cuKernelGetAttribute(
+    pi: *mut c_int,
+    attrib: CUfunction_attribute,
+    kernel: CUkernel,
+    dev: CUdevice,
+) -> CudaResult {
+    runtime::check_device(dev)?;
+    // SAFETY: the caller's place for the value.
+    unsafe { give(pi, attribute(function(kernel.cast())?, attrib)?) }
+}
+
+pub unsafe fn cuKernelSetAttribute(
+    attrib: CUfunction_attribute,
+    val: c_int,
+    kernel: CUkernel,
+    dev: CUdevice,
+) -> CudaResult {
+    runtime::check_device(dev)?;
+    module::set_attribute(function(kernel.cast())?, attrib, val)
+}
+
+pub unsafe fn cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, dev: CUdevice) -> CudaResult {
+    runtime::check_device(dev)?;
+    // SAFETY: no pointer is followed.
+    unsafe { module::cudaFuncSetCacheConfig(kernel.cast_const().cast(), config) }
+}
