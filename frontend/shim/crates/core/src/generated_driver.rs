@@ -335,7 +335,7 @@ pub unsafe extern "C" fn farlane_cuDeviceGet(device: *mut CUdevice, ordinal: c_i
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuDeviceGetAttribute(pi: *mut c_int, attrib: CUdevice_attribute, dev: CUdevice) -> CUresult {
-    enter(Function::cuDeviceGetAttribute, Needs::Initialization, || unsafe { crate::device::cudaDeviceGetAttribute(pi as _, attrib as _, dev as _) })
+    enter(Function::cuDeviceGetAttribute, Needs::Initialization, || unsafe { crate::driver::device::cuDeviceGetAttribute(pi, attrib, dev) })
 }
 
 #[no_mangle]

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use abi::driver::{CUarray_format, CUdevice, CUdevprop, CUexecAffinityType, CUuuid, CU_EXEC_AFFINITY_TYPE_SM_COUNT};
+use abi::driver::{CUarray_format, CUdevice, CUdevice_attribute, CUdevprop, CUexecAffinityType, CUuuid, CU_EXEC_AFFINITY_TYPE_SM_COUNT};
 use abi::{cudaDeviceAttr, CudaError};
 
 use super::{formats, give};
@@ -30,6 +30,17 @@ pub unsafe fn cuDeviceGetName(name: *mut c_char, len: c_int, dev: CUdevice) -> C
         name.add(length).write(0);
     }
     Ok(())
+}
+
+/// The last attribute of cuda.h of CUDA 13.5. An embedded runtime asks for all of its time, and fails when one is no attribute.
+const LAST_ATTRIBUTE: CUdevice_attribute = 161;
+
+/// An attribute that only the driver API has, and the host did not tell, reads 0: not supported.
+pub unsafe fn cuDeviceGetAttribute(pi: *mut c_int, attrib: CUdevice_attribute, dev: CUdevice) -> CudaResult {
+    let told = attribute(runtime::device_of(dev)?, attrib);
+    let value = told.or((1..=LAST_ATTRIBUTE).contains(&attrib).then_some(0)).ok_or(CudaError::INVALID_VALUE)?;
+    // SAFETY: the caller's place for the value.
+    unsafe { give(pi, value) }
 }
 
 pub unsafe fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CudaResult {
