@@ -22,7 +22,10 @@ use crate::{log, runtime};
 fn answer(body: impl FnOnce() -> CudaResult) -> CUresult {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => CUresult::SUCCESS,
-        Ok(Err(error)) => { eprintln!("DBG slot {:?} {}", error, std::any::type_name_of_val(&error)); entry::result_of(error) }
+        Ok(Err(error)) => {
+            eprintln!("DBG slot {:?} {}", error, std::any::type_name_of_val(&error));
+            entry::result_of(error)
+        }
         Err(_) => {
             log::error(format_args!("an export table's function failed inside Farlane's shim (a bug of Farlane)"));
             CUresult(CudaError::UNKNOWN.0)
