@@ -43,7 +43,8 @@ def test_a_plain_program_is_remarked_on(plain: Path) -> None:
 def test_a_stripped_static_runtime_is_refused_with_advice(tmp_path: Path, plain: Path) -> None:
     path = build(tmp_path, KERNELS + "int main(void) { return image[0]; }\n")
     seen = program.inspect(path)
-    assert seen.static_runtime and seen.stripped
+    assert seen.static_runtime
+    assert seen.stripped
     with pytest.raises(UserError, match="linked into it") as caught:
         program.require_interceptable(seen)
     assert "-cudart shared" in caught.value.advice
@@ -53,7 +54,8 @@ def test_a_stripped_static_runtime_is_refused_with_advice(tmp_path: Path, plain:
 def test_a_runtime_with_symbols_runs(tmp_path: Path, plain: Path) -> None:
     source = "int __cudaRegisterFatBinary(void) { return 0; } int libcudart_static_ab(void) { return 0; }\n"
     seen = program.inspect(build(tmp_path, KERNELS + source + "int main(void) { return 0; }\n"))
-    assert seen.static_runtime and not seen.stripped
+    assert seen.static_runtime
+    assert not seen.stripped
     assert program.require_interceptable(seen) == ""
 
 
