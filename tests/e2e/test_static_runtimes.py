@@ -19,7 +19,7 @@ pytestmark = pytest.mark.native
 
 MODES = ("none", "calls", "loops")
 ENTRIES = {entry.name: entry for entry in registry.load(REGISTRY)}
-COMPARED = ("vecadd", "streams_events", "graphs", "stencil2d", "managed", "textures", "shared_object", "threads")
+COMPARED = ("vecadd", "streams_events", "graphs", "stencil2d", "managed", "textures", "shared_object", "scan")
 LIBRARY = """
 #include <cstdio>
 __global__ void doubled(int* p) { p[threadIdx.x] *= 2; }

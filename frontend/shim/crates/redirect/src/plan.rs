@@ -233,7 +233,7 @@ impl Nearby {
 
     /// Bytes up to the next function: functions of the runtime begin at multiples of 16, and nothing else lies between them.
     fn room(&self, of: Symbol) -> u64 {
-        let aligned = if of.address % 16 == 0 { of.size.max(16) } else { of.size };
+        let aligned = if of.address.is_multiple_of(16) { of.size.max(16) } else { of.size };
         self.behind.map_or(of.size, |behind| aligned.min(behind.address - of.address))
     }
 }

@@ -40,6 +40,9 @@ impl Library for None {
     }
 }
 
+/// The version, and where each function leads.
+type Planned = Option<(Major, Vec<Option<usize>>)>;
+
 #[derive(Default)]
 struct Table {
     entries: Vec<u8>,
@@ -68,7 +71,7 @@ impl Table {
         table
     }
 
-    fn plan(&self, library: &dyn Library) -> Result<Option<(Major, Vec<Option<usize>>)>, Refusal> {
+    fn plan(&self, library: &dyn Library) -> Result<Planned, Refusal> {
         let mut plan = Box::new(Plan::default());
         let major = plan.make(Symbols::new(&self.entries, &self.strings), library)?;
         Ok(major.map(|major| (major, plan.functions().iter().map(|function| function.target).collect())))
