@@ -2,6 +2,9 @@
 //!
 //! Source: CUDA driver API, "Library Management".
 
+// The parameters are NVIDIA's to choose.
+#![allow(clippy::too_many_arguments)]
+
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use abi::driver::{

@@ -5,6 +5,9 @@
 //!
 //! Source: CUDA driver API, cuLinkCreate and its relatives.
 
+// The parameters are NVIDIA's to choose.
+#![allow(clippy::too_many_arguments)]
+
 use std::collections::HashMap;
 use std::ffi::{c_char, c_uint, c_void, CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;

@@ -28,6 +28,9 @@ use crate::{lifecycle, log, registration, work};
 /// Larger images are asked for before they are sent, when Hello could not name them.
 const ASK_ABOVE: usize = 256 << 10;
 
+/// The largest image that Hello names.
+const ANNOUNCED_UP_TO: usize = 1 << 20;
+
 static EPOCH: AtomicU32 = AtomicU32::new(1);
 /// One upload at a time, as the tape wants it.
 static UPLOAD: Mutex<()> = Mutex::new(());
@@ -214,6 +217,10 @@ impl Module {
     /// when the module is used, which may be never.
     pub fn digest_for_hello(&self, map: &Map) -> Option<[u8; 32]> {
         if !self.used.load(Relaxed) || self.origin.needs_device(map) {
+            return None;
+        }
+        // Large images, of which libraries have hundreds, are hashed when something of them is needed, which may be never.
+        if self.origin.registered_bytes(map).is_some_and(|bytes| bytes > ANNOUNCED_UP_TO) {
             return None;
         }
         let source = Source::find(&self.origin, None, map).ok()?;

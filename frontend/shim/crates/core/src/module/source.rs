@@ -69,6 +69,15 @@ impl fmt::Display for Origin {
     }
 }
 
+impl Origin {
+    /// How long a registered image is, as far as its headers tell.
+    pub fn registered_bytes(&self, map: &Map) -> Option<usize> {
+        let Origin::Wrapper(address) = self else { return None };
+        let wrapper = read_wrapper(map, *address).ok()?;
+        container_length(read(map, wrapper.container, CONTAINER_HEADER, "the fat binary").ok()?).ok()
+    }
+}
+
 impl Source {
     /// Finds the image. `target` is needed only where [`Origin::needs_device`] says so.
     pub fn find(origin: &Origin, target: Option<&Target>, map: &Map) -> Result<Source, Error> {
