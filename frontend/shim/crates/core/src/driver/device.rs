@@ -4,7 +4,9 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use abi::driver::{CUarray_format, CUdevice, CUdevice_attribute, CUdevprop, CUexecAffinityType, CUuuid, CU_EXEC_AFFINITY_TYPE_SM_COUNT};
+use abi::driver::{
+    CUarray_format, CUdevice, CUdevice_attribute, CUdevprop, CUexecAffinityType, CUuuid, CU_EXEC_AFFINITY_TYPE_SM_COUNT,
+};
 use abi::{cudaDeviceAttr, CudaError};
 
 use super::{formats, give};
