@@ -159,12 +159,6 @@ pub fn end(context: &'static Context) -> bool {
     ended
 }
 
-/// The device's primary context, alive or not.
-#[cfg(feature = "interop")]
-pub fn primary(device: c_int) -> CudaResult<&'static Context> {
-    Ok(lock().primary(device)?.context)
-}
-
 /// The device's primary context, which the runtime API uses from now on.
 pub fn use_primary(device: c_int) -> CudaResult<&'static Context> {
     let mut contexts = lock();

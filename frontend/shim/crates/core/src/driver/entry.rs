@@ -56,10 +56,7 @@ pub fn enter(function: Function, needs: Needs, body: impl FnOnce() -> CudaResult
     };
     match call::pass(function, admitted, body) {
         Ok(()) => CUresult::SUCCESS,
-        Err(error) => {
-            eprintln!("DBG {} {:?}", function.name(), error);
-            result_of(error)
-        }
+        Err(error) => result_of(error),
     }
 }
 

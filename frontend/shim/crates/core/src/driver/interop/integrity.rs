@@ -32,7 +32,7 @@ struct Process {
     driver: u32,
     pid: u32,
     thread: u32,
-    /// The addresses of the runtime's table, of the integrity table, and of that one's word 1.
+    /// The addresses of the runtime's table, of the integrity table, and of that one's function.
     tables: [u64; 3],
 }
 

@@ -22,10 +22,7 @@ use crate::{log, runtime};
 fn answer(body: impl FnOnce() -> CudaResult) -> CUresult {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => CUresult::SUCCESS,
-        Ok(Err(error)) => {
-            eprintln!("DBG slot {:?} {}", error, std::any::type_name_of_val(&error));
-            entry::result_of(error)
-        }
+        Ok(Err(error)) => entry::result_of(error),
         Err(_) => {
             log::error(format_args!("an export table's function failed inside Farlane's shim (a bug of Farlane)"));
             CUresult(CudaError::UNKNOWN.0)
@@ -60,12 +57,12 @@ fn named(handle: CUcontext) -> CudaResult<&'static Context> {
     }
 }
 
-/// The primary context, which the runtime retains by itself before it uses it.
+/// The primary context, which is in use from then on: the runtime makes it current without retaining it.
 pub unsafe extern "C" fn primary_context(context: *mut CUcontext, device: CUdevice) -> CUresult {
     answer(|| {
         runtime::check_device(device)?;
         // SAFETY: the runtime's place for the handle.
-        unsafe { give(context, contexts::primary(device)?.handle()) }
+        unsafe { give(context, contexts::use_primary(device)?.handle()) }
     })
 }
 

@@ -87,9 +87,9 @@ pub fn find(id: &[u8; 16]) -> Option<*const c_void> {
     Some(table.as_ptr().cast())
 }
 
-/// The addresses that the handshake signs: the runtime's table, the integrity table, and that one's word 1.
+/// The addresses that the handshake signs: the runtime's table, the integrity table, and that one's function.
 pub fn signed() -> [u64; 3] {
-    [RUNTIME.as_ptr() as u64, INTEGRITY.as_ptr() as u64, INTEGRITY[1..].as_ptr() as u64]
+    [RUNTIME.as_ptr() as u64, INTEGRITY.as_ptr() as u64, INTEGRITY[1].0 as u64]
 }
 
 #[cfg(test)]
