@@ -63,7 +63,8 @@ def find(functions: Mapping[int, tuple[int, str]], objects: Iterable[tuple[int, 
     public: dict[int, str] = {}
     code: list[tuple[int, int]] = []
     # Public functions stand between the runtime's own; what is named like one elsewhere is the program's.
-    whole, between = False, []
+    whole = False
+    between: list[int] = []
     for address in sorted(functions):
         size, name = functions[address]
         if name.startswith(INTERNAL):
@@ -74,7 +75,8 @@ def find(functions: Mapping[int, tuple[int, str]], objects: Iterable[tuple[int, 
         elif whole and name.startswith(PUBLIC):
             between.append(address)
         else:
-            whole, between = False, []
+            whole = False
+    between = []
     data = sorted((address, address + size) for address, size, name in objects if name.startswith(INTERNAL))
     return Embedded(public, tuple(code), tuple(data))
 
@@ -106,7 +108,8 @@ def references(
     """Of the addresses `wanted`, those that the functions' instructions name. Bytes that only look like such an instruction may add one."""
     places = sorted(segments, key=lambda segment: segment.start)
     starts = [segment.start for segment in places]
-    asked, found = frozenset(wanted), set()
+    asked = frozenset(wanted)
+    found: set[int] = set()
     for function in functions:
         index = bisect.bisect_right(starts, function.start) - 1
         if index < 0 or function.end > places[index].end:

@@ -131,8 +131,8 @@ def _from_entries(entries: list[Entry], capability: tuple[int, int], any_ptx: bo
             best = (target.arch, text)
     if best is not None:
         return best[1]
-    if any_ptx and (text := _nearest(entries, device)) is not None:
-        return text
+    if any_ptx and (nearest := _nearest(entries, device)) is not None:
+        return nearest
     raise _none(capability, [_described(entry) for entry in entries], any_ptx)
 
 

@@ -87,7 +87,7 @@ pub fn parameters(given: &CUDA_MEMCPY3D) -> CudaResult<cudaMemcpy3DParms> {
     };
     let (from, to) = (from.end(extent)?, to.end(extent)?);
     let texel = to.texel.or(from.texel).unwrap_or(1);
-    if given.srcLOD != 0 || given.dstLOD != 0 || given.WidthInBytes % texel != 0 {
+    if given.srcLOD != 0 || given.dstLOD != 0 || !given.WidthInBytes.is_multiple_of(texel) {
         return Err(CudaError::INVALID_VALUE);
     }
     let on_host = |kind| kind == CU_MEMORYTYPE_HOST;

@@ -40,7 +40,7 @@ pub fn fill(
     let size = u64::from(pattern.size);
     let bytes = (width as u64).checked_mul(size).ok_or(CudaError::INVALID_VALUE)?;
     let pitch = if height > 1 { pitch as u64 } else { bytes };
-    if start % size != 0 || pitch % size != 0 {
+    if !start.is_multiple_of(size) || !pitch.is_multiple_of(size) {
         return Err(CudaError::INVALID_VALUE);
     }
     set(default, stream, start as *mut c_void, Layout::plane(pitch), pattern, Extent::plane(bytes, height as u64))

@@ -76,7 +76,8 @@ impl Word {
     fn end(self) -> CudaResult<End> {
         let start = self.address as usize;
         let known = || hostmem::find(start).is_some() || managed::kind(start).is_some();
-        if self.address % self.size as u64 != 0 || !(tracking()?.addresses.is_device(self.address) || known()) {
+        if !self.address.is_multiple_of(self.size as u64) || !(tracking()?.addresses.is_device(self.address) || known())
+        {
             return Err(CudaError::INVALID_VALUE);
         }
         End::at(start as *const c_void, Place::Anywhere, Layout::plane(self.size as u64), &self.extent())

@@ -139,6 +139,13 @@ mod tests {
     #[test]
     fn the_storages_table_has_no_size() {
         let table = words("c693336e1121df11a8c368f355d89593", 3);
-        assert_eq!(table, [slots::storage_put as usize, slots::storage_delete as usize, slots::storage_get as usize]);
+        assert_eq!(
+            table,
+            [
+                slots::storage_put as *const () as usize,
+                slots::storage_delete as *const () as usize,
+                slots::storage_get as *const () as usize
+            ]
+        );
     }
 }
