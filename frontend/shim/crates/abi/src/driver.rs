@@ -46,6 +46,7 @@ pub type CUDA_HOST_NODE_PARAMS = crate::cudaHostNodeParams;
 pub type CUmemAccessDesc = crate::cudaMemAccessDesc;
 pub type CUmemGenericAllocationHandle = u64;
 pub type CUmemLocation = crate::cudaMemLocation;
+pub type CUmemcpyAttributes = crate::cudaMemcpyAttributes;
 
 pub type cuuint32_t = u32;
 pub type cuuint64_t = u64;

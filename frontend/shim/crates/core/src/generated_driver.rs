@@ -319,6 +319,46 @@ pub unsafe extern "C" fn farlane_cuMemcpyDtoDAsync_v2_ptsz(dstDevice: CUdevicept
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyBatchAsync(dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize, attrs: *mut CUmemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, failIdx: *mut usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyBatchAsync, Needs::Context, || unsafe { crate::memory::cudaMemcpyBatchAsync_v12(DefaultStream::Legacy, dsts as _, srcs as _, sizes as _, count as _, attrs as _, attrsIdxs as _, numAttrs as _, failIdx as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyBatchAsync_ptsz(dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize, attrs: *mut CUmemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, failIdx: *mut usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyBatchAsync, Needs::Context, || unsafe { crate::memory::cudaMemcpyBatchAsync_v12(DefaultStream::PerThread, dsts as _, srcs as _, sizes as _, count as _, attrs as _, attrsIdxs as _, numAttrs as _, failIdx as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyBatchAsync_v2(dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize, attrs: *mut CUmemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyBatchAsync_v2, Needs::Context, || unsafe { crate::memory::cudaMemcpyBatchAsync_v13(DefaultStream::Legacy, dsts as _, srcs as _, sizes as _, count as _, attrs as _, attrsIdxs as _, numAttrs as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyBatchAsync_v2_ptsz(dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize, attrs: *mut CUmemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyBatchAsync_v2, Needs::Context, || unsafe { crate::memory::cudaMemcpyBatchAsync_v13(DefaultStream::PerThread, dsts as _, srcs as _, sizes as _, count as _, attrs as _, attrsIdxs as _, numAttrs as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyPeer(dstDevice: CUdeviceptr, dstContext: CUcontext, srcDevice: CUdeviceptr, srcContext: CUcontext, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyPeer, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyPeer(DefaultStream::Legacy, dstDevice, dstContext, srcDevice, srcContext, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyPeer_ptds(dstDevice: CUdeviceptr, dstContext: CUcontext, srcDevice: CUdeviceptr, srcContext: CUcontext, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyPeer, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyPeer(DefaultStream::PerThread, dstDevice, dstContext, srcDevice, srcContext, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyPeerAsync(dstDevice: CUdeviceptr, dstContext: CUcontext, srcDevice: CUdeviceptr, srcContext: CUcontext, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyPeerAsync, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyPeerAsync(DefaultStream::Legacy, dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyPeerAsync_ptsz(dstDevice: CUdeviceptr, dstContext: CUcontext, srcDevice: CUdeviceptr, srcContext: CUcontext, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyPeerAsync, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyPeerAsync(DefaultStream::PerThread, dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuDeviceCanAccessPeer(canAccessPeer: *mut c_int, dev: CUdevice, peerDev: CUdevice) -> CUresult {
     enter(Function::cuDeviceCanAccessPeer, Needs::Initialization, || unsafe { crate::device::cudaDeviceCanAccessPeer(canAccessPeer as _, dev as _, peerDev as _) })
 }
@@ -1261,6 +1301,11 @@ pub unsafe extern "C" fn farlane_cuPointerGetAttributes(numAttributes: c_uint, a
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuPointerSetAttribute(value: *const c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult {
     enter(Function::cuPointerSetAttribute, Needs::Context, || unsafe { crate::driver::memory::cuPointerSetAttribute(value, attribute, ptr) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemHostRegister(p: *mut c_void, bytesize: usize, Flags: c_uint) -> CUresult {
+    enter(Function::cuMemHostRegister, Needs::Context, || unsafe { crate::memory::cudaHostRegister(p as _, bytesize as _, Flags as _) })
 }
 
 #[no_mangle]

@@ -4,11 +4,12 @@
 
 use std::ffi::c_void;
 
-use abi::driver::{CUdeviceptr, CUstream};
+use abi::driver::{CUcontext, CUdeviceptr, CUstream};
 use abi::{
     cudaMemcpyDefault, cudaMemcpyDeviceToDevice, cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyKind,
 };
 
+use super::contexts;
 use crate::call::{CudaResult, DefaultStream};
 use crate::memory::{cudaMemcpy, cudaMemcpyAsync};
 
@@ -40,4 +41,34 @@ lines! {
     cuMemcpyHtoD_v2 cuMemcpyHtoDAsync_v2 (dstDevice: CUdeviceptr, srcHost: *const c_void) cudaMemcpyHostToDevice;
     cuMemcpyDtoH_v2 cuMemcpyDtoHAsync_v2 (dstHost: *mut c_void, srcDevice: CUdeviceptr) cudaMemcpyDeviceToHost;
     cuMemcpyDtoD_v2 cuMemcpyDtoDAsync_v2 (dstDevice: CUdeviceptr, srcDevice: CUdeviceptr) cudaMemcpyDeviceToDevice;
+}
+
+/// A copy between contexts, which must be alive: the contexts of a process share the device's addresses.
+pub unsafe fn cuMemcpyPeer(
+    default: DefaultStream,
+    dstDevice: CUdeviceptr,
+    dstContext: CUcontext,
+    srcDevice: CUdeviceptr,
+    srcContext: CUcontext,
+    ByteCount: usize,
+) -> CudaResult {
+    contexts::living(dstContext)?;
+    contexts::living(srcContext)?;
+    // SAFETY: the program's promise.
+    unsafe { cuMemcpyDtoD_v2(default, dstDevice, srcDevice, ByteCount) }
+}
+
+pub unsafe fn cuMemcpyPeerAsync(
+    default: DefaultStream,
+    dstDevice: CUdeviceptr,
+    dstContext: CUcontext,
+    srcDevice: CUdeviceptr,
+    srcContext: CUcontext,
+    ByteCount: usize,
+    hStream: CUstream,
+) -> CudaResult {
+    contexts::living(dstContext)?;
+    contexts::living(srcContext)?;
+    // SAFETY: the program's promise.
+    unsafe { cuMemcpyDtoDAsync_v2(default, dstDevice, srcDevice, ByteCount, hStream) }
 }
