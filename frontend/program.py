@@ -147,8 +147,12 @@ def _needed(dynamic: DynamicSegment | DynamicSection) -> list[str]:
     return [str(tag.needed) for tag in tags]
 
 
-def require_interceptable(program: Program) -> str:
+def require_interceptable(program: Program, interop: bool = False) -> str:
     """Checks that the program's CUDA calls can be intercepted.
+
+    Args:
+        program: what `inspect` found.
+        interop: whether the user lets a runtime that cannot be redirected run (settings.interop).
 
     Returns:
         A remark for the user, empty when there is none.
@@ -157,8 +161,8 @@ def require_interceptable(program: Program) -> str:
         UserError: the loader would ignore what is preloaded, or the runtime linked into the program cannot be found.
     """
     _require_preloading(program)
-    if program.stripped:
-        _require_symbols(program)
+    if program.stripped and not interop:
+        _refuse_stripped(program)
     if program.fully_static:
         return f"{program.path} is a static executable without CUDA; CUDA calls of programs it starts are intercepted"
     if (
@@ -196,10 +200,10 @@ def _changes_identity(path: Path) -> bool:
     return user or group
 
 
-def _require_symbols(program: Program) -> None:
-    """A stripped program's runtime cannot be redirected: it runs on the driver API's library as it is, where that is there."""
-    if shim_library.driver_library() is None:
-        raise UserError(
-            f"{program.path} has the CUDA runtime linked into it and is stripped, so the runtime's functions cannot be found",
-            "Do not strip it (nvcc -s, strip), or rebuild it with `nvcc -cudart shared`.",
-        )
+def _refuse_stripped(program: Program) -> None:
+    """A stripped program's runtime cannot be redirected: it runs on the driver API's library as it is, where the user allows that."""
+    raise UserError(
+        f"{program.path} has the CUDA runtime linked into it and is stripped, so that runtime must run as it is, which is switched off",
+        "Switch it on with `farlane setup --interop` (docs/interoperability.md says what it means), do not strip the program, or rebuild it with "
+        "`nvcc -cudart shared`.",
+    )

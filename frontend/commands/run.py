@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from farlane.frontend import manifests, shim_library
+from farlane.frontend import manifests, settings, shim_library
 from farlane.frontend import program as programs
 from farlane.frontend import report as reports
 from farlane.frontend.embedded import EmbeddedHost
@@ -107,7 +107,8 @@ class RunCommand:
             raise UserError(f"FARLANE_DEFER={mode} is no deferral mode", f"One of {', '.join(shim_library.MODES)}.", 2)
         shim_library.require_built()
         program = programs.inspect(programs.find(words[0]))
-        if remark := programs.require_interceptable(program):
+        interop = settings.interop(os.environ)
+        if remark := programs.require_interceptable(program, interop):
             print(f"farlane: {remark}", file=sys.stderr)
         shim_library.preload_for(program.runtimes)
         host = arguments.host or os.environ.get("FARLANE_HOST")
@@ -142,6 +143,7 @@ class RunCommand:
                 guards=_guards(arguments),
                 checks=checks,
             )
+            environment[settings.INTEROP] = "1" if interop else "0"
             started = time.perf_counter()
             status = _execute(words, program.path, environment)
             seconds = time.perf_counter() - started
