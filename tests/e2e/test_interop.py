@@ -49,6 +49,9 @@ def test_without_the_users_word_one_line_says_what_asks(
     toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
 ) -> None:
     outcome = guest.run(stripped(ENTRIES["vecadd"], toolchain("13.5"), tmp_path), "calls")
-    assert outcome.status == 1 and "operation not supported" in outcome.stdout
-    assert outcome.stderr.count("\n") == 1 and "CUDA runtime 13.5" in outcome.stderr
-    assert "farlane setup --interop" in outcome.stderr and "docs/interoperability.md" in outcome.stderr
+    assert outcome.status == 1
+    assert "operation not supported" in outcome.stdout
+    assert outcome.stderr.count("\n") == 1
+    assert "CUDA runtime 13.5" in outcome.stderr
+    assert "farlane setup --interop" in outcome.stderr
+    assert "docs/interoperability.md" in outcome.stderr
