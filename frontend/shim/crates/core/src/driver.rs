@@ -10,6 +10,7 @@
 //! Source: CUDA driver API; cuda.h of CUDA 12.0 to 13.5.
 
 pub mod array;
+pub mod boxes;
 pub mod context;
 pub mod contexts;
 pub mod copies;

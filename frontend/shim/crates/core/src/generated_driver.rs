@@ -359,6 +359,146 @@ pub unsafe extern "C" fn farlane_cuMemcpyPeerAsync_ptsz(dstDevice: CUdeviceptr, 
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    enter(Function::cuMemcpy2D_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy2D_v2(DefaultStream::Legacy, pCopy) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    enter(Function::cuMemcpy2D_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy2D_v2(DefaultStream::PerThread, pCopy) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    enter(Function::cuMemcpy2DUnaligned_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy2DUnaligned_v2(DefaultStream::Legacy, pCopy) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    enter(Function::cuMemcpy2DUnaligned_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy2DUnaligned_v2(DefaultStream::PerThread, pCopy) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy2DAsync_v2(pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy2DAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy2DAsync_v2(DefaultStream::Legacy, pCopy, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy2DAsync_v2_ptsz(pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy2DAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy2DAsync_v2(DefaultStream::PerThread, pCopy, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
+    enter(Function::cuMemcpy3D_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy3D_v2(DefaultStream::Legacy, pCopy) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
+    enter(Function::cuMemcpy3D_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy3D_v2(DefaultStream::PerThread, pCopy) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DAsync_v2(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy3DAsync_v2(DefaultStream::Legacy, pCopy, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DAsync_v2_ptsz(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy3DAsync_v2(DefaultStream::PerThread, pCopy, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
+    enter(Function::cuMemcpy3DPeer, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy3DPeer(DefaultStream::Legacy, pCopy) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
+    enter(Function::cuMemcpy3DPeer, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy3DPeer(DefaultStream::PerThread, pCopy) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DPeerAsync(pCopy: *const CUDA_MEMCPY3D_PEER, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DPeerAsync, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy3DPeerAsync(DefaultStream::Legacy, pCopy, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DPeerAsync_ptsz(pCopy: *const CUDA_MEMCPY3D_PEER, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DPeerAsync, Needs::Context, || unsafe { crate::driver::copy::cuMemcpy3DPeerAsync(DefaultStream::PerThread, pCopy, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoA_v2(dstArray: CUarray, dstOffset: usize, srcHost: *const c_void, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyHtoA_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoA_v2(DefaultStream::Legacy, dstArray, dstOffset, srcHost, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoA_v2_ptds(dstArray: CUarray, dstOffset: usize, srcHost: *const c_void, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyHtoA_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoA_v2(DefaultStream::PerThread, dstArray, dstOffset, srcHost, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAtoH_v2(dstHost: *mut c_void, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyAtoH_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAtoH_v2(DefaultStream::Legacy, dstHost, srcArray, srcOffset, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAtoH_v2_ptds(dstHost: *mut c_void, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyAtoH_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAtoH_v2(DefaultStream::PerThread, dstHost, srcArray, srcOffset, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoA_v2(dstArray: CUarray, dstOffset: usize, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyDtoA_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoA_v2(DefaultStream::Legacy, dstArray, dstOffset, srcDevice, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyDtoA_v2_ptds(dstArray: CUarray, dstOffset: usize, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyDtoA_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyDtoA_v2(DefaultStream::PerThread, dstArray, dstOffset, srcDevice, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAtoD_v2(dstDevice: CUdeviceptr, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyAtoD_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAtoD_v2(DefaultStream::Legacy, dstDevice, srcArray, srcOffset, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAtoD_v2_ptds(dstDevice: CUdeviceptr, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyAtoD_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAtoD_v2(DefaultStream::PerThread, dstDevice, srcArray, srcOffset, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAtoA_v2(dstArray: CUarray, dstOffset: usize, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyAtoA_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAtoA_v2(DefaultStream::Legacy, dstArray, dstOffset, srcArray, srcOffset, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAtoA_v2_ptds(dstArray: CUarray, dstOffset: usize, srcArray: CUarray, srcOffset: usize, ByteCount: usize) -> CUresult {
+    enter(Function::cuMemcpyAtoA_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAtoA_v2(DefaultStream::PerThread, dstArray, dstOffset, srcArray, srcOffset, ByteCount) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoAAsync_v2(dstArray: CUarray, dstOffset: usize, srcHost: *const c_void, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyHtoAAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoAAsync_v2(DefaultStream::Legacy, dstArray, dstOffset, srcHost, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyHtoAAsync_v2_ptsz(dstArray: CUarray, dstOffset: usize, srcHost: *const c_void, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyHtoAAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyHtoAAsync_v2(DefaultStream::PerThread, dstArray, dstOffset, srcHost, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAtoHAsync_v2(dstHost: *mut c_void, srcArray: CUarray, srcOffset: usize, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyAtoHAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAtoHAsync_v2(DefaultStream::Legacy, dstHost, srcArray, srcOffset, ByteCount, hStream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyAtoHAsync_v2_ptsz(dstHost: *mut c_void, srcArray: CUarray, srcOffset: usize, ByteCount: usize, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyAtoHAsync_v2, Needs::Context, || unsafe { crate::driver::copy::cuMemcpyAtoHAsync_v2(DefaultStream::PerThread, dstHost, srcArray, srcOffset, ByteCount, hStream) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuDeviceCanAccessPeer(canAccessPeer: *mut c_int, dev: CUdevice, peerDev: CUdevice) -> CUresult {
     enter(Function::cuDeviceCanAccessPeer, Needs::Initialization, || unsafe { crate::device::cudaDeviceCanAccessPeer(canAccessPeer as _, dev as _, peerDev as _) })
 }

@@ -9,6 +9,7 @@ use abi::{
     cudaMemcpyDefault, cudaMemcpyDeviceToDevice, cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyKind,
 };
 
+pub use super::boxes::*;
 use super::contexts;
 use crate::call::{CudaResult, DefaultStream};
 use crate::memory::{cudaMemcpy, cudaMemcpyAsync};
