@@ -72,11 +72,11 @@ def compile_c(source: str, release_: Release, output: Path, *options: str) -> No
 
 
 @functools.cache
-def preprocessed(version: str, *defines: str) -> str:
-    """The runtime API's header with everything it includes, after the preprocessor."""
+def preprocessed(version: str, *defines: str, header: str = "cuda_runtime_api.h") -> str:
+    """An API's header with everything it includes, after the preprocessor."""
     include = [f"-I{folder}" for folder in release(version).include]
     command = ["cc", "-E", "-P", "-xc", *include, *defines, "-"]
-    text = "#include <cuda_runtime_api.h>\n"
+    text = f"#include <{header}>\n"
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
@@ -99,6 +99,22 @@ def prototypes(version: str) -> dict[str, tuple[str, list[str]]]:
     return found
 
 
+_DRIVER_PROTOTYPE = re.compile(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(([^;{}]*)\)\s*;")
+
+
+def driver_prototypes(version: str) -> dict[str, list[str]]:
+    """Exported symbol of the driver API -> argument types, in `spelled` form, as cuda.h declares it to today's programs.
+
+    The macros are as in `prototypes`; old versions of a function are declared only where none of them renames.
+    """
+    found: dict[str, list[str]] = {}
+    for define in ("-D__CUDA_API_VERSION_INTERNAL", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM", "-DNOTHING"):
+        for name, arguments in _DRIVER_PROTOTYPE.findall(preprocessed(version, define, header="cuda.h")):
+            types = [] if arguments.strip() in ("", "void") else [_type(a) for a in arguments.split(",")]
+            found[name] = types
+    return found
+
+
 def _type(argument: str) -> str:
     """`struct cudaDeviceProp *prop` -> `cudaDeviceProp *`."""
     match = re.fullmatch(r"(.*?[\s*])\w+(\[\])?", argument.strip(), re.DOTALL)
@@ -113,9 +129,11 @@ def spelled(c_type: str) -> str:
     return re.sub(r"\* (?=\*|const)", "*", " ".join(words))
 
 
-def enumeration(version: str, name: str) -> dict[str, int]:
+def enumeration(version: str, name: str, header: str = "cuda_runtime_api.h") -> dict[str, int]:
     """The enumerators of an enumeration with their values."""
-    body = re.search(rf"enum\s+(?:__attribute__\(\([^)]*\)\)\s*)*{name}\s*\{{([^}}]*)\}}", preprocessed(version))
+    body = re.search(
+        rf"enum\s+(?:__attribute__\(\([^)]*\)\)\s*)*{name}\s*\{{([^}}]*)\}}", preprocessed(version, header=header)
+    )
     if body is None:
         raise ValueError(f"CUDA {version} has no enumeration {name}")
     return {enumerator: int(value, 0) for enumerator, value in re.findall(r"(\w+)\s*=\s*(\w+)", body.group(1))}

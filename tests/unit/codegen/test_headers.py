@@ -14,13 +14,14 @@ from farlane.frontend.devtools.releases import (
     RELEASES,
     Release,
     compile_c,
+    driver_prototypes,
     enumeration,
     preprocessed,
     prototypes,
     release,
     spelled,
 )
-from farlane_codegen import api_table, errors_table, tape_table
+from farlane_codegen import api_table, driver_table, errors_table, tape_table
 
 pytestmark = pytest.mark.native
 
@@ -74,6 +75,38 @@ def test_signatures_are_those_of_the_headers(nvidia: Release, api: api_table.Api
             assert (spelled(function.returns), types) == declared, function.name + suffix
             compared += 1
     assert compared > 140
+
+
+@pytest.fixture(scope="module")
+def driver(api: api_table.Api) -> driver_table.DriverApi:
+    return driver_table.load(CUDA, api)
+
+
+def test_every_function_of_the_drivers_header_is_listed(nvidia: Release, driver: driver_table.DriverApi) -> None:
+    declared = set(driver_prototypes(nvidia.version))
+    assert len(declared) > 500
+    assert declared <= {symbol.name for symbol in driver.symbols}
+
+
+def test_signatures_of_the_driver_are_those_of_the_headers(nvidia: Release, driver: driver_table.DriverApi) -> None:
+    headers = driver_prototypes(nvidia.version)
+    compared = 0
+    for function in driver.functions:
+        for suffix in function.suffixes:
+            if (declared := headers.get(function.name + suffix)) is None:
+                continue  # newer or older than this release, or declared in another header (the profiler's)
+            types = [spelled(kind) for kind, _ in function.arguments]
+            plain = [re.sub(r"_v\d\b", "", re.sub(r"^unsigned$", "unsigned int", kind)) for kind in declared]
+            assert [re.sub(r"_v\d\b", "", kind) for kind in types] == plain, function.name + suffix
+            compared += 1
+    assert compared > 250
+
+
+def test_results_of_the_driver_are_those_of_the_headers(nvidia: Release) -> None:
+    table = {error.name: error.code for error in errors_table.load_driver_errors(CUDA, errors_table.load_errors(CUDA))}
+    header = enumeration(nvidia.version, "cudaError_enum", "cuda.h")
+    assert len(header) > 90
+    assert {name: table.get(name) for name in header} == header
 
 
 def test_error_codes_are_those_of_the_headers(nvidia: Release) -> None:
@@ -136,10 +169,10 @@ LONGER = {"13": ("cudaPointerAttributes size",)}
 def c_expression(what: str, release_: Release) -> str | None:
     """What a C compiler is asked; None when the release has no such structure or field, or the shim leaves it out."""
     name, major, field = re.fullmatch(r"(\w+?)(?:_v(\d+))?(?: size|\.(\w+))", what).groups()  # type: ignore[union-attr]
-    header = preprocessed(release_.version)
+    header = preprocessed(release_.version, header="cuda.h" if name.startswith("CU") else "cuda_runtime_api.h")
     if major not in (None, release_.major) or what in LONGER.get(release_.major, ()) or name not in header:
         return None
-    c_name = name if name in TYPEDEFS else f"{'union' if name in UNIONS else 'struct'} {name}"
+    c_name = name if name in TYPEDEFS or name.startswith("CU") else f"{'union' if name in UNIONS else 'struct'} {name}"
     if field is None:
         return f"sizeof({c_name})"
     # Later releases of a major version took fields from `reserved`, which therefore moves.
@@ -150,7 +183,9 @@ def c_expression(what: str, release_: Release) -> str | None:
 
 def test_layouts_are_those_of_a_c_compiler(nvidia: Release, tmp_path: Path) -> None:
     asked = {what: c_expression(what, nvidia) for what, _ in rust_layouts()}
-    source = "#include <stddef.h>\n#include <stdio.h>\n#include <cuda_runtime_api.h>\nint main(void) {\n"
+    source = (
+        "#include <stddef.h>\n#include <stdio.h>\n#include <cuda.h>\n#include <cuda_runtime_api.h>\nint main(void) {\n"
+    )
     for what, expression in asked.items():
         if expression is not None:
             source += f'    printf("{what} %zu\\n", {expression});\n'
