@@ -4,6 +4,7 @@ FARLANE_SKIP_SHIM=1 leaves it out: a host that serves guests elsewhere needs no 
 """
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,13 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 
 ROOT = Path(__file__).resolve().parent
-LIBRARIES = ("libfarlane_core.so", "libcudart.so.12", "libcudart.so.13")
+LIBRARIES = (
+    "libfarlane_core.so",
+    "libcudart.so.12",
+    "libcudart.so.13",
+    "libcuda.so.1",
+    *(("libfarlane_redirect.so",) if platform.machine() == "x86_64" else ()),
+)
 
 
 class BuildShim(Command):
