@@ -56,7 +56,7 @@ fn kernel_parameters(given: cudaKernelNodeParams) -> CUDA_KERNEL_NODE_PARAMS {
         sharedMemBytes: given.sharedMemBytes,
         kernelParams: given.kernelParams,
         extra: given.extra,
-        kern: std::ptr::null_mut(),
+        kern: given.func.cast(), // a kernel is a function here; an embedded runtime looks its kernel up by this field
         ctx: std::ptr::null_mut(),
     }
 }
