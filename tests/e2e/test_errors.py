@@ -51,14 +51,20 @@ def farlane(*arguments: str, timeout: float = 60, **extra: str) -> subprocess.Co
 # The program -----------------------------------------------------------------------------------------------------
 
 
-def test_a_statically_linked_runtime_is_refused_with_advice(nvcc: Toolchain, tmp_path: Path) -> None:
+def test_a_statically_linked_runtime_runs_and_a_stripped_one_says_what_it_needs(
+    nvcc: Toolchain, tmp_path: Path
+) -> None:
+    """What plain nvcc makes runs; without its symbols it needs the user's word (docs/interoperability.md)."""
     program = tmp_path / "static"
-    command = [word.replace("shared", "static") for word in nvcc.command("sm_75")]
+    command = nvcc.command("sm_75", "static")
     subprocess.run([*command, str(NATIVE / "vecadd.cu"), "-o", str(program)], check=True, env=nvcc.environment())
+    done = farlane("run", "--", str(program))
+    assert (done.returncode, done.stdout, done.stderr) == (0, ENTRIES["vecadd"].expected, "")
+    subprocess.run(["strip", program], check=True)
     done = farlane("run", "--", str(program))
     assert done.returncode not in (0, -11)
     assert done.stdout == ""
-    assert "-cudart shared" in done.stderr
+    assert "farlane setup --interop" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -13,8 +13,8 @@ int main() {
         verdict.expect(cudaGetLastError() == cudaErrorNotSupported, "last error");
         void *function = &handle;
         cudaDriverEntryPointQueryResult query;
-        CHECK(cudaGetDriverEntryPointByVersion("cuMemcpy", &function, 12050, cudaEnableDefault, &query));
-        verdict.expect(function == nullptr && query == cudaDriverEntryPointSymbolNotFound, "no driver API");
+        CHECK(cudaGetDriverEntryPointByVersion("cuNothing", &function, 12050, cudaEnableDefault, &query));
+        verdict.expect(function == nullptr && query == cudaDriverEntryPointSymbolNotFound, "no such function");
         verdict.expect(cudaGraphicsMapResources(1, &resource, nullptr) == cudaErrorNotSupported, "graphics");
         cudaGetLastError();
         fill<<<1, 32>>>(data.get());
