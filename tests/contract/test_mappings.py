@@ -235,6 +235,6 @@ def test_a_kernel_that_may_not_faults(subject: Any, mappings: Mappings, access: 
 def test_room_for_reservations(opener: Any, new_subject: Callable[[], Any]) -> None:
     """Addresses for 16 times the device's memory, beside twice the quota."""
     if opener.row.remote:
-        pytest.skip("the device's description is not at hand")
+        pytest.skip("the device declines: its description is not at hand")
     context = new_subject().context
     assert context.window.size >= 16 * opener.device.describe().total_memory + 2 * context.quota

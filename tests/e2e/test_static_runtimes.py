@@ -108,16 +108,18 @@ def test_preloading_alone_suffices_for_what_is_there_at_the_start(
     assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")
 
 
-def test_a_stripped_library_is_named(toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path) -> None:
-    if shim_library.driver_library() is not None:
-        pytest.skip("the runtime of a stripped library runs on libcuda.so.1, which is there")
+def test_a_stripped_library_runs_with_the_users_word(
+    toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
+) -> None:
+    """Its runtime cannot be redirected: it runs on libcuda.so.1 (docs/interoperability.md)."""
     installed = toolchain("13.0")
     opener = built(installed, tmp_path, "opener", OPENER)
     library = built(installed, tmp_path, "libstatic.so", LIBRARY, "-shared", "-Xcompiler", "-fPIC", "-Xlinker", "-s")
-    outcome = guest.run([opener, library], "calls")
-    assert outcome.stdout.startswith("-1 ")
-    assert "libstatic.so: it looks for the CUDA driver" in outcome.stderr
-    assert "(stripped)" in outcome.stderr
+    refused = guest.run([opener, library], "calls")
+    assert refused.stdout.startswith("-1 ")
+    assert "farlane setup --interop" in refused.stderr
+    allowed = guest.run([opener, library], "calls", extra={"FARLANE_INTEROP": "1"})
+    assert (allowed.status, allowed.stdout, allowed.stderr) == (0, "4 cudaSuccess\n", "")
 
 
 @pytest.mark.parametrize("name", ["vecadd", "stencil2d", "threads"])

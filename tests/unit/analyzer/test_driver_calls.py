@@ -391,6 +391,6 @@ def test_the_tables_are_those_of_the_header() -> None:
         kinds = known.get(newest.get(name, name), [])
         for role, kind in zip(roles.split(), kinds, strict=False):
             pointer = kind.endswith("*")
-            wide = pointer or kind in ("size_t", "CUdeviceptr", "unsigned long long") or kind.startswith("CUstream")
+            wide = pointer or kind in ("size_t", "CUdeviceptr", "unsigned long long", "CUstream")
             assert role[0] not in "oOhsd" or pointer, (name, role, kind)
             assert role != "w" or not wide, (name, role, kind)

@@ -212,7 +212,9 @@ impl Folder {
         let Some(record) = tape.as_slice().get(at..at + length) else { return false };
         let token = token_of(record, origin.site);
         if self.policy.stretches.are_short() {
-            self.policy.stretches.pass(length);
+            if token != NO_TOKEN {
+                self.policy.stretches.pass(length);
+            }
             self.note(record, token, None);
             return true;
         }
@@ -227,7 +229,9 @@ impl Folder {
                 return false;
             }
         }
-        self.policy.stretches.pass(length);
+        if token != NO_TOKEN {
+            self.policy.stretches.pass(length);
+        }
         self.remember(record, token, None, 0);
         true
     }
@@ -333,7 +337,7 @@ impl Folder {
                 }
             }
         }
-        if offer.nested.is_none() {
+        if offer.nested.is_none() && offer.token != NO_TOKEN {
             self.policy.stretches.pass(offer.record.len());
         }
         tape.records(offer.record);
