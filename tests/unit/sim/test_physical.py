@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from farlane.backend.device.base import NO_ACCESS, READ, READ_WRITE, CudaError, Rows
@@ -113,13 +114,16 @@ def test_the_window_is_smaller_where_there_are_no_addresses(monkeypatch: pytest.
 @pytest.mark.parametrize(
     "device",
     [
-        lambda: SimDevice(threads=1, total_memory=1 << 30, oversubscription=Oversubscription(8 * GRANULE)),
-        lambda: SimDevice(threads=1, total_memory=1 << 30, watched=Settings("mgpusim", os.devnull)),
+        lambda _: SimDevice(threads=1, total_memory=1 << 30, oversubscription=Oversubscription(8 * GRANULE)),
+        # The report replaces the file of its name: no device file, therefore.
+        lambda folder: SimDevice(
+            threads=1, total_memory=1 << 30, watched=Settings("mgpusim", str(folder / "report.json"))
+        ),
     ],
     ids=["bounded", "modelled"],
 )
-def test_sessions_whose_pages_have_places_have_none_of_it(device: object) -> None:
-    opened: SimDevice = device()  # type: ignore[operator]
+def test_sessions_whose_pages_have_places_have_none_of_it(device: object, tmp_path: Path) -> None:
+    opened: SimDevice = device(tmp_path)  # type: ignore[operator]
     assert not opened.describe().has_mappings
     context = opened.open_context(QUOTA)
     with pytest.raises(CudaError) as caught:
