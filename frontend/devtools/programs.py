@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from farlane.frontend import shim_library
 from farlane.frontend.devtools.toolchain import CLANG, Toolchain, cache_folder, locked
 
-DRIVER_LIBRARY = shim_library.FOLDER / shim_library.DRIVER
+# By its place: the guest image compiles programs with this folder alone (docker/Dockerfile).
+DRIVER_LIBRARY = Path(__file__).resolve().parents[1] / "lib/libcuda.so.1"
 HEADER_SUFFIXES = (".h", ".hpp", ".cuh")
 
 
