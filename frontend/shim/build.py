@@ -85,7 +85,7 @@ def build_thin(soname: str) -> None:
     command = [compiler, "-shared", "-nostdlib", "-o", str(partial), str(source)]
     command += [f"-L{LIBRARY_FOLDER}", "-lfarlane_core", *(f"-Wl,{option}" for option in linker)]
     if platform.machine() == "x86_64":
-        # Whoever preloads a thin library alone gets statically linked runtimes redirected as well. None of its symbols is used.
+        # A thin library that is preloaded alone redirects statically linked runtimes as well. It uses no symbol of this one.
         command += ["-Wl,--no-as-needed", "-lfarlane_redirect"]
     try:
         _run(command)

@@ -99,7 +99,7 @@ pub fn enter_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T
 }
 
 /// Called by the libraries' exports that have no row in the API table: names the function once, in the log and the
-/// report. Of a function's twins for the per-thread default stream the documented name is told.
+/// report. It reports a twin for the per-thread default stream by its documented name.
 pub fn unsupported(symbol: &'static CStr) -> CudaError {
     let symbol = symbol.to_str().unwrap_or("an unknown function");
     let name = symbol.strip_suffix("_ptsz").or_else(|| symbol.strip_suffix("_ptds")).unwrap_or(symbol);
@@ -145,6 +145,22 @@ pub fn check(code: i32) -> CudaResult {
     } else {
         Err(CudaError(code))
     }
+}
+
+/// Writes a result through a pointer of the program.
+///
+/// # Errors
+/// cudaErrorInvalidValue for null.
+///
+/// # Safety
+/// `place` is null or one that a `T` can be written to.
+pub unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
+    if place.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: not null, and the program says that it is such a place.
+    unsafe { place.write(value) };
+    Ok(())
 }
 
 /// The thread's last error (cudaPeekAtLastError).

@@ -10,7 +10,7 @@ use std::ffi::{c_double, c_int, c_uint};
 
 use abi::{cudaDeviceAttr, CudaError};
 
-use crate::call::CudaResult;
+use crate::call::{give, CudaResult};
 use crate::driver::contexts;
 use crate::runtime::{self, device_of};
 use crate::{module, permission, work};
@@ -33,16 +33,6 @@ pub use settings::*;
 pub(crate) const DRIVER_VERSION: c_int = 13050;
 const RUNTIME_VERSION_12: c_int = 12090;
 const RUNTIME_VERSION_13: c_int = 13050;
-
-/// Writes a result through a pointer of the program.
-unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
-    if place.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: not null, and the program says that it is such a place.
-    unsafe { place.write(value) };
-    Ok(())
-}
 
 pub unsafe fn cudaGetDeviceCount(count: *mut c_int) -> CudaResult {
     if count.is_null() {

@@ -35,22 +35,7 @@ pub mod stream;
 pub mod texture;
 pub mod virtual_memory;
 
-use abi::CudaError;
-
-use crate::call::CudaResult;
-
-/// Writes a result through a pointer of the program.
-///
-/// # Safety
-/// `place` is null or such a place.
-pub(crate) unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
-    if place.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: not null, and the program says that it is such a place.
-    unsafe { place.write(value) };
-    Ok(())
-}
+use crate::call::give;
 
 /// The same where the program may leave the place out.
 ///

@@ -31,7 +31,7 @@ pub use state::{graph_id, node_id, Id};
 pub use topology::*;
 pub use updates::*;
 
-use crate::call::{CudaResult, DefaultStream};
+use crate::call::{give, CudaResult, DefaultStream};
 use crate::{runtime, stream};
 use abi::{
     cudaGraphExecUpdateResultInfo, cudaGraphExec_t, cudaGraphInstantiateParams, cudaGraphMemAttributeType,
@@ -43,16 +43,6 @@ use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 const INSTANTIATE_FLAGS: c_ulonglong = abi::cudaGraphInstantiateFlagAutoFreeOnLaunch
     | abi::cudaGraphInstantiateFlagUpload
     | abi::cudaGraphInstantiateFlagUseNodePriority;
-
-/// Writes a result through a pointer of the program.
-unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
-    if place.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: not null, and the program says that it is such a place.
-    unsafe { place.write(value) };
-    Ok(())
-}
 
 /// The device was reset: nothing is left.
 pub fn forget() {

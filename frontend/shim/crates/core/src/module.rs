@@ -20,7 +20,7 @@ use abi::{
     cudaFunction_t, cudaKernel_t, cudaSharedMemConfig, CudaError,
 };
 
-use crate::call::CudaResult;
+use crate::call::{give, CudaResult};
 use crate::registration;
 use crate::runtime;
 
@@ -56,19 +56,6 @@ pub fn variable_of(symbol: *const c_void) -> CudaResult<(u32, usize)> {
 
 fn find_variable(symbol: *const c_void) -> CudaResult<&'static Variable> {
     registration::with(|table| table.variable(symbol as usize)).ok_or(CudaError::INVALID_SYMBOL)
-}
-
-/// Writes a result through a pointer of the program.
-///
-/// # Safety
-/// The place is null or one that a `T` can be written to.
-unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
-    if place.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { place.write(value) };
-    Ok(())
 }
 
 pub unsafe fn cudaFuncGetAttributes(attr: *mut cudaFuncAttributes, func: *const c_void) -> CudaResult {

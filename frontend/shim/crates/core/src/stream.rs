@@ -11,7 +11,7 @@
 //! Source: CUDA runtime API, "Stream Management", "Stream synchronization behavior", "Execution Control".
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
-use crate::call::{CudaResult, DefaultStream};
+use crate::call::{give, CudaResult, DefaultStream};
 use crate::event;
 use crate::graph::capture as capturing;
 use crate::runtime::{self, HandleKind};
@@ -93,16 +93,6 @@ fn check_not_captured(stream: &Stream) -> CudaResult {
     if capturing::of(stream) {
         return Err(capturing::refuse(stream));
     }
-    Ok(())
-}
-
-/// Writes a result through a pointer of the program.
-unsafe fn give<T>(place: *mut T, value: T) -> CudaResult {
-    if place.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: not null, and the program says that it is such a place.
-    unsafe { place.write(value) };
     Ok(())
 }
 

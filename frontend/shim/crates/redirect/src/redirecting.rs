@@ -37,6 +37,9 @@ pub fn redirect(map: &LinkMap, farlane: &Farlane) -> Outcome {
     if !name.is_empty() && !name.contains(&b'/') {
         return Outcome::Nothing; // the kernel's own object
     }
+    if is_redirected(map, farlane) {
+        return Outcome::Redirected;
+    }
     let Some(file) = ObjectFile::open(map.name()) else { return Outcome::Nothing };
     let Some(bytes) = file.symbols() else { return Outcome::Nothing };
     let Some(scratch) = Mapping::fresh(size_of::<Plan>()) else { return Outcome::Nothing };
@@ -50,7 +53,6 @@ pub fn redirect(map: &LinkMap, farlane: &Farlane) -> Outcome {
     let shown = if name.is_empty() { b"this program".as_slice() } else { name };
     match plan.make(symbols, farlane) {
         Ok(None) => Outcome::Nothing,
-        Ok(Some(_)) if is_redirected(map, farlane) => Outcome::Redirected,
         Ok(Some(_)) => {
             let written =
                 !map.has_text_relocations() && write(map, &file, symbols, plan.functions(), farlane).is_some();

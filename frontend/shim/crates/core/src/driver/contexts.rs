@@ -189,7 +189,7 @@ pub fn release_primary(device: c_int) -> CudaResult<bool> {
     Ok(primary.retained == 0 && !primary.context.is_in_use() && primary.context.mark_ended())
 }
 
-/// The device was reset: its primary context is inactive until the next use, and nobody retains it.
+/// The device was reset: its primary context is inactive until the next use, with no references.
 pub fn reset_primary(device: c_int) -> CudaResult {
     let context = {
         let mut contexts = lock();
