@@ -1,16 +1,5 @@
 // Callbacks and host functions of the driver API run in the order of their stream.
-#include <cuda.h>
-#include <stdio.h>
-#include <string.h>
-
-#define EXPECT(condition)                                          \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            printf("line %d: %s does not hold\n", __LINE__, #condition); \
-            return 1;                                              \
-        }                                                          \
-    } while (0)
-#define OK(call) EXPECT((call) == CUDA_SUCCESS)
+#include "driver.h"
 
 struct Seen {
     int calls;
@@ -28,12 +17,7 @@ void CUDA_CB callback(CUstream stream, CUresult status, void* data) {
 void CUDA_CB function(void* data) { ((Seen*)data)->calls++; }
 
 int main() {
-    CUdevice device;
-    CUcontext context;
-    OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    begin();
     CUstream stream;
     CUdeviceptr memory;
     unsigned char host[16] = {0};

@@ -1,24 +1,8 @@
 // Events of the driver API: flags, times, queries, destroyed and unrecorded ones.
-#include <cuda.h>
-#include <stdio.h>
-#include <string.h>
-
-#define EXPECT(condition)                                          \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            printf("line %d: %s does not hold\n", __LINE__, #condition); \
-            return 1;                                              \
-        }                                                          \
-    } while (0)
-#define OK(call) EXPECT((call) == CUDA_SUCCESS)
+#include "driver.h"
 
 int main() {
-    CUdevice device;
-    CUcontext context;
-    OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    begin();
     CUstream one, two;
     CUevent start, end, quiet;
     CUdeviceptr memory;

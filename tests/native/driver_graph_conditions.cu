@@ -1,24 +1,10 @@
 // Handles of conditions, conditional nodes and graphs in them, by the driver API; numbers of graphs and nodes.
-#include <cuda.h>
-#include <stdio.h>
-#include <string.h>
-
-#define EXPECT(condition)                                          \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            printf("line %d: %s does not hold\n", __LINE__, #condition); \
-            return 1;                                              \
-        }                                                          \
-    } while (0)
-#define OK(call) EXPECT((call) == CUDA_SUCCESS)
+#include "driver.h"
 
 int main() {
-    CUdevice device;
+    begin();
     CUcontext context;
-    OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    OK(cuCtxGetCurrent(&context));
     CUdeviceptr memory;
     CUgraph graph, found = nullptr;
     CUgraphNode node, set;

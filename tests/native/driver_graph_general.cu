@@ -1,16 +1,5 @@
 // cuGraphAddNode and its kin with the union of all parameters, and graphs that allocate memory.
-#include <cuda.h>
-#include <stdio.h>
-#include <string.h>
-
-#define EXPECT(condition)                                          \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            printf("line %d: %s does not hold\n", __LINE__, #condition); \
-            return 1;                                              \
-        }                                                          \
-    } while (0)
-#define OK(call) EXPECT((call) == CUDA_SUCCESS)
+#include "driver.h"
 
 CUresult ADD(CUgraphNode* node, CUgraph graph, const CUgraphNode* from, size_t count, CUgraphNodeParams* params) {
 #if CUDA_VERSION >= 13000
@@ -21,12 +10,9 @@ CUresult ADD(CUgraphNode* node, CUgraph graph, const CUgraphNode* from, size_t c
 }
 
 int main() {
-    CUdevice device;
+    begin();
     CUcontext context;
-    OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    OK(cuCtxGetCurrent(&context));
     CUstream stream;
     CUdeviceptr memory;
     CUgraph graph;

@@ -1,26 +1,12 @@
 // Graphs of sets, copies, host functions, events and graphs inside, made node by node by the driver API.
-#include <cuda.h>
-#include <stdio.h>
-#include <string.h>
-
-#define EXPECT(condition)                                          \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            printf("line %d: %s does not hold\n", __LINE__, #condition); \
-            return 1;                                              \
-        }                                                          \
-    } while (0)
-#define OK(call) EXPECT((call) == CUDA_SUCCESS)
+#include "driver.h"
 
 void CUDA_CB count(void* data) { ++*(int*)data; }
 
 int main() {
-    CUdevice device;
+    begin();
     CUcontext context;
-    OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    OK(cuCtxGetCurrent(&context));
     CUstream stream;
     CUdeviceptr memory;
     CUevent event, other;

@@ -1,26 +1,12 @@
 // Updates, clones, dependencies, flags and user objects of graphs by the driver API.
-#include <cuda.h>
-#include <stdio.h>
-#include <string.h>
-
-#define EXPECT(condition)                                          \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            printf("line %d: %s does not hold\n", __LINE__, #condition); \
-            return 1;                                              \
-        }                                                          \
-    } while (0)
-#define OK(call) EXPECT((call) == CUDA_SUCCESS)
+#include "driver.h"
 
 void CUDA_CB end(void* data) { ++*(int*)data; }
 
 int main() {
-    CUdevice device;
+    begin();
     CUcontext context;
-    OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    OK(cuCtxGetCurrent(&context));
     CUstream stream;
     CUdeviceptr memory;
     CUgraph graph, changed, clone;

@@ -1,24 +1,10 @@
 // Writes of words and waits for them in streams, alone, in batches, captured and as nodes of graphs.
-#include <cuda.h>
-#include <stdio.h>
-#include <string.h>
-
-#define EXPECT(condition)                                          \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            printf("line %d: %s does not hold\n", __LINE__, #condition); \
-            return 1;                                              \
-        }                                                          \
-    } while (0)
-#define OK(call) EXPECT((call) == CUDA_SUCCESS)
+#include "driver.h"
 
 int main() {
-    CUdevice device;
+    begin();
     CUcontext context;
-    OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    OK(cuCtxGetCurrent(&context));
     CUstream one, two;
     CUdeviceptr memory;
     OK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));

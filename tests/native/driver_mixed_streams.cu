@@ -1,27 +1,11 @@
 // Streams and events of one API are the other's.
-#include <cuda.h>
+#include "driver.h"
 #include <cuda_runtime.h>
-#include <stdio.h>
-#include <string.h>
-
-#define EXPECT(condition)                                          \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            printf("line %d: %s does not hold\n", __LINE__, #condition); \
-            return 1;                                              \
-        }                                                          \
-    } while (0)
-#define OK(call) EXPECT((call) == CUDA_SUCCESS)
 
 __global__ void add(int* data, int value) { data[threadIdx.x] += value; }
 
 int main() {
-    CUdevice device;
-    CUcontext context;
-    OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    begin();
     CUstream ours;
     cudaStream_t theirs;
     CUevent event;
