@@ -12,7 +12,7 @@ help:
 	@echo "make test       build, install, and run all tests"
 	@echo "make test-skipped   the tests that the last 'make test' skipped, after something was installed"
 	@echo "make test-guests  Python packages that speak the driver API, as guests; installs them"
-	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (an hour)"
+	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
 	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/gpu.md)"
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
@@ -58,6 +58,7 @@ test-guests: install $(GUESTS)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -m guests tests/guests $(PYTEST_ARGS)
 
 # Every program of tests/native, its runtime shared and linked in, in all modes; the result is tests/native/matrix.txt.
+# MATRIX_ARGS=--continue goes on where a run was cut off.
 test-matrix: install
 	$(BIN)/python tests/native/matrix.py $(MATRIX_ARGS)
 
