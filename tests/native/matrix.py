@@ -30,7 +30,7 @@ RESULT = Path(__file__).with_name("matrix.txt")
 # How far the host runs ahead depends on its speed, and so do the round trips that this saves.
 SETTINGS = {"FARLANE_AHEAD": "off"}
 # Several threads wait for each other's work: their round trips differ from run to run.
-VARYING = ("threads",)
+VARYING = ("threads", "pinned_in_kernels")
 SAME_OUTPUT = "the same output; round trips vary with its threads"
 LONGEST = 900  # seconds that one run may take
 
