@@ -29,10 +29,9 @@ pub use abi::{
     cudaMipmappedArray_const_t as ConstMipmappedArrayHandle, cudaMipmappedArray_t as MipmappedArrayHandle,
     cudaPitchedPtr as PitchedPtr, cudaPointerAttributes as PointerAttributes, cudaPos as Pos,
     cudaResourceDesc as ResourceDesc, cudaResourceViewDesc as ResourceViewDesc, cudaSharedMemConfig as SharedMemConfig,
-    cudaStreamCallback_t as StreamCallback, cudaStreamCaptureMode as StreamCaptureMode,
-    cudaStreamCaptureStatus as StreamCaptureStatus, cudaStream_t as StreamHandle, cudaSurfaceObject_t as SurfaceObject,
-    cudaTextureDesc as TextureDesc, cudaTextureObject_t as TextureObject, cudaUserObject_t as UserObjectHandle,
-    dim3 as Dim3,
+    cudaStreamCaptureMode as StreamCaptureMode, cudaStreamCaptureStatus as StreamCaptureStatus,
+    cudaStream_t as StreamHandle, cudaSurfaceObject_t as SurfaceObject, cudaTextureDesc as TextureDesc,
+    cudaTextureObject_t as TextureObject, cudaUserObject_t as UserObjectHandle, dim3 as Dim3,
 };
 
 // Constants.
