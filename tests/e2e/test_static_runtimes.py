@@ -78,6 +78,18 @@ def test_preloading_alone_suffices_for_what_is_there_at_the_start(
     assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")
 
 
+@pytest.mark.parametrize("way", ["launcher", "preload"])
+def test_a_program_that_the_loader_runs(way: str, toolchain: Callable[[str], Toolchain], guest: Guest) -> None:
+    """`ld.so ./program`: what the process executes is not the program."""
+    program = ENTRIES["vecadd"].compiled(toolchain("13.0"), Row("13.0", 3, "sm", "static").build())[0]
+    environment = guest.environment(program, "loops")
+    if way == "preload":
+        del environment["LD_AUDIT"]
+    command = ["/lib64/ld-linux-x86-64.so.2", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, ENTRIES["vecadd"].expected, "")
+
+
 def test_a_stripped_library_runs_with_the_users_word(
     toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
 ) -> None:
