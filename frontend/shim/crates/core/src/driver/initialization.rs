@@ -14,6 +14,7 @@ use super::entries::{self, Found};
 use super::entry::{self, NOT_FOUND};
 use super::{give, give_if_wanted};
 use crate::call::{CudaResult, DefaultStream};
+use crate::device::DRIVER_VERSION;
 use crate::runtime;
 
 /// CU_GET_PROC_ADDRESS_DEFAULT, _LEGACY_STREAM and _PER_THREAD_DEFAULT_STREAM.
@@ -55,7 +56,8 @@ pub unsafe fn cuGetErrorString(error: CUresult, pStr: *mut *const c_char) -> Cud
     unsafe { give_string(pStr, strings(error).map(|(_, text)| text)) }
 }
 
-/// What both forms of cuGetProcAddress do. Flag 0 means the default stream for which the caller was compiled.
+/// What both forms of cuGetProcAddress do. Flag 0 means the default stream for which the caller was compiled; a version
+/// that is newer than the driver's is invalid.
 ///
 /// # Safety
 /// `symbol` is a string or null.
@@ -66,7 +68,7 @@ unsafe fn search(
     flags: cuuint64_t,
 ) -> CudaResult<Found> {
     let default = match flags {
-        _ if symbol.is_null() => return Err(CudaError::INVALID_VALUE),
+        _ if symbol.is_null() || version > DRIVER_VERSION => return Err(CudaError::INVALID_VALUE),
         DEFAULT => default,
         LEGACY => DefaultStream::Legacy,
         PER_THREAD => DefaultStream::PerThread,
