@@ -62,7 +62,8 @@ fn describe(address: u64) -> CudaResult<Option<Described>> {
     let of_pinned = |range: hostmem::Range| (range.start as u64, range.size as u64);
     let of_region = || managed::range(address as usize).map(|(start, size)| (start as u64, size as u64));
     let of_device = || tracking().ok()?.addresses.lock().find(address).map(|found| (found.address, found.size));
-    let range = of_region().or_else(of_device).or_else(|| hostmem::find(address as usize).map(of_pinned));
+    // Pinned memory that kernels use is a region, too, of whole pages.
+    let range = hostmem::find(address as usize).map(of_pinned).or_else(of_region).or_else(of_device);
     let (start, size) = range.unwrap_or((address, 1));
     Ok(Some(Described {
         memory_type,
