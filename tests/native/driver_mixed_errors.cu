@@ -1,37 +1,11 @@
-// Errors across the APIs: a result of the driver's is not the runtime's last error, a fault is everybody's until the context is reset.
+// Errors across the APIs: a result of the driver's is not the runtime's last error, and the runtime's last error does not disturb the driver's calls.
 #include "driver.h"
 #include <cuda_runtime.h>
 
 __global__ void poke(int* data) { data[threadIdx.x] = 1; }
 
-// After a fault every call that needs the device says so, in both APIs.
-static void faulted(CUdeviceptr memory, CUfunction fill) {
-    int word = 0, value = 1;
-    void* parameters[] = {&memory, &value};
-    CUdeviceptr more;
-    void* runtime_more;
-    FAILS(cuMemcpyDtoH(&word, memory, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
-    EXPECT(cudaMemcpy(&word, (void*)memory, 4, cudaMemcpyDeviceToHost) == cudaErrorIllegalAddress);
-    FAILS(cuMemAlloc(&more, 64), CUDA_ERROR_ILLEGAL_ADDRESS);
-    EXPECT(cudaMalloc(&runtime_more, 64) == cudaErrorIllegalAddress);
-    FAILS(cuLaunchKernel(fill, 1, 1, 1, 4, 1, 1, 0, nullptr, parameters, nullptr), CUDA_ERROR_ILLEGAL_ADDRESS);
-    FAILS(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
-    EXPECT(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
-    // It is sticky: reading it does not end it.
-    EXPECT(cudaGetLastError() == cudaErrorIllegalAddress && cudaGetLastError() == cudaErrorIllegalAddress);
-    // What asks nothing of the device still answers.
-    const char* name;
-    int count = 0;
-    CUcontext current;
-    OK(cuGetErrorName(CUDA_ERROR_ILLEGAL_ADDRESS, &name));
-    EXPECT(!strcmp(name, "CUDA_ERROR_ILLEGAL_ADDRESS"));
-    OK(cuDeviceGetCount(&count));
-    OK(cuCtxGetCurrent(&current));
-    EXPECT(count == 1 && current);
-}
-
 int main() {
-    CUdevice device = begin();
+    begin();
     CUmodule module;
     CUfunction fill;
     CUdeviceptr memory;
@@ -54,26 +28,11 @@ int main() {
     OK(cuMemcpyDtoH(&word, memory, 4));
     EXPECT(word == 7 && cudaGetLastError() == cudaErrorInvalidConfiguration);
 
-    // A fault of a kernel of the runtime's.
-    poke<<<1, 32>>>((int*)0x10);
-    FAILS(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
-    faulted(memory, fill);
-    OK(cuDevicePrimaryCtxReset(device));
-    EXPECT(cudaFree(0) == cudaSuccess && cudaGetLastError() == cudaSuccess);
-    OK(cuCtxSynchronize());
-
-    // And one of a kernel of the driver's, ended by the runtime's reset.
-    OK(cuModuleLoadData(&module, PTX_HEADER PTX_FILL));
-    OK(cuModuleGetFunction(&fill, module, "fill"));
-    OK(cuMemAlloc(&memory, 64));
-    CUdeviceptr nowhere = 0x20;
-    void* bad[] = {&nowhere, &value};
-    OK(cuLaunchKernel(fill, 1, 1, 1, 16, 1, 1, 0, nullptr, bad, nullptr));
-    EXPECT(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
-    faulted(memory, fill);
-    EXPECT(cudaDeviceReset() == cudaSuccess && cudaFree(0) == cudaSuccess && cudaGetLastError() == cudaSuccess);
-    OK(cuMemAlloc(&memory, 64));
+    // A refusal leaves the device as it was, for both.
+    FAILS(cuMemsetD8(memory + 60, 0, 8), CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cudaMemset((void*)(memory + 60), 0, 8) == cudaErrorInvalidValue);
     poke<<<1, 16>>>((int*)memory);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue && cudaDeviceSynchronize() == cudaSuccess);
     OK(cuMemcpyDtoH(&word, memory + 60, 4));
     EXPECT(word == 1);
     printf("PASS\n");

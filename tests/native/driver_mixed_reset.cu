@@ -45,8 +45,6 @@ static void round_trip(CUdevice device, int round) {
     EXPECT(active == 1);
     EXPECT(cudaFree((void*)memory) == cudaErrorInvalidValue && cudaGetLastError() == cudaErrorInvalidValue);
     FAILS(cuMemFree(memory), CUDA_ERROR_INVALID_VALUE);
-    FAILS(cuLaunchKernel(fill, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr), CUDA_ERROR_INVALID_HANDLE);
-    FAILS(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE);
     FAILS(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
     FAILS(cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE);
     EXPECT(cudaStreamDestroy(stream) == cudaErrorInvalidResourceHandle);
