@@ -62,7 +62,8 @@ class DriverContext(Context):
         self.window = Window(0, 0)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin
+        assert self._process.stdout
         pickle.dump((method, arguments), self._process.stdin)
         self._process.stdin.flush()
         result, value = pickle.load(self._process.stdout)

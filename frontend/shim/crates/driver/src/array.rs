@@ -94,9 +94,7 @@ pub unsafe fn cuMipmappedArrayCreate(
 }
 
 pub unsafe fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> Outcome {
-    if hMipmappedArray.is_null() {
-        return Err(INVALID_HANDLE);
-    }
-    // SAFETY: checked by its look-up.
+    memory::levels_of(hMipmappedArray)?;
+    // SAFETY: a live handle.
     unsafe { memory::free_mipmapped_array(hMipmappedArray) }
 }
