@@ -9,7 +9,6 @@ use operations::memory::{self, allocate_array, array_of, handle_of};
 use operations::types::BoxExtent;
 use session::call::{Error, Outcome};
 
-use super::entry::INVALID_HANDLE;
 use super::{formats, give};
 
 /// Sparse arrays, arrays that are mapped later, and those for graphics.
