@@ -62,8 +62,8 @@ struct End {
 
 static unsigned long long one(CUmemorytype from, CUmemorytype to, bool flat, CUstream stream) {
     const size_t width = 4 * (1 + below(12)), rows = 1 + below(6), slices = flat ? 1 : 1 + below(4);
-    End source(from, width + 4 * below(4), rows + below(3), flat ? 1 : slices + below(3));
-    End target(to, width + 4 * below(4), rows + below(3), flat ? 1 : slices + below(3));
+    End source{from, width + 4 * below(4), rows + below(3), flat ? 1 : slices + below(3)};
+    End target{to, width + 4 * below(4), rows + below(3), flat ? 1 : slices + below(3)};
     CUDA_MEMCPY3D box = {};
     auto place = [&](const End& end) { return 4 * below((end.pitch - width) / 4 + 1); };
     box.srcMemoryType = from, box.srcHost = source.host.data(), box.srcDevice = source.device, box.srcArray = source.array;
