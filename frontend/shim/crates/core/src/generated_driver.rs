@@ -499,6 +499,46 @@ pub unsafe extern "C" fn farlane_cuMemcpyAtoHAsync_v2_ptsz(dstHost: *mut c_void,
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DBatchAsync(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, failIdx: *mut usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DBatchAsync, Needs::Context, || unsafe { crate::memory::cudaMemcpy3DBatchAsync_v12(DefaultStream::Legacy, numOps as _, opList as _, failIdx as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DBatchAsync_ptsz(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, failIdx: *mut usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DBatchAsync, Needs::Context, || unsafe { crate::memory::cudaMemcpy3DBatchAsync_v12(DefaultStream::PerThread, numOps as _, opList as _, failIdx as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DBatchAsync_v2(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DBatchAsync_v2, Needs::Context, || unsafe { crate::memory::cudaMemcpy3DBatchAsync_v13(DefaultStream::Legacy, numOps as _, opList as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DBatchAsync_v2_ptsz(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DBatchAsync_v2, Needs::Context, || unsafe { crate::memory::cudaMemcpy3DBatchAsync_v13(DefaultStream::PerThread, numOps as _, opList as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyWithAttributesAsync(dst: CUdeviceptr, src: CUdeviceptr, size: usize, attr: *mut CUmemcpyAttributes, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyWithAttributesAsync, Needs::Context, || unsafe { crate::memory::cudaMemcpyWithAttributesAsync(DefaultStream::Legacy, dst as _, src as _, size as _, attr as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyWithAttributesAsync_ptsz(dst: CUdeviceptr, src: CUdeviceptr, size: usize, attr: *mut CUmemcpyAttributes, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyWithAttributesAsync, Needs::Context, || unsafe { crate::memory::cudaMemcpyWithAttributesAsync(DefaultStream::PerThread, dst as _, src as _, size as _, attr as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DWithAttributesAsync(op: *mut CUDA_MEMCPY3D_BATCH_OP, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DWithAttributesAsync, Needs::Context, || unsafe { crate::memory::cudaMemcpy3DWithAttributesAsync(DefaultStream::Legacy, op as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DWithAttributesAsync_ptsz(op: *mut CUDA_MEMCPY3D_BATCH_OP, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DWithAttributesAsync, Needs::Context, || unsafe { crate::memory::cudaMemcpy3DWithAttributesAsync(DefaultStream::PerThread, op as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuDeviceCanAccessPeer(canAccessPeer: *mut c_int, dev: CUdevice, peerDev: CUdevice) -> CUresult {
     enter(Function::cuDeviceCanAccessPeer, Needs::Initialization, || unsafe { crate::device::cudaDeviceCanAccessPeer(canAccessPeer as _, dev as _, peerDev as _) })
 }
@@ -1446,6 +1486,36 @@ pub unsafe extern "C" fn farlane_cuPointerSetAttribute(value: *const c_void, att
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemHostRegister(p: *mut c_void, bytesize: usize, Flags: c_uint) -> CUresult {
     enter(Function::cuMemHostRegister, Needs::Context, || unsafe { crate::memory::cudaHostRegister(p as _, bytesize as _, Flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchBatchAsync(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchBatchAsync, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchBatchAsync(DefaultStream::Legacy, dptrs as _, sizes as _, count as _, prefetchLocs as _, prefetchLocIdxs as _, numPrefetchLocs as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchBatchAsync_ptsz(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchBatchAsync, Needs::Context, || unsafe { crate::memory::cudaMemPrefetchBatchAsync(DefaultStream::PerThread, dptrs as _, sizes as _, count as _, prefetchLocs as _, prefetchLocIdxs as _, numPrefetchLocs as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemDiscardBatchAsync(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemDiscardBatchAsync, Needs::Context, || unsafe { crate::memory::cudaMemDiscardBatchAsync(DefaultStream::Legacy, dptrs as _, sizes as _, count as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemDiscardBatchAsync_ptsz(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemDiscardBatchAsync, Needs::Context, || unsafe { crate::memory::cudaMemDiscardBatchAsync(DefaultStream::PerThread, dptrs as _, sizes as _, count as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemDiscardAndPrefetchBatchAsync(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemDiscardAndPrefetchBatchAsync, Needs::Context, || unsafe { crate::memory::cudaMemDiscardAndPrefetchBatchAsync(DefaultStream::Legacy, dptrs as _, sizes as _, count as _, prefetchLocs as _, prefetchLocIdxs as _, numPrefetchLocs as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemDiscardAndPrefetchBatchAsync_ptsz(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemDiscardAndPrefetchBatchAsync, Needs::Context, || unsafe { crate::memory::cudaMemDiscardAndPrefetchBatchAsync(DefaultStream::PerThread, dptrs as _, sizes as _, count as _, prefetchLocs as _, prefetchLocIdxs as _, numPrefetchLocs as _, flags as _, hStream as _) })
 }
 
 #[no_mangle]

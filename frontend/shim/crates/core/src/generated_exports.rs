@@ -251,6 +251,13 @@ pub enum Function {
     cudaMemRangeGetAttributes,
     cudaMemcpyBatchAsync_v12,
     cudaMemcpyBatchAsync_v13,
+    cudaMemcpy3DBatchAsync_v12,
+    cudaMemcpy3DBatchAsync_v13,
+    cudaMemcpyWithAttributesAsync,
+    cudaMemcpy3DWithAttributesAsync,
+    cudaMemPrefetchBatchAsync,
+    cudaMemDiscardBatchAsync,
+    cudaMemDiscardAndPrefetchBatchAsync,
     cudaFuncGetAttributes,
     cudaFuncGetName,
     cudaFuncGetParamInfo,
@@ -392,6 +399,10 @@ pub enum Function {
     cuMemcpyAtoA_v2,
     cuMemcpyHtoAAsync_v2,
     cuMemcpyAtoHAsync_v2,
+    cuMemcpy3DBatchAsync,
+    cuMemcpy3DBatchAsync_v2,
+    cuMemcpyWithAttributesAsync,
+    cuMemcpy3DWithAttributesAsync,
     cuDeviceCanAccessPeer,
     cuDeviceComputeCapability,
     cuDeviceGet,
@@ -570,6 +581,9 @@ pub enum Function {
     cuPointerGetAttributes,
     cuPointerSetAttribute,
     cuMemHostRegister,
+    cuMemPrefetchBatchAsync,
+    cuMemDiscardBatchAsync,
+    cuMemDiscardAndPrefetchBatchAsync,
     cuFuncGetAttribute,
     cuFuncGetModule,
     cuFuncGetName,
@@ -693,7 +707,7 @@ impl Function {
     pub const fn class(self) -> Class {
         match self {
             Self::cudaDeviceSetLimit | Self::cudaEventCreate | Self::cudaEventCreateWithFlags | Self::cudaEventDestroy | Self::cudaEventRecord | Self::cudaEventRecordWithFlags | Self::cudaGraphDestroy | Self::cudaGraphDestroyNode | Self::cudaGraphExecDestroy | Self::cudaGraphLaunch | Self::cudaDeviceGraphMemTrim | Self::cudaGraphConditionalHandleCreate | Self::__cudaLaunchKernel | Self::cudaLaunchKernel | Self::cudaLaunchKernelExC | Self::cudaLaunchCooperativeKernel | Self::cudaMalloc | Self::cudaMallocPitch | Self::cudaMalloc3D | Self::cudaMallocAsync | Self::cudaMallocFromPoolAsync | Self::cudaFree | Self::cudaFreeAsync | Self::cudaHostAlloc | Self::cudaFreeHost | Self::cudaMemset | Self::cudaMemset2D | Self::cudaMemset3D | Self::cudaMemsetAsync | Self::cudaMemset2DAsync | Self::cudaMemset3DAsync | Self::cudaMallocManaged | Self::cudaMallocArray | Self::cudaMalloc3DArray | Self::cudaFreeArray | Self::cudaMallocMipmappedArray | Self::cudaFreeMipmappedArray | Self::cudaFuncSetAttribute | Self::cudaKernelSetAttributeForDevice | Self::cudaLibraryUnload | Self::cudaStreamCreate | Self::cudaStreamCreateWithFlags | Self::cudaStreamCreateWithPriority | Self::cudaStreamDestroy | Self::cudaStreamWaitEvent | Self::cudaStreamEndCapture | Self::cudaCreateTextureObject | Self::cudaDestroyTextureObject | Self::cudaCreateSurfaceObject | Self::cudaDestroySurfaceObject | Self::cuArrayCreate_v2 | Self::cuArray3DCreate_v2 | Self::cuArrayDestroy | Self::cuMipmappedArrayCreate | Self::cuMipmappedArrayDestroy | Self::cuCtxDestroy_v2 | Self::cuCtxSetLimit | Self::cuDevicePrimaryCtxReset | Self::cuDevicePrimaryCtxReset_v2 | Self::cuEventCreate | Self::cuEventDestroy | Self::cuEventDestroy_v2 | Self::cuEventRecord | Self::cuEventRecordWithFlags | Self::cuDeviceGraphMemTrim | Self::cuGraphConditionalHandleCreate | Self::cuGraphDestroy | Self::cuGraphDestroyNode | Self::cuGraphExecDestroy | Self::cuGraphLaunch | Self::cuLaunchCooperativeKernel | Self::cuLaunchKernel | Self::cuLaunchKernelEx | Self::cuKernelSetAttribute | Self::cuLibraryUnload | Self::cuMemAlloc_v2 | Self::cuMemFreeHost | Self::cuMemFree_v2 | Self::cuMemHostAlloc | Self::cuMemAllocManaged | Self::cuMemAllocPitch_v2 | Self::cuFuncLoad | Self::cuFuncSetAttribute | Self::cuModuleUnload | Self::cuMemAllocAsync | Self::cuMemAllocFromPoolAsync | Self::cuMemFreeAsync | Self::cuMemsetD8_v2 | Self::cuMemsetD8Async | Self::cuMemsetD2D8_v2 | Self::cuMemsetD2D8Async | Self::cuMemsetD16_v2 | Self::cuMemsetD16Async | Self::cuMemsetD2D16_v2 | Self::cuMemsetD2D16Async | Self::cuMemsetD32_v2 | Self::cuMemsetD32Async | Self::cuMemsetD2D32_v2 | Self::cuMemsetD2D32Async | Self::cuStreamCreate | Self::cuStreamCreateWithPriority | Self::cuStreamDestroy | Self::cuStreamDestroy_v2 | Self::cuStreamEndCapture | Self::cuStreamWaitEvent | Self::cuStreamWriteValue32 | Self::cuStreamWriteValue32_v2 | Self::cuStreamWriteValue64 | Self::cuStreamWriteValue64_v2 | Self::cuTexObjectCreate | Self::cuTexObjectDestroy | Self::cuSurfObjectCreate | Self::cuSurfObjectDestroy | Self::cuMemCreate | Self::cuMemMap | Self::cuMemRelease | Self::cuMemSetAccess | Self::cuMemUnmap => Class::Deferred,
-            Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaMemcpyToArray | Self::cudaMemcpyFromArray | Self::cudaMemcpyToArrayAsync | Self::cudaMemcpyFromArrayAsync | Self::cudaMemcpyArrayToArray | Self::cudaMemcpy2DToArray | Self::cudaMemcpy2DFromArray | Self::cudaMemcpy2DArrayToArray | Self::cudaMemcpy2DToArrayAsync | Self::cudaMemcpy2DFromArrayAsync | Self::cudaMemcpyBatchAsync_v12 | Self::cudaMemcpyBatchAsync_v13 | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery | Self::cuCtxSynchronize | Self::cuCtxSynchronize_v2 | Self::cuMemcpy | Self::cuMemcpyAsync | Self::cuMemcpyHtoD_v2 | Self::cuMemcpyHtoDAsync_v2 | Self::cuMemcpyDtoH_v2 | Self::cuMemcpyDtoHAsync_v2 | Self::cuMemcpyDtoD_v2 | Self::cuMemcpyDtoDAsync_v2 | Self::cuMemcpyBatchAsync | Self::cuMemcpyBatchAsync_v2 | Self::cuMemcpyPeer | Self::cuMemcpyPeerAsync | Self::cuMemcpy2D_v2 | Self::cuMemcpy2DUnaligned_v2 | Self::cuMemcpy2DAsync_v2 | Self::cuMemcpy3D_v2 | Self::cuMemcpy3DAsync_v2 | Self::cuMemcpy3DPeer | Self::cuMemcpy3DPeerAsync | Self::cuMemcpyHtoA_v2 | Self::cuMemcpyAtoH_v2 | Self::cuMemcpyDtoA_v2 | Self::cuMemcpyAtoD_v2 | Self::cuMemcpyAtoA_v2 | Self::cuMemcpyHtoAAsync_v2 | Self::cuMemcpyAtoHAsync_v2 | Self::cuEventElapsedTime | Self::cuEventElapsedTime_v2 | Self::cuEventQuery | Self::cuEventSynchronize | Self::cuLaunchHostFunc | Self::cuLibraryGetGlobal | Self::cuLibraryGetManaged | Self::cuLibraryLoadData | Self::cuLibraryLoadFromFile | Self::cuLinkAddData_v2 | Self::cuLinkAddFile_v2 | Self::cuLinkComplete | Self::cuModuleGetGlobal_v2 | Self::cuModuleLoad | Self::cuModuleLoadData | Self::cuModuleLoadDataEx | Self::cuModuleLoadFatBinary | Self::cuStreamAddCallback | Self::cuStreamBatchMemOp | Self::cuStreamBatchMemOp_v2 | Self::cuStreamQuery | Self::cuStreamSynchronize | Self::cuStreamWaitValue32 | Self::cuStreamWaitValue32_v2 | Self::cuStreamWaitValue64 | Self::cuStreamWaitValue64_v2 => Class::Sync,
+            Self::cudaDeviceSynchronize | Self::cudaDeviceReset | Self::cudaEventSynchronize | Self::cudaEventQuery | Self::cudaEventElapsedTime | Self::cudaLaunchHostFunc | Self::cudaMemcpy | Self::cudaMemcpy2D | Self::cudaMemcpy3D | Self::cudaMemcpyPeer | Self::cudaMemcpy3DPeer | Self::cudaMemcpyAsync | Self::cudaMemcpy2DAsync | Self::cudaMemcpy3DAsync | Self::cudaMemcpyPeerAsync | Self::cudaMemcpy3DPeerAsync | Self::cudaMemcpyToSymbol | Self::cudaMemcpyFromSymbol | Self::cudaMemcpyToSymbolAsync | Self::cudaMemcpyFromSymbolAsync | Self::cudaMemcpyToArray | Self::cudaMemcpyFromArray | Self::cudaMemcpyToArrayAsync | Self::cudaMemcpyFromArrayAsync | Self::cudaMemcpyArrayToArray | Self::cudaMemcpy2DToArray | Self::cudaMemcpy2DFromArray | Self::cudaMemcpy2DArrayToArray | Self::cudaMemcpy2DToArrayAsync | Self::cudaMemcpy2DFromArrayAsync | Self::cudaMemcpyBatchAsync_v12 | Self::cudaMemcpyBatchAsync_v13 | Self::cudaMemcpy3DBatchAsync_v12 | Self::cudaMemcpy3DBatchAsync_v13 | Self::cudaMemcpyWithAttributesAsync | Self::cudaMemcpy3DWithAttributesAsync | Self::cudaGetSymbolAddress | Self::cudaLibraryGetGlobal | Self::cudaStreamSynchronize | Self::cudaStreamAddCallback | Self::cudaStreamQuery | Self::cuCtxSynchronize | Self::cuCtxSynchronize_v2 | Self::cuMemcpy | Self::cuMemcpyAsync | Self::cuMemcpyHtoD_v2 | Self::cuMemcpyHtoDAsync_v2 | Self::cuMemcpyDtoH_v2 | Self::cuMemcpyDtoHAsync_v2 | Self::cuMemcpyDtoD_v2 | Self::cuMemcpyDtoDAsync_v2 | Self::cuMemcpyBatchAsync | Self::cuMemcpyBatchAsync_v2 | Self::cuMemcpyPeer | Self::cuMemcpyPeerAsync | Self::cuMemcpy2D_v2 | Self::cuMemcpy2DUnaligned_v2 | Self::cuMemcpy2DAsync_v2 | Self::cuMemcpy3D_v2 | Self::cuMemcpy3DAsync_v2 | Self::cuMemcpy3DPeer | Self::cuMemcpy3DPeerAsync | Self::cuMemcpyHtoA_v2 | Self::cuMemcpyAtoH_v2 | Self::cuMemcpyDtoA_v2 | Self::cuMemcpyAtoD_v2 | Self::cuMemcpyAtoA_v2 | Self::cuMemcpyHtoAAsync_v2 | Self::cuMemcpyAtoHAsync_v2 | Self::cuMemcpy3DBatchAsync | Self::cuMemcpy3DBatchAsync_v2 | Self::cuMemcpyWithAttributesAsync | Self::cuMemcpy3DWithAttributesAsync | Self::cuEventElapsedTime | Self::cuEventElapsedTime_v2 | Self::cuEventQuery | Self::cuEventSynchronize | Self::cuLaunchHostFunc | Self::cuLibraryGetGlobal | Self::cuLibraryGetManaged | Self::cuLibraryLoadData | Self::cuLibraryLoadFromFile | Self::cuLinkAddData_v2 | Self::cuLinkAddFile_v2 | Self::cuLinkComplete | Self::cuModuleGetGlobal_v2 | Self::cuModuleLoad | Self::cuModuleLoadData | Self::cuModuleLoadDataEx | Self::cuModuleLoadFatBinary | Self::cuStreamAddCallback | Self::cuStreamBatchMemOp | Self::cuStreamBatchMemOp_v2 | Self::cuStreamQuery | Self::cuStreamSynchronize | Self::cuStreamWaitValue32 | Self::cuStreamWaitValue32_v2 | Self::cuStreamWaitValue64 | Self::cuStreamWaitValue64_v2 => Class::Sync,
             _ => Class::Local,
         }
     }
@@ -938,6 +952,13 @@ impl Function {
             Self::cudaMemRangeGetAttributes => "cudaMemRangeGetAttributes",
             Self::cudaMemcpyBatchAsync_v12 => "cudaMemcpyBatchAsync",
             Self::cudaMemcpyBatchAsync_v13 => "cudaMemcpyBatchAsync",
+            Self::cudaMemcpy3DBatchAsync_v12 => "cudaMemcpy3DBatchAsync",
+            Self::cudaMemcpy3DBatchAsync_v13 => "cudaMemcpy3DBatchAsync",
+            Self::cudaMemcpyWithAttributesAsync => "cudaMemcpyWithAttributesAsync",
+            Self::cudaMemcpy3DWithAttributesAsync => "cudaMemcpy3DWithAttributesAsync",
+            Self::cudaMemPrefetchBatchAsync => "cudaMemPrefetchBatchAsync",
+            Self::cudaMemDiscardBatchAsync => "cudaMemDiscardBatchAsync",
+            Self::cudaMemDiscardAndPrefetchBatchAsync => "cudaMemDiscardAndPrefetchBatchAsync",
             Self::cudaFuncGetAttributes => "cudaFuncGetAttributes",
             Self::cudaFuncGetName => "cudaFuncGetName",
             Self::cudaFuncGetParamInfo => "cudaFuncGetParamInfo",
@@ -1079,6 +1100,10 @@ impl Function {
             Self::cuMemcpyAtoA_v2 => "cuMemcpyAtoA_v2",
             Self::cuMemcpyHtoAAsync_v2 => "cuMemcpyHtoAAsync_v2",
             Self::cuMemcpyAtoHAsync_v2 => "cuMemcpyAtoHAsync_v2",
+            Self::cuMemcpy3DBatchAsync => "cuMemcpy3DBatchAsync",
+            Self::cuMemcpy3DBatchAsync_v2 => "cuMemcpy3DBatchAsync_v2",
+            Self::cuMemcpyWithAttributesAsync => "cuMemcpyWithAttributesAsync",
+            Self::cuMemcpy3DWithAttributesAsync => "cuMemcpy3DWithAttributesAsync",
             Self::cuDeviceCanAccessPeer => "cuDeviceCanAccessPeer",
             Self::cuDeviceComputeCapability => "cuDeviceComputeCapability",
             Self::cuDeviceGet => "cuDeviceGet",
@@ -1257,6 +1282,9 @@ impl Function {
             Self::cuPointerGetAttributes => "cuPointerGetAttributes",
             Self::cuPointerSetAttribute => "cuPointerSetAttribute",
             Self::cuMemHostRegister => "cuMemHostRegister",
+            Self::cuMemPrefetchBatchAsync => "cuMemPrefetchBatchAsync",
+            Self::cuMemDiscardBatchAsync => "cuMemDiscardBatchAsync",
+            Self::cuMemDiscardAndPrefetchBatchAsync => "cuMemDiscardAndPrefetchBatchAsync",
             Self::cuFuncGetAttribute => "cuFuncGetAttribute",
             Self::cuFuncGetModule => "cuFuncGetModule",
             Self::cuFuncGetName => "cuFuncGetName",
@@ -1423,6 +1451,10 @@ impl Function {
             Self::cuMemcpyAtoA_v2 => Self::cudaMemcpy3D,
             Self::cuMemcpyHtoAAsync_v2 => Self::cudaMemcpy3DAsync,
             Self::cuMemcpyAtoHAsync_v2 => Self::cudaMemcpy3DAsync,
+            Self::cuMemcpy3DBatchAsync => Self::cudaMemcpy3DBatchAsync_v12,
+            Self::cuMemcpy3DBatchAsync_v2 => Self::cudaMemcpy3DBatchAsync_v13,
+            Self::cuMemcpyWithAttributesAsync => Self::cudaMemcpyWithAttributesAsync,
+            Self::cuMemcpy3DWithAttributesAsync => Self::cudaMemcpy3DWithAttributesAsync,
             Self::cuDeviceCanAccessPeer => Self::cudaDeviceCanAccessPeer,
             Self::cuDeviceGetAttribute => Self::cudaDeviceGetAttribute,
             Self::cuDeviceGetByPCIBusId => Self::cudaDeviceGetByPCIBusId,
@@ -1546,6 +1578,9 @@ impl Function {
             Self::cuMemHostGetDevicePointer_v2 => Self::cudaHostGetDevicePointer,
             Self::cuMemAllocPitch_v2 => Self::cudaMallocPitch,
             Self::cuMemHostRegister => Self::cudaHostRegister,
+            Self::cuMemPrefetchBatchAsync => Self::cudaMemPrefetchBatchAsync,
+            Self::cuMemDiscardBatchAsync => Self::cudaMemDiscardBatchAsync,
+            Self::cuMemDiscardAndPrefetchBatchAsync => Self::cudaMemDiscardAndPrefetchBatchAsync,
             Self::cuFuncGetName => Self::cudaFuncGetName,
             Self::cuFuncGetParamCount => Self::cudaFuncGetParamCount,
             Self::cuFuncGetParamInfo => Self::cudaFuncGetParamInfo,
@@ -3079,6 +3114,76 @@ pub unsafe extern "C" fn farlane_cudaMemcpyBatchAsync_v13(dsts: *const *mut c_vo
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cudaMemcpyBatchAsync_v13_ptsz(dsts: *const *mut c_void, srcs: *const *const c_void, sizes: *const usize, count: usize, attrs: *mut cudaMemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, stream: cudaStream_t) -> cudaError_t {
     call::enter(Function::cudaMemcpyBatchAsync_v13, || unsafe { memory::cudaMemcpyBatchAsync_v13(DefaultStream::PerThread, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DBatchAsync_v12(numOps: usize, opList: *mut cudaMemcpy3DBatchOp, failIdx: *mut usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpy3DBatchAsync_v12, || unsafe { memory::cudaMemcpy3DBatchAsync_v12(DefaultStream::Legacy, numOps, opList, failIdx, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DBatchAsync_v12_ptsz(numOps: usize, opList: *mut cudaMemcpy3DBatchOp, failIdx: *mut usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpy3DBatchAsync_v12, || unsafe { memory::cudaMemcpy3DBatchAsync_v12(DefaultStream::PerThread, numOps, opList, failIdx, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DBatchAsync_v13(numOps: usize, opList: *mut cudaMemcpy3DBatchOp, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpy3DBatchAsync_v13, || unsafe { memory::cudaMemcpy3DBatchAsync_v13(DefaultStream::Legacy, numOps, opList, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DBatchAsync_v13_ptsz(numOps: usize, opList: *mut cudaMemcpy3DBatchOp, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpy3DBatchAsync_v13, || unsafe { memory::cudaMemcpy3DBatchAsync_v13(DefaultStream::PerThread, numOps, opList, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyWithAttributesAsync(dst: *mut c_void, src: *const c_void, size: usize, attr: *mut cudaMemcpyAttributes, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpyWithAttributesAsync, || unsafe { memory::cudaMemcpyWithAttributesAsync(DefaultStream::Legacy, dst, src, size, attr, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyWithAttributesAsync_ptsz(dst: *mut c_void, src: *const c_void, size: usize, attr: *mut cudaMemcpyAttributes, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpyWithAttributesAsync, || unsafe { memory::cudaMemcpyWithAttributesAsync(DefaultStream::PerThread, dst, src, size, attr, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DWithAttributesAsync(op: *mut cudaMemcpy3DBatchOp, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpy3DWithAttributesAsync, || unsafe { memory::cudaMemcpy3DWithAttributesAsync(DefaultStream::Legacy, op, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DWithAttributesAsync_ptsz(op: *mut cudaMemcpy3DBatchOp, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemcpy3DWithAttributesAsync, || unsafe { memory::cudaMemcpy3DWithAttributesAsync(DefaultStream::PerThread, op, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPrefetchBatchAsync(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, prefetchLocs: *mut cudaMemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemPrefetchBatchAsync, || unsafe { memory::cudaMemPrefetchBatchAsync(DefaultStream::Legacy, dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPrefetchBatchAsync_ptsz(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, prefetchLocs: *mut cudaMemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemPrefetchBatchAsync, || unsafe { memory::cudaMemPrefetchBatchAsync(DefaultStream::PerThread, dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemDiscardBatchAsync(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemDiscardBatchAsync, || unsafe { memory::cudaMemDiscardBatchAsync(DefaultStream::Legacy, dptrs, sizes, count, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemDiscardBatchAsync_ptsz(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemDiscardBatchAsync, || unsafe { memory::cudaMemDiscardBatchAsync(DefaultStream::PerThread, dptrs, sizes, count, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemDiscardAndPrefetchBatchAsync(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, prefetchLocs: *mut cudaMemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemDiscardAndPrefetchBatchAsync, || unsafe { memory::cudaMemDiscardAndPrefetchBatchAsync(DefaultStream::Legacy, dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemDiscardAndPrefetchBatchAsync_ptsz(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, prefetchLocs: *mut cudaMemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    call::enter(Function::cudaMemDiscardAndPrefetchBatchAsync, || unsafe { memory::cudaMemDiscardAndPrefetchBatchAsync(DefaultStream::PerThread, dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream) })
 }
 
 #[no_mangle]

@@ -32,7 +32,7 @@ pub unsafe fn cudaMallocManaged(devPtr: *mut *mut c_void, size: usize, flags: c_
 }
 
 /// The device that a location names; `None` for the host.
-fn device_of(location: cudaMemLocation) -> CudaResult<Option<c_int>> {
+pub(super) fn device_of(location: cudaMemLocation) -> CudaResult<Option<c_int>> {
     match location.type_ {
         DEVICE => Ok(Some(location.id)),
         HOST => Ok(None),
@@ -41,13 +41,18 @@ fn device_of(location: cudaMemLocation) -> CudaResult<Option<c_int>> {
     }
 }
 
-fn prefetch(start: *const c_void, count: usize, device: Option<c_int>) -> CudaResult {
+/// Whether memory can be prefetched to there.
+pub(super) fn check_place(device: Option<c_int>) -> CudaResult {
+    device.map_or(Ok(()), runtime::check_device)
+}
+
+pub(super) fn prefetch(start: *const c_void, count: usize, device: Option<c_int>) -> CudaResult {
     if count == 0 || !managed::holds(start as usize, count) {
         return Err(CudaError::INVALID_VALUE);
     }
-    match device {
-        Some(device) => runtime::check_device(device)?,
-        None => managed::expect_reads(start as usize, count)?,
+    check_place(device)?;
+    if device.is_none() {
+        managed::expect_reads(start as usize, count)?;
     }
     advice::prefetched(start as usize, count, device);
     Ok(())
