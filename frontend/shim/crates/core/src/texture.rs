@@ -16,7 +16,7 @@ use abi::{
     cudaTextureDesc, cudaTextureObject_t, CudaError,
 };
 
-use crate::call::CudaResult;
+use crate::call::{give, CudaResult};
 use crate::memory::payloads::{self, Target};
 use crate::memory::{self, channels};
 use crate::{log, runtime, work};
@@ -113,16 +113,6 @@ fn find(object: u64, surface: bool) -> CudaResult<Object> {
     objects().get(&(object, surface)).copied().ok_or(CudaError::INVALID_VALUE)
 }
 
-/// Of the description only what both CUDA versions have is written.
-unsafe fn tell<T>(place: *mut T, value: T) -> CudaResult {
-    if place.is_null() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: not null, and the program says that it is such a place.
-    unsafe { place.write(value) };
-    Ok(())
-}
-
 pub unsafe fn cudaCreateChannelDesc(
     x: c_int,
     y: c_int,
@@ -147,7 +137,7 @@ pub unsafe fn cudaCreateTextureObject(
     };
     let object = make(resource, Some(texture), view)?;
     // SAFETY: the program's promise.
-    unsafe { tell(pTexObject, object) }
+    unsafe { give(pTexObject, object) }
 }
 
 pub unsafe fn cudaDestroyTextureObject(texObject: cudaTextureObject_t) -> CudaResult {
@@ -166,7 +156,7 @@ pub unsafe fn cudaCreateSurfaceObject(
     }
     let object = make(resource, None, None)?;
     // SAFETY: the program's promise.
-    unsafe { tell(pSurfObject, object) }
+    unsafe { give(pSurfObject, object) }
 }
 
 pub unsafe fn cudaDestroySurfaceObject(surfObject: cudaSurfaceObject_t) -> CudaResult {
@@ -178,7 +168,7 @@ pub unsafe fn cudaGetTextureObjectResourceDesc(
     texObject: cudaTextureObject_t,
 ) -> CudaResult {
     // SAFETY: the program's promise, here and below.
-    unsafe { tell(pResDesc, find(texObject, false)?.resource) }
+    unsafe { give(pResDesc, find(texObject, false)?.resource) }
 }
 
 pub unsafe fn cudaGetTextureObjectTextureDesc(
@@ -187,7 +177,7 @@ pub unsafe fn cudaGetTextureObjectTextureDesc(
 ) -> CudaResult {
     let texture = find(texObject, false)?.texture.ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: as above.
-    unsafe { tell(pTexDesc, texture) }
+    unsafe { give(pTexDesc, texture) }
 }
 
 pub unsafe fn cudaGetTextureObjectResourceViewDesc(
@@ -196,7 +186,7 @@ pub unsafe fn cudaGetTextureObjectResourceViewDesc(
 ) -> CudaResult {
     let view = find(texObject, false)?.view.ok_or(CudaError::INVALID_VALUE)?;
     // SAFETY: as above.
-    unsafe { tell(pResViewDesc, view) }
+    unsafe { give(pResViewDesc, view) }
 }
 
 pub unsafe fn cudaGetSurfaceObjectResourceDesc(
@@ -204,7 +194,7 @@ pub unsafe fn cudaGetSurfaceObjectResourceDesc(
     surfObject: cudaSurfaceObject_t,
 ) -> CudaResult {
     // SAFETY: as above.
-    unsafe { tell(pResDesc, find(surfObject, true)?.resource) }
+    unsafe { give(pResDesc, find(surfObject, true)?.resource) }
 }
 
 pub unsafe fn cudaDeviceGetTexture1DLinearMaxWidth(
@@ -216,5 +206,5 @@ pub unsafe fn cudaDeviceGetTexture1DLinearMaxWidth(
     // SAFETY: the program says that it is such a struct, or null.
     channels(unsafe { fmtDesc.as_ref() }.ok_or(CudaError::INVALID_VALUE)?)?;
     // SAFETY: the program's promise.
-    unsafe { tell(maxWidthInElements, descriptor::MOST_LINEAR) }
+    unsafe { give(maxWidthInElements, descriptor::MOST_LINEAR) }
 }

@@ -37,7 +37,7 @@ pub unsafe fn cuLibraryLoadData(
     unsafe {
         let logs = Logs::read(numJitOptions, jitOptions, jitOptionsValues)?;
         let stays = module::stays(libraryOptions, numLibraryOptions)?;
-        let loaded = logs.tell(loading::load(Kind::Library, code, stays))?;
+        let loaded = logs.tell_code(loading::load(Kind::Library, code, stays), |loaded| loaded.contents().ok())?;
         give(library, loaded.handle() as CUlibrary)
     }
 }
