@@ -294,7 +294,7 @@ forward cuGraphAddMemsetNode
 forward cuGraphAddNode
 forward cuGraphAddNode_v2
 forward cuGraphAddNode_v3
-refuse cuGraphBatchMemOpNodeGetParams
+forward cuGraphBatchMemOpNodeGetParams
 forward cuGraphBatchMemOpNodeSetParams
 forward cuGraphChildGraphNodeGetGraph
 forward cuGraphClone
@@ -363,7 +363,7 @@ forward cuGraphNodeGetDependentNodes
 forward cuGraphNodeGetDependentNodes_v2
 forward cuGraphNodeGetEnabled
 forward cuGraphNodeGetLocalId
-refuse cuGraphNodeGetParams
+forward cuGraphNodeGetParams
 forward cuGraphNodeGetToolsId
 forward cuGraphNodeGetType
 forward cuGraphNodeSetEnabled
@@ -423,8 +423,8 @@ refuse cuLaunchGrid
 refuse cuLaunchGridAsync
 forward cuLaunchHostFunc
 forward cuLaunchHostFunc_ptsz
-refuse cuLaunchHostFunc_v2
-refuse cuLaunchHostFunc_v2_ptsz
+forward cuLaunchHostFunc_v2
+forward cuLaunchHostFunc_v2_ptsz
 forward cuLaunchKernel
 forward cuLaunchKernelEx
 forward cuLaunchKernelEx_ptsz

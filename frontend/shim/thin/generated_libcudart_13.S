@@ -348,7 +348,7 @@ forward_to cudaGraphNodeGetDependencies, cudaGraphNodeGetDependencies_v13
 forward_to cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependentNodes_v13
 forward cudaGraphNodeGetEnabled
 forward cudaGraphNodeGetLocalId
-refuse cudaGraphNodeGetParams
+forward cudaGraphNodeGetParams
 forward cudaGraphNodeGetToolsId
 forward cudaGraphNodeGetType
 forward cudaGraphNodeSetEnabled
@@ -390,8 +390,8 @@ forward cudaLaunchCooperativeKernel
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
-refuse cudaLaunchHostFunc_v2
-refuse cudaLaunchHostFunc_v2_ptsz
+forward cudaLaunchHostFunc_v2
+forward cudaLaunchHostFunc_v2_ptsz
 forward cudaLaunchKernel
 forward cudaLaunchKernelExC
 forward cudaLaunchKernelExC_ptsz

@@ -1163,6 +1163,16 @@ pub unsafe extern "C" fn farlane_cuUserObjectRetain(object: CUuserObject, count:
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult {
+    enter(Function::cuGraphNodeGetParams, Needs::Context, || unsafe { crate::graph::cuGraphNodeGetParams(hNode, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphBatchMemOpNodeGetParams(hNode: CUgraphNode, nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphBatchMemOpNodeGetParams, Needs::Context, || unsafe { crate::graph::cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuDriverGetVersion(driverVersion: *mut c_int) -> CUresult {
     enter(Function::cuDriverGetVersion, Needs::Nothing, || unsafe { operations::device::driver_get_version(driverVersion as _) })
 }
@@ -1250,6 +1260,16 @@ pub unsafe extern "C" fn farlane_cuLaunchKernelEx(config: *const CUlaunchConfig,
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuLaunchKernelEx_ptsz(config: *const CUlaunchConfig, f: CUfunction, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult {
     enter(Function::cuLaunchKernelEx, Needs::Context, || unsafe { crate::launch::cuLaunchKernelEx(DefaultStream::PerThread, config, f, kernelParams, extra) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchHostFunc_v2(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void, syncMode: c_uint) -> CUresult {
+    enter(Function::cuLaunchHostFunc_v2, Needs::Context, || unsafe { operations::launch::launch_host_func_v2(DefaultStream::Legacy, hStream as _, fn_ as _, userData as _, syncMode as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchHostFunc_v2_ptsz(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void, syncMode: c_uint) -> CUresult {
+    enter(Function::cuLaunchHostFunc_v2, Needs::Context, || unsafe { operations::launch::launch_host_func_v2(DefaultStream::PerThread, hStream as _, fn_ as _, userData as _, syncMode as _) })
 }
 
 #[no_mangle]

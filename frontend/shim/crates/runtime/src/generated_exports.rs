@@ -827,6 +827,11 @@ pub unsafe extern "C" fn farlane_cudaGraphNodeGetToolsId(hNode: cudaGraphNode_t,
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeGetParams(node: cudaGraphNode_t, nodeParams: *mut cudaGraphNodeParams) -> cudaError_t {
+    entry::enter(Function::cudaGraphNodeGetParams, || unsafe { operations::graph::node_get_params(node, nodeParams) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane___cudaPushCallConfiguration(gridDim: dim3, blockDim: dim3, sharedMem: usize, stream: cudaStream_t) -> c_uint {
     entry::enter_value(Function::__cudaPushCallConfiguration, 999, || unsafe { crate::launch::__cudaPushCallConfiguration(gridDim, blockDim, sharedMem, stream) })
 }
@@ -889,6 +894,16 @@ pub unsafe extern "C" fn farlane_cudaLaunchHostFunc(stream: cudaStream_t, fn_: c
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cudaLaunchHostFunc_ptsz(stream: cudaStream_t, fn_: cudaHostFn_t, userData: *mut c_void) -> cudaError_t {
     entry::enter(Function::cudaLaunchHostFunc, || unsafe { operations::launch::launch_host_func(DefaultStream::PerThread, stream, fn_, userData) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaLaunchHostFunc_v2(stream: cudaStream_t, fn_: cudaHostFn_t, userData: *mut c_void, syncMode: c_uint) -> cudaError_t {
+    entry::enter(Function::cudaLaunchHostFunc_v2, || unsafe { operations::launch::launch_host_func_v2(DefaultStream::Legacy, stream, fn_, userData, syncMode) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaLaunchHostFunc_v2_ptsz(stream: cudaStream_t, fn_: cudaHostFn_t, userData: *mut c_void, syncMode: c_uint) -> cudaError_t {
+    entry::enter(Function::cudaLaunchHostFunc_v2, || unsafe { operations::launch::launch_host_func_v2(DefaultStream::PerThread, stream, fn_, userData, syncMode) })
 }
 
 #[no_mangle]
