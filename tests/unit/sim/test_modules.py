@@ -131,7 +131,8 @@ def test_images_that_cannot_be_loaded(program: Program, image: bytes, code: int,
 
 def test_a_check_names_everything_that_nothing_defines(program: Program) -> None:
     image = (
-        HEADER + ".extern .global .u32 elsewhere;\n.extern .func missing();\n.extern .func lost();\n.extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+        HEADER
+        + ".extern .global .u32 elsewhere;\n.extern .func missing();\n.extern .func lost();\n.extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
         ".func inner()\n{\ncall missing;\ncall missing;\nret;\n}\n"
         ".visible .entry outer()\n{\n.reg .b64 %rd<2>;\n{\n.param .b64 f;\n.param .b64 a;\n.param .b32 r;\n"
         "call (r), vprintf, (f, a);\n}\ncall inner;\ncall lost;\nret;\n}\n"
