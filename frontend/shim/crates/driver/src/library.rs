@@ -103,7 +103,7 @@ pub unsafe fn cuLibraryGetGlobal(
     unsafe { module::global(module::find(library)?, name, dptr, bytes) }
 }
 
-/// Managed variables of loaded images: PTX does not tell them from others, and the host has no pages for them, so there is none.
+/// Managed variables of loaded images get no memory of the program's (only registered ones do), so there is none.
 pub unsafe fn cuLibraryGetManaged(
     _dptr: *mut CUdeviceptr,
     _bytes: *mut usize,
