@@ -1434,7 +1434,7 @@ pub unsafe extern "C" fn farlane_cuPointerGetAttribute(data: *mut c_void, attrib
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuPointerGetAttributes(numAttributes: c_uint, attributes: *mut CUpointer_attribute, data: *mut *mut c_void, ptr: CUdeviceptr) -> CUresult {
-    enter(Function::cuPointerGetAttributes, Needs::Context, || unsafe { crate::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr) })
+    enter(Function::cuPointerGetAttributes, Needs::Initialization, || unsafe { crate::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr) })
 }
 
 #[no_mangle]
