@@ -60,6 +60,7 @@ test-guests: install $(GUESTS)/installed
 # Every program of tests/native, its runtime shared and linked in, in all modes; the result is tests/native/matrix.txt.
 test-matrix: install
 	$(BIN)/python tests/native/matrix.py $(MATRIX_ARGS)
+	$(BIN)/python tests/native/stripped.py
 
 # On a GPU machine without a network `make gpu-bundle`, made elsewhere and brought along, takes the place of `install`; its python is PYTHON.
 GPU_BUNDLE := dist/gpu

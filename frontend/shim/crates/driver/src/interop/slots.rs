@@ -182,7 +182,7 @@ pub unsafe extern "C" fn each_function(
         let tell = tell.ok_or(Error::INVALID_VALUE)?;
         let loaded = loading::find(module as usize)?;
         for name in loading::names(loaded)? {
-            let function = loading::kernel(loaded, name)?.handle();
+            let function = loading::kernel(loaded, &name)?.handle();
             // SAFETY: the library's function, with what it gave for it.
             unsafe { tell(opaque, function as CUfunction, module) };
         }

@@ -74,7 +74,8 @@ static TOOLS: [Word; 95] = table!(7, 95, sized, [
 });
 
 /// How long NVIDIA's is, is not known: cuFFT calls one slot of it.
-static MODULES: [Word; 16] = table!(8, 16, sized, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15], { 7 => slots::each_function, });
+static MODULES: [Word; 16] =
+    table!(8, 16, sized, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15], { 7 => slots::each_function, });
 
 /// The table of that UUID.
 pub fn find(id: &[u8; 16]) -> Option<*const c_void> {
