@@ -87,12 +87,12 @@ pub fn kind(address: usize) -> Option<Kind> {
     regions().find(address).map(|region| region.kind())
 }
 
-/// The start and the size of the region that holds the address.
+/// The start of the region that holds the address, and the size that was asked for.
 pub fn range(address: usize) -> Option<(usize, usize)> {
     if !near(address) {
         return None;
     }
-    regions().find(address).map(|region| (region.start(), region.end() - region.start()))
+    regions().find(address).map(|region| (region.start(), region.size()))
 }
 
 /// Memory of both sides.
@@ -105,6 +105,7 @@ pub fn allocate(size: usize, kind: Kind) -> Outcome<*mut u8> {
     let start = address.next_multiple_of(PAGE);
     let made = Region::map(start, bytes, kind, address).and_then(|mut region| {
         region.fresh()?;
+        region.asked(size);
         Ok(region)
     });
     match made {
