@@ -96,7 +96,10 @@ def main() -> int:
                     text = text if fine else f"FAILED {text}"
                     print(text, flush=True)
                     head = text.removeprefix("FAILED ").partition(":")[0]
-                    place = next((at for at, old in enumerate(lines) if old.removeprefix("FAILED ").startswith(f"{head}:")), len(lines))
+                    place = next(
+                        (at for at, old in enumerate(lines) if old.removeprefix("FAILED ").startswith(f"{head}:")),
+                        len(lines),
+                    )
                     lines[place : place + 1] = [text.replace("\n", " ")]
                     good = good and fine
                     RESULT.write_text("\n".join(lines) + "\n")
