@@ -1489,12 +1489,12 @@ pub unsafe extern "C" fn farlane_cuMemGetAddressRange_v2(pbase: *mut CUdeviceptr
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult {
-    enter(Function::cuPointerGetAttribute, Needs::Context, || unsafe { crate::memory::cuPointerGetAttribute(data, attribute, ptr) })
+    enter(Function::cuPointerGetAttribute, Needs::Initialization, || unsafe { crate::memory::cuPointerGetAttribute(data, attribute, ptr) })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuPointerGetAttributes(numAttributes: c_uint, attributes: *mut CUpointer_attribute, data: *mut *mut c_void, ptr: CUdeviceptr) -> CUresult {
-    enter(Function::cuPointerGetAttributes, Needs::Context, || unsafe { crate::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr) })
+    enter(Function::cuPointerGetAttributes, Needs::Initialization, || unsafe { crate::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr) })
 }
 
 #[no_mangle]
