@@ -181,6 +181,7 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
         ([launch.grid.x, launch.grid.y, launch.grid.z], [launch.block.x, launch.block.y, launch.block.z]);
     let bounds = Bounds {
         max_threads: signature.limits.threads,
+        declared_threads: signature.limits.declared_threads,
         required_threads: signature.image.required_threads,
         max_dynamic_shared: kernel.max_dynamic_shared(&signature.limits),
     };
