@@ -14,7 +14,8 @@ use crate::generated_farlane_v1::{guest_message, host_message, refusal, GuestMes
 use crate::ledger::Ledger;
 use crate::outbox::{post, Limits, Outbox};
 use crate::session::HelloInfo;
-use crate::shared::{self, Errors, Shared};
+use crate::contexts::Contexts;
+use crate::shared::{self, Shared};
 use crate::{log, Config, Endpoint, Mode, Welcome};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
@@ -180,7 +181,7 @@ impl Task {
             status: shared::Status::running(),
             outbox: Mutex::new(Outbox::new(limits, sender)),
             ledger: Ledger::new(welcome.credit_bytes),
-            errors: Errors::default(),
+            contexts: Contexts::default(),
             output: crate::output::Held::default(),
             counters,
             timer,
