@@ -1,6 +1,6 @@
 """What textures and surfaces are made of: the descriptor that an object points to, and the operands of the instructions that name one.
 
-A texture or surface object is the device address of a descriptor of 128 bytes, which the guest writes (`frontend/shim/crates/core/src/texture.rs`;
+A texture or surface object is the device address of a descriptor of 128 bytes, which the guest writes (`frontend/shim/crates/operations/src/texture.rs`;
 protos/tape.md has all of it):
 
     offset  0 u64 address      24 u64 pitch       40 u32 bytes of a channel     56 u32[3] address modes: 0 wrap 1 clamp 2 mirror 3 border

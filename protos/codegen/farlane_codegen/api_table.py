@@ -35,6 +35,8 @@ class Function:
     stream: str
     doc: str
     alias_of: str | None
+    by_hand: bool  # the face decides something: its function is written by hand, and there is no operation of this name
+    operation_given: str | None  # the operation's name, where it is not the function's
     versioned: bool  # another row has the same name for the other major version
 
     @property
@@ -46,6 +48,28 @@ class Function:
         """Of the exported symbols: the plain one, and the per-thread default stream's."""
         twin = TWINS[self.stream]
         return ("", twin) if twin else ("",)
+
+    @property
+    def operation(self) -> str:
+        """The operation of crates/operations that it is: FAMILY::NAME."""
+        return f"{self.family}::{self.operation_given or operation_name(self.family, self.rust_name)}"
+
+
+_FAMILY_PREFIXES = {"launch": "", "memory": "Mem"}
+
+
+def operation_name(family: str, name: str) -> str:
+    """cudaStreamWaitEvent of family stream -> wait_event: the family's own prefix is left out, and CUDA 13's form needs no mark."""
+    words = name.removeprefix("cuda").removesuffix("_v13").replace("_v12", "_before13")
+    prefix = _FAMILY_PREFIXES.get(family, family.capitalize())
+    if re.match(f"{prefix}[A-Z]", words):
+        words = words.removeprefix(prefix)
+    for wide in ("1D", "2D", "3D"):
+        words = words.replace(wide, f"_{wide.lower()}_")
+    for short, word in {"P2P": "Peer", "PCI": "Pci", "GPUDirectRDMA": "GpuDirectRdma"}.items():
+        words = words.replace(short, word)
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", words)
+    return re.sub("_+", "_", words.lower().replace("before13", "before_13")).strip("_")
 
 
 @dataclass(frozen=True)
@@ -76,7 +100,7 @@ def _parse_function(family: str, row: dict[str, Any]) -> Function:
         where,
         row,
         {"name", "class", "args"},
-        {"returns", "operations", "since", "until", "stream", "doc", "alias_of"},
+        {"returns", "operations", "since", "until", "stream", "doc", "alias_of", "by_hand", "operation"},
     )
     name, execution = row["name"], row["class"]
     if not _NAME.fullmatch(name):
@@ -112,6 +136,8 @@ def _parse_function(family: str, row: dict[str, Any]) -> Function:
         stream=stream,
         doc=row.get("doc", ""),
         alias_of=row.get("alias_of"),
+        by_hand=row.get("by_hand", False),
+        operation_given=row.get("operation"),
         versioned=False,
     )
 

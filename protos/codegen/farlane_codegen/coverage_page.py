@@ -76,7 +76,8 @@ def emit(api: Api, driver: DriverApi) -> str:
             lines += ["| function | class | CUDA | tape operations | note |", "|---|---|---|---|---|"]
         for row in rows:
             operations = ", ".join(row.operations)
-            note = f"the same as {row.alias_of}" if row.alias_of else row.doc
+            same = (row.alias_of or "").replace("_v13", " of CUDA 13")
+            note = f"the same as {same}" if same else row.doc
             lines.append(f"| {row.name} | {row.execution} | {_versions(row)} | {operations} | {note} |")
         if reasons:
             lines += [*([""] if rows else []), "Not supported:", ""]

@@ -80,6 +80,12 @@ def _parse_function(family: str, row: dict[str, Any], runtime: dict[str, Functio
         if target not in runtime:
             raise TableError(f"{where}: the runtime API's table has no row {target}")
     same = runtime[calls] if calls else None
+    if same and same.alias_of:
+        same = runtime[same.alias_of]
+    if same and same.by_hand:
+        raise TableError(
+            f"{where}: {calls} is written by hand in the runtime's face: there is no such operation to call"
+        )
     execution = same.execution if same else row["class"]
     if execution not in CLASSES:
         raise TableError(f"{where}: class {execution!r} is none of {', '.join(CLASSES)}")

@@ -48,12 +48,8 @@ def parse_attributes(text: str) -> dict[str, int]:
 
 def emit_rust_errors(errors: tuple[Error, ...]) -> str:
     """The text of `frontend/shim/crates/abi/src/generated_errors.rs`."""
-    lines = [_HEADER.format("errors.toml"), "", "use crate::CudaError;", "", "impl CudaError {"]
-    for error in errors:
-        constant = _constant(error.name)
-        lines += [f"    /// {error.text}.", f"    pub const {constant}: Self = Self({error.code});"]
-    lines += [
-        "}",
+    lines = [
+        _HEADER.format("errors.toml"),
         "",
         "/// (code, name, text), in order of the code; the strings end with a NUL.",
         f"pub static ERRORS: [(i32, &str, &str); {len(errors)}] = [",
@@ -62,6 +58,16 @@ def emit_rust_errors(errors: tuple[Error, ...]) -> str:
         name, text = json.dumps(error.name)[:-1], json.dumps(error.text)[:-1]
         lines.append(f'    ({error.code}, {name}\\0", {text}\\0"),')
     return "\n".join([*lines, "];", ""])
+
+
+def emit_rust_constants(errors: tuple[Error, ...]) -> str:
+    """The text of `frontend/shim/crates/session/src/generated_errors.rs`."""
+    lines = [_HEADER.format("errors.toml"), "", "use crate::call::Error;", "", "impl Error {"]
+    for error in errors:
+        if error.code:
+            constant = _constant(error.name)
+            lines += [f"    /// {error.text}.", f"    pub const {constant}: Self = Self({error.code});"]
+    return "\n".join([*lines, "}", ""])
 
 
 def parse_driver_errors(text: str, errors: tuple[Error, ...]) -> tuple[Error, ...]:

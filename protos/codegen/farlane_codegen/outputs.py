@@ -14,6 +14,7 @@ from farlane_codegen import (
     python_operations,
     rust_driver,
     rust_exports,
+    rust_functions,
     rust_operations,
     tape_table,
     thin_libraries,
@@ -32,8 +33,10 @@ def outputs(root: Path) -> dict[Path, str]:
     driver_errors = errors_table.load_driver_errors(protos / "cuda", errors)
     files = {
         crates / "tape/src/generated_operations.rs": rust_operations.emit(tape),
-        crates / "core/src/generated_exports.rs": rust_exports.emit(api, driver),
-        crates / "core/src/generated_driver.rs": rust_driver.emit(driver),
+        crates / "session/src/generated_functions.rs": rust_functions.emit(api, driver),
+        crates / "session/src/generated_errors.rs": errors_table.emit_rust_constants(errors),
+        crates / "runtime/src/generated_exports.rs": rust_exports.emit(api),
+        crates / "driver/src/generated_exports.rs": rust_driver.emit(driver),
         crates / "abi/src/generated_errors.rs": errors_table.emit_rust_errors(errors),
         crates / "abi/src/generated_driver_errors.rs": errors_table.emit_rust_driver_errors(driver_errors),
         crates / "abi/src/generated_attributes.rs": errors_table.emit_rust_attributes(attributes),

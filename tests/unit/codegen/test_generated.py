@@ -100,7 +100,7 @@ def test_symbols_without_a_row_are_none() -> None:
 
 
 def test_no_family_function_is_a_placeholder() -> None:
-    sources = list((ROOT / "frontend/shim/crates/core/src").rglob("*.rs"))
+    sources = list((ROOT / "frontend/shim/crates").rglob("*.rs"))
     assert len(sources) > 20
     placeholders = [path.name for path in sources if re.search(r"// not yet|todo!|unimplemented!", path.read_text())]
     assert placeholders == []

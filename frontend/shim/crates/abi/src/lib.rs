@@ -43,4 +43,11 @@ use std::ffi::c_int;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CudaError(pub c_int);
 
+impl CudaError {
+    /// No error.
+    pub const SUCCESS: Self = Self(0);
+    /// cudaErrorNotSupported.
+    pub const NOT_SUPPORTED: Self = Self(801);
+}
+
 pub type cudaError_t = CudaError;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering::Relaxed};
 
 use libc::{clock_t, clockid_t, rusage, time_t, timespec, timeval, tms};
 
-use crate::{permission, real};
+use session::{permission, real};
 
 const UNKNOWN: u8 = 0;
 const FAITHFUL: u8 = 1;

@@ -1,0 +1,429 @@
+//! One region: its two mappings, the states of its pages, and the moves between them. Of registered memory the device's address is another.
+
+use crate::memory::payloads::{self, Target};
+use client::Destination;
+use session::call::{Error, Outcome};
+use session::log;
+use session::work::{self, tracking};
+use std::ffi::c_void;
+use tape::generated_operations as operation;
+use tape::MAX_TAIL_BYTES;
+
+pub const PAGE: usize = 4096;
+/// Fetched at a fault out of order, and at most, in pages.
+const FIRST_FETCH: usize = 16;
+const MOST_FETCH: usize = 4096;
+/// Pages that become writable at once, at most, when the program writes in order.
+const MOST_WRITABLE: usize = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// cudaMallocManaged.
+    Managed,
+    /// cudaHostAlloc with cudaHostAllocMapped, and whatever flags.
+    Mapped(u32),
+    Variable,
+    /// cudaHostRegister, after cudaHostGetDevicePointer: the device's memory lies at another address.
+    Registered,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Shared,
+    Dirty,
+    Device,
+}
+
+/// Goes through memory in order, or not.
+#[derive(Debug, Default)]
+struct Order {
+    next: usize,
+    step: usize,
+}
+
+impl Order {
+    /// How many pages to take at a fault on this one.
+    fn take(&mut self, page: usize, first: usize, most: usize) -> usize {
+        self.step = if page == self.next { (self.step * 2).clamp(first, most) } else { first };
+        self.step
+    }
+}
+
+#[derive(Debug)]
+pub struct Region {
+    start: usize,
+    length: usize,
+    kind: Kind,
+    /// Where its first byte is on the device.
+    device: usize,
+    /// Kernels find it at `start`, too.
+    aliased: bool,
+    /// The device allocation's address.
+    raw: usize,
+    /// The second mapping.
+    alias: usize,
+    states: Vec<State>,
+    /// Bytes of the device's memory that are the region's: (offset, length), rising.
+    ranges: Vec<(usize, usize)>,
+    /// Some page is not `Device`.
+    here: bool,
+    reads: Order,
+    writes: Order,
+}
+
+fn protect(start: usize, length: usize, access: i32) -> Outcome {
+    // SAFETY: pages of a region's own mapping.
+    if unsafe { libc::mprotect(start as *mut c_void, length, access) } == 0 {
+        Ok(())
+    } else {
+        Err(Error::OPERATING_SYSTEM)
+    }
+}
+
+impl Region {
+    /// Maps memory at the address. Its pages are the device's.
+    pub fn map(start: usize, length: usize, kind: Kind, raw: usize) -> Outcome<Self> {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE;
+        // SAFETY: it replaces no mapping.
+        let view = unsafe { libc::mmap(start as *mut c_void, length, libc::PROT_NONE, flags, -1, 0) };
+        if view as usize != start {
+            if view != libc::MAP_FAILED {
+                // SAFETY: mapped just now; an old kernel that does not know the flag took another place.
+                unsafe { libc::munmap(view, length) };
+            }
+            log::error(format_args!(
+                "managed memory cannot be mapped at {start:#x} in this process: the host's address window is not usable"
+            ));
+            return Err(Error::MEMORY_ALLOCATION);
+        }
+        // SAFETY: with an old size of 0 this makes a second mapping of the same shared memory, anywhere.
+        let alias = unsafe { libc::mremap(view, 0, length, libc::MREMAP_MAYMOVE) };
+        if alias == libc::MAP_FAILED {
+            // SAFETY: mapped above.
+            unsafe { libc::munmap(view, length) };
+            return Err(Error::MEMORY_ALLOCATION);
+        }
+        let region = Self::of(start, length, kind, raw, alias as usize, State::Device);
+        protect(region.alias, length, libc::PROT_READ | libc::PROT_WRITE)?;
+        Ok(region)
+    }
+
+    /// Takes over shared memory that is mapped there and the program's to write: all of it is new to the device.
+    pub fn adopt(start: usize, length: usize, kind: Kind, raw: usize) -> Outcome<Self> {
+        // SAFETY: with an old size of 0 this makes a second mapping of the same shared memory, anywhere.
+        let alias = unsafe { libc::mremap(start as *mut c_void, 0, length, libc::MREMAP_MAYMOVE) };
+        if alias == libc::MAP_FAILED {
+            return Err(Error::MEMORY_ALLOCATION);
+        }
+        Ok(Self::of(start, length, kind, raw, alias as usize, State::Dirty))
+    }
+
+    /// Exchanges the pages of `size` bytes of the program's for shared ones with the same bytes: all of it is new to the device.
+    pub fn take_over(address: usize, size: usize, device: usize, raw: usize) -> Outcome<Self> {
+        let start = address / PAGE * PAGE;
+        let length = (address + size).next_multiple_of(PAGE) - start;
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: new memory, anywhere.
+        let alias = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };
+        if alias == libc::MAP_FAILED {
+            return Err(Error::MEMORY_ALLOCATION);
+        }
+        // SAFETY: both have so many bytes; the caller has seen that the program's are whole pages of its own.
+        let placed = unsafe {
+            std::ptr::copy_nonoverlapping(start as *const u8, alias.cast(), length);
+            libc::mremap(alias, 0, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, start as *mut c_void)
+        };
+        if placed as usize != start {
+            // SAFETY: mapped above.
+            unsafe { libc::munmap(alias, length) };
+            return Err(Error::MEMORY_ALLOCATION);
+        }
+        let mut region = Self::of(start, length, Kind::Registered, raw, alias as usize, State::Dirty);
+        region.device = device;
+        region.ranges = vec![(address - start, size)];
+        Ok(region)
+    }
+
+    /// The opposite of `take_over`, with what the device has. The region is to be dropped.
+    pub fn give_back(&mut self) -> Outcome {
+        self.touch(self.start, self.end(), false)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: new memory, which takes the place of the region's mapping with the same bytes.
+        let placed = unsafe {
+            let plain = libc::mmap(std::ptr::null_mut(), self.length, access, flags, -1, 0);
+            if plain == libc::MAP_FAILED {
+                return Err(Error::MEMORY_ALLOCATION);
+            }
+            std::ptr::copy_nonoverlapping(self.alias as *const u8, plain.cast(), self.length);
+            let place = self.start as *mut c_void;
+            libc::mremap(plain, self.length, self.length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, place)
+        };
+        if placed as usize == self.start {
+            Ok(())
+        } else {
+            Err(Error::OPERATING_SYSTEM)
+        }
+    }
+
+    /// A region that is mapped at `start` and at `alias`, all of its pages in one state.
+    fn of(start: usize, length: usize, kind: Kind, raw: usize, alias: usize, state: State) -> Self {
+        Self {
+            start,
+            length,
+            kind,
+            device: start,
+            aliased: false,
+            raw,
+            alias,
+            states: vec![state; length / PAGE],
+            ranges: vec![(0, length)],
+            here: state != State::Device,
+            reads: Order::default(),
+            writes: Order::default(),
+        }
+    }
+
+    /// Gives back what `adopt` has taken over, as it was.
+    pub fn abandon(self) {
+        // SAFETY: the second mapping is the region's own; the first one stays, and its end is its owner's.
+        unsafe { libc::munmap(self.alias as *mut c_void, self.length) };
+        std::mem::forget(self);
+    }
+
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    pub fn end(&self) -> usize {
+        self.start + self.length
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub fn raw(&self) -> usize {
+        self.raw
+    }
+
+    /// Where the device's memory is that the region has.
+    pub fn on_device(&self) -> std::ops::Range<usize> {
+        self.device..self.device + self.length
+    }
+
+    /// The device's address of a byte that it has at another one.
+    pub fn mirrored(&self, address: usize) -> Option<usize> {
+        (self.kind == Kind::Registered).then(|| self.device + (address - self.start))
+    }
+
+    /// Makes kernels find it at the program's address, too.
+    pub fn alias(&mut self) -> Outcome {
+        if self.aliased || self.device == self.start {
+            return Ok(());
+        }
+        let (start, device, length) = (self.start as u64, self.device as u64, self.length as u64);
+        work::append(|w| operation::alias(w, start, device, length))?;
+        self.aliased = true;
+        Ok(())
+    }
+
+    pub fn set_ranges(&mut self, ranges: Vec<(usize, usize)>) {
+        self.ranges = ranges;
+    }
+
+    /// New memory: both sides have zeros.
+    pub fn fresh(&mut self) -> Outcome {
+        self.set(0, self.states.len(), State::Shared)
+    }
+
+    fn set(&mut self, first: usize, count: usize, state: State) -> Outcome {
+        let access = match state {
+            State::Shared => libc::PROT_READ,
+            State::Dirty => libc::PROT_READ | libc::PROT_WRITE,
+            State::Device => libc::PROT_NONE,
+        };
+        protect(self.start + first * PAGE, count * PAGE, access)?;
+        self.states[first..first + count].fill(state);
+        self.here |= state != State::Device;
+        Ok(())
+    }
+
+    /// The pages from `first` on, at most `most`, that are in this state.
+    fn run(&self, first: usize, most: usize, state: State) -> usize {
+        self.states[first..].iter().take(most).take_while(|other| **other == state).count()
+    }
+
+    /// The parts of `[start, end)` that are the region's on the device.
+    fn parts(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
+        let clip = |&(offset, length): &(usize, usize)| (offset.max(start), (offset + length).min(end));
+        self.ranges.iter().map(clip).filter(|(from, to)| from < to).collect()
+    }
+
+    /// The device's bytes of `count` pages, which the program may then read.
+    fn fetch(&mut self, first: usize, count: usize) -> Outcome {
+        let legacy = tracking()?.order.legacy.clone();
+        for (from, to) in self.parts(first * PAGE, (first + count) * PAGE) {
+            let width = to - from;
+            let destination = Destination { ptr: (self.alias + from) as *mut u8, pitch: width, width, height: 1 };
+            let (address, width) = ((self.device + from) as u64, width as u64);
+            // SAFETY: the second mapping is writable, and as long as the region.
+            unsafe {
+                work::read(&legacy, destination, |w, slot| {
+                    operation::read(w, address, width, width, 1, legacy.number, slot);
+                })
+            }?;
+        }
+        self.set(first, count, State::Shared)
+    }
+
+    /// Makes the page of an address accessible.
+    pub fn resolve(&mut self, address: usize, write: bool) -> Outcome {
+        let page = (address - self.start) / PAGE;
+        if self.states[page] == State::Device {
+            let wanted = self.reads.take(page, FIRST_FETCH, MOST_FETCH);
+            let count = self.run(page, wanted, State::Device);
+            self.fetch(page, count)?;
+            self.reads.next = page + count;
+        }
+        if write && self.states[page] == State::Shared {
+            let wanted = self.writes.take(page, 1, MOST_WRITABLE);
+            let count = self.run(page, wanted, State::Shared);
+            self.set(page, count, State::Dirty)?;
+            self.writes.next = page + count;
+        }
+        Ok(())
+    }
+
+    /// Makes all pages of `[start, end)` accessible.
+    pub fn touch(&mut self, start: usize, end: usize, write: bool) -> Outcome {
+        let (mut page, last) = ((start - self.start) / PAGE, (end - self.start).div_ceil(PAGE));
+        let from = page;
+        while page < last {
+            let count = self.run(page, last - page, State::Device);
+            if count > 0 {
+                self.fetch(page, count)?;
+            }
+            page += count.max(1);
+        }
+        if write {
+            self.set(from, last - from, State::Dirty)?;
+        }
+        Ok(())
+    }
+
+    pub fn expect_reads(&mut self, length: usize) {
+        self.reads = Order { next: 0, step: (length / PAGE).clamp(FIRST_FETCH, MOST_FETCH) };
+    }
+
+    /// The device gets what the program has written; all pages are its own.
+    pub fn hand_over(&mut self) -> Outcome {
+        if !self.here {
+            return Ok(());
+        }
+        // No more writes from here on.
+        protect(self.start, self.length, libc::PROT_NONE)?;
+        let legacy = tracking()?.order.legacy.clone();
+        let mut page = 0;
+        while page < self.states.len() {
+            let count = self.run(page, usize::MAX, State::Dirty);
+            for (from, to) in self.parts(page * PAGE, (page + count) * PAGE) {
+                for piece in (from..to).step_by(MAX_TAIL_BYTES) {
+                    let length = MAX_TAIL_BYTES.min(to - piece);
+                    let (address, width) = ((self.device + piece) as u64, length as u64);
+                    let target = Target { address, pitch: width, width, height: 1 };
+                    let alias = self.alias + piece;
+                    // SAFETY: the second mapping is readable, and as long as the region.
+                    let row = |_| unsafe { std::slice::from_raw_parts(alias as *const u8, length) };
+                    payloads::write(&legacy, target, true, row)?;
+                }
+            }
+            page += count.max(1);
+        }
+        self.states.fill(State::Device);
+        self.here = false;
+        Ok(())
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: both mappings are the region's own, but for registered memory, which stays the program's.
+        unsafe {
+            if self.kind == Kind::Registered {
+                libc::mprotect(self.start as *mut c_void, self.length, libc::PROT_READ | libc::PROT_WRITE);
+            } else {
+                libc::munmap(self.start as *mut c_void, self.length);
+            }
+            libc::munmap(self.alias as *mut c_void, self.length);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_seen_through_both_mappings_and_gone_afterwards() {
+        let start = 0x4321_0000_0000;
+        let mut region = Region::map(start, 4 * PAGE, Kind::Managed, start).unwrap();
+        assert!(Region::map(start, PAGE, Kind::Managed, start).is_err());
+        region.fresh().unwrap();
+        region.resolve(start + PAGE, true).unwrap();
+        // SAFETY: the page is writable, and so is the second mapping.
+        unsafe {
+            (start as *mut u8).add(PAGE + 5).write(77);
+            assert_eq!((region.alias as *const u8).add(PAGE + 5).read(), 77);
+            (region.alias as *mut u8).write(3);
+            assert_eq!((start as *const u8).read(), 3);
+        }
+        assert_eq!(region.states, [State::Shared, State::Dirty, State::Shared, State::Shared]);
+        drop(region);
+        drop(Region::map(start, PAGE, Kind::Managed, start).unwrap());
+    }
+
+    #[test]
+    fn registered_pages_are_exchanged_and_given_back_with_their_bytes() {
+        let mut memory = vec![0_u8; 5 * PAGE];
+        memory.fill(7);
+        let address = memory.as_ptr() as usize + 100;
+        let mut region = Region::take_over(address, 3 * PAGE, 0x4323_0000_0000, 0).unwrap();
+        let offset = address - region.start;
+        assert_eq!(region.ranges, [(offset, 3 * PAGE)]);
+        assert_eq!(region.mirrored(address + 5), Some(0x4323_0000_0005 + offset));
+        // SAFETY: the second mapping is writable.
+        unsafe { ((region.alias + offset) as *mut u8).write(9) };
+        assert_eq!((memory[100], memory[101], memory[99]), (9, 7, 7));
+        region.give_back().unwrap();
+        drop(region);
+        memory[100] += 1;
+        assert_eq!((memory[100], memory[101], memory[5 * PAGE - 1]), (10, 7, 7));
+    }
+
+    #[test]
+    fn parts_are_what_belongs_to_the_region() {
+        let start = 0x4322_0000_0000;
+        let mut region = Region::map(start, 3 * PAGE, Kind::Variable, start).unwrap();
+        region.set_ranges(vec![(8, 4), (100, PAGE), (2 * PAGE + 16, 8)]);
+        assert_eq!(region.parts(0, PAGE), [(8, 12), (100, PAGE)]);
+        assert_eq!(region.parts(PAGE, 2 * PAGE), [(PAGE, PAGE + 100)]);
+        assert_eq!(region.parts(2 * PAGE, 3 * PAGE), [(2 * PAGE + 16, 2 * PAGE + 24)]);
+    }
+
+    #[test]
+    fn going_in_order_takes_more_each_time() {
+        let mut order = Order::default();
+        let mut page = 5;
+        let mut taken = Vec::new();
+        for _ in 0..4 {
+            let count = order.take(page, 2, 8);
+            taken.push(count);
+            page += count;
+            order.next = page;
+        }
+        assert_eq!(taken, [2, 4, 8, 8]);
+        assert_eq!(order.take(1, 2, 8), 2);
+    }
+}

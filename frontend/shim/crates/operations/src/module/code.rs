@@ -1,0 +1,385 @@
+//! One module: an image, what is in it, and its handle on the host.
+//!
+//! Everything happens on first use: finding the image in memory, reading it for the session's device, uploading it when
+//! the host does not hold it, opening it. Each step's outcome, good or bad, is kept and logged once; a bad one spoils
+//! this module's kernels and variables only.
+//!
+//! Locking: `opening` is held while records that open things are appended, so that nothing is opened twice and no
+//! handle is used before its record is on the tape; it may be held while waiting for the host (a query, mode `none`).
+//! The epoch (`forget_all`) tells handles minted before a device reset from later ones.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::images;
+use crate::module::mapped::Map;
+use image::Target;
+use session::call::{Error, Outcome};
+use session::process::{self, HandleKind};
+use session::{lifecycle, log, work};
+use tape::generated_operations as operation;
+use tape::Writer;
+
+use super::kernel::Kernel;
+use super::managed::Managed;
+use super::source::{Origin, Source};
+
+/// Larger images are asked for before they are sent, when Hello could not name them.
+const ASK_ABOVE: usize = 256 << 10;
+
+/// The largest image that Hello names.
+const ANNOUNCED_UP_TO: usize = 1 << 20;
+
+static EPOCH: AtomicU32 = AtomicU32::new(1);
+/// One upload at a time, as the tape wants it.
+static UPLOAD: Mutex<()> = Mutex::new(());
+
+/// Forgets every handle of modules, functions and variables: after a device reset. They are minted anew when used.
+pub fn forget_all() {
+    EPOCH.fetch_add(1, Release);
+}
+
+/// The number of resets so far, plus one.
+#[inline]
+pub fn epoch() -> u32 {
+    EPOCH.load(Relaxed)
+}
+
+/// A handle of the tape, and of which epoch it is. Zero: not minted.
+#[derive(Debug, Default)]
+pub struct Minted(AtomicU64);
+
+impl Minted {
+    /// The handle, when it was minted since the last reset.
+    #[inline]
+    pub fn get(&self) -> Option<u32> {
+        let value = self.0.load(Acquire);
+        ((value >> 32) as u32 == epoch()).then_some(value as u32)
+    }
+
+    fn set(&self, epoch: u32, handle: u32) {
+        self.0.store(u64::from(epoch) << 32 | u64::from(handle), Release);
+    }
+}
+
+/// Bytes of the host's opinion of an image.
+const CHECK_BYTES: usize = 1024;
+
+/// Images that the host has accepted, whole or as units to be linked.
+static VERIFIED: Mutex<Vec<([u8; 32], bool)>> = Mutex::new(Vec::new());
+
+/// Why an image is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub error: Error,
+    /// For the caller's log; empty where there is nothing more to say.
+    pub message: String,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Refused { error, message: String::new() }
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        refused.error
+    }
+}
+
+/// How the process came by a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Start-up code registered it.
+    Registered,
+    /// cudaLibraryLoadData and its relatives.
+    Library,
+    /// cuModuleLoad and its relatives.
+    Module,
+}
+
+#[derive(Debug)]
+pub struct Module {
+    pub kind: Kind,
+    origin: Origin,
+    /// Whether a kernel or variable was registered: an image without any is never needed.
+    used: AtomicBool,
+    source: OnceLock<Outcome<Source>>,
+    contents: Mutex<Option<Outcome<Arc<image::Module>>>>,
+    pub managed: Managed,
+    minted: Minted,
+    opening: Mutex<()>,
+    closed: AtomicBool,
+    /// Those that the program knows of, by name.
+    kernels: Mutex<HashMap<&'static [u8], &'static Kernel>>,
+}
+
+impl Module {
+    pub fn from_wrapper(address: usize) -> Module {
+        Module::new(Kind::Registered, Origin::Wrapper(address))
+    }
+
+    #[cfg(test)]
+    pub fn from_bytes(bytes: Vec<u8>) -> Module {
+        Module::new(Kind::Library, Origin::Bytes(bytes))
+    }
+
+    pub fn new(kind: Kind, origin: Origin) -> Module {
+        Module {
+            kind,
+            origin,
+            used: AtomicBool::new(false),
+            source: OnceLock::new(),
+            contents: Mutex::new(None),
+            managed: Managed::default(),
+            minted: Minted::default(),
+            opening: Mutex::new(()),
+            closed: AtomicBool::new(false),
+            kernels: Mutex::default(),
+        }
+    }
+
+    /// The value that the program holds as `cudaLibrary_t` or `CUmodule`.
+    pub fn handle(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    /// The kernel of that name that the program knows of.
+    pub fn kernel_named(&self, name: &str) -> Option<&'static Kernel> {
+        lock(&self.kernels).get(name.as_bytes()).copied()
+    }
+
+    /// Notes a kernel; the first one of a name counts.
+    pub fn add_kernel(&self, kernel: &'static Kernel) {
+        lock(&self.kernels).entry(kernel.name().to_bytes()).or_insert(kernel);
+    }
+
+    /// Whether the device can run something of a loaded image: told at once, where that takes no decompression.
+    /// A text, or what was linked, the host is asked about.
+    pub fn check(&self) -> Result<(), Refused> {
+        let told = |error: image::Error| Refused { error: self.refuse(&error), message: error.to_string() };
+        if let Some(container) = self.origin.container() {
+            return image::check_container(container, &target()?).map_err(told);
+        }
+        if let Origin::Bytes(bytes) = &self.origin {
+            let contents = image::Module::read(bytes, &target()?).map_err(told)?;
+            let asks = contents.source == image::Source::Ptx;
+            lock(&self.contents).get_or_insert(Ok(Arc::new(contents)));
+            return if asks { self.verify(false) } else { Ok(()) };
+        }
+        Ok(self.contents().map(drop)?)
+    }
+
+    /// Whether the host accepts the image: one round trip, unless this process has asked before. What it says is in the error.
+    pub fn verify(&self, unit: bool) -> Result<(), Refused> {
+        let source = self.source(None)?;
+        let digest = source.digest;
+        if lock(&VERIFIED).contains(&(digest, unit)) {
+            return Ok(());
+        }
+        if !images::host_has(&digest) {
+            upload(source.bytes(&self.origin), &digest)?;
+        }
+        let mut answer = [0u8; CHECK_BYTES];
+        work::fetch(&mut answer, |w, slot| {
+            operation::module_check(w, slot, CHECK_BYTES as u32, u32::from(unit), &digest)
+        })?;
+        let word = |at: usize| u32::from_le_bytes([answer[at], answer[at + 1], answer[at + 2], answer[at + 3]]);
+        let code = word(0).cast_signed();
+        if code == 0 {
+            lock(&VERIFIED).push((digest, unit));
+            return Ok(());
+        }
+        let text = answer[8..].get(..word(4) as usize).unwrap_or_default();
+        Err(Refused { error: Error(code), message: String::from_utf8_lossy(text).into_owned() })
+    }
+
+    /// Damage of an image that the program loads is the load's own result, and no news.
+    #[cold]
+    fn refuse(&self, error: &image::Error) -> Error {
+        match error {
+            image::Error::Malformed(_) if self.kind != Kind::Registered => {
+                log::info(format_args!("{}: {error}", self.origin));
+            }
+            _ => log::error(format_args!("{}: {error}", self.origin)),
+        }
+        error_of(error)
+    }
+
+    /// Notes that something in the image has a name that the program can use.
+    pub fn note_use(&self) {
+        self.used.store(true, Relaxed);
+    }
+
+    /// The digest to send ahead, if the module is of any use and needs no device to choose its image. Damage is told
+    /// when the module is used, which may be never.
+    pub fn digest_for_hello(&self, map: &Map) -> Option<[u8; 32]> {
+        if !self.used.load(Relaxed) || self.origin.needs_device(map) {
+            return None;
+        }
+        // Large images, of which libraries have hundreds, are hashed when something of them is needed, which may be never.
+        if self.origin.registered_bytes(map).is_some_and(|bytes| bytes > ANNOUNCED_UP_TO) {
+            return None;
+        }
+        let source = Source::find(&self.origin, None, map).ok()?;
+        self.source.get_or_init(|| Ok(source)).as_ref().ok().map(|source| source.digest)
+    }
+
+    /// What is in the image, for the session's device.
+    ///
+    /// # Errors
+    /// cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice; cudaErrorNotSupported when managed variables have no memory.
+    pub fn contents(&self) -> Outcome<Arc<image::Module>> {
+        self.managed.check()?;
+        let mut contents = lock(&self.contents);
+        if let Some(known) = &*contents {
+            return known.clone();
+        }
+        let target = target()?;
+        let found = self.read(&target);
+        contents.insert(found).clone()
+    }
+
+    fn read(&self, target: &Target) -> Outcome<Arc<image::Module>> {
+        let source = self.source(Some(target))?;
+        match image::Module::read(source.bytes(&self.origin), target) {
+            Ok(module) => Ok(Arc::new(module)),
+            Err(error) => Err(self.refuse(&error)),
+        }
+    }
+
+    fn source(&self, target: Option<&Target>) -> Outcome<&Source> {
+        let found = self
+            .source
+            .get_or_init(|| Source::find(&self.origin, target, &Map::read()).map_err(|error| self.refuse(&error)));
+        found.as_ref().map_err(|error| *error)
+    }
+
+    /// The handle behind `minted`. If it was not minted since the last reset, `write` puts what it stands for on the
+    /// tape, given the new handle and the module's, behind what the module itself still needs.
+    pub fn open_part(
+        &self,
+        minted: &Minted,
+        kind: HandleKind,
+        write: impl FnOnce(&mut Writer, u32, u32),
+    ) -> Outcome<u32> {
+        let _opening = lock(&self.opening);
+        if let Some(handle) = minted.get() {
+            return Ok(handle);
+        }
+        if self.closed.load(Acquire) {
+            return Err(Error::INVALID_DEVICE_FUNCTION);
+        }
+        // An image that cannot run is refused here, before anything is sent.
+        self.contents()?;
+        let source = self.source(None)?;
+        if !images::host_has(&source.digest) {
+            upload(source.bytes(&self.origin), &source.digest)?;
+        }
+        let epoch = epoch();
+        let known = self.minted.get();
+        let module = known.map_or_else(|| process::mint(HandleKind::Module), Ok)?;
+        let handle = process::mint(kind)?;
+        work::append(|w| {
+            if known.is_none() {
+                operation::module_open(w, module, &source.digest);
+            }
+            write(w, handle, module);
+        })?;
+        self.minted.set(epoch, module);
+        minted.set(epoch, handle);
+        Ok(handle)
+    }
+
+    /// Ends the module on the host, and frees what was read of the image. While the process exits the host is not told:
+    /// it drops everything with the session.
+    pub fn close(&self) {
+        let _opening = lock(&self.opening);
+        self.closed.store(true, Release);
+        *lock(&self.contents) = Some(Err(Error::INVALID_DEVICE_FUNCTION));
+        if lifecycle::is_exiting() || process::opened_session().is_none() {
+            return;
+        }
+        if let Some(handle) = self.minted.get() {
+            // A session that cannot take the record has lost the module anyway.
+            let _ = work::append(|w| operation::module_close(w, handle));
+        }
+    }
+
+    /// Gives managed variables memory: the program is about to touch them.
+    pub fn back_managed(&'static self) {
+        self.managed.back(self);
+    }
+}
+
+/// Sends an image, unless the host turns out to hold it.
+fn upload(bytes: &[u8], digest: &[u8; 32]) -> Outcome {
+    let _one = lock(&UPLOAD);
+    if images::host_has(digest) {
+        return Ok(());
+    }
+    let held = bytes.len() > ASK_ABOVE && !images::was_in_hello(digest) && {
+        work::request(|w, slot| operation::module_query(w, slot, digest))? == 1
+    };
+    if !held {
+        work::append(|w| operation::module_begin(w, bytes.len() as u64, digest))?;
+        for chunk in bytes.chunks(tape::MAX_TAIL_BYTES) {
+            work::append(|w| operation::module_chunk(w, chunk))?;
+        }
+        work::append(|w| operation::module_end(w, digest))?;
+    }
+    images::host_knows(&[*digest]);
+    Ok(())
+}
+
+fn target() -> Outcome<Target> {
+    let device = process::device()?;
+    Ok(Target {
+        compute: device.compute,
+        takes_ptx: device.description.takes_ptx,
+        takes_machine_code: device.description.takes_machine_code,
+        takes_any_ptx: device.description.takes_any_ptx,
+    })
+}
+
+pub fn error_of(error: &image::Error) -> Error {
+    match error {
+        image::Error::NoUsableEntry(_) => Error::NO_KERNEL_IMAGE_FOR_DEVICE,
+        image::Error::Malformed(_) | image::Error::TooLarge(_) => Error::INVALID_KERNEL_IMAGE,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Held by tests that reset, or that must not be reset meanwhile.
+#[cfg(test)]
+pub static RESETTING: Mutex<()> = Mutex::new(());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_makes_every_handle_unknown() {
+        let _alone = lock(&RESETTING);
+        let minted = Minted::default();
+        assert_eq!(minted.get(), None);
+        minted.set(EPOCH.load(Relaxed), 17);
+        assert_eq!(minted.get(), Some(17));
+        forget_all();
+        assert_eq!(minted.get(), None);
+    }
+
+    #[test]
+    fn an_unused_module_is_not_announced() {
+        let module = Module::from_bytes(vec![1, 2, 3]);
+        let map = Map::read();
+        assert_eq!(module.digest_for_hello(&map), None);
+        module.note_use();
+        assert_eq!(module.digest_for_hello(&map), Some(image::digest(&[1, 2, 3])));
+    }
+}

@@ -1,0 +1,181 @@
+//! Memory operations of streams: writes of a word, and waits until a word compares with a value.
+//!
+//! A write is a copy of 4 or 8 bytes in the stream's order. A wait reads the word behind all work that precedes it: where the word compares, the
+//! wait is over. Where it does not, only later calls could end the wait, and the work of a session is done in the order of its calls, so
+//! the wait is refused (docs/limitations.md).
+//!
+//! Source: CUDA driver API, "Stream Memory Operations".
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use crate::graph::{capture, Work};
+use crate::memory::{self, addresses, End, Extent, Layout, Place, Wait};
+use crate::{hostmem, managed};
+use session::call::{Error, Outcome};
+use session::log;
+use session::work::order::Stream;
+use session::work::{self};
+
+/// How a word is compared with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// The difference, as a signed number, is not negative.
+    GreaterOrEqual,
+    Equal,
+    /// They have a bit in common.
+    And,
+    /// There is a bit that neither has.
+    Nor,
+}
+
+/// A word of 4 or 8 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    pub address: u64,
+    pub size: usize,
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Wait(Word, u64, Compare),
+    Write(Word, u64),
+    /// Earlier work of the stream is visible to later work, as always here.
+    Barrier,
+}
+
+impl Compare {
+    fn holds(self, found: u64, value: u64, size: usize) -> bool {
+        if size == 4 {
+            let (found, value) = (found as u32, value as u32);
+            return match self {
+                Self::GreaterOrEqual => found.wrapping_sub(value).cast_signed() >= 0,
+                Self::Equal => found == value,
+                Self::And => found & value != 0,
+                Self::Nor => !(found | value) != 0,
+            };
+        }
+        match self {
+            Self::GreaterOrEqual => found.wrapping_sub(value).cast_signed() >= 0,
+            Self::Equal => found == value,
+            Self::And => found & value != 0,
+            Self::Nor => !(found | value) != 0,
+        }
+    }
+}
+
+impl Word {
+    fn extent(self) -> Extent {
+        Extent::line(self.size as u64)
+    }
+
+    /// # Errors
+    /// cudaErrorInvalidValue for an address that is not aligned, or is neither the device's nor pinned memory.
+    fn end(self) -> Outcome<End> {
+        let start = self.address as usize;
+        let known = || hostmem::find(start).is_some() || managed::kind(start).is_some();
+        if !self.address.is_multiple_of(self.size as u64) || !(addresses()?.is_device(self.address) || known()) {
+            return Err(Error::INVALID_VALUE);
+        }
+        End::at(start as *const c_void, Place::Anywhere, Layout::plane(self.size as u64), &self.extent())
+    }
+
+    /// Where the value of a variable of ours lies, as the other end of a copy.
+    fn local(self, value: &mut u64) -> Outcome<End> {
+        let place = std::ptr::from_mut(value).cast::<c_void>().cast_const();
+        End::at(place, Place::Host, Layout::plane(self.size as u64), &self.extent())
+    }
+
+    /// What it holds when all earlier work of the stream is done.
+    fn read(self, stream: &Arc<Stream>) -> Outcome<u64> {
+        let (from, mut value) = (self.end()?, 0);
+        work::synchronize_stream(stream)?;
+        let to = self.local(&mut value)?;
+        // SAFETY: the word was checked, and the destination is a variable of 8 bytes that lives until the copy is done.
+        unsafe { memory::copy(stream, to, from, self.extent(), Wait::Always) }?;
+        Ok(value)
+    }
+
+    fn write(self, stream: &Arc<Stream>, mut value: u64) -> Outcome {
+        let to = self.end()?;
+        if !addresses()?.is_device(self.address) {
+            // Memory of the program is written here and now.
+            work::synchronize_stream(stream)?;
+        }
+        let from = self.local(&mut value)?;
+        // SAFETY: the word was checked; the source is captured before the call returns.
+        unsafe { memory::copy(stream, to, from, self.extent(), Wait::Pageable) }
+    }
+}
+
+impl Operation {
+    /// Whether its operands are what CUDA takes.
+    ///
+    /// # Errors
+    /// cudaErrorInvalidValue.
+    pub fn check(&self) -> Outcome {
+        match self {
+            Self::Wait(word, ..) | Self::Write(word, _) => word.end().map(drop),
+            Self::Barrier => Ok(()),
+        }
+    }
+
+    fn run(&self, stream: &Arc<Stream>) -> Outcome {
+        match *self {
+            Self::Write(word, value) => word.write(stream, value),
+            Self::Barrier => Ok(()),
+            Self::Wait(word, value, compare) if compare.holds(word.read(stream)?, value, word.size) => Ok(()),
+            Self::Wait(word, ..) => {
+                log::error(format_args!(
+                    "a stream is to wait for the word at {:#x}, which no earlier work has set as it asks: that is not supported yet",
+                    word.address
+                ));
+                Err(Error::NOT_SUPPORTED)
+            }
+        }
+    }
+}
+
+/// Does the operations in the order of the stream, or makes them a node of its capture.
+pub fn submit(stream: &Arc<Stream>, operations: Vec<Operation>) -> Outcome {
+    operations.iter().try_for_each(Operation::check)?;
+    if capture::of(stream) {
+        return capture::add(stream, Work::MemoryOperations(operations.into())).map(drop);
+    }
+    run(stream, &operations)
+}
+
+/// Does the operations in the order of a stream that is not being captured.
+pub fn run(stream: &Arc<Stream>, operations: &[Operation]) -> Outcome {
+    operations.iter().try_for_each(|operation| operation.run(stream))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_compare_as_cuda_documents() {
+        use Compare::{And, Equal, GreaterOrEqual, Nor};
+        let cases = [
+            (GreaterOrEqual, 5, 5, true),
+            (GreaterOrEqual, 4, 5, false),
+            // A counter that has wrapped around is ahead of one that has not.
+            (GreaterOrEqual, 1, 0xFFFF_FFFF, true),
+            (GreaterOrEqual, 0xFFFF_FFFF, 1, false),
+            (Equal, 7, 7, true),
+            (Equal, 7, 6, false),
+            (And, 6, 2, true),
+            (And, 4, 2, false),
+            (Nor, 0xFFFF_FFF0, 0x0F, false),
+            (Nor, 0xFFFF_FFF0, 0x07, true),
+        ];
+        for (compare, found, value, holds) in cases {
+            assert_eq!(compare.holds(found, value, 4), holds, "{compare:?} {found:#x} {value:#x}");
+        }
+        assert!(!GreaterOrEqual.holds(1, 0xFFFF_FFFF, 8));
+        assert!(GreaterOrEqual.holds(1, u64::MAX, 8));
+        assert!(Nor.holds(0xFFFF_FFF0, 0x0F, 8));
+    }
+}

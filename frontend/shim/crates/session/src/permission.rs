@@ -1,0 +1,441 @@
+//! Manifests in use: what a call's site permits, what is owed for it, and the ends of loops.
+//!
+//! A *permission* lets the shim answer a call before the host has: a synchronization at once (LOCAL_SYNC), a copy to the host later
+//! (DEFER_READ, SETTLE_AT_CALL). Each thread keeps what it owes: copies whose data has not arrived, synchronizations that did not happen.
+//! Copies are settled by the next answer of the host to this thread, whatever it was asked; where the contract demands it and no answer is due,
+//! by a fence: before a call from outside the loop, before a deferred copy's memory is read by the shim, when a call fails, when the thread
+//! ends. A query or a clock read (`clock`) first makes a synchronization happen that it would belie.
+//!
+//! What a site predicts is `prediction`'s.
+//!
+//! After the first CUDA call that has failed no permission holds any more.
+//!
+//! Order within a call: [`arrive`] (site, expressions, settling before), the function itself, [`leave`] (settling after, sending).
+//! Locking: the ranges of outstanding copies have one mutex, a leaf. Everything else is the thread's own.
+//!
+//! Source: protos/manifest.md, "Permissions".
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Mutex, PoisonError};
+
+use client::Section;
+use manifest::{DEFER_READ, LOCAL_SYNC, SETTLE_AT_CALL};
+
+use crate::above::device_may_write_host_memory;
+use crate::frame::{self, Part};
+use crate::function::Operation;
+use crate::manifests::{self, Site};
+use crate::{guards, output, work};
+
+pub mod foresight;
+mod prediction;
+mod ranges;
+
+use foresight::Iteration;
+use prediction::Predictions;
+use ranges::Ranges;
+
+/// A call has failed.
+static FAILED: AtomicBool = AtomicBool::new(false);
+/// Some thread owes a synchronization.
+static UNSYNCHRONIZED: AtomicBool = AtomicBool::new(false);
+/// Threads that owe copies, and where these will be written.
+static OWING: AtomicUsize = AtomicUsize::new(0);
+static RANGES: Mutex<Ranges> = Mutex::new(Ranges::new());
+
+static LOCAL_SYNCS: AtomicU64 = AtomicU64::new(0);
+static DEFERRED_READS: AtomicU64 = AtomicU64::new(0);
+static SETTLED: AtomicU64 = AtomicU64::new(0);
+
+/// Recently used sites of a thread.
+const CACHE: usize = 64;
+
+struct Thread {
+    cache: RefCell<[(usize, Option<&'static Site>); CACHE]>,
+    /// Of the call under way.
+    site: Cell<Option<&'static Site>>,
+    /// Address of the push that `site` and `predictions` are of.
+    pushed: Cell<usize>,
+    /// Not 0: the call's first record is the first of an iteration of this loop (its number and 1).
+    hint: Cell<u32>,
+    /// Calls under way (a callback's within another): the clock is read by the shim, which may hold a lock, and not by the program.
+    inside: Cell<u32>,
+    /// Copies whose data has not arrived, and the site in whose loop they were made.
+    reads: Cell<u64>,
+    reads_of: Cell<Option<&'static Site>>,
+    /// The call under way is from outside that loop, and probably asks the host anyway.
+    settle_after: Cell<bool>,
+    /// A synchronization was answered locally, and has not happened.
+    unsynchronized: Cell<bool>,
+    predictions: Predictions,
+    /// The call under way is the first one of this.
+    foreseen: Cell<Option<Box<Iteration>>>,
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            cache: RefCell::new([(0, None); CACHE]),
+            site: Cell::new(None),
+            pushed: Cell::new(0),
+            hint: Cell::new(0),
+            inside: Cell::new(0),
+            reads: Cell::new(0),
+            reads_of: Cell::new(None),
+            settle_after: Cell::new(false),
+            unsynchronized: Cell::new(false),
+            predictions: Predictions::new(),
+            foreseen: Cell::new(None),
+        }
+    };
+}
+
+impl Drop for Thread {
+    /// The thread ends, and with it the storage that its copies may go to.
+    fn drop(&mut self) {
+        self.inside.set(1);
+        self.settle();
+    }
+}
+
+/// Whether calls are looked at: guards owe synchronizations, too.
+#[inline]
+fn watching() -> bool {
+    manifests::active() || guards::active()
+}
+
+/// A call of the program begins; `frame::begin` was called.
+#[inline]
+pub fn arrive(operation: Operation) {
+    if watching() {
+        let _ = THREAD.try_with(|thread| thread.arrive(operation));
+    }
+}
+
+/// The call is done.
+#[inline]
+pub fn leave(operation: Operation) {
+    if watching() {
+        let _ = THREAD.try_with(|thread| {
+            thread.leave(Part::of(operation));
+            // Last: sending reads the clock, under a lock. The call that opened the session has not arrived.
+            thread.inside.set(thread.inside.get().saturating_sub(1));
+        });
+    }
+}
+
+/// A call has failed: no permission from now on, and the program may look where it would not have looked.
+#[cold]
+pub fn failed() {
+    // The copies of all threads are before the fence.
+    if watching() && !FAILED.swap(true, Release) && OWING.load(Acquire) > 0 {
+        work::fence();
+    }
+}
+
+/// Whether the synchronization under way may be answered at once.
+pub fn local_sync() -> bool {
+    let permitted = manifests::active()
+        && THREAD.try_with(|thread| thread.has(LOCAL_SYNC)).unwrap_or(false)
+        && !manifests::any_managed()
+        && !device_may_write_host_memory()
+        && !work::reads_pending()
+        && !output::expected();
+    if permitted {
+        LOCAL_SYNCS.fetch_add(1, Relaxed);
+        owe_synchronization();
+    }
+    permitted
+}
+
+/// The call under way waits for work as far as the program can tell, and has not waited.
+pub fn owe_synchronization() {
+    let _ = THREAD.try_with(|thread| thread.unsynchronized.set(true));
+    UNSYNCHRONIZED.store(true, Release);
+}
+
+/// Does something for the session outside of a call: the clock that it reads is not the program's.
+pub fn within(body: impl FnOnce()) {
+    let step = |by: i32| {
+        let _ = THREAD.try_with(|thread| thread.inside.set(thread.inside.get().saturating_add_signed(by)));
+    };
+    step(1);
+    body();
+    step(-1);
+}
+
+/// Whether a call has failed.
+pub fn any_failure() -> bool {
+    FAILED.load(Acquire)
+}
+
+/// Whether the call under way comes from a loop that a manifest describes.
+pub fn in_known_loop() -> bool {
+    manifests::active() && THREAD.try_with(|thread| thread.site.get().is_some()).unwrap_or(false)
+}
+
+/// For the recorder, once a call: the loop of which a record is the first of an iteration, 0 for none.
+#[inline]
+pub fn take_hint() -> u32 {
+    if manifests::active() {
+        hint()
+    } else {
+        0
+    }
+}
+
+#[inline(never)]
+fn hint() -> u32 {
+    THREAD.try_with(|thread| thread.hint.take()).unwrap_or(0)
+}
+
+/// The iteration of which the launch under way, from `site`, is the first call; once, and only where a manifest foresees all of it.
+#[inline]
+pub fn take_foreseen() -> Option<Box<Iteration>> {
+    if foresight::waits() {
+        foreseen()
+    } else {
+        None
+    }
+}
+
+#[cold]
+fn foreseen() -> Option<Box<Iteration>> {
+    foresight::taken();
+    let (_, site) = frame::thread_and_site();
+    let iteration = THREAD.try_with(|thread| thread.foreseen.take()).ok().flatten()?;
+    // Another call may have come in between.
+    (iteration.launches.first()?.site == site).then_some(iteration)
+}
+
+/// What becomes of the copy to the host under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copy {
+    /// As without a manifest.
+    Plain,
+    /// Later, by `work::record_read`.
+    Later,
+    /// Now, with everything before it: the last one of its loop.
+    Now,
+}
+
+/// What may become of a copy to the host.
+pub fn copy_to_host() -> Copy {
+    if !manifests::active() || output::expected() {
+        return Copy::Plain;
+    }
+    THREAD.try_with(Thread::copy_to_host).unwrap_or(Copy::Plain)
+}
+
+/// A copy to `[start, start + length)` was recorded for later.
+pub fn deferred(start: usize, length: usize) {
+    DEFERRED_READS.fetch_add(1, Relaxed);
+    let _ = THREAD.try_with(|thread| {
+        if thread.reads.replace(thread.reads.get() + 1) == 0 {
+            OWING.fetch_add(1, Release);
+        }
+        thread.reads_of.set(thread.site.get());
+    });
+    // Counted first: the ranges are cleared only while nobody is counted.
+    RANGES.lock().unwrap_or_else(PoisonError::into_inner).add(start, start.saturating_add(length));
+}
+
+/// Whether a copy that was deferred may still write to any of `[start, start + length)`.
+#[inline]
+pub fn touches(start: usize, length: usize) -> bool {
+    OWING.load(Acquire) > 0
+        && RANGES.lock().unwrap_or_else(PoisonError::into_inner).touch(start, start.saturating_add(length))
+}
+
+/// The same of any of several ranges, each a start and a length. They are not looked at where nothing waits.
+#[inline]
+pub fn touches_any(places: impl Iterator<Item = (usize, usize)>) -> bool {
+    OWING.load(Acquire) > 0 && any_touched(places)
+}
+
+#[inline(never)]
+fn any_touched(mut places: impl Iterator<Item = (usize, usize)>) -> bool {
+    let ranges = RANGES.lock().unwrap_or_else(PoisonError::into_inner);
+    places.any(|(start, length)| ranges.touch(start, start.saturating_add(length)))
+}
+
+/// The host has answered what this thread asked last: everything that the thread recorded before has arrived.
+#[inline]
+pub fn answered() {
+    if OWING.load(Relaxed) > 0 {
+        let _ = THREAD.try_with(Thread::arrived);
+    }
+}
+
+/// Whether some thread owes a synchronization.
+#[cfg(not(test))] // for `clock`, which is not in the tests
+#[inline]
+pub fn synchronization_owed() -> bool {
+    UNSYNCHRONIZED.load(Relaxed)
+}
+
+/// The program reads a clock: work that a synchronization of this thread should have waited for is waited for now.
+#[cfg(not(test))]
+pub fn before_clock() {
+    let _ = THREAD.try_with(|thread| {
+        if watching() && thread.inside.get() == 0 && thread.unsynchronized.replace(false) {
+            UNSYNCHRONIZED.store(false, Relaxed); // everybody's work is waited for
+            thread.inside.set(1);
+            work::finish_work();
+            thread.inside.set(0);
+        }
+    });
+}
+
+/// For the report.
+pub fn section() -> Option<Section> {
+    if !manifests::active() {
+        return None;
+    }
+    let (objects, loops, sites) = manifests::counts();
+    let (predicted, mispredicted) = prediction::counts();
+    let counts = vec![
+        ("objects", objects),
+        ("loops", loops),
+        ("sites", sites),
+        ("local_syncs", LOCAL_SYNCS.load(Relaxed)),
+        ("deferred_reads", DEFERRED_READS.load(Relaxed)),
+        ("settled", SETTLED.load(Relaxed)),
+        ("predicted", predicted),
+        ("mispredicted", mispredicted),
+    ];
+    Some(Section { name: "manifest", counts })
+}
+
+/// How settling is ordered against the call that makes it necessary.
+fn may_settle_after(operation: Operation) -> bool {
+    // These wait for the host in most cases, and neither call the program nor tell it anything before.
+    matches!(
+        operation,
+        Operation::DeviceSynchronize
+            | Operation::StreamSynchronize
+            | Operation::EventSynchronize
+            | Operation::Memcpy
+            | Operation::Memcpy2D
+            | Operation::Memcpy3D
+            | Operation::MemcpyFromSymbol
+            | Operation::MemcpyAsync
+            | Operation::MemcpyFromSymbolAsync
+    )
+}
+
+/// Its answer tells whether work is done.
+fn asks_for_completion(operation: Operation) -> bool {
+    matches!(operation, Operation::StreamQuery | Operation::EventQuery | Operation::EventElapsedTime)
+}
+
+impl Thread {
+    fn arrive(&self, operation: Operation) {
+        self.inside.set(self.inside.get() + 1);
+        let part = Part::of(operation);
+        if matches!(part, Part::Stub | Part::Registration) {
+            return;
+        }
+        if asks_for_completion(operation) && UNSYNCHRONIZED.swap(false, Relaxed) {
+            self.unsynchronized.set(false);
+            work::finish_work();
+        }
+        let address = frame::site();
+        let site = self.find(address);
+        if part == Part::Launch && address != 0 && self.pushed.get() == address {
+            // What it is was settled at the push, unless another call came in between.
+            if !same(self.site.replace(site), site) {
+                self.predictions.forget_count();
+            }
+            return;
+        }
+        self.site.set(site);
+        self.pushed.set(if part == Part::Push { address } else { 0 });
+        self.hint.set(site.filter(|site| site.begins_iteration()).map_or(0, |site| site.in_loop().number + 1));
+        self.predictions.forget();
+        self.settle_after.set(false);
+        if let Some(of) = self.reads_of.get().filter(|_| self.reads.get() > 0) {
+            if !site.is_some_and(|site| site.is_within_loop_of(of)) {
+                if may_settle_after(operation) {
+                    self.settle_after.set(true);
+                } else {
+                    self.settle();
+                }
+            }
+        }
+        if let Some(site) = site {
+            self.predictions.evaluate(site);
+            if site.begins_iteration() && site.in_loop().foreseeable.load(Relaxed) {
+                self.foreseen.set(foresight::at(site, self.predictions.remaining()));
+            }
+        }
+    }
+
+    fn leave(&self, part: Part) {
+        if matches!(part, Part::Stub | Part::Registration | Part::Push) {
+            return;
+        }
+        if self.settle_after.replace(false) {
+            self.settle();
+        }
+        if self.predictions.is_last_of_all(self.site.get()) {
+            work::ship();
+        }
+    }
+
+    /// The site at an address, from the thread's recent ones if it is among them.
+    fn find(&self, address: usize) -> Option<&'static Site> {
+        if !manifests::active() {
+            return None;
+        }
+        let mut cache = self.cache.borrow_mut();
+        // Calls are at least 5 bytes long.
+        let entry = &mut cache[(address >> 2) % CACHE];
+        if entry.0 != address {
+            *entry = (address, manifests::find(address));
+        }
+        entry.1
+    }
+
+    fn has(&self, permission: u8) -> bool {
+        self.site.get().is_some_and(|site| site.entry.permissions & permission != 0) && !FAILED.load(Acquire)
+    }
+
+    fn copy_to_host(&self) -> Copy {
+        let Some(site) = self.site.get().filter(|_| self.has(DEFER_READ)) else { return Copy::Plain };
+        if site.entry.permissions & SETTLE_AT_CALL == 0 && !self.predictions.reached_again() {
+            return Copy::Now;
+        }
+        if self.settle_after.replace(false) {
+            self.settle(); // those of another loop
+        }
+        Copy::Later
+    }
+
+    /// What the thread's copies were recorded for is there.
+    fn arrived(&self) {
+        if self.reads.replace(0) > 0 {
+            SETTLED.fetch_add(1, Relaxed);
+            self.reads_of.set(None);
+            if OWING.fetch_sub(1, Release) == 1 {
+                RANGES.lock().unwrap_or_else(PoisonError::into_inner).clear_unless(|| OWING.load(Acquire) > 0);
+            }
+        }
+    }
+
+    fn settle(&self) {
+        if self.reads.get() > 0 {
+            work::fence();
+            self.arrived(); // also when the session is over: nothing comes any more
+        }
+    }
+}
+
+fn same(left: Option<&'static Site>, right: Option<&'static Site>) -> bool {
+    match (left, right) {
+        (Some(left), Some(right)) => std::ptr::eq(left, right),
+        (None, None) => true,
+        _ => false,
+    }
+}
