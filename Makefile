@@ -5,14 +5,15 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-glibc test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
 	@echo "make test       build, install, and run all tests"
 	@echo "make test-skipped   the tests that the last 'make test' skipped, after something was installed"
 	@echo "make test-guests  Python packages that speak the driver API, as guests; installs them"
-	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (an hour)"
+	@echo "make test-glibc   programs with their runtime linked in, on other versions of glibc (Debian 11 and 13); downloads 150 MB"
+	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
 	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/gpu.md)"
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
@@ -37,7 +38,7 @@ demo: install
 	@$(BIN)/python examples/demo.py
 
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
-PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests"
+PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not glibc"
 SKIPPED = .cache/skipped.txt
 
 test: install
@@ -57,7 +58,13 @@ $(GUESTS)/installed: tests/guests/requirements.txt
 test-guests: install $(GUESTS)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -m guests tests/guests $(PYTEST_ARGS)
 
+# Programs built and run with the C libraries of other Debian releases, in folders made of their packages (tests/glibc/roots.py).
+test-glibc: install
+	$(BIN)/python tests/glibc/roots.py
+	$(BIN)/python -m pytest -m glibc tests/glibc $(PYTEST_ARGS)
+
 # Every program of tests/native, its runtime shared and linked in, in all modes; the result is tests/native/matrix.txt.
+# MATRIX_ARGS=--continue goes on where a run was cut off.
 test-matrix: install
 	$(BIN)/python tests/native/matrix.py $(MATRIX_ARGS)
 

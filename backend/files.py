@@ -1,23 +1,28 @@
 """Files that others may be reading: written aside, then renamed, so that a reader sees the old bytes or the new ones.
 
+What a name leads to that is no ordinary file (a device, a FIFO) is written to and stays; of a symbolic link, its target is replaced.
 Owns nothing of what is in them, and no locking: the last writer wins.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 
 def replace(path: Path, data: bytes) -> None:
     """Writes a file, and its folder (its user's alone) if there is none. Raises OSError; nothing is left behind then."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    path = Path(os.path.realpath(path))
+    temporary = path.with_name(f".new-{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise

@@ -53,7 +53,7 @@ def set_interop(environment: Mapping[str, str], on: bool) -> Path:
     Raises:
         UserError: the file cannot be written.
     """
-    file = path(environment)
+    file = Path(os.path.realpath(path(environment)))  # a symbolic link stays
     partial = file.with_name(f".settings.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

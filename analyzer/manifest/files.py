@@ -31,13 +31,17 @@ def revision(sources: Path) -> str:
 
 
 def write(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Writes a file whole or not at all.
+    """Writes a file whole or not at all. A device or a FIFO is written to, and of a symbolic link the target is replaced.
 
     Raises:
         AnalysisError: it cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return
+        path = Path(os.path.realpath(path))
         descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".new", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as stream:

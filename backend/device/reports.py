@@ -12,6 +12,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from farlane.backend import files
+
 _numbers = itertools.count()
 
 log = logging.getLogger("farlane.reports")
@@ -24,8 +26,6 @@ def write(sections: Mapping[str, Mapping[str, int]]) -> None:
         return
     file = Path(folder, f"{os.getpid()}-{next(_numbers)}.json")
     try:
-        aside = file.with_suffix(".part")
-        aside.write_text(json.dumps(sections))
-        aside.replace(file)
+        files.replace(file, json.dumps(sections).encode())
     except OSError as error:
         log.error("a session's report cannot be written: %s", error)

@@ -1,4 +1,4 @@
-"""The device contract, once for every device, and once more through a host.
+"""The device contract, once for every device, once more through a host, and through the driver API of a guest of that host.
 
 `SUPPORT` is the matrix: what a device may decline. A test that needs something names it with the `needs` marker; a device that
 does not have it skips that test, any other must pass. A device that cannot be opened here fails the suite, unless its row says why it
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import queue
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from driver_face import DriverContext, Processes
 from farlane.backend.device import registry
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, Device, LaunchShape, Rows, Window
 from farlane.backend.host import Host
@@ -40,6 +41,9 @@ APART = "apart"  # a kernel reaches no other session's memory, and its fault end
 ROOM = "room"  # the window is a multiple of the quota: memory can be had again without the same addresses
 MAPPINGS = "mappings"  # physical memory is mapped at addresses
 INTERRUPT = "interrupt"  # a running kernel can be ended
+PLACED = "placed"  # the caller chooses addresses in a window
+TIME = "time"  # the device's time is counted
+EXACT = "exact"  # more parameters than the kernel has are refused
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Row:
     declines: frozenset[str] = frozenset()
     absent: str = ""  # why it may be missing here
     double: str = ""  # a double of the driver stands below the device, of this kind
+    driver: bool = False  # a guest's driver API stands above the device
+    codes: Mapping[int, int] = field(default_factory=dict)  # its code where it is not the runtime API's
 
 
 # A GPU runs behind its host, gives memory back when it is idle, and its context is the process's: hosts run each session in
@@ -63,6 +69,16 @@ SUPPORT = {
     "sim": Row("sim"),
     # The tape's VARIABLE_OPEN says a variable's size, it does not ask for it. A loop is a REPEAT of the tape, not a call.
     "sim-grpc": Row("sim", remote=True, declines=frozenset({SIZES, REPEAT})),
+    # What a program sees that calls libcuda.so.1. The driver chooses addresses; the device's time and loops are not its to see; a buffer of parameters may end in padding;
+    # a kernel is ended by ending the program (tests/e2e). Mappings have functions of their own there (tests/native/vmm_*.cu).
+    "driver": Row(
+        "sim",
+        remote=True,
+        driver=True,
+        declines=frozenset({PLACED, ROOM, MAPPINGS, REPEAT, INTERRUPT, TIME, EXACT}),
+        # CUDA_ERROR_INVALID_VALUE for a launch's shape, CUDA_ERROR_NOT_FOUND for what a module has not.
+        codes={9: 1, 98: 500, 13: 500},
+    ),
     "cupy": Row("cupy", declines=_GPU, absent="no NVIDIA GPU here"),
     "cupy-double": Row("cupy", declines=_GPU, double="mapped"),
     "cupy-double-slab": Row("cupy", declines=_GPU | {ROOM, MAPPINGS}, double="slab"),
@@ -297,9 +313,16 @@ class Subject:
     context: Context
     next_address: int
     stream: Any
+    codes: Mapping[int, int] = field(default_factory=dict)
     modules: dict[bytes, Any] = field(default_factory=dict)
 
+    def code(self, code: int) -> int:
+        """What the device calls the error that the runtime API has under this code."""
+        return self.codes.get(code, code)
+
     def allocate(self, size: int) -> int:
+        if isinstance(self.context, DriverContext):
+            return self.context.allocate_anywhere(size)
         address = self.next_address
         self.context.allocate(address, size)
         self.next_address += -(-size // 256) * 256
@@ -333,13 +356,23 @@ class Subject:
 class Opener:
     """Opens contexts of one row of the matrix."""
 
-    def __init__(self, row: Row, device: Device, target: str | None = None, host: Host | None = None) -> None:
+    def __init__(
+        self,
+        row: Row,
+        device: Device,
+        target: str | None = None,
+        host: Host | None = None,
+        processes: Processes | None = None,
+    ) -> None:
         self.row = row
         self.device = device
         self.host = host
         self._target = target
+        self._processes = processes
 
     def context(self) -> Context:
+        if self._processes:
+            return DriverContext(self._processes, QUOTA)
         return RemoteContext(self._target, QUOTA) if self._target else self.device.open_context(QUOTA)
 
 
@@ -370,7 +403,10 @@ def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     host = Host(device, quota=QUOTA)
     edge = Edge(host)
     (endpoint,) = edge.listen([parse(f"unix://{Path(tmp_path_factory.mktemp('host'), 'host.sock')}")])
-    yield Opener(row, device, endpoint.target, host)
+    processes = Processes(endpoint.target) if row.driver else None
+    yield Opener(row, device, endpoint.target, host, processes)
+    if processes:
+        processes.close()
     edge.stop(5)
     assert host.sessions == 0
     host.close()
@@ -390,7 +426,7 @@ def new_subject(opener: Opener) -> Iterator[Callable[[], Subject]]:
     def opening() -> Subject:
         context = opener.context()
         contexts.append(context)
-        return Subject(context, context.window.base, context.default_stream(LEGACY_STREAM))
+        return Subject(context, context.window.base, context.default_stream(LEGACY_STREAM), opener.row.codes)
 
     yield opening
     for context in contexts:

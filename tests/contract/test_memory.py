@@ -37,12 +37,14 @@ class TestAllocations:
         subject.next_address += 256
         subject.allocate(QUOTA)
 
+    @pytest.mark.needs("placed")
     def test_anywhere_in_the_window(self, subject: Any) -> None:
         window = subject.context.window
         for address in (window.base, window.base + window.size // 2 & -256, window.base + window.size - 256):
             subject.context.allocate(address, 256)
             assert len(subject.read(address, 256)) == 256
 
+    @pytest.mark.needs("placed")
     def test_not_outside_the_window(self, subject: Any) -> None:
         window = subject.context.window
         fails(1, subject.context.allocate, window.base - 256, 256)
@@ -50,6 +52,7 @@ class TestAllocations:
         fails(1, subject.context.allocate, window.base + window.size - 256, 512)
         fails(1, subject.context.allocate, 0, 256)
 
+    @pytest.mark.needs("placed")
     def test_not_over_another(self, subject: Any) -> None:
         address = subject.allocate(4096)
         fails(1, subject.context.allocate, address, 256)
@@ -69,6 +72,7 @@ class TestAllocations:
         for address in addresses[1::2]:
             assert len(subject.read(address, 1)) == 1
 
+    @pytest.mark.needs("placed")
     def test_an_address_can_be_used_again(self, subject: Any) -> None:
         base = subject.context.window.base
         for size in (256, 5 * MIB, 4096):

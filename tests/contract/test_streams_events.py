@@ -86,6 +86,7 @@ def test_elapsed_needs_recorded_and_timed_events(subject: Any) -> None:
         assert (caught.value.code, caught.value.sticky) == (400, False)
 
 
+@pytest.mark.needs("placed")
 def test_contexts_are_apart(new_subject: Callable[[], Any]) -> None:
     first, second = new_subject(), new_subject()
     address = first.allocate(4096)
@@ -96,6 +97,7 @@ def test_contexts_are_apart(new_subject: Callable[[], Any]) -> None:
     assert len(second.read(second.context.window.base, 4)) == 4
 
 
+@pytest.mark.needs("placed")
 def test_reset(subject: Any) -> None:
     context = subject.context
     base = context.window.base
@@ -140,6 +142,7 @@ def test_description(opener: Any) -> None:
     assert description.takes_ptx or description.takes_machine_code
 
 
+@pytest.mark.needs("time")
 def test_device_time_never_runs_back(subject: Any) -> None:
     address = subject.allocate(1 << 20)
     before = subject.context.device_nanoseconds

@@ -75,6 +75,14 @@ def test_a_kernel_may_not_access_what_is_not_mapped_for_it(nvcc: Toolchain, gues
         assert "illegal write" in outcome.stderr
 
 
+def test_both_apis_know_a_kernels_fault_until_either_resets(nvcc: Toolchain, guest: Guest) -> None:
+    program = ENTRIES["driver_mixed_fault"].compiled(nvcc, Build(architecture="sm_75"))[0]
+    for mode in ("none", "calls", "loops"):
+        outcome = guest.run([program], mode)
+        assert (outcome.status, outcome.stdout) == (0, "PASS\n"), outcome.stdout + outcome.stderr
+        assert outcome.stderr.count("illegal write") == 2, "one line for each of two faults"
+
+
 def test_a_fault_stays_in_its_session(fault: str, patient: str, guest: Guest) -> None:
     """A program that runs meanwhile, and one that starts afterwards, notice nothing."""
     bystander = subprocess.Popen(

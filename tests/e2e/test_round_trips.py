@@ -168,3 +168,25 @@ def test_a_large_image_that_comes_late_is_asked_for(toolchain: Callable[[str], T
     assert [(o.status, o.stdout) for o in outcomes] == [(0, "113\n")] * 2, outcomes[0].stderr
     assert [o.report.round_trips for o in outcomes] == [HANDSHAKE + 1 + 1] * 2
     assert outcomes[0].report.bytes_up > (512 << 10) > (4 << 10) > outcomes[1].report.bytes_up
+
+
+def test_of_a_fat_binary_the_host_gets_what_its_device_runs(toolchain: Callable[[str], Toolchain]) -> None:
+    """The same PTX beside code for other architectures is the same image: a host that has it is not sent it again."""
+    nvcc = toolchain("13.0")
+    others = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_120,code=[sm_120,compute_120]")
+    libraries = [
+        compile_program(
+            nvcc,
+            [PROGRAMS / "large_image_library.cu"],
+            f"fat_{len(more)}.so",
+            Build(architecture="compute_75", nvcc_flags=("--compress-mode=none", *more), shared_object=True),
+        )
+        for more in ((), others)
+    ]
+    program = str(compile_program(nvcc, [PROGRAMS / "large_image.cu"], "large_image", Build()))
+    with EmbeddedHost("sim") as host:
+        outcomes = [Guest(host.url).run([program, str(library)]) for library in libraries]
+    assert [(o.status, o.stdout) for o in outcomes] == [(0, "113\n")] * 2, outcomes[0].stderr
+    alone, among_others = (library.stat().st_size for library in libraries)
+    assert among_others > 2 * alone
+    assert outcomes[0].report.bytes_up > (512 << 10) > (4 << 10) > outcomes[1].report.bytes_up

@@ -20,37 +20,8 @@ pytestmark = pytest.mark.native
 MODES = ("none", "calls", "loops")
 ENTRIES = {entry.name: entry for entry in registry.load(REGISTRY)}
 COMPARED = ("vecadd", "streams_events", "graphs", "stencil2d", "managed", "textures", "shared_object", "scan")
-LIBRARY = """
-#include <cstdio>
-__global__ void doubled(int* p) { p[threadIdx.x] *= 2; }
-static int early = 7;
-extern "C" int twice(int value) {
-    int* p; int out = -1;
-    if (cudaMalloc(&p, 4) || cudaMemcpy(p, &value, 4, cudaMemcpyHostToDevice)) return -1;
-    doubled<<<1, 1>>>(p);
-    cudaMemcpy(&out, p, 4, cudaMemcpyDeviceToHost);
-    cudaFree(p);
-    return early == 7 ? out : -2;
-}
-"""
-OPENER = """
-#include <cstdio>
-#include <dlfcn.h>
-__global__ void add(int* p) { *p += 1; }
-int main(int, char** argv) {
-    int* p; int value = 1;
-    cudaMalloc(&p, 4);
-    cudaMemcpy(p, &value, 4, cudaMemcpyHostToDevice);
-    add<<<1, 1>>>(p);
-    cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost);
-    for (char** name = argv + 1; *name; ++name) {
-        void* library = dlopen(*name, RTLD_NOW);
-        if (!library) { printf("%s\\n", dlerror()); return 1; }
-        value = ((int (*)(int))dlsym(library, "twice"))(value);
-    }
-    printf("%d %s\\n", value, cudaGetErrorName(cudaGetLastError()));
-}
-"""
+PROGRAMS = Path(__file__).parent / "programs"
+LIBRARY, OPENER, USER = ((PROGRAMS / f"runtime_{name}.cu").read_text() for name in ("library", "opener", "user"))
 
 
 def built(toolchain: Toolchain, folder: Path, name: str, source: str, *flags: str) -> str:
@@ -100,12 +71,23 @@ def test_preloading_alone_suffices_for_what_is_there_at_the_start(
     """Without the launcher: the program, and a library that it needs, whose constructors run before the preloaded library's."""
     installed = toolchain("13.0")
     library = built(installed, tmp_path, "libstatic.so", LIBRARY, "-shared", "-Xcompiler", "-fPIC")
-    main = '#include <cstdio>\nextern "C" int twice(int);\nint main() { printf("%d\\n", twice(21)); }\n'
-    program = built(installed, tmp_path, "program", main, library, "-Xlinker", f"-rpath={tmp_path}")
+    program = built(installed, tmp_path, "program", USER, library, "-Xlinker", f"-rpath={tmp_path}")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
     environment |= {"FARLANE_HOST": guest.url, "LD_PRELOAD": str(shim_library.runtime_library("13"))}
     done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")
+
+
+@pytest.mark.parametrize("way", ["launcher", "preload"])
+def test_a_program_that_the_loader_runs(way: str, toolchain: Callable[[str], Toolchain], guest: Guest) -> None:
+    """`ld.so ./program`: what the process executes is not the program."""
+    program = ENTRIES["vecadd"].compiled(toolchain("13.0"), Row("13.0", 3, "sm", "static").build())[0]
+    environment = guest.environment(program, "loops")
+    if way == "preload":
+        del environment["LD_AUDIT"]
+    command = ["/lib64/ld-linux-x86-64.so.2", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, ENTRIES["vecadd"].expected, "")
 
 
 def test_a_stripped_library_runs_with_the_users_word(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from farlane.backend import files
 from farlane.backend.device.base import LaunchShape, Rows
 from farlane.backend.device.sim.wishes import Settings
 from farlane.backend.jit import KernelInfo, Worker, touches
@@ -157,12 +158,7 @@ class Watch:
         if self._accesses is not None and self._settings.accesses:
             if self._accesses.full:
                 _log.warning("the trace of accesses is full; what came later is left out")
-            _write(numbered(self._settings.accesses, self._session), self._accesses.to_json())
-        _write(numbered(self._settings.report, self._session), report)
-
-
-def _write(path: Path, content: Any) -> None:
-    """Aside and renamed: who reads it sees all or nothing."""
-    aside = path.with_name(path.name + ".new")
-    aside.write_text(json.dumps(content), encoding="utf-8")
-    aside.replace(path)
+            files.replace(
+                numbered(self._settings.accesses, self._session), json.dumps(self._accesses.to_json()).encode()
+            )
+        files.replace(numbered(self._settings.report, self._session), json.dumps(report).encode())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -23,3 +25,29 @@ def test_what_cannot_be_put_in_place_is_not_left_behind(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         files.replace(tmp_path / "taken", b"bytes")
     assert [item.name for item in tmp_path.iterdir()] == ["taken"]
+
+
+def test_a_fifo_is_written_to_and_stays(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()), daemon=True)
+    reader.start()
+    files.replace(fifo, b"bytes")
+    reader.join(10)
+    assert read == [b"bytes"]
+    assert fifo.is_fifo()
+    assert [item.name for item in tmp_path.iterdir()] == ["fifo"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_of_a_symbolic_link_the_target_is_replaced(there: bool, tmp_path: Path) -> None:
+    link, target = tmp_path / "link", tmp_path / "folder" / "target"
+    target.parent.mkdir()
+    link.symlink_to("folder/target")
+    if there:
+        target.write_bytes(b"old")
+    files.replace(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert [item.name for item in target.parent.iterdir()] == ["target"]

@@ -16,6 +16,7 @@ mod error;
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs)]
 #[rustfmt::skip]
 pub mod generated_farlane_v1;
+mod leaks;
 mod ledger;
 pub mod log;
 mod loops;

@@ -84,11 +84,17 @@ fn push_string(text: &mut String, value: &str) {
     text.push('"');
 }
 
-/// Writes `report` beside `path` and renames it, so that a reader never sees half of it.
+/// Writes `report` beside `path` and renames it, so that a reader never sees half of it. A device or a FIFO is written to, and of a symbolic link
+/// the target is replaced.
 ///
 /// # Errors
 /// What the file system says.
 pub fn write(path: &Path, report: &str) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return fs::OpenOptions::new().write(true).open(path)?.write_all(report.as_bytes());
+    }
+    let target = fs::canonicalize(path);
+    let path = target.as_deref().unwrap_or(path); // nothing is there yet
     let mut scratch = path.as_os_str().to_owned();
     scratch.push(format!(".{}.tmp", process::id()));
     let write = |scratch: &Path| {
@@ -139,7 +145,29 @@ mod tests {
         write(&path, "new").expect("replaced");
         assert_eq!(fs::read_to_string(&path).expect("read"), "new");
         assert_eq!(fs::read_dir(&folder).expect("list").count(), 1);
+        let link = folder.join("link");
+        std::os::unix::fs::symlink("report.json", &link).expect("link");
+        write(&link, "through").expect("written");
+        assert!(fs::symlink_metadata(&link).expect("link").is_symlink());
+        assert_eq!(fs::read_to_string(&path).expect("read"), "through");
         assert!(write(&folder.join("missing/report.json"), "x").is_err());
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn a_fifo_gets_the_report_and_stays() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = std::env::temp_dir().join(format!("farlane-fifo-{}", process::id()));
+        fs::create_dir_all(&folder).expect("folder");
+        let fifo = folder.join("fifo");
+        assert!(process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+        let reader = std::thread::spawn({
+            let fifo = fifo.clone();
+            move || fs::read_to_string(fifo).expect("read")
+        });
+        write(&fifo, "report").expect("written");
+        assert_eq!(reader.join().expect("reader"), "report");
+        assert!(fs::metadata(&fifo).expect("fifo").file_type().is_fifo());
         fs::remove_dir_all(&folder).expect("removed");
     }
 }

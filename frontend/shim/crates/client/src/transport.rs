@@ -11,6 +11,7 @@ use crate::counters::Counters;
 use crate::error::{OpenError, OpenReason};
 use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
 use crate::generated_farlane_v1::{guest_message, host_message, refusal, GuestMessage, Hello, HostMessage};
+use crate::leaks::Ignored;
 use crate::ledger::Ledger;
 use crate::outbox::{post, Limits, Outbox};
 use crate::session::HelloInfo;
@@ -24,7 +25,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{mpsc, Arc, OnceLock};
 use std::time::Instant;
-use std::{fmt, io, thread};
+use std::{fmt, io, mem, thread};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
@@ -59,6 +60,7 @@ enum Progress {
 
 /// Starts the background thread and waits until it has opened the session or failed to. `hello` runs on this thread meanwhile.
 pub(crate) fn open(config: &Config, hello: impl FnOnce() -> HelloInfo) -> Result<Opened, OpenError> {
+    let _ignored = Ignored::begin();
     let deadline = Instant::now() + config.connect_timeout;
     let (say, said) = oneshot::channel();
     // No buffer: a session that is opened too late is never taken for one that somebody has.
@@ -109,8 +111,8 @@ pub(crate) fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     // SAFETY: the sets are initialized by sigfillset before use, and live over the calls. Only this thread's mask changes,
     // and it is put back.
     unsafe {
-        let mut blocked: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
+        let mut blocked: libc::sigset_t = mem::zeroed();
+        let mut before: libc::sigset_t = mem::zeroed();
         libc::sigfillset(&raw mut blocked);
         for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS] {
             libc::sigdelset(&raw mut blocked, fault);
@@ -130,6 +132,7 @@ struct Task {
 
 impl Task {
     fn run(self, said: oneshot::Receiver<HelloInfo>) {
+        mem::forget(Ignored::begin()); // until the thread has ended
         let report = self.report.clone();
         match panic::catch_unwind(AssertUnwindSafe(|| self.serve(said))) {
             Ok(Ok(())) => {}

@@ -8,6 +8,7 @@
 
 mod clock;
 mod io;
+mod steering;
 
 // Their exported functions are this library's.
 pub use {driver, runtime};

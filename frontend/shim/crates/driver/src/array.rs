@@ -9,7 +9,6 @@ use operations::memory::{self, allocate_array, array_of, handle_of};
 use operations::types::BoxExtent;
 use session::call::{Error, Outcome};
 
-use super::entry::INVALID_HANDLE;
 use super::{formats, give};
 
 /// Sparse arrays, arrays that are mapped later, and those for graphics.
@@ -94,9 +93,7 @@ pub unsafe fn cuMipmappedArrayCreate(
 }
 
 pub unsafe fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> Outcome {
-    if hMipmappedArray.is_null() {
-        return Err(INVALID_HANDLE);
-    }
-    // SAFETY: checked by its look-up.
+    memory::levels_of(hMipmappedArray)?;
+    // SAFETY: a live handle.
     unsafe { memory::free_mipmapped_array(hMipmappedArray) }
 }

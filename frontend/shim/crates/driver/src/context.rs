@@ -249,8 +249,7 @@ pub unsafe fn cuCtxGetFlags(flags: *mut c_uint) -> Outcome {
 
 pub unsafe fn cuCtxSetFlags(flags: c_uint) -> Outcome {
     check_flags(flags)?;
-    current::require()?.set_flags(flags);
-    Ok(())
+    current::require()?.set_flags(flags)
 }
 
 pub unsafe fn cuCtxGetExecAffinity(pExecAffinity: *mut CUexecAffinityParam, type_: CUexecAffinityType) -> Outcome {

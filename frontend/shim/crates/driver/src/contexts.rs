@@ -63,12 +63,21 @@ impl Context {
         self.state.load(Acquire) == IN_USE
     }
 
+    /// Those of a primary context are the device's, which the runtime API sets, too.
     pub fn flags(&self) -> c_uint {
-        self.flags.load(Relaxed)
+        if self.primary {
+            operations::device::primary_flags(self.device)
+        } else {
+            self.flags.load(Relaxed)
+        }
     }
 
-    pub fn set_flags(&self, flags: c_uint) {
+    pub fn set_flags(&self, flags: c_uint) -> Outcome {
+        if self.primary {
+            return operations::device::set_primary_flags(self.device, flags);
+        }
         self.flags.store(flags, Relaxed);
+        Ok(())
     }
 
     /// False when it has ended before.
@@ -235,6 +244,5 @@ pub fn primary_state(device: c_int) -> Outcome<(c_uint, bool)> {
 
 /// cuDevicePrimaryCtxSetFlags.
 pub fn set_primary_flags(device: c_int, flags: c_uint) -> Outcome {
-    lock().primary(device)?.context.set_flags(flags);
-    Ok(())
+    lock().primary(device)?.context.set_flags(flags)
 }

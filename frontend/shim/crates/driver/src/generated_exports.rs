@@ -1329,7 +1329,7 @@ pub unsafe extern "C" fn farlane_cuMemAllocHost_v2(pp: *mut *mut c_void, bytesiz
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
-    enter(Function::cuMemAlloc_v2, Needs::Context, || unsafe { operations::memory::malloc(dptr as _, bytesize as _) })
+    enter(Function::cuMemAlloc_v2, Needs::Context, || unsafe { crate::memory::cuMemAlloc_v2(dptr, bytesize) })
 }
 
 #[no_mangle]
@@ -1409,7 +1409,7 @@ pub unsafe extern "C" fn farlane_cuMemRangeGetAttributes(data: *mut *mut c_void,
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemAllocManaged(dptr: *mut CUdeviceptr, bytesize: usize, flags: c_uint) -> CUresult {
-    enter(Function::cuMemAllocManaged, Needs::Context, || unsafe { operations::memory::malloc_managed(dptr as _, bytesize as _, flags as _) })
+    enter(Function::cuMemAllocManaged, Needs::Context, || unsafe { crate::memory::cuMemAllocManaged(dptr, bytesize, flags) })
 }
 
 #[no_mangle]

@@ -8,6 +8,7 @@ use abi::driver::{
     cuuint64_t, CUdriverProcAddressQueryResult, CUresult, CU_GET_PROC_ADDRESS_SUCCESS,
     CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, RESULTS,
 };
+use operations::device::DRIVER_VERSION;
 use session::call::{Error, Outcome};
 use session::function::DefaultStream;
 use session::process;
@@ -55,13 +56,14 @@ pub unsafe fn cuGetErrorString(error: CUresult, pStr: *mut *const c_char) -> Out
     unsafe { give_string(pStr, strings(error).map(|(_, text)| text)) }
 }
 
-/// What both forms of cuGetProcAddress do. Flag 0 means the default stream for which the caller was compiled.
+/// What both forms of cuGetProcAddress do. Flag 0 means the default stream for which the caller was compiled; a version
+/// that is newer than the driver's is invalid.
 ///
 /// # Safety
 /// `symbol` is a string or null.
 unsafe fn search(default: DefaultStream, symbol: *const c_char, version: c_int, flags: cuuint64_t) -> Outcome<Found> {
     let default = match flags {
-        _ if symbol.is_null() => return Err(Error::INVALID_VALUE),
+        _ if symbol.is_null() || version > DRIVER_VERSION => return Err(Error::INVALID_VALUE),
         DEFAULT => default,
         LEGACY => DefaultStream::Legacy,
         PER_THREAD => DefaultStream::PerThread,

@@ -1,4 +1,4 @@
-//! Memory of the driver API that the runtime API has in another form: pitched allocations, ranges, attributes of pointers.
+//! Memory of the driver API that the runtime API has in another form: allocations, ranges, attributes of pointers.
 //!
 //! Source: CUDA driver API, "Memory Management", "Unified Addressing".
 
@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::{ptr, slice};
 
 use abi::driver::{CUcontext, CUdeviceptr, CUpointer_attribute};
-use operations::memory::{self, malloc_pitch, pointer_get_attributes};
+use operations::memory::{self, malloc, malloc_managed, malloc_pitch, pointer_get_attributes};
 use operations::types::{MemPoolHandle, PointerAttributes};
 use operations::{hostmem, managed};
 use session::call::{Error, Outcome};
@@ -20,6 +20,23 @@ const MEMORY_TYPE_HOST: c_uint = 1;
 const MEMORY_TYPE_DEVICE: c_uint = 2;
 const ACCESS_READ_WRITE: c_int = 3;
 const SYNC_MEMOPS: CUpointer_attribute = 6;
+
+/// The runtime API gives a null pointer for no bytes, this API refuses.
+pub unsafe fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> Outcome {
+    if bytesize == 0 {
+        return Err(Error::INVALID_VALUE);
+    }
+    // SAFETY: the program's promise; an address is as large as a pointer.
+    unsafe { malloc(dptr.cast(), bytesize) }
+}
+
+pub unsafe fn cuMemAllocManaged(dptr: *mut CUdeviceptr, bytesize: usize, flags: c_uint) -> Outcome {
+    if bytesize == 0 {
+        return Err(Error::INVALID_VALUE);
+    }
+    // SAFETY: the program's promise; an address is as large as a pointer.
+    unsafe { malloc_managed(dptr.cast(), bytesize, flags) }
+}
 
 pub unsafe fn cuMemAllocPitch_v2(
     dptr: *mut CUdeviceptr,
@@ -64,7 +81,8 @@ fn describe(address: u64) -> Outcome<Option<Described>> {
     let of_region = || managed::range(address as usize).map(|(start, size)| (start as u64, size as u64));
     let of_device =
         || operations::memory::addresses().ok()?.lock().find(address).map(|found| (found.address, found.size));
-    let range = of_region().or_else(of_device).or_else(|| hostmem::find(address as usize).map(of_pinned));
+    // Pinned memory that kernels use is a region, too, of whole pages.
+    let range = hostmem::find(address as usize).map(of_pinned).or_else(of_region).or_else(of_device);
     let (start, size) = range.unwrap_or((address, 1));
     Ok(Some(Described {
         owner: memory::owner(address),

@@ -28,7 +28,7 @@ mod fuzz;
 #[cfg(test)]
 mod samples;
 
-pub use container::{container_length, Container, Entry, Kind, CONTAINER_HEADER};
+pub use container::{container_length, cut, Container, Entry, Kind, CONTAINER_HEADER};
 pub use digest::digest;
 pub use error::Error;
 pub use joined::{join, MOST_PARTS};

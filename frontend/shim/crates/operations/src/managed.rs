@@ -95,12 +95,12 @@ pub fn allocation(address: usize) -> Option<u64> {
     regions().find(address).map(|region| region.raw() as u64)
 }
 
-/// The start and the size of the region that holds the address.
+/// The start of the region that holds the address, and the size that was asked for.
 pub fn range(address: usize) -> Option<(usize, usize)> {
     if !near(address) {
         return None;
     }
-    regions().find(address).map(|region| (region.start(), region.end() - region.start()))
+    regions().find(address).map(|region| (region.start(), region.size()))
 }
 
 /// Memory of both sides.
@@ -113,6 +113,7 @@ pub fn allocate(size: usize, kind: Kind) -> Outcome<*mut u8> {
     let start = address.next_multiple_of(PAGE);
     let made = Region::map(start, bytes, kind, address).and_then(|mut region| {
         region.fresh()?;
+        region.asked(size);
         Ok(region)
     });
     match made {

@@ -116,7 +116,7 @@ impl State {
 
 /// An object looks for the driver, which is not there: says why if it is a runtime without symbols.
 fn explain(by: &LinkMap) {
-    let Some(file) = ObjectFile::open(by.name()) else { return };
+    let Some(file) = ObjectFile::open(by) else { return };
     let stripped = file.symbols().is_none() && !by.needs(b"libcudart.so");
     if stripped && file.has_section(b".nvFatBinSegment") {
         let name = by.name().to_bytes();

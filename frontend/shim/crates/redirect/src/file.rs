@@ -1,8 +1,7 @@
 //! The file of an object, as far as it is needed: is there a symbol table, where does code lie. Untrusted: every offset and size is checked against the
 //! file's size.
 
-use core::ffi::CStr;
-
+use crate::loaded::LinkMap;
 use crate::symbols::Symbols;
 use crate::system::{self, File, Mapping};
 
@@ -58,16 +57,15 @@ fn middle(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl ObjectFile {
-    /// The file of that name; for the program itself, whose name is empty, what the process executes. `None` when it cannot be read, is no ELF file of
-    /// this architecture, or has too little code for a runtime.
-    pub fn open(name: &CStr) -> Option<ObjectFile> {
-        if !name.to_bytes().is_empty() {
-            return ObjectFile::of(File::open(name)?);
+    /// The file of that name; for the program itself, whose name is empty, the file that is mapped at its dynamic section: what the process executes
+    /// may be the loader (`ld.so ./program`) or valgrind. `None` when it cannot be read, is no ELF file of this architecture, or has too little code
+    /// for a runtime.
+    pub fn open(map: &LinkMap) -> Option<ObjectFile> {
+        if !map.name().to_bytes().is_empty() {
+            return ObjectFile::of(File::open(map.name())?);
         }
-        // By its name where there is one: under valgrind /proc/self/exe itself is valgrind.
         let mut path = [0; LONGEST_PATH];
-        let length = system::read_link(c"/proc/self/exe", path.get_mut(..LONGEST_PATH - 1)?)?;
-        let named = CStr::from_bytes_until_nul(path.get(..=length)?).ok().and_then(File::open);
+        let named = system::mapped_at(map.address(), &mut path).and_then(File::open);
         ObjectFile::of(named.or_else(|| File::open(c"/proc/self/exe"))?)
     }
 

@@ -36,6 +36,11 @@ impl LinkMap {
         unsafe { CStr::from_ptr(self.name) }
     }
 
+    /// An address in the object.
+    pub fn address(&self) -> usize {
+        self.dynamic as usize
+    }
+
     fn entries(&self) -> impl Iterator<Item = [u64; 2]> + '_ {
         let all = if self.dynamic.is_null() { 0 } else { MOST_ENTRIES };
         // SAFETY: the dynamic section, which ends with an entry of zeros.

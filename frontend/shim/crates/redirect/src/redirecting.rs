@@ -40,7 +40,7 @@ pub fn redirect(map: &LinkMap, farlane: &Farlane) -> Outcome {
     if is_redirected(map, farlane) {
         return Outcome::Redirected;
     }
-    let Some(file) = ObjectFile::open(map.name()) else { return Outcome::Nothing };
+    let Some(file) = ObjectFile::open(map) else { return Outcome::Nothing };
     let Some(bytes) = file.symbols() else { return Outcome::Nothing };
     let Some(scratch) = Mapping::fresh(size_of::<Plan>()) else { return Outcome::Nothing };
     let plan = scratch.address() as *mut Plan;

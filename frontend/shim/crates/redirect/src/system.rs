@@ -23,7 +23,6 @@ mod number {
     pub const PREAD: usize = 17;
     pub const ACCESS: usize = 21;
     pub const LSEEK: usize = 8;
-    pub const READLINK: usize = 89;
     pub const EXIT_GROUP: usize = 231;
 }
 
@@ -143,11 +142,33 @@ pub fn exists(path: &CStr) -> bool {
     unsafe { call(number::ACCESS, [path.as_ptr() as usize, 0, 0, 0, 0, 0]) }.is_ok()
 }
 
-/// What a symbolic link says; how many bytes.
-pub fn read_link(path: &CStr, target: &mut [u8]) -> Option<usize> {
-    let arguments = [path.as_ptr() as usize, target.as_mut_ptr() as usize, target.len(), 0, 0, 0];
-    // SAFETY: the kernel writes into `target` only.
-    unsafe { call(number::READLINK, arguments) }.ok()
+/// The name of the file that is mapped at an address, by the kernel's list of this process's mappings.
+pub fn mapped_at(address: usize, path: &mut [u8]) -> Option<&CStr> {
+    let list = File::open(c"/proc/self/maps")?;
+    let mut piece = [0; 2 * PAGE]; // longer than a line
+    let mut offset = 0;
+    loop {
+        let read = list.read_at(&mut piece, offset);
+        let lines = piece.get(..read)?;
+        let end = lines.iter().rposition(|byte| *byte == b'\n')? + 1;
+        for line in lines.get(..end)?.split(|byte| *byte == b'\n') {
+            if range_of(line).is_some_and(|(from, to)| from <= address && address < to) {
+                let name = line.get(line.iter().position(|byte| *byte == b'/')?..)?;
+                path.get_mut(..name.len())?.copy_from_slice(name);
+                return CStr::from_bytes_until_nul(path.get(..=name.len())?).ok();
+            }
+        }
+        offset += end as u64;
+    }
+}
+
+/// "5581-5582 r--p ...": the range in hexadecimal.
+fn range_of(line: &[u8]) -> Option<(usize, usize)> {
+    let mut numbers = line.split(|byte| *byte == b'-' || *byte == b' ').map(|digits| {
+        let digits = core::str::from_utf8(digits).ok()?;
+        usize::from_str_radix(digits, 16).ok()
+    });
+    Some((numbers.next()??, numbers.next()??))
 }
 
 /// Writes to stderr.

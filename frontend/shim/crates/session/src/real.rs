@@ -18,3 +18,22 @@ pub fn function(name: &CStr) -> *mut c_void {
         }
     }
 }
+
+/// The C library's `dlopen`, which this library defines as well: found without opening anything.
+pub fn dlopen() -> *mut c_void {
+    const NAME: &CStr = c"dlopen";
+    // SAFETY: strings that end with NUL.
+    unsafe {
+        let next = libc::dlsym(libc::RTLD_NEXT, NAME.as_ptr());
+        if !next.is_null() {
+            return next;
+        }
+        // In the C library since 2.34, before that in one of its own.
+        let current = libc::dlvsym(libc::RTLD_DEFAULT, NAME.as_ptr(), c"GLIBC_2.34".as_ptr());
+        if current.is_null() {
+            libc::dlvsym(libc::RTLD_DEFAULT, NAME.as_ptr(), c"GLIBC_2.2.5".as_ptr())
+        } else {
+            current
+        }
+    }
+}

@@ -76,6 +76,17 @@ pub unsafe fn set_device_flags(flags: c_uint) -> Outcome {
     with(process::current_device(), |settings| settings.flags = flags)
 }
 
+/// The flags of the device's primary context, which both APIs set.
+pub fn primary_flags(device: c_int) -> c_uint {
+    // A device that is not there has no settings.
+    with(device, |settings| settings.flags).unwrap_or(0)
+}
+
+/// As `set_device_flags`, with flags that the caller has checked.
+pub fn set_primary_flags(device: c_int, flags: c_uint) -> Outcome {
+    with(device, |settings| settings.flags = flags)
+}
+
 pub unsafe fn get_device_flags(flags: *mut c_uint) -> Outcome {
     let value = with(process::current_device(), |settings| settings.flags)?;
     // SAFETY: the caller's place for the flags.

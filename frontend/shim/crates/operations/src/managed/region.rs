@@ -54,6 +54,8 @@ impl Order {
 pub struct Region {
     start: usize,
     length: usize,
+    /// What the program asked for, of `length`.
+    size: usize,
     kind: Kind,
     /// Where its first byte is on the device.
     device: usize,
@@ -175,6 +177,7 @@ impl Region {
         Self {
             start,
             length,
+            size: length,
             kind,
             device: start,
             aliased: false,
@@ -202,6 +205,15 @@ impl Region {
 
     pub fn end(&self) -> usize {
         self.start + self.length
+    }
+
+    /// The program asked for no more than `size` bytes.
+    pub fn asked(&mut self, size: usize) {
+        self.size = size;
+    }
+
+    pub fn size(&self) -> usize {
+        self.size
     }
 
     pub fn kind(&self) -> Kind {

@@ -28,9 +28,6 @@ use super::source::{Origin, Source};
 /// Larger images are asked for before they are sent, when Hello could not name them.
 const ASK_ABOVE: usize = 256 << 10;
 
-/// The largest image that Hello names.
-const ANNOUNCED_UP_TO: usize = 1 << 20;
-
 /// One upload at a time, as the tape wants it.
 static UPLOAD: Mutex<()> = Mutex::new(());
 
@@ -206,13 +203,13 @@ impl Module {
 
     /// Whether the host accepts the image: one round trip, unless this process has asked before. What it says is in the error.
     pub fn verify(&self, unit: bool) -> Result<(), Refused> {
-        let source = self.source(None)?;
+        let source = self.source(Some(&target()?))?;
         let digest = source.digest;
         if lock(&VERIFIED).contains(&(digest, unit)) {
             return Ok(());
         }
         if !images::host_has(&digest) {
-            upload(source.bytes(&self.origin), &digest)?;
+            upload(source.sent(&self.origin), &digest)?;
         }
         let mut answer = [0u8; CHECK_BYTES];
         work::fetch(&mut answer, |w, slot| {
@@ -245,16 +242,16 @@ impl Module {
         self.used.store(true, Relaxed);
     }
 
-    /// The digest to send ahead, if the module is of any use and needs no device to choose its image. Damage is told
-    /// when the module is used, which may be never.
-    pub fn digest_for_hello(&self, map: &Map) -> Option<[u8; 32]> {
+    /// Bytes of the image, if the module is of any use and needs no device to choose its image: then it may be named ahead.
+    pub fn bytes_for_hello(&self, map: &Map) -> Option<usize> {
         if !self.used.load(Relaxed) || self.origin.needs_device(map) {
             return None;
         }
-        // Large images, of which libraries have hundreds, are hashed when something of them is needed, which may be never.
-        if self.origin.registered_bytes(map).is_some_and(|bytes| bytes > ANNOUNCED_UP_TO) {
-            return None;
-        }
+        Some(self.origin.registered_bytes(map).unwrap_or(0))
+    }
+
+    /// The digest to send ahead. Damage is told when the module is used, which may be never.
+    pub fn digest_for_hello(&self, map: &Map) -> Option<[u8; 32]> {
         let source = Source::find(&self.origin, None, map).ok()?;
         self.source.get_or_init(|| Ok(source)).as_ref().ok().map(|source| source.digest)
     }
@@ -311,7 +308,7 @@ impl Module {
         self.contents()?;
         let source = self.source(None)?;
         if !images::host_has(&source.digest) {
-            upload(source.bytes(&self.origin), &source.digest)?;
+            upload(source.sent(&self.origin), &source.digest)?;
         }
         let epoch = contexts::epoch();
         let known = self.minted.get();
@@ -425,8 +422,9 @@ mod tests {
     fn an_unused_module_is_not_announced() {
         let module = Module::from_bytes(vec![1, 2, 3]);
         let map = Map::read();
-        assert_eq!(module.digest_for_hello(&map), None);
+        assert_eq!(module.bytes_for_hello(&map), None);
         module.note_use();
+        assert_eq!(module.bytes_for_hello(&map), Some(0));
         assert_eq!(module.digest_for_hello(&map), Some(image::digest(&[1, 2, 3])));
     }
 }

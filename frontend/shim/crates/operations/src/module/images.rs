@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::mapped::Map;
 use super::table;
+use super::Module;
 
 type Digests = Mutex<Option<HashSet<[u8; 32]>>>;
 
@@ -13,14 +14,26 @@ static HOST_HAS: Digests = Mutex::new(None);
 /// Those that Hello named.
 static IN_HELLO: Digests = Mutex::new(None);
 
-/// The digests of everything registered so far that has kernels or variables, for Hello.
+/// Hello names images up to this size, and up to this many bytes in all: naming one takes reading it, and libraries have hundreds, of which a program
+/// uses a few. What is not named is cut to what the device runs, hashed and asked for when something of it is needed.
+const ANNOUNCED_UP_TO: usize = 1 << 20;
+const ANNOUNCED_IN_ALL: usize = 4 << 20;
+
+/// The digests of what was registered so far and has kernels or variables, for Hello: the smaller images first.
 pub fn digests_for_hello() -> Vec<[u8; 32]> {
     let modules = table::with(|table| table.modules());
     if modules.is_empty() {
         return Vec::new();
     }
     let map = Map::read();
-    let digests: HashSet<_> = modules.into_iter().filter_map(|module| module.digest_for_hello(&map)).collect();
+    let sized = |module: &'static Module| Some((module.bytes_for_hello(&map)?, module));
+    let mut sizes: Vec<_> =
+        modules.into_iter().filter_map(sized).filter(|(bytes, _)| *bytes <= ANNOUNCED_UP_TO).collect();
+    sizes.sort_unstable_by_key(|(bytes, _)| *bytes);
+    let mut left = ANNOUNCED_IN_ALL;
+    let fits = |(bytes, _): &(usize, _)| left.checked_sub(*bytes).inspect(|rest| left = *rest).is_some();
+    let named = sizes.into_iter().take_while(fits).map(|(_, module)| module);
+    let digests: HashSet<_> = named.filter_map(|module| module.digest_for_hello(&map)).collect();
     *lock(&IN_HELLO) = Some(digests.clone());
     digests.into_iter().collect()
 }

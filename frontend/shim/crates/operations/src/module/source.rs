@@ -30,6 +30,8 @@ pub struct Source {
     pub digest: [u8; 32],
     /// For wrappers: the container in the program's memory, which stays there until it is unregistered, or what several were joined to.
     container: Cow<'static, [u8]>,
+    /// What the host gets of it: the entry that its device runs, where there are others.
+    cut: Option<Vec<u8>>,
 }
 
 impl Origin {
@@ -79,15 +81,19 @@ impl Origin {
 }
 
 impl Source {
-    /// Finds the image. `target` is needed only where [`Origin::needs_device`] says so.
+    /// Finds the image. Without a target, which [`Origin::needs_device`] may ask for, the host gets the whole of it.
     pub fn find(origin: &Origin, target: Option<&Target>, map: &Map) -> Result<Source, Error> {
         let address = match origin {
             Origin::Wrapper(address) => *address,
-            Origin::Bytes(bytes) => return Ok(Source { digest: image::digest(bytes), container: Cow::Borrowed(&[]) }),
+            Origin::Bytes(bytes) => {
+                let (cut, digest) = Source::to_send(bytes, target);
+                return Ok(Source { digest, container: Cow::Borrowed(&[]), cut });
+            }
             Origin::Memory(container) => {
                 // The object that it was part of may have been unloaded.
                 let container = read(map, container.as_ptr() as u64, container.len(), "the fat binary")?;
-                return Ok(Source { digest: image::digest(container), container: Cow::Borrowed(container) });
+                let (cut, digest) = Source::to_send(container, target);
+                return Ok(Source { digest, container: Cow::Borrowed(container), cut });
             }
         };
         let wrapper = read_wrapper(map, address)?;
@@ -96,7 +102,20 @@ impl Source {
             (Some(array), Some(target)) => choose_linked(map, first, array, target)?,
             _ => Cow::Borrowed(first),
         };
-        Ok(Source { digest: image::digest(&container), container })
+        let (cut, digest) = Source::to_send(&container, target);
+        Ok(Source { digest, container, cut })
+    }
+
+    /// What is left out of an image for this target, and the digest of what remains.
+    fn to_send(bytes: &[u8], target: Option<&Target>) -> (Option<Vec<u8>>, [u8; 32]) {
+        let cut = target.and_then(|target| image::cut(bytes, target));
+        let digest = image::digest(cut.as_deref().unwrap_or(bytes));
+        (cut, digest)
+    }
+
+    /// The bytes that the host gets.
+    pub fn sent<'a>(&'a self, origin: &'a Origin) -> &'a [u8] {
+        self.cut.as_deref().unwrap_or_else(|| self.bytes(origin))
     }
 
     /// The image's bytes.

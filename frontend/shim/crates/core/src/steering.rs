@@ -1,0 +1,91 @@
+//! Which libraries a guest does not find because its device takes PTX and no machine code: nvJitLink, whose result is machine code.
+//!
+//! cuda.core, which Numba links its kernels with, uses the driver's linker where nvJitLink lacks the functions that it looks for; that one takes
+//! PTX. So who opens nvJitLink gets this library in its place, which has none of them, when it is preloaded and the device takes no machine
+//! code. (Who is told that there is no such file gives up: it has seen the file.) NVIDIA's own libraries (cuSPARSE, cuSOLVER), which need it
+//! for other things, name it among what they need, or ask for it themselves, and get it. On a real GPU, and with `FARLANE_STEERING=off`,
+//! everybody does.
+//!
+//! The C library's `dlopen` looks at who calls it. So the call is passed on by a jump: the caller stays the program's.
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::Once;
+
+use session::{log, process};
+
+/// The C library's; set before anything jumps there.
+static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+const STEERED: &[u8] = b"libnvJitLink.so";
+/// What is opened in its place: this library, which is loaded already.
+const IN_ITS_PLACE: &CStr = c"libfarlane_core.so";
+
+/// The C function `dlopen`, which does the same as the C library's but for what is steered.
+///
+/// # Safety
+/// As the C library's.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[no_mangle]
+pub unsafe extern "C" fn dlopen(file: *const c_char, mode: c_int) -> *mut c_void {
+    std::arch::naked_asm!(
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "mov rdx, [rsp + 24]", // the return address
+        "call {choose}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "mov rdi, rax",
+        "mov rax, [rip + {real}]",
+        "jmp rax",
+        choose = sym choose,
+        real = sym REAL,
+    )
+}
+
+/// The file to open for a caller that asks for `file`.
+extern "C" fn choose(file: *const c_char, _mode: c_int, caller: *const c_void) -> *const c_char {
+    if REAL.load(Relaxed).is_null() {
+        REAL.store(session::real::dlopen(), Relaxed);
+    }
+    // SAFETY: null, or the program says that it is a string.
+    if file.is_null() || !is_steered(unsafe { CStr::from_ptr(file) }) || keeps_it(caller) || !takes_ptx_alone() {
+        return file;
+    }
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| log::info(format_args!("nvJitLink is left out: the device takes PTX and no machine code")));
+    IN_ITS_PLACE.as_ptr()
+}
+
+fn is_steered(file: &CStr) -> bool {
+    let path = file.to_bytes();
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    name.starts_with(STEERED)
+}
+
+/// NVIDIA's libraries get what they ask for.
+fn keeps_it(caller: *const c_void) -> bool {
+    // SAFETY: dladdr only looks the address up; the strings belong to the loader.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(caller, &mut info) == 0 || info.dli_fname.is_null() {
+            return false;
+        }
+        let path = CStr::from_ptr(info.dli_fname).to_string_lossy();
+        let name = Path::new(path.as_ref()).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        ["libcu", "libnv"].iter().any(|prefix| name.starts_with(prefix))
+    }
+}
+
+/// Asks the host, if nobody has: who opens nvJitLink is about to use the device.
+fn takes_ptx_alone() -> bool {
+    if std::env::var_os("FARLANE_STEERING").is_some_and(|setting| setting == "off") {
+        return false;
+    }
+    process::device().is_ok_and(|device| device.description.takes_ptx && !device.description.takes_machine_code)
+}
