@@ -21,7 +21,7 @@ int main() {
     OK(cuEventCreate(&other, CU_EVENT_DEFAULT));
     size_t before = available();
 
-    OK(cuCtxCreate(&one, nullptr, 0, device));
+    one = create(device);
     OK(cuMemAlloc(&memory, 8 << 20));
     OK(cuMemAllocPitch(&pitched, &pitch, 1 << 20, 8, 4));
     OK(cuMemAllocManaged(&managed, 4 << 20, CU_MEM_ATTACH_GLOBAL));
@@ -86,7 +86,7 @@ int main() {
     // Memory of pools is the device's.
     OK(cuMemAllocAsync(&pooled, 2 << 20, stream));
     OK(cuStreamSynchronize(stream));
-    OK(cuCtxCreate(&two, nullptr, 0, device));
+    two = create(device);
     OK(cuStreamCreate(&special, CU_STREAM_DEFAULT));
     OK(cuCtxDestroy(one));
     OK(cuCtxGetCurrent(&found));
