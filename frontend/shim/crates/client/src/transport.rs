@@ -6,6 +6,7 @@
 
 use crate::age::AgeTimer;
 use crate::connect::{self, Socket};
+use crate::contexts::Contexts;
 use crate::conversation::converse;
 use crate::counters::Counters;
 use crate::error::{OpenError, OpenReason};
@@ -15,7 +16,6 @@ use crate::leaks::Ignored;
 use crate::ledger::Ledger;
 use crate::outbox::{post, Limits, Outbox};
 use crate::session::HelloInfo;
-use crate::contexts::Contexts;
 use crate::shared::{self, Shared};
 use crate::{log, Config, Endpoint, Mode, Welcome};
 use hyper_util::rt::TokioIo;

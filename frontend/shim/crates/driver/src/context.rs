@@ -111,7 +111,9 @@ unsafe fn create(pctx: *mut CUcontext, flags: c_uint, dev: CUdevice) -> Outcome 
     check_flags(flags)?;
     process::check_device(dev)?;
     if process::session()?.welcome().tape_version < SINCE {
-        log::error(format_args!("the host is too old for contexts beside the primary one: cuCtxCreate returns CUDA_ERROR_NOT_SUPPORTED"));
+        log::error(format_args!(
+            "the host is too old for contexts beside the primary one: cuCtxCreate returns CUDA_ERROR_NOT_SUPPORTED"
+        ));
         return Err(Error::NOT_SUPPORTED);
     }
     let context = contexts::create(dev, flags)?;

@@ -12,8 +12,8 @@
 use crate::graph::{self, capture};
 use crate::stream;
 use crate::types::{EventHandle, StreamHandle};
-use session::contexts;
 use session::call::{Error, Outcome};
+use session::contexts;
 use session::function::DefaultStream;
 use session::permission;
 use session::process::{self, HandleKind};
@@ -165,7 +165,13 @@ pub unsafe fn create_with_flags(event: *mut EventHandle, flags: c_uint) -> Outco
     let events = events()?;
     let number = process::mint(HandleKind::Event)?;
     work::append(|w| operation::event_create(w, number, flags))?;
-    events.add(Event { number, context: contexts::acting(), flags, record: Mutex::default(), captured: Mutex::default() });
+    events.add(Event {
+        number,
+        context: contexts::acting(),
+        flags,
+        record: Mutex::default(),
+        captured: Mutex::default(),
+    });
     // SAFETY: not null, and the program says that it is an event's place.
     unsafe { event.write(encode(Tag::Event, number) as EventHandle) };
     Ok(())

@@ -92,7 +92,10 @@ impl Pinned {
         if self.overlaps(start, size) {
             return Err(Error::HOST_MEMORY_ALREADY_REGISTERED);
         }
-        self.0.insert(start, Range { start, size, flags, place: Place::Registered, context: contexts::acting(), refused: false });
+        self.0.insert(
+            start,
+            Range { start, size, flags, place: Place::Registered, context: contexts::acting(), refused: false },
+        );
         Ok(())
     }
 

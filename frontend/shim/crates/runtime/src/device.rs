@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr;
 
 use abi::cudaDriverEntryPointQueryResult;
-use driver::{contexts, current};
 use driver::initialization::cuGetProcAddress_v2;
+use driver::{contexts, current};
 use operations::device::{self, DRIVER_VERSION};
 use session::call::{give, Error, Outcome};
 use session::function::DefaultStream;

@@ -2,8 +2,8 @@
 
 use crate::memory::payloads::{self, Target};
 use client::Destination;
-use session::contexts;
 use session::call::{Error, Outcome};
+use session::contexts;
 use session::log;
 use session::work::{self, tracking};
 use std::ffi::c_void;
