@@ -67,6 +67,7 @@ test-glibc: install
 # MATRIX_ARGS=--continue goes on where a run was cut off.
 test-matrix: install
 	$(BIN)/python tests/native/matrix.py $(MATRIX_ARGS)
+	$(BIN)/python tests/native/stripped.py
 
 # On a GPU machine without a network `make gpu-bundle`, made elsewhere and brought along, takes the place of `install`; its python is PYTHON.
 GPU_BUNDLE := dist/gpu

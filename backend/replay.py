@@ -248,7 +248,9 @@ class Replay:
             self._ahead.keep(self.resources, operation.handler(self.resources, *arguments))
             return None
         if operation is _CONTEXT:
-            self._enter(operation.handler(self.resources, flags, *arguments), anew=bool(flags), first=at == self._group_start)
+            self._enter(
+                operation.handler(self.resources, flags, *arguments), anew=bool(flags), first=at == self._group_start
+            )
             return None
         if operation.code in _MAKING:
             self._made(operation, arguments)

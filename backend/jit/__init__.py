@@ -36,6 +36,7 @@ from farlane.backend.jit.abi import (
     WorkerState,
 )
 from farlane.backend.jit.arenas import Worker
+from farlane.backend.jit.families.calls import undefined
 from farlane.backend.jit.linker import link
 from farlane.backend.jit.module import Module, parse_module
 from farlane.backend.jit.parser import body_of
@@ -208,4 +209,5 @@ __all__ = [
     "ready",
     "tiers",
     "translate",
+    "undefined",
 ]

@@ -28,6 +28,8 @@ PROGRAMS = [
     "shared_object",
     "launch_ex",
     "fork_child",
+    "errors",
+    "occupancy_query",
 ]
 MOST_MORE = 2  # round trips in mode `calls`, above the shared build's
 
@@ -53,6 +55,17 @@ def test_a_stripped_program_runs(
         assert (outcome.status, outcome.stdout, outcome.stderr) == (0, entry.expected, ""), mode
         if mode == "calls":
             assert outcome.report.round_trips <= guest.run(shared, mode).report.round_trips + MOST_MORE
+
+
+@pytest.mark.parametrize("name", ["vecadd", "errors"])
+def test_a_stripped_program_with_the_runtime_of_cuda_12_runs(
+    name: str, toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
+) -> None:
+    entry = ENTRIES[name]
+    command = stripped(entry, toolchain("clang-12.9"), tmp_path)
+    for mode in ("none", "calls", "loops"):
+        outcome = guest.run(command, mode, extra=ON)
+        assert (outcome.status, outcome.stdout, outcome.stderr) == (0, entry.expected, ""), mode
 
 
 def test_without_the_users_word_one_line_says_what_asks(

@@ -3,6 +3,7 @@
 
 static const char* WRONG = PTX_HEADER ".visible .entry broken(.param .u64 data)\n{\n.reg .b32 %r<3>;\nadd.s32 %r1, %nothing, 1;\nret;\n}\n";
 static const char* RIGHT = PTX_HEADER PTX_FILL;
+static const char* BOUNDED = PTX_HEADER ".visible .entry bounded(.param .u32 value)\n.maxnreg 24\n{\n.shared .align 4 .b8 room[256];\nret;\n}\n";
 
 int main() {
     begin();
@@ -23,6 +24,18 @@ int main() {
     values[1] = (void*)sizeof errors;
     OK(cuModuleLoadDataEx(&module, RIGHT, 6, options, values));
     EXPECT((size_t)values[1] == 0 && !errors[0]);
+    // Without CU_JIT_LOG_VERBOSE there is nothing to say; with it, what kernels need, as far as there is room.
+    EXPECT((size_t)values[3] == 0 && !infos[0]);
+    options[4] = CU_JIT_LOG_VERBOSE, values[4] = (void*)1;
+    char long_infos[512];
+    values[1] = (void*)sizeof errors, values[2] = long_infos, values[3] = (void*)sizeof long_infos;
+    OK(cuModuleLoadDataEx(&module, BOUNDED, 6, options, values));
+    EXPECT((size_t)values[3] == strlen(long_infos) && strstr(long_infos, "'bounded': 4 bytes of parameters, 256 of shared memory"));
+    EXPECT(strstr(long_infos, "at most 24 registers"));
+    values[1] = (void*)sizeof errors, values[2] = infos, values[3] = (void*)sizeof infos;
+    OK(cuLibraryLoadData(&library, RIGHT, options, values, 6, nullptr, nullptr, 0));
+    EXPECT((size_t)values[3] == sizeof infos - 1 && strlen(infos) == sizeof infos - 1);
+    options[4] = CU_JIT_OPTIMIZATION_LEVEL;
     FAILS(cuModuleLoadData(&module, WRONG), CUDA_ERROR_INVALID_PTX);
     FAILS(cuModuleLoadData(&module, "no image at all, of a length that a header might have"), CUDA_ERROR_INVALID_IMAGE);
     FAILS(cuModuleLoadData(&module, nullptr), CUDA_ERROR_INVALID_VALUE);

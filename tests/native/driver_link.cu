@@ -50,6 +50,18 @@ int main() {
     OK(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 16, 1, 1, 0, nullptr, parameters, nullptr));
     free(copy);
 
+    // What the linker says of what it made.
+    char infos[1024];
+    CUjit_option verbose[] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_LOG_VERBOSE};
+    void* places[] = {infos, (void*)sizeof infos, (void*)1};
+    OK(cuLinkCreate(3, verbose, places, &link));
+    OK(add(link, CALLER));
+    OK(add(link, CALLEE));
+    EXPECT((size_t)places[1] == 0);
+    OK(cuLinkComplete(link, &image, &size));
+    EXPECT((size_t)places[1] == strlen(infos) && strstr(infos, "apply") && strstr(infos, "8 bytes of parameters"));
+    OK(cuLinkDestroy(link));
+
     // One unit alone is its own result.
     values[1] = (void*)sizeof errors;
     OK(cuLinkCreate(2, options, values, &link));
@@ -61,7 +73,20 @@ int main() {
     values[1] = (void*)sizeof errors;
     OK(cuLinkCreate(2, options, values, &link));
     OK(add(link, CALLER));
-    EXPECT(cuLinkComplete(link, &image, &size) != CUDA_SUCCESS && strstr(errors, "offset"));
+    EXPECT(cuLinkComplete(link, &image, &size) != CUDA_SUCCESS && strstr(errors, "offset") && strstr(errors, "twice"));
+    OK(cuLinkDestroy(link));
+    // A function that no unit defines; a later load of the same finds it, too.
+    values[1] = (void*)sizeof errors;
+    OK(cuLinkCreate(2, options, values, &link));
+    OK(add(link, CALLER));
+    OK(add(link, PTX_HEADER ".visible .global .align 4 .u32 offset = 1000;\n"));
+    FAILS(cuLinkComplete(link, &image, &size), CUDA_ERROR_INVALID_IMAGE);
+    EXPECT(strstr(errors, "twice") && strstr(errors, "apply") && (size_t)values[1] == strlen(errors));
+    FAILS(cuModuleLoadData(&module, PTX_HEADER ".extern .func missing();\n.visible .entry lonely()\n{\ncall missing;\nret;\n}\n"),
+          CUDA_ERROR_INVALID_IMAGE);
+    // The rest may still be added.
+    OK(add(link, CALLEE));
+    EXPECT(!errors[0]);
     OK(cuLinkDestroy(link));
     values[1] = (void*)sizeof errors;
     OK(cuLinkCreate(2, options, values, &link));

@@ -61,7 +61,7 @@ static int pointers() {
     size_t size = 0;
     unsigned type = 0, flags = 0;
     int ordinal = 7;
-    char is_managed = 7;
+    unsigned int is_managed = 0xffffff07;
     void *pinned, *seen;
     EXPECT(cuMemAlloc(&memory, 4096) == CUDA_SUCCESS && cuMemAllocManaged(&managed, 8192, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
     EXPECT(cuMemHostAlloc(&pinned, 100, CU_MEMHOSTALLOC_DEVICEMAP) == CUDA_SUCCESS);

@@ -57,7 +57,11 @@ static void captured(Verdict &verdict) {
     CHECK(cudaStreamDestroy(other));  // it has been joined
     CHECK(cudaMemcpyAsync(seen.data(), sum.get(), bytes, cudaMemcpyDeviceToHost, stream));
     CHECK(cudaMemcpyAsync(pinned, a.get(), bytes, cudaMemcpyDeviceToHost, stream));
+#if CUDART_VERSION >= 13020
+    CHECK(cudaLaunchHostFunc_v2(stream, count, &host_calls, cudaHostTaskSpinWait));
+#else
     CHECK(cudaLaunchHostFunc(stream, count, &host_calls));
+#endif
     cudaGraph_t graph;
     CHECK(cudaStreamEndCapture(stream, &graph));
     CHECK(cudaStreamIsCapturing(stream, &status));
@@ -127,6 +131,13 @@ static void by_hand(Verdict &verdict) {
     CHECK(cudaGraphKernelNodeGetParams(second, &told));
     value = 100;
     verdict.expect(told.gridDim.x == 4 && *static_cast<int *>(told.kernelParams[1]) == 10, "parameters of a node");
+#if CUDART_VERSION >= 13020
+    cudaGraphNodeParams general = {};
+    CHECK(cudaGraphNodeGetParams(second, &general));
+    verdict.expect(general.type == cudaGraphNodeTypeKernel && general.kernel.func == told.func &&
+                       general.kernel.gridDim.x == 4 && *static_cast<int *>(general.kernel.kernelParams[1]) == 10,
+                   "parameters of a node of any kind");
+#endif
     cudaLaunchAttributeValue attribute = {};
     attribute.priority = -1;
     CHECK(cudaGraphKernelNodeSetAttribute(second, cudaLaunchAttributePriority, &attribute));

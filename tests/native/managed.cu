@@ -58,6 +58,19 @@ static void advice(Verdict &verdict, float *x, size_t bytes) {
     verdict.expect(place == cudaInvalidDeviceId, "halves in two places");
     CHECK(cudaMemRangeGetAttribute(&place, sizeof(int), cudaMemRangeAttributeLastPrefetchLocation, x, bytes / 2));
     verdict.expect(place == cudaCpuDeviceId, "one half");
+#if CUDART_VERSION >= 13000
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    cudaMemLocation location = {};
+    location.type = cudaMemLocationTypeDevice;
+    void *start = x;
+    size_t first = 0, half = bytes / 2;
+    CHECK(cudaMemDiscardBatchAsync(&start, &half, 1, 0, stream));
+    CHECK(cudaMemPrefetchBatchAsync(&start, &half, 1, &location, &first, 1, 0, stream));
+    CHECK(cudaMemRangeGetAttribute(&place, sizeof(int), cudaMemRangeAttributeLastPrefetchLocation, x, bytes / 2));
+    verdict.expect(place == 0, "prefetched as a list");
+    CHECK(cudaStreamDestroy(stream));
+#endif
 }
 
 static void arrays(Verdict &verdict) {

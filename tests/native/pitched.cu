@@ -1,4 +1,6 @@
 // Pitched memory: cudaMallocPitch, 2-D copies in all directions with different pitches, 2-D memset.
+#include <algorithm>
+
 #include "support.cuh"
 
 __global__ void add_position(int *data, size_t pitch, int width, int height) {
@@ -44,6 +46,34 @@ static void batch(Verdict &verdict) {
     verdict.expect(back == from, "copies in batches");
     verdict.expect(legacy == cudaErrorInvalidValue, "no batches in the legacy stream");
     cudaGetLastError();
+
+    // A list of one box: rows of 40 numbers of the device, 10 of each from the fifth on.
+    std::vector<int> part(10 * 6, -1);
+    cudaMemcpy3DBatchOp op = {};
+    op.src.type = op.dst.type = cudaMemcpyOperandTypePointer;
+    op.src.op.ptr.ptr = a.get() + 5, op.src.op.ptr.rowLength = 40 * sizeof(int);
+    op.dst.op.ptr.ptr = part.data();
+    op.extent = make_cudaExtent(10 * sizeof(int), 6, 1);
+    op.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+#if CUDART_VERSION >= 13000
+    CHECK(cudaMemcpy3DBatchAsync(1, &op, 0, stream));
+#else
+    CHECK(cudaMemcpy3DBatchAsync(1, &op, &failed, 0, stream));
+#endif
+    CHECK(cudaStreamSynchronize(stream));
+    bool right = true;
+    for (int i = 0; i < 60; ++i) {
+        right &= part[i] == from[i / 10 * 40 + 5 + i % 10];
+    }
+    verdict.expect(right, "boxes in batches");
+#if CUDART_VERSION >= 13020
+    std::vector<int> again(60, -1);
+    op.dst.op.ptr.ptr = again.data();
+    CHECK(cudaMemcpy3DWithAttributesAsync(&op, 0, stream));
+    CHECK(cudaMemcpyWithAttributesAsync(back.data(), part.data(), 60 * sizeof(int), &attributes[1], stream));
+    CHECK(cudaStreamSynchronize(stream));
+    verdict.expect(again == part && std::equal(part.begin(), part.end(), back.begin()), "copies with attributes");
+#endif
     CHECK(cudaStreamDestroy(stream));
 #endif
 }

@@ -248,7 +248,7 @@ class SimContext(Context):
         module.unload()
 
     def check_module(self, image: bytes, unit: bool) -> None:
-        self._library.check(image)
+        self._library.check(image, unit)
         super().check_module(image, unit)
 
     def function(self, module: SimModule, name: str) -> SimFunction:

@@ -71,22 +71,32 @@ class Library:
                 self._characters -= len(self._parsed.popitem(last=False)[1].text)
         return module
 
-    def check(self, image: bytes) -> None:
+    def check(self, image: bytes, unit: bool) -> None:
         """Reads every function of an image. What is only not supported is reported by the launch that needs it.
 
         Raises:
-            CudaError: as `parse`; 218 for a malformed instruction.
+            CudaError: as `parse`; 218 for a malformed instruction; 200 for variables, and calls of functions, that nothing defines, all of which are
+                named, except in a `unit`, which will be linked with others.
         """
         module = self.parse(image)
+        missing = [
+            f"undefined reference to '{variable.name}'"
+            for variable in module.variables
+            if variable.extern and variable.space in _PLACED
+        ]
         for function in module.functions.values():
             if function.body is None:
                 continue
             try:
-                jit.body_of(module, function)
+                body = jit.body_of(module, function)
             except jit.UnsupportedError:
                 continue
             except jit.PtxError as error:
                 raise ptx_error(error, function.name) from None
+            names = dict.fromkeys(jit.undefined(module, body))
+            missing += [f"undefined reference to '{name}' in '{function.name}'" for name in names]
+        if missing and not unit:
+            raise CudaError(INVALID_KERNEL_IMAGE, "\n".join(missing))
 
 
 def ptx_error(error: jit.PtxError, kernel: str = "") -> CudaError:

@@ -23,7 +23,8 @@ from farlane.backend.jit.types import PTX_LLVM, integer_of
 
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
-    from farlane.backend.jit.module import Function
+    from farlane.backend.jit.model import Body
+    from farlane.backend.jit.module import Function, Module
 
 STACK_MARGIN = 64 << 10
 _PATH = 24  # the field of a warp's state that tells calls apart
@@ -111,6 +112,16 @@ def enter(e: FunctionEmitter, b: Builder) -> None:
     )
     b.line("unreachable")
     b.block(fine)
+
+
+def undefined(module: Module, body: Body) -> Iterator[str]:
+    """The functions that a body calls and that neither the module nor CUDA itself defines; the device runtime's count as CUDA's."""
+    for item in body.instructions:
+        if item.base == "call" and isinstance(item.sources[0], Symbol):
+            name = item.sources[0].name
+            function = module.functions.get(name)
+            if (function is None or function.body is None) and not runtime_calls.is_cudas(name):
+                yield name
 
 
 @handles("call")

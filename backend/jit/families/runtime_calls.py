@@ -97,6 +97,11 @@ def plain(name: str) -> str:
     return f"cuda{name[len(_PREFIX) :]}" if name.startswith(_PREFIX) else name
 
 
+def is_cudas(name: str) -> bool:
+    """Whether CUDA provides a function of that name, supported here or not."""
+    return plain(name) in FUNCTIONS or name.startswith(("cuda", "__cuda"))
+
+
 def emit(e: FunctionEmitter, name: str, arguments: Vector, returns: Vector) -> bool:
     """Emits the call when `name` is one of the device's functions; False when it is not."""
     function = FUNCTIONS.get(plain(name))

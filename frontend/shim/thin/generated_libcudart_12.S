@@ -437,8 +437,8 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync
-refuse cudaMemcpy3DBatchAsync_ptsz
+forward_to cudaMemcpy3DBatchAsync, cudaMemcpy3DBatchAsync_v12
+forward_to cudaMemcpy3DBatchAsync_ptsz, cudaMemcpy3DBatchAsync_v12_ptsz
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz

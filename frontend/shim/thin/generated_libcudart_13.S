@@ -348,7 +348,7 @@ forward_to cudaGraphNodeGetDependencies, cudaGraphNodeGetDependencies_v13
 forward_to cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependentNodes_v13
 forward cudaGraphNodeGetEnabled
 forward cudaGraphNodeGetLocalId
-refuse cudaGraphNodeGetParams
+forward cudaGraphNodeGetParams
 forward cudaGraphNodeGetToolsId
 forward cudaGraphNodeGetType
 forward cudaGraphNodeSetEnabled
@@ -390,8 +390,8 @@ forward cudaLaunchCooperativeKernel
 forward cudaLaunchCooperativeKernel_ptsz
 forward cudaLaunchHostFunc
 forward cudaLaunchHostFunc_ptsz
-refuse cudaLaunchHostFunc_v2
-refuse cudaLaunchHostFunc_v2_ptsz
+forward cudaLaunchHostFunc_v2
+forward cudaLaunchHostFunc_v2_ptsz
 forward cudaLaunchKernel
 forward cudaLaunchKernelExC
 forward cudaLaunchKernelExC_ptsz
@@ -423,10 +423,10 @@ forward cudaMallocManaged
 forward cudaMallocMipmappedArray
 forward cudaMallocPitch
 forward_to cudaMemAdvise, cudaMemAdvise_v13
-refuse cudaMemDiscardAndPrefetchBatchAsync
-refuse cudaMemDiscardAndPrefetchBatchAsync_ptsz
-refuse cudaMemDiscardBatchAsync
-refuse cudaMemDiscardBatchAsync_ptsz
+forward cudaMemDiscardAndPrefetchBatchAsync
+forward cudaMemDiscardAndPrefetchBatchAsync_ptsz
+forward cudaMemDiscardBatchAsync
+forward cudaMemDiscardBatchAsync_ptsz
 forward cudaMemGetDefaultMemPool
 forward cudaMemGetInfo
 refuse cudaMemGetLocationInfo
@@ -444,8 +444,8 @@ forward cudaMemPoolSetAttribute
 forward cudaMemPoolTrimTo
 forward_to cudaMemPrefetchAsync, cudaMemPrefetchAsync_v13
 forward_to cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v13_ptsz
-refuse cudaMemPrefetchBatchAsync
-refuse cudaMemPrefetchBatchAsync_ptsz
+forward cudaMemPrefetchBatchAsync
+forward cudaMemPrefetchBatchAsync_ptsz
 forward cudaMemRangeGetAttribute
 forward cudaMemRangeGetAttributes
 forward cudaMemSetMemPool
@@ -467,14 +467,14 @@ forward cudaMemcpy2D_ptds
 forward cudaMemcpy3D
 forward cudaMemcpy3DAsync
 forward cudaMemcpy3DAsync_ptsz
-refuse cudaMemcpy3DBatchAsync
-refuse cudaMemcpy3DBatchAsync_ptsz
+forward_to cudaMemcpy3DBatchAsync, cudaMemcpy3DBatchAsync_v13
+forward_to cudaMemcpy3DBatchAsync_ptsz, cudaMemcpy3DBatchAsync_v13_ptsz
 forward cudaMemcpy3DPeer
 forward cudaMemcpy3DPeerAsync
 forward cudaMemcpy3DPeerAsync_ptsz
 forward cudaMemcpy3DPeer_ptds
-refuse cudaMemcpy3DWithAttributesAsync
-refuse cudaMemcpy3DWithAttributesAsync_ptsz
+forward cudaMemcpy3DWithAttributesAsync
+forward cudaMemcpy3DWithAttributesAsync_ptsz
 forward cudaMemcpy3D_ptds
 forward cudaMemcpyArrayToArray
 forward cudaMemcpyArrayToArray_ptds
@@ -500,8 +500,8 @@ forward cudaMemcpyToSymbol
 forward cudaMemcpyToSymbolAsync
 forward cudaMemcpyToSymbolAsync_ptsz
 forward cudaMemcpyToSymbol_ptds
-refuse cudaMemcpyWithAttributesAsync
-refuse cudaMemcpyWithAttributesAsync_ptsz
+forward cudaMemcpyWithAttributesAsync
+forward cudaMemcpyWithAttributesAsync_ptsz
 forward cudaMemcpy_ptds
 forward cudaMemset
 forward cudaMemset2D

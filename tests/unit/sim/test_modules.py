@@ -129,6 +129,25 @@ def test_images_that_cannot_be_loaded(program: Program, image: bytes, code: int,
     assert program.context._memory.window.resident_pages == pages
 
 
+def test_a_check_names_everything_that_nothing_defines(program: Program) -> None:
+    image = (
+        HEADER
+        + ".extern .global .u32 elsewhere;\n.extern .func missing();\n.extern .func lost();\n.extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+        ".func inner()\n{\ncall missing;\ncall missing;\nret;\n}\n"
+        ".visible .entry outer()\n{\n.reg .b64 %rd<2>;\n{\n.param .b64 f;\n.param .b64 a;\n.param .b32 r;\n"
+        "call (r), vprintf, (f, a);\n}\ncall inner;\ncall lost;\nret;\n}\n"
+    ).encode()
+    program.context.check_module(image, unit=True)
+    with pytest.raises(CudaError) as found:
+        program.context.check_module(image, unit=False)
+    assert found.value.code == 200
+    assert found.value.message.splitlines() == [
+        "undefined reference to 'elsewhere'",
+        "undefined reference to 'missing' in 'inner'",
+        "undefined reference to 'lost' in 'outer'",
+    ]
+
+
 def test_a_variable_beyond_the_quota(program: Program) -> None:
     error = load_error(program, HEADER.encode() + b".global .align 4 .b8 huge[2000000000];")
     assert error.code == 2

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::cudaArray_t;
+use crate::{cudaArray_t, cudaMemLocation};
 
 pub type cudaMemcpyKind = c_int;
 pub const cudaMemcpyHostToHost: cudaMemcpyKind = 0;
@@ -65,6 +65,57 @@ c_struct! {
         pub dstPtr: cudaPitchedPtr,
         pub dstDevice: c_int,
         pub extent: cudaExtent,
+    }
+}
+
+/// Place in an array, in elements: cudaPos under another name.
+pub type cudaOffset3D = cudaPos;
+
+pub type cudaMemcpy3DOperandType = c_int;
+pub const cudaMemcpyOperandTypePointer: cudaMemcpy3DOperandType = 1;
+pub const cudaMemcpyOperandTypeArray: cudaMemcpy3DOperandType = 2;
+
+/// The anonymous structure of an operand that is memory; lengths count elements.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct OperandPointer {
+    pub ptr: *mut c_void,
+    pub rowLength: usize,
+    pub layerHeight: usize,
+    pub locHint: cudaMemLocation,
+}
+
+/// The anonymous structure of an operand that is an array.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct OperandArray {
+    pub array: cudaArray_t,
+    pub offset: cudaOffset3D,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union OperandUnion {
+    pub ptr: OperandPointer,
+    pub array: OperandArray,
+}
+
+c_struct! {
+    #[derive(Clone, Copy)]
+    pub struct cudaMemcpy3DOperand {
+        pub type_: cudaMemcpy3DOperandType,
+        pub op: OperandUnion,
+    }
+}
+
+c_struct! {
+    #[derive(Clone, Copy)]
+    pub struct cudaMemcpy3DBatchOp {
+        pub src: cudaMemcpy3DOperand,
+        pub dst: cudaMemcpy3DOperand,
+        pub extent: cudaExtent,
+        pub srcAccessOrder: c_int,
+        pub flags: c_uint,
     }
 }
 

@@ -47,6 +47,7 @@ pub type CUmemAccessDesc = crate::cudaMemAccessDesc;
 pub type CUmemGenericAllocationHandle = u64;
 pub type CUmemLocation = crate::cudaMemLocation;
 pub type CUmemcpyAttributes = crate::cudaMemcpyAttributes;
+pub type CUDA_MEMCPY3D_BATCH_OP = crate::cudaMemcpy3DBatchOp;
 
 pub type cuuint32_t = u32;
 pub type cuuint64_t = u64;

@@ -49,6 +49,8 @@ pub static LAYOUTS: &[Layout] = &[
     crate::cudaMemLocation::LAYOUT,
     crate::cudaMemPoolProps::LAYOUT,
     crate::cudaMemcpyAttributes::LAYOUT,
+    crate::cudaMemcpy3DBatchOp::LAYOUT,
+    crate::cudaMemcpy3DOperand::LAYOUT,
     crate::cudaMemcpy3DParms::LAYOUT,
     crate::cudaMemcpy3DPeerParms::LAYOUT,
     crate::cudaMemsetParams::LAYOUT,

@@ -65,6 +65,9 @@ pub fn enter(function: Function, needs: Needs, body: impl FnOnce() -> Outcome) -
 #[cold]
 pub fn result_of(error: Error) -> CUresult {
     const INVALID_VALUE: c_int = 1;
+    if super::interop::are_the_runtimes() {
+        return CUresult(error.0);
+    }
     CUresult(match error {
         Error::INVALID_CONFIGURATION
         | Error::INVALID_PITCH_VALUE

@@ -498,6 +498,46 @@ pub unsafe extern "C" fn farlane_cuMemcpyAtoHAsync_v2_ptsz(dstHost: *mut c_void,
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DBatchAsync(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, failIdx: *mut usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DBatchAsync, Needs::Context, || unsafe { operations::memory::memcpy_3d_batch_async_before_13(DefaultStream::Legacy, numOps as _, opList as _, failIdx as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DBatchAsync_ptsz(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, failIdx: *mut usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DBatchAsync, Needs::Context, || unsafe { operations::memory::memcpy_3d_batch_async_before_13(DefaultStream::PerThread, numOps as _, opList as _, failIdx as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DBatchAsync_v2(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DBatchAsync_v2, Needs::Context, || unsafe { operations::memory::memcpy_3d_batch_async(DefaultStream::Legacy, numOps as _, opList as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DBatchAsync_v2_ptsz(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DBatchAsync_v2, Needs::Context, || unsafe { operations::memory::memcpy_3d_batch_async(DefaultStream::PerThread, numOps as _, opList as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyWithAttributesAsync(dst: CUdeviceptr, src: CUdeviceptr, size: usize, attr: *mut CUmemcpyAttributes, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyWithAttributesAsync, Needs::Context, || unsafe { operations::memory::memcpy_with_attributes_async(DefaultStream::Legacy, dst as _, src as _, size as _, attr as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpyWithAttributesAsync_ptsz(dst: CUdeviceptr, src: CUdeviceptr, size: usize, attr: *mut CUmemcpyAttributes, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpyWithAttributesAsync, Needs::Context, || unsafe { operations::memory::memcpy_with_attributes_async(DefaultStream::PerThread, dst as _, src as _, size as _, attr as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DWithAttributesAsync(op: *mut CUDA_MEMCPY3D_BATCH_OP, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DWithAttributesAsync, Needs::Context, || unsafe { operations::memory::memcpy_3d_with_attributes_async(DefaultStream::Legacy, op as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemcpy3DWithAttributesAsync_ptsz(op: *mut CUDA_MEMCPY3D_BATCH_OP, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemcpy3DWithAttributesAsync, Needs::Context, || unsafe { operations::memory::memcpy_3d_with_attributes_async(DefaultStream::PerThread, op as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuDeviceCanAccessPeer(canAccessPeer: *mut c_int, dev: CUdevice, peerDev: CUdevice) -> CUresult {
     enter(Function::cuDeviceCanAccessPeer, Needs::Initialization, || unsafe { operations::device::can_access_peer(canAccessPeer as _, dev as _, peerDev as _) })
 }
@@ -1123,6 +1163,16 @@ pub unsafe extern "C" fn farlane_cuUserObjectRetain(object: CUuserObject, count:
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult {
+    enter(Function::cuGraphNodeGetParams, Needs::Context, || unsafe { crate::graph::cuGraphNodeGetParams(hNode, nodeParams) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuGraphBatchMemOpNodeGetParams(hNode: CUgraphNode, nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUresult {
+    enter(Function::cuGraphBatchMemOpNodeGetParams, Needs::Context, || unsafe { crate::graph::cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuDriverGetVersion(driverVersion: *mut c_int) -> CUresult {
     enter(Function::cuDriverGetVersion, Needs::Nothing, || unsafe { operations::device::driver_get_version(driverVersion as _) })
 }
@@ -1210,6 +1260,16 @@ pub unsafe extern "C" fn farlane_cuLaunchKernelEx(config: *const CUlaunchConfig,
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuLaunchKernelEx_ptsz(config: *const CUlaunchConfig, f: CUfunction, kernelParams: *mut *mut c_void, extra: *mut *mut c_void) -> CUresult {
     enter(Function::cuLaunchKernelEx, Needs::Context, || unsafe { crate::launch::cuLaunchKernelEx(DefaultStream::PerThread, config, f, kernelParams, extra) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchHostFunc_v2(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void, syncMode: c_uint) -> CUresult {
+    enter(Function::cuLaunchHostFunc_v2, Needs::Context, || unsafe { operations::launch::launch_host_func_v2(DefaultStream::Legacy, hStream as _, fn_ as _, userData as _, syncMode as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuLaunchHostFunc_v2_ptsz(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void, syncMode: c_uint) -> CUresult {
+    enter(Function::cuLaunchHostFunc_v2, Needs::Context, || unsafe { operations::launch::launch_host_func_v2(DefaultStream::PerThread, hStream as _, fn_ as _, userData as _, syncMode as _) })
 }
 
 #[no_mangle]
@@ -1429,12 +1489,12 @@ pub unsafe extern "C" fn farlane_cuMemGetAddressRange_v2(pbase: *mut CUdeviceptr
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> CUresult {
-    enter(Function::cuPointerGetAttribute, Needs::Context, || unsafe { crate::memory::cuPointerGetAttribute(data, attribute, ptr) })
+    enter(Function::cuPointerGetAttribute, Needs::Initialization, || unsafe { crate::memory::cuPointerGetAttribute(data, attribute, ptr) })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuPointerGetAttributes(numAttributes: c_uint, attributes: *mut CUpointer_attribute, data: *mut *mut c_void, ptr: CUdeviceptr) -> CUresult {
-    enter(Function::cuPointerGetAttributes, Needs::Context, || unsafe { crate::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr) })
+    enter(Function::cuPointerGetAttributes, Needs::Initialization, || unsafe { crate::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr) })
 }
 
 #[no_mangle]
@@ -1445,6 +1505,36 @@ pub unsafe extern "C" fn farlane_cuPointerSetAttribute(value: *const c_void, att
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemHostRegister(p: *mut c_void, bytesize: usize, Flags: c_uint) -> CUresult {
     enter(Function::cuMemHostRegister, Needs::Context, || unsafe { operations::memory::host_register(p as _, bytesize as _, Flags as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchBatchAsync(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchBatchAsync, Needs::Context, || unsafe { operations::memory::prefetch_batch_async(DefaultStream::Legacy, dptrs as _, sizes as _, count as _, prefetchLocs as _, prefetchLocIdxs as _, numPrefetchLocs as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemPrefetchBatchAsync_ptsz(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemPrefetchBatchAsync, Needs::Context, || unsafe { operations::memory::prefetch_batch_async(DefaultStream::PerThread, dptrs as _, sizes as _, count as _, prefetchLocs as _, prefetchLocIdxs as _, numPrefetchLocs as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemDiscardBatchAsync(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemDiscardBatchAsync, Needs::Context, || unsafe { operations::memory::discard_batch_async(DefaultStream::Legacy, dptrs as _, sizes as _, count as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemDiscardBatchAsync_ptsz(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemDiscardBatchAsync, Needs::Context, || unsafe { operations::memory::discard_batch_async(DefaultStream::PerThread, dptrs as _, sizes as _, count as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemDiscardAndPrefetchBatchAsync(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemDiscardAndPrefetchBatchAsync, Needs::Context, || unsafe { operations::memory::discard_and_prefetch_batch_async(DefaultStream::Legacy, dptrs as _, sizes as _, count as _, prefetchLocs as _, prefetchLocIdxs as _, numPrefetchLocs as _, flags as _, hStream as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuMemDiscardAndPrefetchBatchAsync_ptsz(dptrs: *mut CUdeviceptr, sizes: *mut usize, count: usize, prefetchLocs: *mut CUmemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, hStream: CUstream) -> CUresult {
+    enter(Function::cuMemDiscardAndPrefetchBatchAsync, Needs::Context, || unsafe { operations::memory::discard_and_prefetch_batch_async(DefaultStream::PerThread, dptrs as _, sizes as _, count as _, prefetchLocs as _, prefetchLocIdxs as _, numPrefetchLocs as _, flags as _, hStream as _) })
 }
 
 #[no_mangle]

@@ -13,9 +13,11 @@ use abi::driver::{
     CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
 };
 use operations::graph::{self, add, replace, replace_in, Work};
+use operations::stream::memory_operations::Batch;
 use operations::types::{Dim3, KernelNodeParams};
 use session::call::{Error, Outcome};
 
+pub use super::node_parameters::*;
 use super::stream::operations;
 use super::{contexts, copies, give, give_if_wanted};
 
@@ -44,7 +46,7 @@ unsafe fn kernel(params: *const CUDA_KERNEL_NODE_PARAMS) -> Outcome<Work> {
     unsafe { Work::kernel(&given) }
 }
 
-fn kernel_parameters(given: KernelNodeParams) -> CUDA_KERNEL_NODE_PARAMS {
+pub(super) fn kernel_parameters(given: KernelNodeParams) -> CUDA_KERNEL_NODE_PARAMS {
     CUDA_KERNEL_NODE_PARAMS {
         func: given.func.cast(),
         gridDimX: given.gridDim.x,
@@ -75,7 +77,7 @@ unsafe fn memory_operations(params: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) -> Out
     // SAFETY: the program's promise.
     let operations = unsafe { operations(params.paramArray, params.count, params.flags) }?;
     operations.iter().try_for_each(|operation| operation.check())?;
-    Ok(Work::MemoryOperations(operations.into()))
+    Ok(Work::MemoryOperations(Batch::new(operations)))
 }
 
 pub unsafe fn cuGraphAddKernelNode_v2(

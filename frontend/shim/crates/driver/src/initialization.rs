@@ -70,7 +70,11 @@ unsafe fn search(default: DefaultStream, symbol: *const c_char, version: c_int, 
         _ => return Err(Error::INVALID_VALUE),
     };
     // SAFETY: not null, the caller's promise.
-    Ok(entries::find(unsafe { CStr::from_ptr(symbol) }, version, default))
+    let name = unsafe { CStr::from_ptr(symbol) };
+    Ok(match (super::interop::instead(name, default), entries::find(name, version, default)) {
+        (Some(own), Found::At(_)) => Found::At(own),
+        (_, found) => found,
+    })
 }
 
 /// An older program learns by the result that the function is not there, a newer one by the status.

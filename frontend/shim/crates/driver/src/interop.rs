@@ -6,15 +6,21 @@
 //! programs that use the public driver API alone, never come here.
 //!
 //! Parts: `tables` (which tables there are), `slots` (the functions that a runtime asks with), `storage` (what a runtime keeps in a context),
-//! `integrity` (the handshake, which the user switches on). Source: docs/interoperability.md says what is known and why.
+//! `integrity` (the handshake, which the user switches on), `codes` (the codes of launches). Source: docs/interoperability.md says what is known and why.
 
 use std::ffi::c_void;
+#[cfg(not(feature = "interop"))]
+use std::ffi::CStr;
 
 use abi::driver::CUuuid;
 use session::call::{Error, Outcome};
+#[cfg(not(feature = "interop"))]
+use session::function::DefaultStream;
 
 use super::give;
 
+#[cfg(feature = "interop")]
+mod codes;
 #[cfg(feature = "interop")]
 mod integrity;
 #[cfg(feature = "interop")]
@@ -40,7 +46,21 @@ pub unsafe fn cuGetExportTable(ppExportTable: *mut *const c_void, pExportTableId
 
 #[cfg(feature = "interop")]
 fn find(id: &[u8; 16]) -> Option<*const c_void> {
+    codes::fetched();
     tables::find(id)
+}
+
+#[cfg(feature = "interop")]
+pub use codes::{are_the_runtimes, instead};
+
+#[cfg(not(feature = "interop"))]
+pub fn are_the_runtimes() -> bool {
+    false
+}
+
+#[cfg(not(feature = "interop"))]
+pub fn instead(_name: &CStr, _default: DefaultStream) -> Option<*mut c_void> {
+    None
 }
 
 #[cfg(not(feature = "interop"))]

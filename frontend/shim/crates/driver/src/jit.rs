@@ -4,10 +4,12 @@
 //! device. Source: CUDA driver API, CUjit_option.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::fmt::Write;
+use std::sync::Arc;
 
 use abi::driver::{
     CUjit_option, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
-    CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_WALL_TIME,
+    CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_LOG_VERBOSE, CU_JIT_WALL_TIME,
 };
 use operations::module::Refused;
 use session::call::{Error, Outcome};
@@ -58,6 +60,8 @@ impl Log {
 pub struct Logs {
     error: Log,
     info: Log,
+    /// The info log has what each kernel needs.
+    verbose: bool,
 }
 
 // SAFETY: the program keeps the places until the linker ends, whichever of its threads calls.
@@ -93,6 +97,7 @@ impl Logs {
                 CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES => {
                     (logs.info.room, logs.info.length) = (value as u32 as usize, place)
                 }
+                CU_JIT_LOG_VERBOSE => logs.verbose = value as c_int != 0,
                 // SAFETY: as above. The host compiles when a kernel is launched first: no time has passed.
                 CU_JIT_WALL_TIME => unsafe { place.cast::<f32>().write(0.0) },
                 other if !(0..OPTIONS).contains(&other) => return Err(Error::INVALID_VALUE),
@@ -107,8 +112,49 @@ impl Logs {
 
     /// Fills the logs with what came of it.
     pub fn tell<T>(&self, outcome: Result<T, Refused>) -> Outcome<T> {
-        self.info.write("");
+        self.tell_code(outcome, |_| None)
+    }
+
+    /// The same for code: with CU_JIT_LOG_VERBOSE, the info log describes its contents.
+    pub fn tell_code<T>(
+        &self,
+        outcome: Result<T, Refused>,
+        contents: impl FnOnce(&T) -> Option<Arc<image::Module>>,
+    ) -> Outcome<T> {
+        let wanted = outcome.as_ref().ok().filter(|_| self.verbose && !self.info.buffer.is_null());
+        self.info.write(&wanted.and_then(contents).map_or_else(String::new, |contents| describe(&contents)));
         self.error.write(outcome.as_ref().err().map_or("", |refused| &refused.message));
         Ok(outcome?)
     }
+}
+
+/// A line for the variables and one for each kernel, by name. Registers are told where the image has machine code, or limits them.
+fn describe(contents: &image::Module) -> String {
+    let mut kernels: Vec<_> = contents.kernels.iter().collect();
+    kernels.sort_unstable_by_key(|(name, _)| *name);
+    let bytes: u64 = contents.variables.values().sum();
+    let mut text = format!(
+        "info    : {} variables of {bytes} bytes, {} of them constant\n",
+        contents.variables.len(),
+        contents.constant_bytes
+    );
+    for (name, kernel) in kernels {
+        // Writing to a string does not fail.
+        let _ = match kernel {
+            Err(reason) => writeln!(text, "info    : kernel '{name}': {reason}"),
+            Ok(kernel) => {
+                let registers = match (kernel.registers, kernel.max_registers) {
+                    (Some(used), _) => format!(", {used} registers"),
+                    (None, Some(most)) => format!(", at most {most} registers"),
+                    (None, None) => String::new(),
+                };
+                writeln!(
+                    text,
+                    "info    : kernel '{name}': {} bytes of parameters, {} of shared memory, {} of local memory{registers}",
+                    kernel.parameter_bytes, kernel.static_shared_bytes, kernel.local_bytes
+                )
+            }
+        };
+    }
+    text
 }

@@ -21,6 +21,19 @@ use super::module::function;
 /// More pairs than there are kinds of them.
 const MOST_EXTRAS: usize = 8;
 
+/// A launch without attributes.
+fn plain(grid: [c_uint; 3], block: [c_uint; 3], shared: c_uint, stream: CUstream, cooperative: bool) -> Launch {
+    let extents = |[x, y, z]: [c_uint; 3]| Dim3 { x, y, z };
+    Launch {
+        grid: extents(grid),
+        block: extents(block),
+        shared_bytes: shared as usize,
+        stream,
+        cooperative,
+        cluster: None,
+    }
+}
+
 pub unsafe fn cuLaunchKernel(
     default: DefaultStream,
     f: CUfunction,
@@ -35,14 +48,8 @@ pub unsafe fn cuLaunchKernel(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Outcome {
-    let launch = Launch {
-        grid: Dim3 { x: gridDimX, y: gridDimY, z: gridDimZ },
-        block: Dim3 { x: blockDimX, y: blockDimY, z: blockDimZ },
-        shared_bytes: sharedMemBytes as usize,
-        stream: hStream,
-        cooperative: false,
-        cluster: None,
-    };
+    let (grid, block) = ([gridDimX, gridDimY, gridDimZ], [blockDimX, blockDimY, blockDimZ]);
+    let launch = plain(grid, block, sharedMemBytes, hStream, false);
     // SAFETY: the program's promise.
     unsafe { submit(default, f, launch, kernelParams, extra) }
 }
@@ -83,16 +90,10 @@ pub unsafe fn cuLaunchCooperativeKernel(
     hStream: CUstream,
     kernelParams: *mut *mut c_void,
 ) -> Outcome {
-    let launch = Launch {
-        grid: Dim3 { x: gridDimX, y: gridDimY, z: gridDimZ },
-        block: Dim3 { x: blockDimX, y: blockDimY, z: blockDimZ },
-        shared_bytes: sharedMemBytes as usize,
-        stream: hStream,
-        cooperative: true,
-        cluster: None,
-    };
+    let (grid, block) = ([gridDimX, gridDimY, gridDimZ], [blockDimX, blockDimY, blockDimZ]);
+    let launch = plain(grid, block, sharedMemBytes, hStream, true);
     // SAFETY: the program's promise.
-    unsafe { launch::submit(default, f.cast_const().cast(), launch, kernelParams) }
+    unsafe { submit(default, f, launch, kernelParams, std::ptr::null_mut()) }
 }
 
 /// The configuration as the runtime API has it.

@@ -34,6 +34,7 @@ mod library;
 mod link;
 mod memory;
 mod module;
+mod node_parameters;
 mod occupancy;
 mod set;
 mod stream;

@@ -36,7 +36,7 @@ pub unsafe fn cuLibraryLoadData(
     unsafe {
         let logs = Logs::read(numJitOptions, jitOptions, jitOptionsValues)?;
         let stays = module::stays(libraryOptions, numLibraryOptions)?;
-        let loaded = logs.tell(loading::load(Kind::Library, code, stays))?;
+        let loaded = logs.tell_code(loading::load(Kind::Library, code, stays), |loaded| loaded.contents().ok())?;
         give(library, loaded.handle() as CUlibrary)
     }
 }
@@ -103,7 +103,7 @@ pub unsafe fn cuLibraryGetGlobal(
     unsafe { module::global(module::find(library)?, name, dptr, bytes) }
 }
 
-/// Managed variables of loaded images: PTX does not tell them from others, and the host has no pages for them, so there is none.
+/// Managed variables of loaded images get no memory of the program's (only registered ones do), so there is none.
 pub unsafe fn cuLibraryGetManaged(
     _dptr: *mut CUdeviceptr,
     _bytes: *mut usize,

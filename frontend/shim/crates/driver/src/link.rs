@@ -152,7 +152,7 @@ pub unsafe fn cuLinkComplete(state: CUlinkState, cubinOut: *mut *mut c_void, siz
                 [only] => only.clone(),
                 parts => image::join(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>()),
             };
-            link.logs.tell(loading::check_linked(&joined))?;
+            link.logs.tell_code(loading::check_linked(&joined), |linked| linked.contents().ok())?;
             link.result = Some(joined);
         }
         let result = link.result.as_mut().ok_or(Error::UNKNOWN)?;

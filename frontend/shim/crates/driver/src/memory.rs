@@ -156,7 +156,7 @@ fn value(attribute: CUpointer_attribute, address: u64, found: Option<&Described>
         5 => Value::Tokens,
         SYNC_MEMOPS => Value::Flag(false),
         7 | 20 => Value::Address(found.ok_or(Error::INVALID_VALUE)?.start),
-        8 => Value::Flag(found.is_some_and(|found| found.managed)),
+        8 => Value::Unsigned(found.is_some_and(|found| found.managed).into()), // of four bytes: a runtime reads them all
         9 => Value::Signed(found.map(|_| 0).ok_or(Error::INVALID_VALUE)?),
         10 | 15 | 21 => Value::Flag(false),
         11 | 19 => Value::Address(found.ok_or(Error::INVALID_VALUE)?.start),

@@ -26,7 +26,8 @@ unsafe fn load(place: *mut CUmodule, image: *const c_void, logs: Logs) -> Outcom
         return Err(Error::INVALID_VALUE);
     }
     // SAFETY: the caller's promise.
-    let loaded = logs.tell(unsafe { loading::load(Kind::Module, image, Stays::Unknown) })?;
+    let loaded = unsafe { loading::load(Kind::Module, image, Stays::Unknown) };
+    let loaded = logs.tell_code(loaded, |loaded| loaded.contents().ok())?;
     // SAFETY: not null, the caller's place for the handle.
     unsafe { give(place, loaded.handle() as CUmodule) }
 }

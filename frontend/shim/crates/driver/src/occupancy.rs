@@ -5,10 +5,12 @@
 use std::ffi::{c_int, c_uint};
 
 use abi::driver::{CUfunction, CUlaunchConfig, CUoccupancyB2DSize};
+use operations::device::attribute;
 use operations::types::{
+    LaunchConfig, DEV_ATTR_MAX_BLOCKS_PER_MULTIPROCESSOR, DEV_ATTR_MAX_THREADS_PER_MULTI_PROCESSOR,
     DEV_ATTR_MULTI_PROCESSOR_COUNT, DEV_ATTR_WARP_SIZE, OCCUPANCY_DEFAULT, OCCUPANCY_DISABLE_CACHING_OVERRIDE,
 };
-use operations::{module, occupancy};
+use operations::{launch, module, occupancy};
 use session::call::{Error, Outcome};
 use session::process;
 
@@ -28,6 +30,24 @@ pub unsafe fn cuOccupancyMaxPotentialClusterSize(
     }
 }
 
+/// cuBLASLt names no function: the clusters of one that needs nothing but its threads.
+///
+/// # Safety
+/// The configuration's attributes are as the driver API says.
+unsafe fn clusters_of_any(config: &LaunchConfig) -> Outcome<c_int> {
+    let device = process::device()?;
+    let value = |which| attribute(device, which).unwrap_or(0);
+    // SAFETY: the caller's promise.
+    let (config, meaning) = unsafe { launch::read_config("cuOccupancyMaxActiveClusters", config) }?;
+    let product = |shape: [u32; 3]| c_int::try_from(shape.iter().map(|extent| u64::from(*extent)).product::<u64>());
+    let threads = product([config.blockDim.x, config.blockDim.y, config.blockDim.z]);
+    let blocks = product(meaning.cluster.ok_or(Error::INVALID_VALUE)?);
+    let (Ok(threads @ 1..), Ok(blocks @ 1..)) = (threads, blocks) else { return Err(Error::INVALID_VALUE) };
+    let resident = value(DEV_ATTR_MAX_THREADS_PER_MULTI_PROCESSOR) / threads;
+    let resident = resident.min(value(DEV_ATTR_MAX_BLOCKS_PER_MULTIPROCESSOR));
+    Ok(resident.saturating_mul(value(DEV_ATTR_MULTI_PROCESSOR_COUNT)) / blocks)
+}
+
 pub unsafe fn cuOccupancyMaxActiveClusters(
     numClusters: *mut c_int,
     func: CUfunction,
@@ -36,6 +56,9 @@ pub unsafe fn cuOccupancyMaxActiveClusters(
     // SAFETY: the program's promise.
     unsafe {
         let config = runtime_config(config)?;
+        if func.is_null() {
+            return give(numClusters, clusters_of_any(&config)?);
+        }
         occupancy::max_active_clusters(numClusters, func.cast_const().cast(), &config)
     }
 }

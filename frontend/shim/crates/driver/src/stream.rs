@@ -99,8 +99,38 @@ fn operation(given: &CUstreamBatchMemOpParams) -> Outcome<Operation> {
         CU_STREAM_MEM_OP_WRITE_VALUE_32 => write(address, 4, low, value_flags),
         CU_STREAM_MEM_OP_WRITE_VALUE_64 => write(address, 8, value, value_flags),
         CU_STREAM_MEM_OP_BARRIER if flags <= 1 => Ok(Operation::Barrier),
-        CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES if flags == 0 => Ok(Operation::Barrier),
+        CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES if flags == 0 => Ok(Operation::Flush),
         _ => Err(Error::INVALID_VALUE),
+    }
+}
+
+/// The same in CUDA's structure, without what has no effect here: flushes, and what a write may pass.
+pub(super) fn described(operation: &Operation) -> CUstreamBatchMemOpParams {
+    let of = |operation, word: Word, value, value_flags| CUstreamBatchMemOpParams {
+        operation,
+        address: word.address,
+        value,
+        value_flags,
+        ..Default::default()
+    };
+    let alone = |operation| CUstreamBatchMemOpParams { operation, ..Default::default() };
+    match *operation {
+        Operation::Wait(word, value, compare) => {
+            let flags = match compare {
+                Compare::GreaterOrEqual => 0,
+                Compare::Equal => 1,
+                Compare::And => 2,
+                Compare::Nor => 3,
+            };
+            let small = word.size == 4;
+            of(if small { CU_STREAM_MEM_OP_WAIT_VALUE_32 } else { CU_STREAM_MEM_OP_WAIT_VALUE_64 }, word, value, flags)
+        }
+        Operation::Write(word, value) => {
+            let small = word.size == 4;
+            of(if small { CU_STREAM_MEM_OP_WRITE_VALUE_32 } else { CU_STREAM_MEM_OP_WRITE_VALUE_64 }, word, value, 0)
+        }
+        Operation::Barrier => alone(CU_STREAM_MEM_OP_BARRIER),
+        Operation::Flush => alone(CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES),
     }
 }
 

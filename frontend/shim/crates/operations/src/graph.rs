@@ -1,7 +1,7 @@
 //! The graph family: graphs made node by node or captured from streams, executable graphs, launches of them.
 //!
 //! One file per part: `state` (graphs and nodes), `node` (what one node does), `nodes` and `topology` (the API's functions about nodes
-//! and edges), `allocations` (memory nodes), `attributes` (of kernel nodes), `conditional` (conditional nodes), `capture` (streams being captured), `exec` (executable graphs), `templates` (what of a launch is sent once). This file
+//! and edges), `allocations` (memory nodes), `attributes` (of kernel nodes), `conditional` (conditional nodes), `parameters` (what a node of any kind does), `capture` (streams being captured), `exec` (executable graphs), `templates` (what of a launch is sent once). This file
 //! has the functions about whole graphs.
 //!
 //! A graph lives in the guest: only launches reach the tape, as a template that is sent once and a REPEAT for each launch.
@@ -17,6 +17,7 @@ mod exec;
 mod node;
 mod nodes;
 mod objects;
+mod parameters;
 mod state;
 mod templates;
 mod topology;
@@ -27,6 +28,7 @@ pub use conditional::conditional_handle_create;
 pub use node::Work;
 pub use nodes::*;
 pub use objects::*;
+pub use parameters::*;
 pub use state::{graph_id, node_id, Id};
 pub use topology::*;
 pub use updates::*;

@@ -9,7 +9,7 @@
 //!
 //! Source: crt/device_functions.h and crt/host_runtime.h of CUDA 12 and 13; CUDA runtime API, "Execution Control".
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use crate::module::{kernel_of, Kernel, Signature};
@@ -153,6 +153,22 @@ pub unsafe fn launch_host_func(
     })
 }
 
+/// With the mode of the thread that waits for host functions: none does here, so a valid mode makes no difference.
+pub unsafe fn launch_host_func_v2(
+    default: DefaultStream,
+    stream: StreamHandle,
+    r#fn: HostFunction,
+    userData: *mut c_void,
+    syncMode: c_uint,
+) -> Outcome {
+    // cudaHostTaskBlocking and cudaHostTaskSpinWait.
+    if syncMode > 1 {
+        return Err(Error::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { launch_host_func(default, stream, r#fn, userData) }
+}
+
 /// Checks a launch.
 ///
 /// # Safety
@@ -165,6 +181,7 @@ pub unsafe fn prepare<'a>(func: *const c_void, launch: &Launch, args: *mut *mut 
         ([launch.grid.x, launch.grid.y, launch.grid.z], [launch.block.x, launch.block.y, launch.block.z]);
     let bounds = Bounds {
         max_threads: signature.limits.threads,
+        declared_threads: signature.limits.declared_threads,
         required_threads: signature.image.required_threads,
         max_dynamic_shared: kernel.max_dynamic_shared(&signature.limits),
     };

@@ -18,6 +18,7 @@ mod copy;
 mod graphs;
 mod host;
 mod managed;
+mod managed_batches;
 mod mipmaps;
 pub mod payloads;
 mod pools;
@@ -38,6 +39,7 @@ pub use graphs::{
 };
 pub use host::*;
 pub use managed::*;
+pub use managed_batches::*;
 pub use mipmaps::*;
 pub use pools::functions::*;
 pub use reservations::{Access, Properties};

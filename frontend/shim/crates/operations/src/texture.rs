@@ -16,7 +16,7 @@ use crate::memory::{self, channels};
 use crate::types::{
     ChannelFormatDesc, ChannelFormatKind, ResourceDesc, ResourceViewDesc, SurfaceObject, TextureDesc, TextureObject,
 };
-use session::call::{Error, Outcome};
+use session::call::{give, Error, Outcome};
 use session::{contexts, log, process, work};
 
 use tape::generated_operations as operation;
@@ -119,16 +119,6 @@ fn find(object: u64, surface: bool) -> Outcome<Object> {
     objects().get(&(object, surface)).copied().ok_or(Error::INVALID_VALUE)
 }
 
-/// Of the description only what both CUDA versions have is written.
-unsafe fn tell<T>(place: *mut T, value: T) -> Outcome {
-    if place.is_null() {
-        return Err(Error::INVALID_VALUE);
-    }
-    // SAFETY: not null, and the program says that it is such a place.
-    unsafe { place.write(value) };
-    Ok(())
-}
-
 pub unsafe fn create_channel_desc(x: c_int, y: c_int, z: c_int, w: c_int, f: ChannelFormatKind) -> ChannelFormatDesc {
     ChannelFormatDesc { x, y, z, w, f }
 }
@@ -147,7 +137,7 @@ pub unsafe fn create_texture_object(
     };
     let object = make(resource, Some(texture), view)?;
     // SAFETY: the program's promise.
-    unsafe { tell(pTexObject, object) }
+    unsafe { give(pTexObject, object) }
 }
 
 pub unsafe fn destroy_texture_object(texObject: TextureObject) -> Outcome {
@@ -163,7 +153,7 @@ pub unsafe fn create_surface_object(pSurfObject: *mut SurfaceObject, pResDesc: *
     }
     let object = make(resource, None, None)?;
     // SAFETY: the program's promise.
-    unsafe { tell(pSurfObject, object) }
+    unsafe { give(pSurfObject, object) }
 }
 
 pub unsafe fn destroy_surface_object(surfObject: SurfaceObject) -> Outcome {
@@ -172,13 +162,13 @@ pub unsafe fn destroy_surface_object(surfObject: SurfaceObject) -> Outcome {
 
 pub unsafe fn get_texture_object_resource_desc(pResDesc: *mut ResourceDesc, texObject: TextureObject) -> Outcome {
     // SAFETY: the program's promise, here and below.
-    unsafe { tell(pResDesc, find(texObject, false)?.resource) }
+    unsafe { give(pResDesc, find(texObject, false)?.resource) }
 }
 
 pub unsafe fn get_texture_object_texture_desc(pTexDesc: *mut TextureDesc, texObject: TextureObject) -> Outcome {
     let texture = find(texObject, false)?.texture.ok_or(Error::INVALID_VALUE)?;
     // SAFETY: as above.
-    unsafe { tell(pTexDesc, texture) }
+    unsafe { give(pTexDesc, texture) }
 }
 
 pub unsafe fn get_texture_object_resource_view_desc(
@@ -187,12 +177,12 @@ pub unsafe fn get_texture_object_resource_view_desc(
 ) -> Outcome {
     let view = find(texObject, false)?.view.ok_or(Error::INVALID_VALUE)?;
     // SAFETY: as above.
-    unsafe { tell(pResViewDesc, view) }
+    unsafe { give(pResViewDesc, view) }
 }
 
 pub unsafe fn get_surface_object_resource_desc(pResDesc: *mut ResourceDesc, surfObject: SurfaceObject) -> Outcome {
     // SAFETY: as above.
-    unsafe { tell(pResDesc, find(surfObject, true)?.resource) }
+    unsafe { give(pResDesc, find(surfObject, true)?.resource) }
 }
 
 pub unsafe fn device_get_texture_1d_linear_max_width(
@@ -204,5 +194,5 @@ pub unsafe fn device_get_texture_1d_linear_max_width(
     // SAFETY: the program says that it is such a struct, or null.
     channels(unsafe { fmtDesc.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
     // SAFETY: the program's promise.
-    unsafe { tell(maxWidthInElements, descriptor::MOST_LINEAR) }
+    unsafe { give(maxWidthInElements, descriptor::MOST_LINEAR) }
 }

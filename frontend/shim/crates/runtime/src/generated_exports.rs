@@ -827,6 +827,11 @@ pub unsafe extern "C" fn farlane_cudaGraphNodeGetToolsId(hNode: cudaGraphNode_t,
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaGraphNodeGetParams(node: cudaGraphNode_t, nodeParams: *mut cudaGraphNodeParams) -> cudaError_t {
+    entry::enter(Function::cudaGraphNodeGetParams, || unsafe { operations::graph::node_get_params(node, nodeParams) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane___cudaPushCallConfiguration(gridDim: dim3, blockDim: dim3, sharedMem: usize, stream: cudaStream_t) -> c_uint {
     entry::enter_value(Function::__cudaPushCallConfiguration, 999, || unsafe { crate::launch::__cudaPushCallConfiguration(gridDim, blockDim, sharedMem, stream) })
 }
@@ -889,6 +894,16 @@ pub unsafe extern "C" fn farlane_cudaLaunchHostFunc(stream: cudaStream_t, fn_: c
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cudaLaunchHostFunc_ptsz(stream: cudaStream_t, fn_: cudaHostFn_t, userData: *mut c_void) -> cudaError_t {
     entry::enter(Function::cudaLaunchHostFunc, || unsafe { operations::launch::launch_host_func(DefaultStream::PerThread, stream, fn_, userData) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaLaunchHostFunc_v2(stream: cudaStream_t, fn_: cudaHostFn_t, userData: *mut c_void, syncMode: c_uint) -> cudaError_t {
+    entry::enter(Function::cudaLaunchHostFunc_v2, || unsafe { operations::launch::launch_host_func_v2(DefaultStream::Legacy, stream, fn_, userData, syncMode) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaLaunchHostFunc_v2_ptsz(stream: cudaStream_t, fn_: cudaHostFn_t, userData: *mut c_void, syncMode: c_uint) -> cudaError_t {
+    entry::enter(Function::cudaLaunchHostFunc_v2, || unsafe { operations::launch::launch_host_func_v2(DefaultStream::PerThread, stream, fn_, userData, syncMode) })
 }
 
 #[no_mangle]
@@ -1469,6 +1484,76 @@ pub unsafe extern "C" fn farlane_cudaMemcpyBatchAsync_v13(dsts: *const *mut c_vo
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cudaMemcpyBatchAsync_v13_ptsz(dsts: *const *mut c_void, srcs: *const *const c_void, sizes: *const usize, count: usize, attrs: *mut cudaMemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize, stream: cudaStream_t) -> cudaError_t {
     entry::enter(Function::cudaMemcpyBatchAsync_v13, || unsafe { operations::memory::memcpy_batch_async(DefaultStream::PerThread, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DBatchAsync_v12(numOps: usize, opList: *mut cudaMemcpy3DBatchOp, failIdx: *mut usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemcpy3DBatchAsync_v12, || unsafe { operations::memory::memcpy_3d_batch_async_before_13(DefaultStream::Legacy, numOps, opList, failIdx, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DBatchAsync_v12_ptsz(numOps: usize, opList: *mut cudaMemcpy3DBatchOp, failIdx: *mut usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemcpy3DBatchAsync_v12, || unsafe { operations::memory::memcpy_3d_batch_async_before_13(DefaultStream::PerThread, numOps, opList, failIdx, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DBatchAsync_v13(numOps: usize, opList: *mut cudaMemcpy3DBatchOp, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemcpy3DBatchAsync_v13, || unsafe { operations::memory::memcpy_3d_batch_async(DefaultStream::Legacy, numOps, opList, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DBatchAsync_v13_ptsz(numOps: usize, opList: *mut cudaMemcpy3DBatchOp, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemcpy3DBatchAsync_v13, || unsafe { operations::memory::memcpy_3d_batch_async(DefaultStream::PerThread, numOps, opList, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyWithAttributesAsync(dst: *mut c_void, src: *const c_void, size: usize, attr: *mut cudaMemcpyAttributes, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemcpyWithAttributesAsync, || unsafe { operations::memory::memcpy_with_attributes_async(DefaultStream::Legacy, dst, src, size, attr, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpyWithAttributesAsync_ptsz(dst: *mut c_void, src: *const c_void, size: usize, attr: *mut cudaMemcpyAttributes, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemcpyWithAttributesAsync, || unsafe { operations::memory::memcpy_with_attributes_async(DefaultStream::PerThread, dst, src, size, attr, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DWithAttributesAsync(op: *mut cudaMemcpy3DBatchOp, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemcpy3DWithAttributesAsync, || unsafe { operations::memory::memcpy_3d_with_attributes_async(DefaultStream::Legacy, op, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemcpy3DWithAttributesAsync_ptsz(op: *mut cudaMemcpy3DBatchOp, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemcpy3DWithAttributesAsync, || unsafe { operations::memory::memcpy_3d_with_attributes_async(DefaultStream::PerThread, op, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPrefetchBatchAsync(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, prefetchLocs: *mut cudaMemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemPrefetchBatchAsync, || unsafe { operations::memory::prefetch_batch_async(DefaultStream::Legacy, dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemPrefetchBatchAsync_ptsz(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, prefetchLocs: *mut cudaMemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemPrefetchBatchAsync, || unsafe { operations::memory::prefetch_batch_async(DefaultStream::PerThread, dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemDiscardBatchAsync(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemDiscardBatchAsync, || unsafe { operations::memory::discard_batch_async(DefaultStream::Legacy, dptrs, sizes, count, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemDiscardBatchAsync_ptsz(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemDiscardBatchAsync, || unsafe { operations::memory::discard_batch_async(DefaultStream::PerThread, dptrs, sizes, count, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemDiscardAndPrefetchBatchAsync(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, prefetchLocs: *mut cudaMemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemDiscardAndPrefetchBatchAsync, || unsafe { operations::memory::discard_and_prefetch_batch_async(DefaultStream::Legacy, dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaMemDiscardAndPrefetchBatchAsync_ptsz(dptrs: *mut *mut c_void, sizes: *mut usize, count: usize, prefetchLocs: *mut cudaMemLocation, prefetchLocIdxs: *mut usize, numPrefetchLocs: usize, flags: c_ulonglong, stream: cudaStream_t) -> cudaError_t {
+    entry::enter(Function::cudaMemDiscardAndPrefetchBatchAsync, || unsafe { operations::memory::discard_and_prefetch_batch_async(DefaultStream::PerThread, dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream) })
 }
 
 #[no_mangle]

@@ -42,6 +42,7 @@ pub const CU_JIT_INPUT_LIBRARY: CUjitInputType = 4;
 pub const CU_JIT_INPUT_NVVM: CUjitInputType = 5;
 
 pub const CU_JIT_WALL_TIME: CUjit_option = 2;
+pub const CU_JIT_LOG_VERBOSE: CUjit_option = 12;
 pub const CU_JIT_INFO_LOG_BUFFER: CUjit_option = 3;
 pub const CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: CUjit_option = 4;
 pub const CU_JIT_ERROR_LOG_BUFFER: CUjit_option = 5;

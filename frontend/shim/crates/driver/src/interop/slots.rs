@@ -7,7 +7,8 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Mutex;
 
-use abi::driver::{CUcontext, CUdevice, CUresult, CUstream};
+use abi::driver::{CUcontext, CUdevice, CUfunction, CUmodule, CUresult, CUstream};
+use operations::module::loading;
 use session::call::{Error, Outcome};
 use session::{log, process};
 
@@ -164,4 +165,29 @@ pub unsafe extern "C" fn stream_tools(_context: CUcontext, _stream: CUstream, pl
 pub unsafe extern "C" fn object_tools(_context: CUcontext, _object: *mut c_void, id: *mut c_ulonglong) -> CUresult {
     // SAFETY: the library's place.
     answer(|| unsafe { give(id, 0) })
+}
+
+/// What a library has called for each function: with its own pointer, the function and the module.
+type ForFunction = unsafe extern "C" fn(*mut c_void, CUfunction, CUmodule) -> c_int;
+
+/// Tells the library each function of its module; 1 says that all is well, 0 is an error.
+pub unsafe extern "C" fn each_function(
+    _context: CUcontext,
+    module: CUmodule,
+    tell: Option<ForFunction>,
+    opaque: *mut c_void,
+) -> c_int {
+    let mut told = 0;
+    answer(|| {
+        let tell = tell.ok_or(Error::INVALID_VALUE)?;
+        let loaded = loading::find(module as usize)?;
+        for name in loading::names(loaded)? {
+            let function = loading::kernel(loaded, &name)?.handle();
+            // SAFETY: the library's function, with what it gave for it.
+            unsafe { tell(opaque, function as CUfunction, module) };
+        }
+        told = 1;
+        Ok(())
+    });
+    told
 }

@@ -17,7 +17,7 @@ struct Word(*const c_void);
 unsafe impl Sync for Word {}
 
 /// The names under which public sources know the tables; a table's number is its place here.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 9] = [
     "",
     "CUDART_INTERFACE",
     "TOOLS_TLS",
@@ -26,6 +26,7 @@ pub const NAMES: [&str; 8] = [
     "CONTEXT_CHECKS",
     "INTEGRITY_CHECK",
     "ToolsContext",
+    "ToolsModule",
 ];
 
 /// A table whose slots refuse, but for those that are given. `sized` puts the table's size in word 0.
@@ -72,6 +73,10 @@ static TOOLS: [Word; 95] = table!(7, 95, sized, [
     51 => slots::stream_tools,
 });
 
+/// How long NVIDIA's is, is not known: cuFFT calls one slot of it.
+static MODULES: [Word; 16] =
+    table!(8, 16, sized, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15], { 7 => slots::each_function, });
+
 /// The table of that UUID.
 pub fn find(id: &[u8; 16]) -> Option<*const c_void> {
     let table: &[Word] = match u128::from_be_bytes(*id) {
@@ -82,6 +87,7 @@ pub fn find(id: &[u8; 16]) -> Option<*const c_void> {
         0x263e_8860_7cd2_6143_92f6_bbd5_006d_fa7e => &CHECKS,
         0xd408_2055_bde6_704b_8d34_ba12_3c66_e1f2 => &INTEGRITY,
         0x2131_8c60_9714_3248_8ca6_41ff_7324_c8f2 => &TOOLS,
+        0x6e16_3fbe_b958_444d_835c_e182_aff1_991e => &MODULES,
         _ => return None,
     };
     Some(table.as_ptr().cast())
@@ -102,13 +108,14 @@ mod tests {
     }
 
     /// The UUIDs and the sizes of the tables that say theirs.
-    const TABLES: [(&str, usize); 6] = [
+    const TABLES: [(&str, usize); 7] = [
         ("6bd5fb6c5bf4e74a8987d93912fd9df9", 13),
         ("42d85a8123f6cb478298f6e78a3aecdc", 4),
         ("a094798c2e742e7493f20800200c0a66", 7),
         ("263e88607cd2614392f6bbd5006dfa7e", 4),
         ("d4082055bde6704b8d34ba123c66e1f2", 3),
         ("21318c60971432488ca641ff7324c8f2", 95),
+        ("6e163fbeb958444d835ce182aff1991e", 16),
     ];
 
     fn words(id: &str, count: usize) -> &'static [usize] {
@@ -126,7 +133,7 @@ mod tests {
 
     #[test]
     fn every_slot_holds_a_function_and_those_that_are_not_known_refuse() {
-        for (number, (id, count)) in [1, 2, 3, 5, 6, 7].into_iter().zip(TABLES) {
+        for (number, (id, count)) in [1, 2, 3, 5, 6, 7, 8].into_iter().zip(TABLES) {
             assert!(words(id, count).iter().all(|word| *word != 0), "{number}");
         }
         // SAFETY: a slot of the table, whose function looks at no argument.

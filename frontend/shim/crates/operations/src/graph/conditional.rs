@@ -88,6 +88,12 @@ impl ConditionalWork {
         (self.kind, self.bodies.len()) == (other.kind, other.bodies.len())
     }
 
+    /// The words that `create` takes: the condition, the kind and how many bodies, the bodies.
+    pub fn words(&self) -> [i64; 3] {
+        let shape = i64::from(self.kind) | (self.handles.len() as i64) << 32;
+        [self.condition.handle() as i64, shape, self.handles.as_ptr() as usize as i64]
+    }
+
     /// A node's work, with new, empty bodies, which the program is told of.
     ///
     /// # Safety

@@ -16,7 +16,7 @@ use super::state::{node_id, state, Id, State};
 use super::templates::{Records, MAX_BODY};
 use crate::event::{self, Event};
 use crate::memory::{self, Step, Wait};
-use crate::stream::memory_operations::{self, Operation};
+use crate::stream::memory_operations::{self, Batch};
 use crate::types::{GraphExecHandle, GraphNodeHandle, HostNodeParams};
 use session::call::{Error, Outcome};
 use session::work::handle::{decode, encode, Tag};
@@ -53,7 +53,7 @@ enum Segment {
     EventRecord(Arc<Event>),
     EventWait(Arc<Event>),
     Branch(Branch),
-    MemoryOperations(Arc<[Operation]>),
+    MemoryOperations(Arc<Batch>),
 }
 
 // SAFETY: see `Work`.
@@ -360,7 +360,7 @@ impl Exec {
                 }
                 Segment::EventRecord(event) => event::record_in(event, stream)?,
                 Segment::EventWait(event) => event::wait_in(event, stream)?,
-                Segment::MemoryOperations(operations) => memory_operations::run(stream, operations)?,
+                Segment::MemoryOperations(operations) => memory_operations::run(stream, &operations.operations)?,
                 Segment::Branch(branch) => {
                     branch.send(stream)?;
                     output::graph_launched();

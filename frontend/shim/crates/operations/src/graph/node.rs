@@ -4,7 +4,7 @@ use crate::event::Event;
 use crate::launch::{self, clusters, Launch};
 use crate::memory::{self, End, Extent, Layout};
 use crate::module::{kernel_of, Kernel};
-use crate::stream::memory_operations::Operation;
+use crate::stream::memory_operations::Batch;
 use crate::types::{Copy3D, CopyKind, GraphNodeType, HostNodeParams, KernelNodeParams, MemsetParams, PitchedPtr, Pos};
 use session::call::{Error, Outcome};
 use std::ffi::c_void;
@@ -36,7 +36,7 @@ pub enum Work {
     /// The address is checked when the node is made, what is there when it is launched.
     Free(u64),
     Conditional(Arc<ConditionalWork>),
-    MemoryOperations(Arc<[Operation]>),
+    MemoryOperations(Arc<Batch>),
 }
 
 // SAFETY: the pointers in it are the program's: they are handed back to it, or followed when it launches the graph, on

@@ -7,6 +7,7 @@ use super::exec;
 use super::give;
 use super::node::Work;
 use super::objects;
+use super::parameters::{allocation, kind_of};
 use super::state::{graph_handle, graph_id, node_handle, node_id, state, Id};
 use crate::types::{
     Copy3D, CopyKind, EventHandle, GraphEdgeData, GraphExecHandle, GraphHandle, GraphNodeHandle, GraphNodeParams,
@@ -78,17 +79,7 @@ pub fn replace_in(exec: GraphExecHandle, node: GraphNodeHandle, work: Work) -> O
     exec::with(exec, |exec| exec.replace(node, work))
 }
 
-/// What a kernel node launches.
-pub fn kernel_parameters_of(node: GraphNodeHandle) -> Outcome<KernelNodeParams> {
-    read(node, |work| if let Work::Kernel(kernel) = work { Some(kernel.parameters()) } else { None })
-}
-
-/// What a copy node copies.
-pub fn copy_parameters_of(node: GraphNodeHandle) -> Outcome<Copy3D> {
-    read(node, |work| if let Work::Copy(copy) = work { Some(copy.parameters()) } else { None })
-}
-
-fn read<T>(node: GraphNodeHandle, get: impl FnOnce(&Work) -> Option<T>) -> Outcome<T> {
+pub(super) fn read<T>(node: GraphNodeHandle, get: impl FnOnce(&Work) -> Option<T>) -> Outcome<T> {
     get(&state().node(node_id(node)?)?.work).ok_or(Error::INVALID_VALUE)
 }
 
@@ -323,15 +314,10 @@ pub unsafe fn add_mem_free_node(
 }
 
 pub unsafe fn mem_alloc_node_get_params(node: GraphNodeHandle, params_out: *mut MemAllocNodeParams) -> Outcome {
-    let (memory, size) = read(node, |work| match work {
-        Work::Allocate { memory, size } => Some((memory.clone(), *size)),
+    let params = read(node, |work| match work {
+        Work::Allocate { memory, size } => Some(allocation(memory, *size)),
         _ => None,
     })?;
-    // SAFETY: an all-zero value of this C struct is valid.
-    let mut params: MemAllocNodeParams = unsafe { std::mem::zeroed() };
-    // Pinned memory of device 0: what every allocation is here.
-    (params.poolProps.allocType, params.poolProps.location.type_) = (1, 1);
-    (params.bytesize, params.dptr) = (size, memory.address());
     // SAFETY: the program's promise.
     unsafe { give(params_out, params) }
 }
@@ -432,9 +418,8 @@ pub unsafe fn exec_node_set_params(
 }
 
 pub unsafe fn node_get_type(node: GraphNodeHandle, pType: *mut GraphNodeType) -> Outcome {
-    let kind = read(node, |work| Some(work.kind()))?;
     // SAFETY: the program's promise.
-    unsafe { give(pType, kind) }
+    unsafe { give(pType, kind_of(node)?) }
 }
 
 pub unsafe fn destroy_node(node: GraphNodeHandle) -> Outcome {

@@ -21,7 +21,10 @@ pub struct Limits {
 /// A kernel's limits on a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
+    /// What its registers and the device allow.
     pub max_threads: u32,
+    /// What it says of itself (`__launch_bounds__`, .maxntid); u32::MAX when it says nothing.
+    pub declared_threads: u32,
     pub required_threads: Option<[u32; 3]>,
     pub max_dynamic_shared: u64,
 }
@@ -49,7 +52,8 @@ impl Limits {
 
     /// # Errors
     /// cudaErrorInvalidConfiguration for what no kernel can have on this device, cudaErrorLaunchOutOfResources for
-    /// what this kernel cannot have, cudaErrorInvalidValue for too much shared memory.
+    /// what this kernel cannot have, cudaErrorInvalidValue for too much shared memory and for more threads than the kernel was
+    /// declared for: so NVIDIA's driver answers (Numba's tests assert it).
     #[inline]
     pub fn check(&self, grid: [u32; 3], block: [u32; 3], shared_bytes: usize, bounds: &Bounds) -> Outcome {
         for axis in 0..3 {
@@ -62,6 +66,9 @@ impl Limits {
         let threads = block.iter().map(|extent| u64::from(*extent)).product::<u64>();
         if threads > u64::from(self.threads) {
             return Err(Error::INVALID_CONFIGURATION);
+        }
+        if threads > u64::from(bounds.declared_threads) {
+            return Err(Error::INVALID_VALUE);
         }
         if threads > u64::from(bounds.max_threads) || bounds.required_threads.is_some_and(|shape| shape != block) {
             return Err(Error::LAUNCH_OUT_OF_RESOURCES);
@@ -78,7 +85,8 @@ mod tests {
     use super::*;
 
     const LIMITS: Limits = Limits { grid: [i32::MAX as u32, 65535, 65535], block: [1024, 1024, 64], threads: 1024 };
-    const BOUNDS: Bounds = Bounds { max_threads: 1024, required_threads: None, max_dynamic_shared: 49152 };
+    const BOUNDS: Bounds =
+        Bounds { max_threads: 1024, declared_threads: u32::MAX, required_threads: None, max_dynamic_shared: 49152 };
 
     fn check(grid: [u32; 3], block: [u32; 3], shared_bytes: usize) -> Option<i32> {
         LIMITS.check(grid, block, shared_bytes, &BOUNDS).err().map(|error| error.0)
@@ -105,9 +113,11 @@ mod tests {
     #[test]
     fn what_a_kernel_allows() {
         assert_eq!(check([1; 3], [1; 3], 49153), Some(1));
-        let bounds = Bounds { max_threads: 128, required_threads: None, max_dynamic_shared: 0 };
+        let bounds = Bounds { max_threads: 128, max_dynamic_shared: 0, ..BOUNDS };
         assert!(LIMITS.check([1; 3], [128, 1, 1], 0, &bounds).is_ok());
         assert_eq!(LIMITS.check([1; 3], [129, 1, 1], 0, &bounds), Err(Error::LAUNCH_OUT_OF_RESOURCES));
+        let declared = Bounds { declared_threads: 64, ..bounds };
+        assert_eq!(LIMITS.check([1; 3], [65, 1, 1], 0, &declared), Err(Error::INVALID_VALUE));
         let bounds = Bounds { required_threads: Some([16, 4, 1]), ..bounds };
         assert!(LIMITS.check([1; 3], [16, 4, 1], 0, &bounds).is_ok());
         assert_eq!(LIMITS.check([1; 3], [4, 16, 1], 0, &bounds), Err(Error::LAUNCH_OUT_OF_RESOURCES));

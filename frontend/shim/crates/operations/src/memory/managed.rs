@@ -34,7 +34,7 @@ pub unsafe fn malloc_managed(devPtr: *mut *mut c_void, size: usize, flags: c_uin
 }
 
 /// The device that a location names; `None` for the host.
-fn device_of(location: MemLocation) -> Outcome<Option<c_int>> {
+pub(super) fn device_of(location: MemLocation) -> Outcome<Option<c_int>> {
     match location.type_ {
         DEVICE => Ok(Some(location.id)),
         HOST => Ok(None),
@@ -43,13 +43,18 @@ fn device_of(location: MemLocation) -> Outcome<Option<c_int>> {
     }
 }
 
-fn prefetch(start: *const c_void, count: usize, device: Option<c_int>) -> Outcome {
+/// Whether memory can be prefetched to there.
+pub(super) fn check_place(device: Option<c_int>) -> Outcome {
+    device.map_or(Ok(()), process::check_device)
+}
+
+pub(super) fn prefetch(start: *const c_void, count: usize, device: Option<c_int>) -> Outcome {
     if count == 0 || !managed::holds(start as usize, count) {
         return Err(Error::INVALID_VALUE);
     }
-    match device {
-        Some(device) => process::check_device(device)?,
-        None => managed::expect_reads(start as usize, count)?,
+    check_place(device)?;
+    if device.is_none() {
+        managed::expect_reads(start as usize, count)?;
     }
     advice::prefetched(start as usize, count, device);
     Ok(())

@@ -78,12 +78,14 @@ pub fn check_unit(bytes: &[u8]) -> Result<(), Refused> {
     unit.verify(true)
 }
 
-/// Whether the host accepts what was linked.
+/// What was linked, where the host accepts it.
 ///
 /// # Errors
 /// As above, and for what is defined twice or nowhere.
-pub fn check_linked(bytes: &[u8]) -> Result<(), Refused> {
-    Module::new(Kind::Module, Origin::Bytes(bytes.to_vec())).check()
+pub fn check_linked(bytes: &[u8]) -> Result<Module, Refused> {
+    let linked = Module::new(Kind::Module, Origin::Bytes(bytes.to_vec()));
+    linked.check()?;
+    Ok(linked)
 }
 
 /// Ends a module or library.

@@ -39,6 +39,8 @@ pub struct Resources {
 pub struct Limits {
     /// The most threads of a block.
     pub threads: u32,
+    /// The most that the kernel was declared for; u32::MAX where it does not say.
+    pub declared_threads: u32,
     /// The most dynamic shared memory of a block, unless the program sets it.
     pub dynamic_shared: u64,
     /// The most that the program may set.
@@ -80,6 +82,7 @@ pub fn limits(signature: &image::Kernel, device: &Device) -> Limits {
     let registers = attribute(device, DEV_ATTR_MAX_REGISTERS_PER_BLOCK, 65536);
     Limits {
         threads: max_threads(signature, threads, registers),
+        declared_threads: signature.max_threads.map_or(u32::MAX, volume),
         dynamic_shared: left(shared),
         dynamic_shared_optin: left(optin),
     }
@@ -89,11 +92,16 @@ fn attribute(device: &Device, attribute: DeviceAttr, otherwise: u32) -> u32 {
     device.attribute(attribute).and_then(|value| u32::try_from(value).ok()).unwrap_or(otherwise)
 }
 
+/// The threads of a block of that shape, or the most there can be.
+fn volume(shape: [u32; 3]) -> u32 {
+    shape.iter().fold(1, |product, extent| product.saturating_mul(*extent))
+}
+
 /// The device's limit, the kernel's own (`__launch_bounds__`), and what its registers allow.
 fn max_threads(signature: &image::Kernel, device_threads: u32, device_registers: u32) -> u32 {
     let mut most = device_threads;
     for shape in [signature.max_threads, signature.required_threads].into_iter().flatten() {
-        most = most.min(shape.iter().fold(1u32, |product, extent| product.saturating_mul(*extent)));
+        most = most.min(volume(shape));
     }
     match signature.registers {
         Some(registers) if registers > 0 => {

@@ -6,8 +6,9 @@
 //!
 //! Source: CUDA driver API, "Stream Memory Operations".
 
+use std::any::Any;
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::graph::{capture, Work};
 use crate::memory::{self, addresses, End, Extent, Layout, Place, Wait};
@@ -43,6 +44,27 @@ pub enum Operation {
     Write(Word, u64),
     /// Earlier work of the stream is visible to later work, as always here.
     Barrier,
+    /// So are writes of other devices, which there are none of.
+    Flush,
+}
+
+/// The operations of a graph's node.
+#[derive(Debug)]
+pub struct Batch {
+    pub operations: Vec<Operation>,
+    /// What the node's program is told of them, made when it first asks, for as long as the node lives.
+    described: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+impl Batch {
+    pub fn new(operations: Vec<Operation>) -> Arc<Self> {
+        Arc::new(Self { operations, described: OnceLock::new() })
+    }
+
+    /// The description that `make` gives, which is made once; `None` where another face has made one of its own.
+    pub fn described<T: Send + Sync + 'static>(&self, make: impl FnOnce(&[Operation]) -> T) -> Option<&T> {
+        self.described.get_or_init(|| Box::new(make(&self.operations))).downcast_ref()
+    }
 }
 
 impl Compare {
@@ -117,14 +139,14 @@ impl Operation {
     pub fn check(&self) -> Outcome {
         match self {
             Self::Wait(word, ..) | Self::Write(word, _) => word.end().map(drop),
-            Self::Barrier => Ok(()),
+            Self::Barrier | Self::Flush => Ok(()),
         }
     }
 
     fn run(&self, stream: &Arc<Stream>) -> Outcome {
         match *self {
             Self::Write(word, value) => word.write(stream, value),
-            Self::Barrier => Ok(()),
+            Self::Barrier | Self::Flush => Ok(()),
             Self::Wait(word, value, compare) if compare.holds(word.read(stream)?, value, word.size) => Ok(()),
             Self::Wait(word, ..) => {
                 log::error(format_args!(
@@ -141,7 +163,7 @@ impl Operation {
 pub fn submit(stream: &Arc<Stream>, operations: Vec<Operation>) -> Outcome {
     operations.iter().try_for_each(Operation::check)?;
     if capture::of(stream) {
-        return capture::add(stream, Work::MemoryOperations(operations.into())).map(drop);
+        return capture::add(stream, Work::MemoryOperations(Batch::new(operations))).map(drop);
     }
     run(stream, &operations)
 }
