@@ -5,6 +5,8 @@ The packages live in an environment of their own (`make test-guests` makes it): 
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,30 @@ def test_a_numba_loop_is_one_round_trip(guest: Guest) -> None:
     (few, trips), (many, others) = run(1_000), run(10_000)
     assert (few, many) == ("1000.0\n", "10000.0\n")
     assert trips == others
+
+
+def test_cupy_agrees_with_numpy() -> None:
+    """By `farlane run`, which has CuPy compile to PTX; CuPy has NVIDIA's runtime in it (docs/interoperability.md)."""
+    command = [ROOT / ".venv/bin/farlane", "run", "--", PYTHON, SCRIPTS / "cupy_arrays.py"]
+    environment = os.environ | {"FARLANE_INTEROP": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    *groups, failed = done.stdout.splitlines()
+    assert failed == "failed: none", done.stderr[-2000:]
+    counts = dict(line.split(": ") for line in groups)
+    assert sum(map(int, counts.values())) == 258, counts
+
+
+def test_a_sum_in_cupy(guest: Guest) -> None:
+    """After the first time nothing waits but what looks at the value."""
+    extra = {"FARLANE_INTEROP": "1", "CUPY_COMPILE_WITH_PTX": "1"}
+
+    def trips(*steps: str) -> int:
+        outcome = guest.run([str(PYTHON), str(SCRIPTS / "cupy_sum.py"), *steps], "loops", extra=extra)
+        assert outcome.status == 0, outcome.stderr
+        return outcome.report.round_trips
+
+    first = trips("sum")
+    assert trips("sum", "sum") == first
+    assert trips("sum", "value") == first + 1
+    assert trips("10") == trips("1000")
