@@ -29,7 +29,7 @@ from farlane.backend.session import Session
 log = logging.getLogger("farlane.session")
 
 # A guest of version 2 would wait for all that RUN_AHEAD did in one piece: it is spoken to as one of version 1.
-TAPE_VERSIONS = (1, 3, 4)
+TAPE_VERSIONS = (1, 3, 4, 5)
 TAPE_VERSION_MIN, TAPE_VERSION_MAX = TAPE_VERSIONS[0], TAPE_VERSIONS[-1]
 DEFAULT_SESSIONS = 64
 DIGESTS_LIMIT = 4096  # images named in one Hello

@@ -10,8 +10,8 @@ records that it stands for, some iterations at a time, unless the device can rep
 Errors, as tape.md has them:
 - a deferred operation's error is kept until it is reported: by the next STATUS or DATA result, else with the group;
 - an operation that yields a result reports its own error there; that error is not reported again;
-- a sticky error fails every later operation until DEVICE_RESET. Uploads of images, templates and payloads go on: they are the host's,
-  not the context's.
+- a sticky error fails every later operation of its context until DEVICE_RESET. Uploads of images, templates and payloads go on: they are
+  the host's, not the context's. A group has records of one context, so that a deferred error needs no context of its own.
 
 Source: protos/tape.md; mission.md S1 point 8.
 """
@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from farlane.backend import foresight
 from farlane.backend.ahead import Ahead
+from farlane.backend.contexts import Contexts
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import NOT_READY, DeadTransport, ProtocolError, name_of, to_cuda
 from farlane.backend.handlers.binding import TABLE, Bound
@@ -62,6 +63,7 @@ _CONDITIONAL = _NAMED["CONDITIONAL"]
 _RUN_AHEAD, _KEEP_AHEAD = _NAMED["RUN_AHEAD"], _NAMED["KEEP_AHEAD"]
 _LAUNCH_BYTES = _LAUNCH.fixed
 _RESET = _NAMED["DEVICE_RESET"].code
+_CONTEXT = _NAMED["CONTEXT"]
 _HOST_ONLY = frozenset(
     _NAMED[name].code
     for name in (
@@ -112,7 +114,10 @@ class Replay:
         self.interrupted = False  # set by any thread: the guest is gone
         self.others: Callable[[], bool] = _nothing  # whether the guest has sent something behind what is replayed
         self.resources = resources
-        self.sticky: CudaError | None = None
+        self.begins_group = True  # the message that comes next is the first of its group
+        self.sticky: CudaError | None = None  # of the context whose records follow
+        self._contexts = Contexts()
+        self._group_start = -1  # where a message has the first record of its group
         self._deferred: CudaError | None = None  # the first error that nobody was told yet
         self._delivered = ""  # the message of one that a result has told
         self._out: list[Piece] = []
@@ -135,6 +140,7 @@ class Replay:
             DeadTransport: the replay was interrupted inside a loop.
         """
         self._finish_read()
+        self._group_start = start if self.begins_group else -1
         return self._walk(buffer, start, end, False)
 
     def _walk(self, buffer: bytes, start: int, end: int, inside: bool) -> Iterator[list[Piece]]:
@@ -224,7 +230,7 @@ class Replay:
         if operation is None:
             raise ProtocolError(f"unknown operation {code:#06x}")
         older = self.tape_version < 2 and (code in _LATER or (operation is _WRITE and flags))
-        if older or (code in _PHYSICAL and self.tape_version < 4):
+        if older or (code in _PHYSICAL and self.tape_version < 4) or (operation is _CONTEXT and self.tape_version < 5):
             raise ProtocolError(f"{operation.name} (flags {flags:#x}) in a session of tape version {self.tape_version}")
         return length, operation, flags
 
@@ -233,13 +239,18 @@ class Replay:
     ) -> Reading | None:
         """Replays one record; gives back a READ that can begin."""
         arguments = operation.decode(buffer, view, at, length, flags)
-        if self.sticky is not None and operation.code != _RESET and operation.code not in _HOST_ONLY:
+        if self.sticky is not None and not self._goes_on(operation.code):
             raise CudaError(self.sticky.code, "the session is lost", sticky=True)
         if operation is _LAUNCH:
             self._launch(buffer, view, at, length, flags, arguments)
             return None
         if operation is _KEEP_AHEAD:
             self._ahead.keep(self.resources, operation.handler(self.resources, *arguments))
+            return None
+        if operation is _CONTEXT:
+            self._enter(
+                operation.handler(self.resources, flags, *arguments), anew=bool(flags), first=at == self._group_start
+            )
             return None
         if operation.code in _MAKING:
             self._made(operation, arguments)
@@ -256,6 +267,7 @@ class Replay:
         if operation.result == "status":
             if operation.code == _RESET:
                 self.sticky = None
+                self._contexts.clear()
                 if self._deferred is not None and self._deferred.sticky:
                     self._deferred = None
             if self._deferred is not None and result in (0, NOT_READY):
@@ -264,6 +276,23 @@ class Replay:
         elif operation.result == "value":
             self._append(_VALUE_RECORD.pack(_VALUE_RECORD.size, _VALUE, 0, operation.slot(buffer, at), 0, result))
         return None
+
+    def _goes_on(self, code: int) -> bool:
+        """Whether an operation is done in a context that is lost."""
+        return code == _RESET or code in _HOST_ONLY or self._contexts.goes_on(code)
+
+    def _enter(self, context: int, *, anew: bool, first: bool) -> None:
+        """CONTEXT: what follows is of another context, or (anew) of one that begins again.
+
+        Raises:
+            ProtocolError: it is not the first record of its group.
+        """
+        if not first:
+            raise ProtocolError("a CONTEXT that is not the first record of its group")
+        self.sticky = self._contexts.enter(context, self.sticky, anew=anew)
+        self._ahead.last_read = None
+        if self.sticky is not None:
+            self.resources.launches.clear()  # they would not be stopped
 
     def _launch(
         self, buffer: bytes, view: memoryview, at: int, length: int, flags: int, arguments: tuple[Any, ...]

@@ -92,6 +92,7 @@ class Session:
         size = end - start
         if size > MESSAGE_BYTES:
             raise ProtocolError(f"a message of {size} bytes of records; at most {MESSAGE_BYTES} are allowed")
+        self._replay.begins_group = not self._group_bytes
         self._group_bytes += size
         if self._group_bytes > CREDIT_BYTES:
             raise ProtocolError(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-TAPE_VERSION = 4
+TAPE_VERSION = 5
 MAX_RECORD_BYTES = (1 << 20) + 4096
 
 
@@ -248,6 +248,14 @@ _check_end = struct.Struct("<IHHII")
 def check_end(slot: int) -> bytes:
     """The program ends: what the checks of Hello have found, a VALUE that is the number of errors. The last of their output comes with the same replies. Answered when the session is lost, too."""
     return _check_end.pack(16, 0x0033, 0, slot, 0)
+
+
+_context = struct.Struct("<IHHII")
+
+
+def context(context: int, *, anew: bool = False) -> bytes:
+    """What follows is of this context (tape.md, "Contexts"); stands first in its group. With the flag the context begins anew, without its error."""
+    return _context.pack(16, 0x0034, anew, context, 0)
 
 
 _module_open = struct.Struct("<IHHII32s")

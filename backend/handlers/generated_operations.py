@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from farlane.backend.errors import ProtocolError
 
-TAPE_VERSION = 4
+TAPE_VERSION = 5
 
 Decoder = Callable[[bytes, memoryview, int, int, int], tuple[Any, ...]]
 """(buffer, a view of it, offset of the record, its length, its flags) -> the handler's arguments: fields in the table's order,
@@ -348,6 +348,18 @@ def _decode_check_end(buffer: bytes, view: memoryview, at: int, length: int, rec
     if reserved:
         raise _malformed("CHECK_END", at, length, record_flags, "reserved is not 0")
     return ()
+
+
+_unpack_context = struct.Struct("<8xII").unpack_from
+
+
+def _decode_context(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+    if length != 16 or record_flags & 0xfffe:
+        raise _malformed("CONTEXT", at, length, record_flags, "length or flags")
+    context, reserved = _unpack_context(buffer, at)
+    if reserved:
+        raise _malformed("CONTEXT", at, length, record_flags, "reserved is not 0")
+    return (context,)
 
 
 _unpack_module_open = struct.Struct("<8xII32s").unpack_from
@@ -989,6 +1001,19 @@ OPERATIONS: dict[int, Operation] = {
         result="value",
         slot_at=8,
         decode=_decode_check_end,
+    ),
+    0x0034: Operation(
+        name="CONTEXT",
+        code=0x0034,
+        family="device",
+        fields=(Field("context", "I", 8), Field("reserved", "I", 12),),
+        fixed=16,
+        tail=None,
+        length_field=None,
+        flags=1,
+        result="none",
+        slot_at=None,
+        decode=_decode_context,
     ),
     0x0040: Operation(
         name="MODULE_OPEN",

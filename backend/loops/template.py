@@ -40,6 +40,7 @@ _ALONE = frozenset(
         "PAYLOAD_KEEP",
         "PAYLOAD_DROP",
         "DEVICE_RESET",
+        "CONTEXT",
     )
 )
 _OUTSIDE = frozenset(

@@ -42,6 +42,17 @@ static inline CUdevice begin() {
     return device;
 }
 
+// A context beside the primary one, current from then on. CUDA 13 has another cuCtxCreate.
+static inline CUcontext create(CUdevice device) {
+    CUcontext created;
+#if CUDA_VERSION >= 13000
+    OK(cuCtxCreate(&created, nullptr, 0, device));
+#else
+    OK(cuCtxCreate(&created, 0, device));
+#endif
+    return created;
+}
+
 #define PTX_HEADER ".version 7.5\n.target sm_75\n.address_size 64\n"
 
 // scale(float* data, float factor, int count): data[i] *= factor.

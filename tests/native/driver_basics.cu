@@ -107,8 +107,8 @@ int main() {
     EXPECT(cuCtxGetId(created, &one) == CUDA_SUCCESS && cuCtxGetId(other, &two) == CUDA_SUCCESS && one != two);
     EXPECT(cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == other);
     EXPECT(cuCtxDestroy(other) == CUDA_SUCCESS && cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == created);
-    EXPECT(cuCtxDestroy(other) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
-    EXPECT(cuCtxSetCurrent(other) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    EXPECT(cuCtxDestroy(other) == CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT(cuCtxSetCurrent(other) == CUDA_ERROR_INVALID_CONTEXT);
     EXPECT(cuCtxPopCurrent(&current) == CUDA_SUCCESS && current == created);
     EXPECT(cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == primary);
     EXPECT(cuCtxDestroy(primary) == CUDA_ERROR_INVALID_CONTEXT);

@@ -77,6 +77,7 @@ def plausible(rng: random.Random, base: int) -> bytes:
             lambda: encode("LAUNCH", 16, stream, 1, 1, 1, 33, 1, 1, 0, 8, tail=(pointer % 2**64).to_bytes(8, "little")),
             lambda: physical(rng, base),
             lambda: encode("DEVICE_SYNCHRONIZE", 5, 0),
+            lambda: encode("CONTEXT", rng.choice([0, 16, 17, 18, 3]), 0, flags=rng.choice([0, 0, 0, 1])),
             lambda: encode("FENCE", 5, 0),
         ]
     )()

@@ -47,13 +47,13 @@ pub(crate) async fn converse(shared: &Shared, replies: &mut Streaming<HostMessag
 fn settle(shared: &Shared, reply: &Reply) -> Result<bool, crate::ledger::Violation> {
     let ledger = &shared.ledger;
     ledger.deliver(reply.group, &reply.results)?;
-    let unwatched = ledger.take_unwatched_error();
+    let (unwatched, context) = (ledger.take_unwatched_error(), ledger.context());
     if reply.sticky {
         // Told here, or by a result of this group.
         let code = [reply.error, ledger.delivered_error()].into_iter().find(|&code| code != 0);
-        shared.errors.stick(code.unwrap_or(CUDA_ERROR_LAUNCH_FAILURE));
+        shared.contexts.stick(context, code.unwrap_or(CUDA_ERROR_LAUNCH_FAILURE));
     } else if let Some(code) = [unwatched, reply.error].into_iter().find(|&code| code != 0) {
-        shared.errors.defer(code);
+        shared.contexts.defer(context, code);
     }
     if !reply.error_message.is_empty() {
         log::warn(format_args!("{}", reply.error_message));

@@ -42,6 +42,8 @@ struct State {
 #[derive(Debug)]
 struct Sent {
     group: u64,
+    /// What its records are of.
+    context: u32,
     bytes: u64,
     /// Calls in it that a loop had held, and when it was sent.
     work: u64,
@@ -169,6 +171,7 @@ impl Ledger {
         work: u64,
         awaited: Option<Awaited>,
         patience: Patience,
+        context: u32,
     ) -> Entry {
         let mut state = self.state.lock();
         let mut waited = false;
@@ -187,7 +190,7 @@ impl Ledger {
         if state.closed {
             return Entry::Closed;
         }
-        state.in_flight.push_back(Sent { group, bytes, work, sent: Instant::now() });
+        state.in_flight.push_back(Sent { group, context, bytes, work, sent: Instant::now() });
         state.in_flight_bytes += bytes;
         if let Some(awaited) = awaited {
             state.awaited.push_back(Awaited { first_group: group, group, ..awaited });
@@ -252,6 +255,11 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+
+    /// The context of the open group.
+    pub(crate) fn context(&self) -> u32 {
+        self.state.lock().in_flight.front().map_or(0, |sent| sent.context)
     }
 
     /// The last error that a result of the open group delivered; 0 when none did.
@@ -359,8 +367,8 @@ mod tests {
         let ledger = Ledger::new(100);
         let (first, first_waiter) = awaited(1);
         let (second, second_waiter) = awaited(2);
-        assert_eq!(ledger.enter(1, 50, 0, Some(first), Patience::None), ENTERED);
-        assert_eq!(ledger.enter(2, 50, 0, Some(second), Patience::None), ENTERED);
+        assert_eq!(ledger.enter(1, 50, 0, Some(first), Patience::None, 0), ENTERED);
+        assert_eq!(ledger.enter(2, 50, 0, Some(second), Patience::None, 0), ENTERED);
         assert_eq!(ledger.deliver(1, &value(1, 700, 10)), Ok(()));
         assert_eq!(ledger.delivered_error(), 700);
         assert_eq!(ledger.acknowledge(1), Ok(()));
@@ -375,14 +383,14 @@ mod tests {
     #[test]
     fn credit_bounds_the_bytes_in_flight() {
         let ledger = Arc::new(Ledger::new(100));
-        assert_eq!(ledger.enter(1, 60, 0, None, Patience::None), ENTERED);
-        assert_eq!(ledger.enter(2, 41, 0, None, Patience::None), Entry::NoCredit);
-        assert_eq!(ledger.enter(2, 40, 0, None, Patience::None), ENTERED);
+        assert_eq!(ledger.enter(1, 60, 0, None, Patience::None, 0), ENTERED);
+        assert_eq!(ledger.enter(2, 41, 0, None, Patience::None, 0), Entry::NoCredit);
+        assert_eq!(ledger.enter(2, 40, 0, None, Patience::None, 0), ENTERED);
         let deadline = Instant::now() + Duration::from_millis(10);
-        assert_eq!(ledger.enter(3, 1, 0, None, Patience::Until(deadline)), Entry::NoCredit);
+        assert_eq!(ledger.enter(3, 1, 0, None, Patience::Until(deadline), 0), Entry::NoCredit);
         let thread = std::thread::spawn({
             let ledger = ledger.clone();
-            move || ledger.enter(3, 60, 0, None, Patience::Unlimited)
+            move || ledger.enter(3, 60, 0, None, Patience::Unlimited, 0)
         });
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(ledger.acknowledge(1), Ok(()));
@@ -395,8 +403,8 @@ mod tests {
         let ledger = Ledger::new(100);
         assert_eq!(ledger.deliver(1, &[]), Err(Violation::Group { got: 1, expected: None }));
         let (entry, waiter) = awaited(5);
-        assert_eq!(ledger.enter(1, 8, 0, None, Patience::None), ENTERED);
-        assert_eq!(ledger.enter(2, 8, 0, Some(entry), Patience::None), ENTERED);
+        assert_eq!(ledger.enter(1, 8, 0, None, Patience::None, 0), ENTERED);
+        assert_eq!(ledger.enter(2, 8, 0, Some(entry), Patience::None, 0), ENTERED);
         assert_eq!(ledger.acknowledge(2), Err(Violation::Group { got: 2, expected: Some(1) }));
         assert_eq!(ledger.deliver(1, &value(5, 0, 0)), Err(Violation::Slot(5)), "before its operation was replayed");
         assert_eq!(ledger.acknowledge(1), Ok(()));
@@ -410,10 +418,10 @@ mod tests {
     fn closing_releases_everybody() {
         let ledger = Arc::new(Ledger::new(8));
         let (entry, waiter) = awaited(1);
-        assert_eq!(ledger.enter(1, 8, 0, Some(entry), Patience::None), ENTERED);
+        assert_eq!(ledger.enter(1, 8, 0, Some(entry), Patience::None, 0), ENTERED);
         let sender = std::thread::spawn({
             let ledger = ledger.clone();
-            move || ledger.enter(2, 8, 0, None, Patience::Unlimited)
+            move || ledger.enter(2, 8, 0, None, Patience::Unlimited, 0)
         });
         let drainer = std::thread::spawn({
             let ledger = ledger.clone();
@@ -424,7 +432,7 @@ mod tests {
         assert_eq!(sender.join().expect("no panic"), Entry::Closed);
         assert!(!drainer.join().expect("no panic"));
         assert_eq!(waiter.wait(), None);
-        assert_eq!(ledger.enter(3, 1, 0, None, Patience::Unlimited), Entry::Closed);
+        assert_eq!(ledger.enter(3, 1, 0, None, Patience::Unlimited, 0), Entry::Closed);
         assert!(ledger.wait_closed(Duration::ZERO));
     }
 
@@ -432,7 +440,7 @@ mod tests {
     fn drain_gives_up_only_when_nothing_moves() {
         let ledger = Ledger::new(8);
         assert!(ledger.drain(Duration::ZERO));
-        assert_eq!(ledger.enter(1, 8, 0, None, Patience::None), ENTERED);
+        assert_eq!(ledger.enter(1, 8, 0, None, Patience::None, 0), ENTERED);
         assert!(!ledger.drain(Duration::from_millis(5)));
     }
 }

@@ -9,6 +9,7 @@ mod age;
 mod append;
 mod config;
 mod connect;
+mod contexts;
 mod conversation;
 mod counters;
 mod error;

@@ -17,7 +17,7 @@ use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 use tape::operations::code;
-use tape::{whole_records, Writer};
+use tape::{operations, whole_records, Writer};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Groups on their way that make an old tape wait for more records: the host is busy, nothing is won by sending less.
@@ -49,6 +49,8 @@ pub(crate) struct Outbox {
     pub(crate) loops: Option<Loops>,
     limits: Limits,
     next_group: u64,
+    /// What the records on the tape are of; `None`: the next group names it.
+    context: Option<u32>,
     last_slot: u32,
     /// Reads on the tape that nobody waits for.
     pub(crate) reads: Reads,
@@ -87,6 +89,7 @@ impl Outbox {
             spares: Arc::new(Spares::new(capacity)),
             limits,
             next_group: 1,
+            context: Some(0),
             last_slot: 0,
             reads: Reads::default(),
             ahead: None,
@@ -211,6 +214,20 @@ impl Outbox {
         }
     }
 
+    /// Whether what is appended next has to be preceded by the name of its context.
+    #[inline(always)]
+    pub(crate) fn is_of_other(&self, context: u32) -> bool {
+        self.context != Some(context)
+    }
+
+    /// The tape was sent, and no loop holds anything: what follows is of this context (tape.md, "Contexts").
+    pub(crate) fn enter_context(&mut self, context: u32, anew: bool, timer: &AgeTimer, origin: fn() -> Origin) {
+        let mark = self.writer.len();
+        operations::context(&mut self.writer, context, anew);
+        self.context = Some(context);
+        self.appended(mark, timer, origin);
+    }
+
     /// Takes what loops hold onto the tape: nothing is behind the calls made so far.
     pub(crate) fn close_loops(&mut self, reason: Reason) {
         if let Some(loops) = &mut self.loops {
@@ -332,7 +349,8 @@ impl Outbox {
             let mut records = rest.split_to(whole_records(&rest, largest_group));
             let group = self.next_group;
             let awaited = if rest.is_empty() { awaited.take() } else { None };
-            match ledger.enter(group, records.len() as u64, if rest.is_empty() { work } else { 0 }, awaited, patience) {
+            let (work, context) = (if rest.is_empty() { work } else { 0 }, self.context.unwrap_or(0));
+            match ledger.enter(group, records.len() as u64, work, awaited, patience, context) {
                 Entry::Entered { waited } => counters.flow_waits.add(u64::from(waited)),
                 Entry::NoCredit => return Sent::NoCredit,
                 Entry::Closed => return Sent::Closed,

@@ -263,11 +263,29 @@ impl Session {
         self.shared.abandon();
     }
 
-    /// The error that ruined the context, if one did.
+    /// From now on there are several contexts: records are of the one that `acting` says the calling thread works for. Once.
+    pub fn begin_contexts(&self, acting: fn() -> u32) {
+        self.shared.contexts.begin(acting);
+    }
+
+    /// Everything made in the context was ended by records before this: its errors are forgotten. The calling thread works for it. One round
+    /// trip.
+    ///
+    /// # Errors
+    /// [`Failure::Dead`].
+    pub fn renew_context(&self, context: u32) -> Result<(), Failure> {
+        self.shared.renew_context(context)?;
+        // Replies to what is on its way may still tell of errors from before.
+        self.request(operations::fence)?;
+        self.shared.contexts.forget(context);
+        Ok(())
+    }
+
+    /// The error that ruined the context that the calling thread works for, if one did.
     #[must_use]
     #[inline]
     pub fn sticky(&self) -> Option<i32> {
-        let code = self.shared.errors.sticky();
+        let code = self.shared.contexts.sticky();
         (code != 0).then_some(code)
     }
 
@@ -275,7 +293,7 @@ impl Session {
     #[must_use]
     #[inline]
     pub fn take_deferred_error(&self) -> Option<i32> {
-        let code = self.shared.errors.take_deferred();
+        let code = self.shared.contexts.take_deferred();
         (code != 0).then_some(code)
     }
 
@@ -307,7 +325,7 @@ impl Session {
 
     /// Forgets sticky and deferred errors: after a DEVICE_RESET that succeeded.
     pub fn clear_errors(&self) {
-        self.shared.errors.clear();
+        self.shared.contexts.clear();
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

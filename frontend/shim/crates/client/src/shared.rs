@@ -6,6 +6,7 @@
 
 use crate::age::AgeTimer;
 use crate::append::{refuse, Append};
+use crate::contexts::Contexts;
 use crate::counters::Counters;
 use crate::ledger::{Awaited, Ledger, Patience};
 use crate::outbox::{Outbox, Sent};
@@ -16,7 +17,7 @@ use crate::{log, Failure};
 use fold::{Foreseen, Origin, Read, Reason};
 use parking_lot::{Mutex, MutexGuard};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tape::Writer;
@@ -38,7 +39,8 @@ pub(crate) struct Shared {
     pub(crate) status: Status,
     pub(crate) outbox: Mutex<Outbox>,
     pub(crate) ledger: Ledger,
-    pub(crate) errors: Errors,
+    /// The errors that no result has delivered, by context.
+    pub(crate) contexts: Contexts,
     pub(crate) counters: Counters,
     pub(crate) output: Held,
     pub(crate) timer: AgeTimer,
@@ -88,43 +90,6 @@ impl Status {
     }
 }
 
-/// The errors that no result has delivered. 0: none.
-#[derive(Debug, Default)]
-pub(crate) struct Errors {
-    deferred: AtomicI32,
-    sticky: AtomicI32,
-}
-
-impl Errors {
-    /// The first one wins.
-    pub(crate) fn defer(&self, code: i32) {
-        let _ = self.deferred.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
-    }
-
-    /// The first one wins.
-    pub(crate) fn stick(&self, code: i32) {
-        let _ = self.sticky.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
-    }
-
-    #[inline]
-    pub(crate) fn sticky(&self) -> i32 {
-        self.sticky.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    pub(crate) fn take_deferred(&self) -> i32 {
-        match self.deferred.load(Ordering::Acquire) {
-            0 => 0,
-            _ => self.deferred.swap(0, Ordering::AcqRel),
-        }
-    }
-
-    pub(crate) fn clear(&self) {
-        self.sticky.store(0, Ordering::Release);
-        self.deferred.store(0, Ordering::Release);
-    }
-}
-
 impl Shared {
     #[inline(always)]
     fn lock_running(&self) -> Result<MutexGuard<'_, Outbox>, Failure> {
@@ -133,6 +98,35 @@ impl Shared {
         } else {
             Err(self.over())
         }
+    }
+
+    /// As `lock_running`, to append records: they are of the context that the calling thread works for.
+    #[inline(always)]
+    fn lock_to_append(&self) -> Result<MutexGuard<'_, Outbox>, Failure> {
+        let mut outbox = self.lock_running()?;
+        if let Some(context) = self.contexts.acting() {
+            if outbox.is_of_other(context) {
+                self.enter_context(&mut outbox, context, false)?;
+            }
+        }
+        Ok(outbox)
+    }
+
+    /// A group has records of one context: sends the tape, and names the context of what follows.
+    #[cold]
+    fn enter_context(&self, outbox: &mut Outbox, context: u32, anew: bool) -> Result<(), Failure> {
+        outbox.take_coming();
+        outbox.forget_ahead();
+        outbox.close_loops(Reason::Thread);
+        self.send(outbox, None)?;
+        outbox.enter_context(context, anew, &self.timer, self.origin());
+        Ok(())
+    }
+
+    /// What the context holds has ended: the host forgets its error.
+    pub(crate) fn renew_context(&self, context: u32) -> Result<(), Failure> {
+        let mut outbox = self.lock_running()?;
+        self.enter_context(&mut outbox, context, true)
     }
 
     /// What a call finds when the session is over.
@@ -147,7 +141,7 @@ impl Shared {
     /// Begins to append records.
     #[inline(always)]
     pub(crate) fn begin(&self) -> Result<Append<'_>, Failure> {
-        let outbox = self.lock_running()?;
+        let outbox = self.lock_to_append()?;
         let mark = outbox.writer.len();
         Ok(Append::new(self, outbox, mark))
     }
@@ -170,7 +164,7 @@ impl Shared {
     ) -> Option<Result<(), Failure>> {
         let waiter = Waiter::for_rows(destination)?;
         let record = || {
-            let mut outbox = self.lock_running()?;
+            let mut outbox = self.lock_to_append()?;
             outbox.forget_ahead();
             let slot = outbox.mint_slot();
             if !self.write(&mut outbox, |writer| write(writer, slot))? {
@@ -274,7 +268,7 @@ impl Shared {
         write: impl FnOnce(&mut Writer, u32),
         store: impl FnOnce(&[u8]),
     ) -> Result<Answer, Failure> {
-        let mut outbox = self.lock_running()?;
+        let mut outbox = self.lock_to_append()?;
         outbox.take_coming();
         let slot = outbox.mint_slot();
         let mut mark = self.encode(&mut outbox, |writer| write(writer, slot))?;
@@ -299,7 +293,7 @@ impl Shared {
                     drop(outbox);
                     let asked = Instant::now();
                     coming.wait_for_more();
-                    outbox = self.lock_running()?;
+                    outbox = self.lock_to_append()?;
                     outbox.waited_for_coming(asked.elapsed());
                     outbox.take_coming();
                     mark = outbox.writer.len();
@@ -338,7 +332,7 @@ impl Shared {
         write: impl FnOnce(&mut Writer, u32),
         awaited: impl FnOnce(u32) -> Awaited,
     ) -> Result<(), Failure> {
-        let mut outbox = self.lock_running()?;
+        let mut outbox = self.lock_to_append()?;
         outbox.forget_ahead();
         let slot = outbox.mint_slot();
         if !self.write(&mut outbox, |writer| write(writer, slot))? {
@@ -353,7 +347,7 @@ impl Shared {
         if code == 0 {
             return Ok(());
         }
-        let sticky = self.errors.sticky() == code;
+        let sticky = self.contexts.sticky() == code;
         Err(Failure::Cuda { code, sticky })
     }
 

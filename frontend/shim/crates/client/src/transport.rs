@@ -6,6 +6,7 @@
 
 use crate::age::AgeTimer;
 use crate::connect::{self, Socket};
+use crate::contexts::Contexts;
 use crate::conversation::converse;
 use crate::counters::Counters;
 use crate::error::{OpenError, OpenReason};
@@ -15,7 +16,7 @@ use crate::leaks::Ignored;
 use crate::ledger::Ledger;
 use crate::outbox::{post, Limits, Outbox};
 use crate::session::HelloInfo;
-use crate::shared::{self, Errors, Shared};
+use crate::shared::{self, Shared};
 use crate::{log, Config, Endpoint, Mode, Welcome};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
@@ -183,7 +184,7 @@ impl Task {
             status: shared::Status::running(),
             outbox: Mutex::new(Outbox::new(limits, sender)),
             ledger: Ledger::new(welcome.credit_bytes),
-            errors: Errors::default(),
+            contexts: Contexts::default(),
             output: crate::output::Held::default(),
             counters,
             timer,

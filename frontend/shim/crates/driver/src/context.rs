@@ -9,9 +9,10 @@ use abi::driver::{
     CUcontext, CUctxCreateParams, CUdevice, CUexecAffinityParam, CUexecAffinityType, CU_CTX_FLAGS_MASK,
     CU_CTX_SCHED_MASK, CU_EXEC_AFFINITY_TYPE_SM_COUNT,
 };
-use operations::device;
+use operations::{device, ownership};
 use session::call::{Error, Outcome};
-use session::{process, work};
+use session::contexts::act_for;
+use session::{log, process, work};
 
 use super::contexts::{self, Context};
 use super::entry::{self, INVALID_CONTEXT};
@@ -19,6 +20,8 @@ use super::{current, give, give_if_wanted};
 
 /// The version of the API that a context is of: cuCtxGetApiVersion's answer since CUDA 3.2.
 const API_VERSION: c_uint = 3020;
+/// The tape's version that has contexts.
+const SINCE: u32 = 5;
 /// More kinds of affinity than there are.
 const MOST_AFFINITIES: c_int = 16;
 
@@ -75,7 +78,7 @@ pub unsafe fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> Outcome {
 
 /// Frees what the primary context holds; it is inactive until its next use.
 fn reset(dev: CUdevice) -> Outcome {
-    device::reset()?;
+    device::reset(!contexts::any_created())?;
     contexts::reset_primary(dev)
 }
 
@@ -107,6 +110,12 @@ unsafe fn create(pctx: *mut CUcontext, flags: c_uint, dev: CUdevice) -> Outcome 
     }
     check_flags(flags)?;
     process::check_device(dev)?;
+    if process::session()?.welcome().tape_version < SINCE {
+        log::error(format_args!(
+            "the host is too old for contexts beside the primary one: cuCtxCreate returns CUDA_ERROR_NOT_SUPPORTED"
+        ));
+        return Err(Error::NOT_SUPPORTED);
+    }
     let context = contexts::create(dev, flags)?;
     current::push(context)?;
     // SAFETY: not null, the caller's place for the handle.
@@ -170,12 +179,12 @@ pub unsafe fn cuCtxCreate_v4(
 pub unsafe fn cuCtxDestroy_v2(ctx: CUcontext) -> Outcome {
     let context = contexts::find(ctx).filter(|context| !context.primary).ok_or(INVALID_CONTEXT)?;
     if !contexts::end(context) {
-        return Err(entry::CONTEXT_IS_DESTROYED);
+        return Err(INVALID_CONTEXT);
     }
     if current::get().is_some_and(|top| std::ptr::eq(top, context)) {
         current::pop()?;
     }
-    Ok(())
+    ownership::end(context.tape())
 }
 
 pub unsafe fn cuCtxAttach(pctx: *mut CUcontext, flags: c_uint) -> Outcome {
@@ -229,8 +238,10 @@ pub unsafe fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut c_uint) -> Outcom
 }
 
 pub unsafe fn cuCtxGetId(ctx: CUcontext, ctxId: *mut c_ulonglong) -> Outcome {
+    // cuda.h names CUDA_ERROR_CONTEXT_IS_DESTROYED for this function alone.
+    let context = named(ctx).map_err(|error| contexts::find(ctx).map_or(error, |_| entry::CONTEXT_IS_DESTROYED))?;
     // SAFETY: the caller's place for the number.
-    unsafe { give(ctxId, named(ctx)?.id()) }
+    unsafe { give(ctxId, context.id()) }
 }
 
 pub unsafe fn cuCtxGetFlags(flags: *mut c_uint) -> Outcome {
@@ -253,7 +264,7 @@ pub unsafe fn cuCtxGetExecAffinity(pExecAffinity: *mut CUexecAffinityParam, type
 }
 
 pub unsafe fn cuCtxSynchronize_v2(ctx: CUcontext) -> Outcome {
-    named(ctx)?;
+    let _acting = act_for(named(ctx)?.tape());
     work::synchronize_device()
 }
 

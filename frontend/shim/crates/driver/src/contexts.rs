@@ -1,7 +1,7 @@
 //! All contexts of the process: the primary one of each device, which the runtime API uses too, and those that the program creates.
 //!
 //! A context is never freed and its number never used again: a handle of a destroyed context stays recognizable. The contexts of a process share
-//! its session. Locking: one mutex around the list and the primary contexts' counts, a leaf.
+//! its session; what each holds is `operations::ownership`'s. Locking: one mutex around the list and the primary contexts' counts, a leaf.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicU32, AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use abi::driver::CUcontext;
 use session::call::{Error, Outcome};
+use session::contexts as tape_contexts;
 use session::work::handle::{decode, encode, Tag};
 
 /// Handles of contexts begin here, as all handles do.
@@ -36,6 +37,15 @@ impl Context {
     /// The program's handle.
     pub fn handle(&self) -> CUcontext {
         encode(Tag::Context, self.number) as CUcontext
+    }
+
+    /// Its number on the tape.
+    pub fn tape(&self) -> u32 {
+        if self.primary {
+            tape_contexts::PRIMARY
+        } else {
+            self.number
+        }
     }
 
     /// A number that no other context of the process ever has (cuCtxGetId).
@@ -135,7 +145,20 @@ impl Contexts {
 /// # Errors
 /// cudaErrorMemoryAllocation after 2^32 of them.
 pub fn create(device: c_int, flags: c_uint) -> Outcome<&'static Context> {
-    lock().add(device, false, flags)
+    tape_contexts::begin(super::current::tape_number)?;
+    let context = lock().add(device, false, flags)?;
+    tape_contexts::renew(context.tape());
+    Ok(context)
+}
+
+/// Whether a context that the program created is alive.
+pub fn any_created() -> bool {
+    lock().all.iter().any(|context| !context.primary && context.is_alive())
+}
+
+/// The context of that number on the tape; the primary one is that of device 0.
+pub fn of_tape(number: u32) -> Option<&'static Context> {
+    lock().all.iter().find(|context| context.tape() == number).copied()
 }
 
 /// The context that the handle names, alive or not; `None` for what never was a handle.
@@ -147,13 +170,16 @@ pub fn find(handle: CUcontext) -> Option<&'static Context> {
 /// As [`find`], for a context that must be alive.
 ///
 /// # Errors
-/// CUDA_ERROR_INVALID_CONTEXT for what is no handle, CUDA_ERROR_CONTEXT_IS_DESTROYED.
+/// CUDA_ERROR_INVALID_CONTEXT for what is no handle, or that of a destroyed context; CUDA_ERROR_CONTEXT_IS_DESTROYED for a primary one that is not
+/// active. So cuda.h has it: the latter code is for contexts that are current to the calling thread, and for inactive primary ones.
 pub fn living(handle: CUcontext) -> Outcome<&'static Context> {
     let context = find(handle).ok_or(super::entry::INVALID_CONTEXT)?;
     if context.is_alive() {
         Ok(context)
-    } else {
+    } else if context.primary {
         Err(super::entry::CONTEXT_IS_DESTROYED)
+    } else {
+        Err(super::entry::INVALID_CONTEXT)
     }
 }
 

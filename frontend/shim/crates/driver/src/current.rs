@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 
 use session::call::{Error, Outcome};
+use session::contexts as tape_contexts;
 use session::own::{Slot, Use};
 use session::process;
 
@@ -28,6 +29,23 @@ const DEEPEST: usize = 1 << 16;
 #[inline]
 pub fn get() -> Option<&'static Context> {
     STACK.with(|stack| stack.top.get()).flatten()
+}
+
+/// The number on the tape of the context that the calling thread works for; the primary one where there is none alive.
+pub fn tape_number() -> u32 {
+    get().filter(|context| context.is_alive()).map_or(tape_contexts::PRIMARY, Context::tape)
+}
+
+/// What the runtime API requires: that the current context was not destroyed. It makes the primary one current where there is none.
+///
+/// # Errors
+/// CUDA_ERROR_CONTEXT_IS_DESTROYED.
+#[inline]
+pub fn admit_runtime() -> Outcome {
+    if tape_contexts::several() && get().is_some_and(|context| !context.primary && !context.is_alive()) {
+        return Err(entry::CONTEXT_IS_DESTROYED);
+    }
+    Ok(())
 }
 
 /// The calling thread's current context.

@@ -11,7 +11,7 @@ use operations::types::{MemPoolHandle, PointerAttributes};
 use operations::{hostmem, managed};
 use session::call::{Error, Outcome};
 
-use super::contexts::Context;
+use super::contexts::{self, Context};
 use super::{current, give_if_wanted};
 
 /// More attributes than there are.
@@ -61,6 +61,8 @@ struct Described {
     start: u64,
     size: u64,
     managed: bool,
+    /// The context that it was allocated in, by its number on the tape; not for the device's.
+    owner: Option<u32>,
     pool: MemPoolHandle,
 }
 
@@ -83,6 +85,7 @@ fn describe(address: u64) -> Outcome<Option<Described>> {
     let range = hostmem::find(address as usize).map(of_pinned).or_else(of_region).or_else(of_device);
     let (start, size) = range.unwrap_or((address, 1));
     Ok(Some(Described {
+        owner: memory::owner(address),
         memory_type,
         device_pointer: known.devicePointer as u64,
         host_pointer: known.hostPointer as u64,
@@ -139,7 +142,10 @@ impl Value {
 /// # Errors
 /// cudaErrorInvalidValue for an attribute that this memory, or CUDA, does not have.
 fn value(attribute: CUpointer_attribute, address: u64, found: Option<&Described>) -> Outcome<Value> {
-    let context = || current::get().map_or(ptr::null_mut(), Context::handle);
+    let context = || {
+        let owner = found.and_then(|found| found.owner).and_then(contexts::of_tape);
+        owner.or_else(current::get).map_or(ptr::null_mut(), Context::handle)
+    };
     let device = found.filter(|found| found.device_pointer != 0);
     let wanted = |number: Option<u64>| number.filter(|number| *number != 0).ok_or(Error::INVALID_VALUE);
     Ok(match attribute {

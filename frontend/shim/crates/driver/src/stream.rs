@@ -15,8 +15,8 @@ use operations::stream::{self, begin_capture, resolve};
 use session::call::{Error, Outcome};
 use session::function::DefaultStream;
 
-use super::entry::result_of;
-use super::{current, give, give_if_wanted};
+use super::entry::{result_of, INVALID_CONTEXT};
+use super::{contexts, current, give, give_if_wanted};
 
 pub unsafe fn cuStreamAddCallback(
     default: DefaultStream,
@@ -41,9 +41,12 @@ pub unsafe fn cuStreamBeginCapture(default: DefaultStream, hStream: CUstream) ->
 }
 
 pub unsafe fn cuStreamGetCtx(default: DefaultStream, hStream: CUstream, pctx: *mut CUcontext) -> Outcome {
-    resolve(default, hStream)?;
+    let context = match resolve(default, hStream)?.context {
+        Some(number) => contexts::of_tape(number).ok_or(INVALID_CONTEXT)?,
+        None => current::require()?,
+    };
     // SAFETY: the caller's place for the handle.
-    unsafe { give(pctx, current::require()?.handle()) }
+    unsafe { give(pctx, context.handle()) }
 }
 
 pub unsafe fn cuStreamGetCtx_v2(

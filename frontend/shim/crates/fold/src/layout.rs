@@ -230,6 +230,7 @@ mod tests {
                     | c::PAYLOAD_KEEP
                     | c::PAYLOAD_DROP
                     | c::DEVICE_RESET
+                    | c::CONTEXT
                     | c::CHECK_END
                     | c::TEMPLATE
                     | c::REPEAT

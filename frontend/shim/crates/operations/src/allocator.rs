@@ -290,6 +290,11 @@ impl Allocator {
         self.charged -= bytes;
     }
 
+    /// Where live allocations start.
+    pub fn starts(&self) -> impl Iterator<Item = u64> + '_ {
+        self.live.keys().copied()
+    }
+
     /// The live allocation that holds `address`.
     pub fn find(&self, address: u64) -> Option<Allocation> {
         let (&start, &size) = self.live.range(..=address).next_back()?;

@@ -8,11 +8,10 @@
 
 use std::ffi::{c_double, c_int, c_uint};
 
-use crate::module;
 use crate::types::DeviceAttr;
 use session::call::{give, Error, Outcome};
 use session::process::{self, device_of};
-use session::{permission, work};
+use session::{contexts, permission, work};
 
 mod attributes;
 mod identity;
@@ -86,10 +85,13 @@ pub unsafe fn synchronize() -> Outcome {
     work::synchronize_device()
 }
 
-/// Forgets everything that was made on the device. A process that never used it has nothing to reset.
-pub fn reset() -> Outcome {
+/// Ends everything that was made in the primary context; `alone`: there is no other. A process that never used the device has nothing to reset.
+pub fn reset(alone: bool) -> Outcome {
     if !process::was_touched() {
         return Ok(());
+    }
+    if !alone {
+        return crate::ownership::end(contexts::PRIMARY);
     }
     crate::graph::forget();
     crate::managed::forget();
@@ -104,8 +106,8 @@ pub fn reset() -> Outcome {
         addresses.reset(process::session()?.welcome());
     }
     crate::event::forget();
-    module::forget_all();
-    settings::reset(process::current_device());
+    contexts::device_was_reset();
+    settings::forget_all_settings();
     Ok(())
 }
 

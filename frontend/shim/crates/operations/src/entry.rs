@@ -81,7 +81,7 @@ fn admit(operation: Operation, class: Class) -> Outcome {
         return Err(lifecycle::INITIALIZATION_ERROR);
     }
     match process::opened_session().and_then(client::Session::sticky) {
-        // A reset is how a program leaves a sticky error behind.
+        // A reset, and the end of the context, is how a program leaves a sticky error behind.
         Some(code) if operation != Operation::DeviceReset => Err(Error(code)),
         _ => Ok(()),
     }

@@ -13,6 +13,7 @@ use crate::graph::{self, capture};
 use crate::stream;
 use crate::types::{EventHandle, StreamHandle};
 use session::call::{Error, Outcome};
+use session::contexts;
 use session::function::DefaultStream;
 use session::permission;
 use session::process::{self, HandleKind};
@@ -43,6 +44,8 @@ struct Record {
 #[derive(Debug)]
 pub struct Event {
     pub number: u32,
+    /// The context that it was made in.
+    context: u32,
     flags: c_uint,
     record: Mutex<Option<Record>>,
     /// The capture that it was last recorded in, and the nodes that it stands for there.
@@ -92,7 +95,10 @@ impl Event {
 
     fn settle(&self, operation: fn(&mut tape::Writer, u32, u32)) -> Outcome {
         match self.pending()? {
-            None => work::settled(),
+            None => {
+                let _acting = contexts::act_for(self.context);
+                work::settled()
+            }
             Some(point) => {
                 work::settle_point(self.number, &point, operation)?;
                 self.done(&point);
@@ -127,6 +133,12 @@ fn events() -> Outcome<&'static Events> {
     tracking().map(|_| &*EVENTS)
 }
 
+/// The events of a context.
+pub fn of_context(context: u32) -> Vec<EventHandle> {
+    let events = EVENTS.0.read().unwrap_or_else(PoisonError::into_inner);
+    events.values().filter(|event| event.context == context).map(|event| event.handle()).collect()
+}
+
 /// The device was reset: there are none.
 pub fn forget() {
     EVENTS.0.write().unwrap_or_else(PoisonError::into_inner).clear();
@@ -153,7 +165,13 @@ pub unsafe fn create_with_flags(event: *mut EventHandle, flags: c_uint) -> Outco
     let events = events()?;
     let number = process::mint(HandleKind::Event)?;
     work::append(|w| operation::event_create(w, number, flags))?;
-    events.add(Event { number, flags, record: Mutex::default(), captured: Mutex::default() });
+    events.add(Event {
+        number,
+        context: contexts::acting(),
+        flags,
+        record: Mutex::default(),
+        captured: Mutex::default(),
+    });
     // SAFETY: not null, and the program says that it is an event's place.
     unsafe { event.write(encode(Tag::Event, number) as EventHandle) };
     Ok(())
@@ -196,6 +214,9 @@ fn record_flagged(default: DefaultStream, event: EventHandle, stream: StreamHand
 
 /// Records the event in a stream that is not being captured.
 pub fn record_in(event: &Event, stream: &Arc<Stream>) -> Outcome {
+    if stream.context.unwrap_or_else(contexts::acting) != event.context {
+        return Err(Error::INVALID_RESOURCE_HANDLE);
+    }
     *event.captured() = None;
     let mut record = event.record();
     let point = work::defer_point(stream, |w| operation::event_record(w, event.number, stream.number, 0))?;
@@ -251,7 +272,7 @@ pub unsafe fn elapsed_time(ms: *mut c_float, start: EventHandle, end: EventHandl
     let (start, end) = (resolve(start)?, resolve(end)?);
     start.check_not_captured()?;
     end.check_not_captured()?;
-    if (start.flags | end.flags) & DISABLE_TIMING != 0 {
+    if (start.flags | end.flags) & DISABLE_TIMING != 0 || start.context != end.context {
         return Err(Error::INVALID_RESOURCE_HANDLE);
     }
     let point_of = |event: &Event| event.record().as_ref().map(|record| record.point.at());
@@ -262,6 +283,7 @@ pub unsafe fn elapsed_time(ms: *mut c_float, start: EventHandle, end: EventHandl
     let elapsed = match known {
         Some((number, at, elapsed)) if (number, at) == (start.number, from) => elapsed,
         _ => {
+            let _acting = contexts::act_for(end.context);
             let bits = work::request(|w, slot| operation::event_elapsed(w, start.number, end.number, slot))?;
             // The value is the bits of an f32, zero-extended.
             let elapsed = f32::from_bits((bits & u64::from(u32::MAX)) as u32);

@@ -19,7 +19,7 @@ pub use placed::{keep, near as near_placed};
 use crate::managed;
 use crate::memory::Addresses;
 use session::call::{Error, Outcome};
-use session::{log, process, work};
+use session::{contexts, log, process, work};
 use std::alloc::{alloc, dealloc, Layout};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
@@ -43,6 +43,8 @@ pub struct Range {
     pub size: usize,
     pub flags: u32,
     place: Place,
+    /// The context that it was allocated in.
+    pub context: u32,
     /// It was tried, and cannot be memory of both sides.
     refused: bool,
 }
@@ -90,7 +92,10 @@ impl Pinned {
         if self.overlaps(start, size) {
             return Err(Error::HOST_MEMORY_ALREADY_REGISTERED);
         }
-        self.0.insert(start, Range { start, size, flags, place: Place::Registered, refused: false });
+        self.0.insert(
+            start,
+            Range { start, size, flags, place: Place::Registered, context: contexts::acting(), refused: false },
+        );
         Ok(())
     }
 
@@ -158,7 +163,7 @@ pub fn allocate(size: usize, flags: u32, addresses: Option<&Addresses>) -> Outco
     while let Some(stale) = pinned.find(start).or_else(|| pinned.0.range(start..start + size).next().map(|(_, r)| *r)) {
         pinned.0.remove(&stale.start);
     }
-    pinned.0.insert(start, Range { start, size, flags, place, refused: false });
+    pinned.0.insert(start, Range { start, size, flags, place, context: contexts::acting(), refused: false });
     Ok(memory)
 }
 
@@ -294,6 +299,14 @@ pub fn end_reached(start: usize) {
     if pinned.0.get(&start).is_some_and(|range| range.place == Place::Reached) {
         pinned.0.remove(&start);
     }
+}
+
+/// The memory that was allocated in a context: all of it, or (`reached`) what is memory of both sides.
+pub fn of_context(context: u32, reached: bool) -> Vec<usize> {
+    let is_meant = |range: &&Range| {
+        range.context == context && range.place != Place::Registered && (!reached || range.place == Place::Reached)
+    };
+    pinned().0.values().filter(is_meant).map(|range| range.start).collect()
 }
 
 /// The device was reset: memory of both sides is gone.

@@ -21,7 +21,7 @@ use crate::{graph, hostmem, managed, occupancy, stream};
 use session::call::{error_of, Error, Outcome};
 use session::function::DefaultStream;
 use session::work::order::Stream;
-use session::{guards, log, output, permission, process, trace, work};
+use session::{contexts, guards, log, output, permission, process, trace, work};
 use tape::generated_operations as operation;
 use tape::Writer;
 
@@ -233,6 +233,9 @@ pub unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch
     // SAFETY: the caller's promise.
     let prepared = unsafe { prepare(func, &launch, args) }?;
     let stream = stream::resolve_briefly(default, launch.stream)?;
+    if stream.context.is_some_and(|context| context != contexts::acting()) {
+        return Err(Error::INVALID_RESOURCE_HANDLE);
+    }
     if graph::capture::of(&stream) {
         // SAFETY: the caller's promise.
         return graph::capture::add(&stream, unsafe { graph::Work::launch(func, &launch, args) }?).map(drop);

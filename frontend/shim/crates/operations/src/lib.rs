@@ -20,6 +20,7 @@ pub mod managed;
 pub mod memory;
 pub mod module;
 pub mod occupancy;
+pub mod ownership;
 pub mod stream;
 pub mod texture;
 pub mod types;

@@ -29,7 +29,7 @@ use crate::memory::addresses;
 use region::{Region, PAGE};
 use session::call::{Error, Outcome};
 use session::work::{self};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tape::generated_operations as operation;
@@ -85,6 +85,14 @@ pub fn kind(address: usize) -> Option<Kind> {
         return None;
     }
     regions().find(address).map(|region| region.kind())
+}
+
+/// The device allocation of the region that holds the address.
+pub fn allocation(address: usize) -> Option<u64> {
+    if !near(address) {
+        return None;
+    }
+    regions().find(address).map(|region| region.raw() as u64)
 }
 
 /// The start of the region that holds the address, and the size that was asked for.
@@ -177,6 +185,18 @@ pub fn add_variables(places: &[(usize, usize)]) -> Outcome {
         regions().add(region);
     }
     Ok(())
+}
+
+/// Where the regions in these allocations start.
+pub fn regions_in(allocations: &BTreeSet<u64>) -> Vec<usize> {
+    regions().0.values().filter(|region| allocations.contains(&(region.raw() as u64))).map(Region::start).collect()
+}
+
+/// The variables' regions end: so have their modules.
+pub fn forget_variables() {
+    if any() {
+        regions().0.retain(|_, region| region.kind() != Kind::Variable);
+    }
 }
 
 /// The device was reset: there are none.

@@ -74,6 +74,7 @@ pub fn allocate(size: usize) -> Outcome<*mut c_void> {
         live.allocator.free(address)?;
         return Err(error);
     }
+    live.own(address);
     Ok(address as *mut c_void)
 }
 
@@ -91,9 +92,19 @@ pub fn free(pointer: *mut c_void) -> Outcome {
     if let Some(freed) = graphs::free(&mut live, address) {
         return freed;
     }
-    live.allocator.free(address)?;
+    live.free(address)?;
     live.pools.remove(address);
     work::append(|w| operation::free(w, address))
+}
+
+/// The context, by its number on the tape, that memory of any kind was allocated in; `None` for the device's, and for what is no such memory.
+pub fn owner(address: u64) -> Option<u32> {
+    if let Some(pinned) = hostmem::find(address as usize) {
+        return Some(pinned.context);
+    }
+    let raw = regions::allocation(address as usize).unwrap_or(address);
+    let live = addresses().ok()?.lock();
+    live.owner(live.allocator.find(raw)?.address)
 }
 
 /// Allocates rows of `width` bytes; returns the pointer and the pitch.
@@ -165,7 +176,9 @@ unsafe fn allocate_from(pool: Option<u32>, place: *mut *mut c_void, size: usize)
     // SAFETY: it was written just now.
     let address = unsafe { place.read() } as u64;
     if address != 0 {
-        addresses.lock().pools.add(pool, address, size as u64);
+        let mut live = addresses.lock();
+        live.pools.add(pool, address, size as u64);
+        live.disown(address);
     }
     Ok(())
 }

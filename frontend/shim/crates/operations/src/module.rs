@@ -34,7 +34,7 @@ mod source;
 pub mod table;
 mod variable;
 
-pub use code::{epoch, forget_all, Kind, Module, Refused};
+pub use code::{Kind, Module, Refused};
 pub use kernel::{Kernel, Signature};
 pub use library::*;
 pub use resources::{of_kernel as resources_of, resources};

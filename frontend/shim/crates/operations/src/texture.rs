@@ -17,7 +17,7 @@ use crate::types::{
     ChannelFormatDesc, ChannelFormatKind, ResourceDesc, ResourceViewDesc, SurfaceObject, TextureDesc, TextureObject,
 };
 use session::call::{give, Error, Outcome};
-use session::{log, process, work};
+use session::{contexts, log, process, work};
 
 use tape::generated_operations as operation;
 
@@ -27,6 +27,7 @@ mod view;
 /// What an object was made of.
 #[derive(Debug, Clone, Copy)]
 struct Object {
+    context: u32,
     resource: ResourceDesc,
     /// `None` for a surface.
     texture: Option<TextureDesc>,
@@ -40,6 +41,16 @@ static OBJECTS: LazyLock<Mutex<Objects>> = LazyLock::new(Mutex::default);
 
 fn objects() -> MutexGuard<'static, Objects> {
     OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the objects of a context.
+pub fn end_of(context: u32) {
+    let of: Vec<(u64, bool)> =
+        objects().iter().filter(|(_, object)| object.context == context).map(|(key, _)| *key).collect();
+    for (object, surface) in of {
+        // It is there; a session that is over has ended it.
+        let _ = end(object, surface);
+    }
 }
 
 /// The device was reset: there are none.
@@ -79,7 +90,7 @@ fn make(resource: &ResourceDesc, texture: Option<&TextureDesc>, view: Option<&Re
     };
     objects().insert(
         (object, texture.is_none()),
-        Object { resource: *resource, texture: texture.copied(), view: view.copied() },
+        Object { context: contexts::acting(), resource: *resource, texture: texture.copied(), view: view.copied() },
     );
     Ok(object)
 }

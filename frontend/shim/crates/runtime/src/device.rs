@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr;
 
 use abi::cudaDriverEntryPointQueryResult;
-use driver::contexts;
 use driver::initialization::cuGetProcAddress_v2;
+use driver::{contexts, current};
 use operations::device::{self, DRIVER_VERSION};
 use session::call::{give, Error, Outcome};
 use session::function::DefaultStream;
@@ -32,7 +32,11 @@ pub unsafe fn cudaDeviceReset() -> Outcome {
     if !process::was_touched() {
         return Ok(());
     }
-    device::reset()?;
+    // Of another context only the runtime's own state would end, of which there is none to be seen.
+    if current::get().is_some_and(|context| !context.primary) {
+        return Ok(());
+    }
+    device::reset(!contexts::any_created())?;
     contexts::reset_primary(process::current_device())
 }
 

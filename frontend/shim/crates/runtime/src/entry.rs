@@ -20,7 +20,7 @@ thread_local! {
 /// Runs one call of the runtime API and returns its `cudaError_t`.
 #[inline]
 pub fn enter(function: Function, body: impl FnOnce() -> Outcome) -> CudaError {
-    match pass(function, || Ok(()), body) {
+    match pass(function, current::admit_runtime, body) {
         Ok(()) => {
             if needs_context(function) {
                 current::runtime_used();

@@ -1996,6 +1996,7 @@ impl Function {
             Self::cuMipmappedArrayCreate => Operation::MallocMipmappedArray,
             Self::cuMipmappedArrayGetLevel => Operation::GetMipmappedArrayLevel,
             Self::cuMipmappedArrayDestroy => Operation::FreeMipmappedArray,
+            Self::cuCtxDestroy_v2 => Operation::DeviceReset,
             Self::cuCtxGetCacheConfig => Operation::DeviceGetCacheConfig,
             Self::cuCtxGetLimit => Operation::DeviceGetLimit,
             Self::cuCtxGetSharedMemConfig => Operation::DeviceGetSharedMemConfig,

@@ -17,7 +17,7 @@ pub mod order;
 mod reads;
 
 use crate::call::{check, error_of, Error, Outcome};
-use crate::{frame, guards, output, permission, process};
+use crate::{contexts, frame, guards, output, permission, process};
 use client::{Answer, Append, Destination, Failure, Mode, Origin, Session};
 use order::{Mark, Order, Point, Stream};
 use reads::Reads;
@@ -91,6 +91,7 @@ pub fn defer(stream: &Stream, write: impl FnOnce(&mut Writer)) -> Outcome {
 /// Begins what `defer` does as a whole, where the session defers (`Session::defers`): launches are many. It is finished by `Append::finish`.
 #[inline(always)]
 pub fn begin(stream: &Stream) -> Outcome<Append<'static>> {
+    let _acting = stream.act();
     let (session, Tracking { order, .. }) = session_and_tracking()?;
     match session.begin() {
         Ok(mut append) => {
@@ -104,6 +105,7 @@ pub fn begin(stream: &Stream) -> Outcome<Append<'static>> {
 /// As `defer`, for a call that makes several records: `last` says that no more follow.
 #[inline]
 pub fn defer_piece(stream: &Stream, last: bool, write: impl FnOnce(&mut Writer)) -> Outcome {
+    let _acting = stream.act();
     let (session, tracking) = session_and_tracking()?;
     let mut mark = None;
     let write = |w: &mut Writer| {
@@ -116,6 +118,7 @@ pub fn defer_piece(stream: &Stream, last: bool, write: impl FnOnce(&mut Writer))
 
 /// As `defer`, for work whose completion will be asked about.
 pub fn defer_point(stream: &Arc<Stream>, write: impl FnOnce(&mut Writer)) -> Outcome<Point> {
+    let _acting = stream.act();
     let (session, Tracking { order, .. }) = session_and_tracking()?;
     let mut mark = None;
     let appended = session.defer(|w| {
@@ -146,6 +149,7 @@ pub fn request(write: impl FnOnce(&mut Writer, u32)) -> Outcome<u64> {
 /// # Safety
 /// Every row of the destination is writable until this returns.
 pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce(&mut Writer, u32)) -> Outcome {
+    let _acting = stream.act();
     let (session, tracking) = session_and_tracking()?;
     let start = tracking.order.begin();
     let (launches, guarded) = (output::asked(), guards::recorded());
@@ -180,6 +184,7 @@ pub unsafe fn read_deferred(
     destination: Destination,
     write: impl FnOnce(&mut Writer, u32),
 ) -> Outcome {
+    let _acting = stream.act();
     let (session, Tracking { order, reads, .. }) = session_and_tracking()?;
     if session.mode() == Mode::None {
         // SAFETY: the caller promises more.
@@ -236,6 +241,7 @@ pub unsafe fn record_guarded(
 /// # Safety
 /// Every row of the destination is writable until the copy has arrived.
 unsafe fn record(stream: &Stream, destination: Destination, write: impl FnOnce(&mut Writer, u32)) -> Outcome {
+    let _acting = stream.act();
     let (session, Tracking { order, .. }) = session_and_tracking()?;
     let mut mark = None;
     let write = |w: &mut Writer, slot| {
@@ -329,6 +335,7 @@ pub fn query_stream(stream: &Stream) -> Outcome {
 }
 
 fn settle_stream(stream: &Stream, operation: fn(&mut Writer, u32, u32)) -> Outcome {
+    let _acting = stream.act();
     let (session, Tracking { order, .. }) = session_and_tracking()?;
     if !order.pending(stream) {
         return untold(session);
@@ -339,6 +346,7 @@ fn settle_stream(stream: &Stream, operation: fn(&mut Writer, u32, u32)) -> Outco
 
 /// Waits for a point that is pending, or asks about it; `operation` takes the event's number.
 pub fn settle_point(event: u32, point: &Point, operation: fn(&mut Writer, u32, u32)) -> Outcome {
+    let _acting = point.stream.act();
     let (session, Tracking { order, .. }) = session_and_tracking()?;
     wait(session, |w, slot| operation(w, event, slot), || order.point_done(point))
 }
@@ -350,6 +358,7 @@ pub fn settled() -> Outcome {
 
 /// Resets the device and everything tracked here; what the operations hold of the session is theirs to renew.
 pub fn reset_device() -> Outcome {
+    let _acting = contexts::act_for(contexts::PRIMARY);
     let (session, tracking) = session_and_tracking()?;
     let position = tracking.order.position();
     check(ask(session, operation::device_reset).map_err(error_of)?.error)?;

@@ -5,7 +5,7 @@
 use crate::Writer;
 
 /// The tape version these encoders write.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Operation codes.
 pub mod code {
@@ -37,6 +37,7 @@ pub mod code {
     pub const DEVICE_RESET: u16 = 0x0031;
     pub const DEVICE_LIMIT: u16 = 0x0032;
     pub const CHECK_END: u16 = 0x0033;
+    pub const CONTEXT: u16 = 0x0034;
     pub const MODULE_OPEN: u16 = 0x0040;
     pub const MODULE_BEGIN: u16 = 0x0041;
     pub const MODULE_CHUNK: u16 = 0x0042;
@@ -100,6 +101,7 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::DEVICE_RESET => "DEVICE_RESET",
         code::DEVICE_LIMIT => "DEVICE_LIMIT",
         code::CHECK_END => "CHECK_END",
+        code::CONTEXT => "CONTEXT",
         code::MODULE_OPEN => "MODULE_OPEN",
         code::MODULE_BEGIN => "MODULE_BEGIN",
         code::MODULE_CHUNK => "MODULE_CHUNK",
@@ -409,6 +411,14 @@ pub fn check_end(w: &mut Writer, slot: u32) {
     let mut fields = [0u8; 8];
     fields[0..4].copy_from_slice(&slot.to_le_bytes());
     w.record(code::CHECK_END, 0, &fields, 0);
+}
+
+/// What follows is of this context (tape.md, "Contexts"); stands first in its group. With the flag the context begins anew, without its error.
+#[inline]
+pub fn context(w: &mut Writer, context: u32, anew: bool) {
+    let mut fields = [0u8; 8];
+    fields[0..4].copy_from_slice(&context.to_le_bytes());
+    w.record(code::CONTEXT, u16::from(anew), &fields, 0);
 }
 
 /// Mints a module from an image the host holds (Welcome.known_modules, MODULE_QUERY, or uploaded on this tape before).

@@ -47,7 +47,7 @@ fn random_results_touch_only_the_rows() {
             [Arc::new(Waiter::for_rows(destination).expect("fits")), Arc::new(Waiter::for_answer()), stream.clone()];
         for (index, waiter) in waiters.iter().enumerate() {
             let (group, slot) = (index as u64 + 1, index as u32 + 1);
-            let entry = ledger.enter(group, 8, 0, Some(Awaited::new(slot, waiter.clone())), Patience::None);
+            let entry = ledger.enter(group, 8, 0, Some(Awaited::new(slot, waiter.clone())), Patience::None, 0);
             assert_eq!(entry, Entry::Entered { waited: false });
         }
         let mut ended = false;

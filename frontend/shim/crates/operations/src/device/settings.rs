@@ -1,7 +1,7 @@
 //! Settings of a device: flags, limits, cache and bank preferences.
 //!
-//! Owns their values for this process, per device; limits are also sent to the host, which may hold less than the real device
-//! does. Preferences have no effect on results and stay here.
+//! Owns their values, which are each context's own; limits are also sent to the host, which has one value for the session (the last one) and may
+//! hold less than the real device does. Preferences have no effect on results and stay here.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::types::{
     SHARED_MEM_BANK_SIZE_FOUR_BYTE,
 };
 use session::call::{Error, Outcome};
-use session::{process, work};
+use session::{contexts, process, work};
 use tape::generated_operations as operation;
 
 use super::{device_of, give};
@@ -35,22 +35,31 @@ struct Settings {
 const INITIAL: Settings =
     Settings { flags: 0, cache: FUNC_CACHE_PREFER_NONE, limits: [1024, 1 << 20, 8 << 20, 0, 2048, 128, 0] };
 
-static SETTINGS: Mutex<Vec<Settings>> = Mutex::new(Vec::new());
+/// By context.
+static SETTINGS: Mutex<Vec<(u32, Settings)>> = Mutex::new(Vec::new());
 
-fn with<T>(device: c_int, body: impl FnOnce(&mut Settings) -> T) -> Outcome<T> {
-    let number = usize::try_from(device).map_err(|_| Error::INVALID_DEVICE)?;
-    device_of(device)?;
-    let mut settings: MutexGuard<'_, Vec<Settings>> = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner);
-    if settings.len() <= number {
-        settings.resize(number + 1, INITIAL);
-    }
-    Ok(body(&mut settings[number]))
+fn lock() -> MutexGuard<'static, Vec<(u32, Settings)>> {
+    SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As after cudaDeviceReset.
-pub fn reset(device: c_int) {
-    // A device that is not there has no settings.
-    let _ = with(device, |settings| *settings = INITIAL);
+fn with<T>(device: c_int, body: impl FnOnce(&mut Settings) -> T) -> Outcome<T> {
+    device_of(device)?;
+    let (mut settings, context) = (lock(), contexts::acting());
+    let place = settings.iter().position(|(of, _)| *of == context).unwrap_or_else(|| {
+        settings.push((context, INITIAL));
+        settings.len() - 1
+    });
+    Ok(body(&mut settings[place].1))
+}
+
+/// A context's are as at the start: it has ended.
+pub fn forget_settings(context: u32) {
+    lock().retain(|(of, _)| *of != context);
+}
+
+/// The same for all: the device was reset.
+pub fn forget_all_settings() {
+    lock().clear();
 }
 
 fn check_flags(flags: c_uint) -> Outcome {

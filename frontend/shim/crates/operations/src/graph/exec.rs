@@ -21,7 +21,7 @@ use crate::types::{GraphExecHandle, GraphNodeHandle, HostNodeParams};
 use session::call::{Error, Outcome};
 use session::work::handle::{decode, encode, Tag};
 use session::work::order::Stream;
-use session::{output, work};
+use session::{contexts, output, work};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use tape::Writer;
@@ -69,7 +69,7 @@ pub struct Exec {
     conditions: Vec<Arc<Condition>>,
     /// What a launch does to memory of graphs.
     steps: Vec<Step>,
-    plans: HashMap<u32, Vec<Segment>>,
+    plans: HashMap<(u32, u32), Vec<Segment>>,
 }
 
 static EXECS: LazyLock<Mutex<HashMap<Id, Arc<Mutex<Exec>>>>> = LazyLock::new(Mutex::default);
@@ -325,12 +325,15 @@ impl Exec {
     /// # Safety
     /// Host memory that the graph copies from or to is there until the stream is synchronized.
     pub unsafe fn launch(&mut self, stream: &Arc<Stream>) -> Outcome {
-        if !self.plans.contains_key(&stream.number) {
+        let _acting = stream.act();
+        // A default stream is every context's, and each context has functions of its own.
+        let place = (stream.number, contexts::epoch());
+        if !self.plans.contains_key(&place) {
             let plan = self.plan(stream)?;
             if self.plans.len() >= MAX_PLANS {
                 self.plans.clear();
             }
-            self.plans.insert(stream.number, plan);
+            self.plans.insert(place, plan);
         }
         if !self.steps.is_empty() {
             memory::launch_steps(
@@ -338,7 +341,7 @@ impl Exec {
                 self.flags & crate::types::GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH != 0,
             )?;
         }
-        for segment in self.plans.get_mut(&stream.number).into_iter().flatten() {
+        for segment in self.plans.get_mut(&place).into_iter().flatten() {
             match segment {
                 Segment::Records(records) => {
                     records.send(stream)?;

@@ -111,6 +111,7 @@ pub fn mirror(start: usize, size: usize) -> Outcome {
     let raw = {
         let mut live = addresses()?.lock();
         let raw = live.allocator.allocate(whole as u64)?;
+        live.disown(raw);
         if let Err(error) = work::append(|w| operation::allocate(w, raw, whole as u64)) {
             live.allocator.free(raw)?;
             return Err(error);

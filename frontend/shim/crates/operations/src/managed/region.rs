@@ -3,6 +3,7 @@
 use crate::memory::payloads::{self, Target};
 use client::Destination;
 use session::call::{Error, Outcome};
+use session::contexts;
 use session::log;
 use session::work::{self, tracking};
 use std::ffi::c_void;
@@ -60,6 +61,8 @@ pub struct Region {
     device: usize,
     /// Kernels find it at `start`, too.
     aliased: bool,
+    /// Bytes travel as those of this context.
+    context: u32,
     /// The device allocation's address.
     raw: usize,
     /// The second mapping.
@@ -178,6 +181,7 @@ impl Region {
             kind,
             device: start,
             aliased: false,
+            context: contexts::acting(),
             raw,
             alias,
             states: vec![state; length / PAGE],
@@ -275,6 +279,7 @@ impl Region {
 
     /// The device's bytes of `count` pages, which the program may then read.
     fn fetch(&mut self, first: usize, count: usize) -> Outcome {
+        let _acting = contexts::act_for(self.context);
         let legacy = tracking()?.order.legacy.clone();
         for (from, to) in self.parts(first * PAGE, (first + count) * PAGE) {
             let width = to - from;
@@ -331,6 +336,7 @@ impl Region {
 
     /// The device gets what the program has written; all pages are its own.
     pub fn hand_over(&mut self) -> Outcome {
+        let _acting = contexts::act_for(self.context);
         if !self.here {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use super::reservations::{Access, VirtualMemory};
 use crate::allocator::{Allocation, Allocator, Refused, GRANULE};
 use client::Welcome;
 use session::call::Outcome;
-use session::process;
+use session::{contexts, process};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -40,6 +40,8 @@ pub struct Live {
     reached: BTreeMap<u64, u64>,
     /// Start -> size of variables at addresses of the host's.
     told: BTreeMap<u64, u64>,
+    /// Start -> context of the allocations that are not the primary one's; `NONE` for those that are the device's.
+    owners: BTreeMap<u64, u32>,
     pub pools: Pools,
     pub of_graphs: OfGraphs,
     pub virtual_memory: VirtualMemory,
@@ -72,6 +74,7 @@ impl Live {
             pinned: Allocator::new(window_base.saturating_add(size), pinned, pinned),
             reached: BTreeMap::new(),
             told: BTreeMap::new(),
+            owners: BTreeMap::new(),
             pools: Pools::default(),
             of_graphs: OfGraphs::default(),
             virtual_memory: VirtualMemory::default(),
@@ -104,8 +107,34 @@ impl Live {
         }
     }
 
+    /// A new allocation is the context's that the calling thread works for.
+    pub fn own(&mut self, address: u64) {
+        match contexts::acting() {
+            contexts::PRIMARY => self.owners.remove(&address),
+            context => self.owners.insert(address, context),
+        };
+    }
+
+    /// A new allocation is the device's: it lasts longer than every context.
+    pub fn disown(&mut self, address: u64) {
+        self.owners.insert(address, contexts::NONE);
+    }
+
+    /// The context that the allocation at this start belongs to; `None` for the device's, and where there is no allocation.
+    pub fn owner(&self, start: u64) -> Option<u32> {
+        self.allocator.find(start).filter(|found| found.address == start)?;
+        let owner = self.owners.get(&start).copied().unwrap_or(contexts::PRIMARY);
+        (owner != contexts::NONE).then_some(owner)
+    }
+
+    /// The allocations of a context.
+    pub fn owned_by(&self, context: u32) -> Vec<u64> {
+        self.allocator.starts().filter(|start| self.owner(*start) == Some(context)).collect()
+    }
+
     /// Ends device memory of either kind.
     pub fn free(&mut self, address: u64) -> Result<(), Refused> {
+        self.owners.remove(&address);
         let Some(size) = self.reached.remove(&address) else { return self.allocator.free(address) };
         self.allocator.refund(size);
         self.pinned.free(address)

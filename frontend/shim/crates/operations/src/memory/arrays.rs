@@ -15,7 +15,7 @@ use crate::types::{ArrayHandle, BoxExtent, ChannelFormatDesc, ConstArrayHandle, 
 use session::call::{Error, Outcome};
 use session::function::DefaultStream;
 use session::work::handle::{decode, encode, Tag};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{c_uint, c_void};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -153,6 +153,11 @@ pub fn release_array(number: u32) -> Outcome {
 fn is_cube(extent: BoxExtent, layered: bool) -> bool {
     let faces = extent.depth == FACES || layered && extent.depth != 0 && extent.depth.is_multiple_of(FACES);
     extent.width == extent.height && faces
+}
+
+/// The arrays whose memory starts at one of these addresses.
+pub fn arrays_at(starts: &BTreeSet<u64>) -> Vec<u32> {
+    arrays().live.iter().filter(|(_, array)| starts.contains(&array.address)).map(|(number, _)| *number).collect()
 }
 
 /// The device was reset: there are none.

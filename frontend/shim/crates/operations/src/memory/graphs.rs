@@ -16,7 +16,7 @@ use super::allocate;
 use crate::allocator::Refused;
 use crate::memory::addresses;
 use session::call::{Error, Outcome};
-use session::work;
+use session::{contexts, work};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -59,7 +59,8 @@ pub enum Step {
 pub struct GraphMemory {
     address: u64,
     size: usize,
-    epoch: u32,
+    /// The device's, when it was made.
+    resets: u32,
     /// The program is told of it as memory of graphs.
     told: bool,
 }
@@ -73,12 +74,15 @@ impl GraphMemory {
         let address = live.allocator.reserve(size as u64)?;
         let entry = Entry { size: size as u64, backed: false, live: false, orphan: false };
         live.of_graphs.known.insert(address, entry);
-        Ok(Arc::new(Self { address, size, epoch: crate::module::epoch(), told: true }))
+        live.disown(address);
+        Ok(Arc::new(Self { address, size, resets: contexts::resets(), told: true }))
     }
 
     /// Memory that the program does not know as such, there at once.
     pub fn untold(size: usize) -> Outcome<Arc<Self>> {
-        Ok(Arc::new(Self { address: allocate(size)? as u64, size, epoch: crate::module::epoch(), told: false }))
+        let address = allocate(size)? as u64;
+        addresses()?.lock().disown(address);
+        Ok(Arc::new(Self { address, size, resets: contexts::resets(), told: false }))
     }
 
     pub fn size(&self) -> usize {
@@ -92,7 +96,7 @@ impl GraphMemory {
 
 impl Drop for GraphMemory {
     fn drop(&mut self) {
-        if self.epoch != crate::module::epoch() {
+        if self.resets != contexts::resets() {
             return; // the device was reset, the address may be somebody else's
         }
         let Ok(addresses) = addresses() else { return };

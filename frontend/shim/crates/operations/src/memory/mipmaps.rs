@@ -19,6 +19,11 @@ fn mipmapped() -> MutexGuard<'static, HashMap<u32, Vec<u32>>> {
     MIPMAPPED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Mipmapped arrays of which a level is one of these arrays end as such; the levels are left.
+pub fn dissolve_mipmapped_arrays(levels: &[u32]) {
+    mipmapped().retain(|_, of| !of.iter().any(|level| levels.contains(level)));
+}
+
 /// The device was reset: there are none.
 pub fn forget_mipmapped_arrays() {
     mipmapped().clear();

@@ -6,10 +6,10 @@
 //!
 //! Locking: `opening` is held while records that open things are appended, so that nothing is opened twice and no
 //! handle is used before its record is on the tape; it may be held while waiting for the host (a query, mode `none`).
-//! The epoch (`forget_all`) tells handles minted before a device reset from later ones.
+//! Each context has handles of its own (`OfContext`), until what it holds ends.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::images;
@@ -17,7 +17,7 @@ use crate::module::mapped::Map;
 use image::Target;
 use session::call::{Error, Outcome};
 use session::process::{self, HandleKind};
-use session::{lifecycle, log, work};
+use session::{contexts, lifecycle, log, work};
 use tape::generated_operations as operation;
 use tape::Writer;
 
@@ -28,35 +28,64 @@ use super::source::{Origin, Source};
 /// Larger images are asked for before they are sent, when Hello could not name them.
 const ASK_ABOVE: usize = 256 << 10;
 
-static EPOCH: AtomicU32 = AtomicU32::new(1);
 /// One upload at a time, as the tape wants it.
 static UPLOAD: Mutex<()> = Mutex::new(());
 
-/// Forgets every handle of modules, functions and variables: after a device reset. They are minted anew when used.
-pub fn forget_all() {
-    EPOCH.fetch_add(1, Release);
-}
-
-/// The number of resets so far, plus one.
-#[inline]
-pub fn epoch() -> u32 {
-    EPOCH.load(Relaxed)
-}
-
-/// A handle of the tape, and of which epoch it is. Zero: not minted.
+/// The same for each context of the process: a word that is the context's as long as its epoch lasts (a handle of the tape, a setting).
 #[derive(Debug, Default)]
-pub struct Minted(AtomicU64);
+pub struct OfContext {
+    /// The epoch and the word that were set last.
+    last: AtomicU64,
+    /// Those of other epochs, where there are several contexts.
+    others: Mutex<Vec<(u32, u32)>>,
+}
 
-impl Minted {
-    /// The handle, when it was minted since the last reset.
+/// Epochs whose words are kept: those of contexts that have ended are the first to go.
+const MOST_EPOCHS: usize = 64;
+
+impl OfContext {
+    /// The word, when it was set in the epoch of the context that the calling thread works for.
     #[inline]
     pub fn get(&self) -> Option<u32> {
-        let value = self.0.load(Acquire);
-        ((value >> 32) as u32 == epoch()).then_some(value as u32)
+        let (value, epoch) = (self.last.load(Acquire), contexts::epoch());
+        if (value >> 32) as u32 == epoch {
+            return Some(value as u32);
+        }
+        if !contexts::several() {
+            return None;
+        }
+        lock(&self.others).iter().find(|(of, _)| *of == epoch).map(|(_, word)| *word)
     }
 
-    fn set(&self, epoch: u32, handle: u32) {
-        self.0.store(u64::from(epoch) << 32 | u64::from(handle), Release);
+    pub fn set(&self, word: u32) {
+        self.set_in(contexts::epoch(), word);
+    }
+
+    fn set_in(&self, epoch: u32, word: u32) {
+        let mut others = lock(&self.others);
+        if contexts::several() {
+            let last = self.last.load(Acquire);
+            others.retain(|(of, _)| *of != epoch && *of != (last >> 32) as u32);
+            others.push(((last >> 32) as u32, last as u32));
+            others.push((epoch, word));
+            if others.len() > MOST_EPOCHS {
+                others.remove(0);
+            }
+        }
+        self.last.store(u64::from(epoch) << 32 | u64::from(word), Release);
+    }
+
+    /// The context's is unknown again: what it was.
+    fn take(&self) -> Option<u32> {
+        let known = self.get()?;
+        let epoch = contexts::epoch();
+        let mut others = lock(&self.others);
+        others.retain(|(of, _)| *of != epoch);
+        let value = self.last.load(Acquire);
+        if (value >> 32) as u32 == epoch {
+            self.last.store(others.last().map_or(0, |(of, word)| u64::from(*of) << 32 | u64::from(*word)), Release);
+        }
+        Some(known)
     }
 }
 
@@ -100,13 +129,15 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Module {
     pub kind: Kind,
+    /// The context that a module of the driver API was loaded in, and whose it is alone. The others are opened in each context that uses them.
+    pub context: Option<u32>,
     origin: Origin,
     /// Whether a kernel or variable was registered: an image without any is never needed.
     used: AtomicBool,
     source: OnceLock<Outcome<Source>>,
     contents: Mutex<Option<Outcome<Arc<image::Module>>>>,
     pub managed: Managed,
-    minted: Minted,
+    minted: OfContext,
     opening: Mutex<()>,
     closed: AtomicBool,
     /// Those that the program knows of, by name.
@@ -126,12 +157,13 @@ impl Module {
     pub fn new(kind: Kind, origin: Origin) -> Module {
         Module {
             kind,
+            context: (kind == Kind::Module).then(contexts::acting),
             origin,
             used: AtomicBool::new(false),
             source: OnceLock::new(),
             contents: Mutex::new(None),
             managed: Managed::default(),
-            minted: Minted::default(),
+            minted: OfContext::default(),
             opening: Mutex::new(()),
             closed: AtomicBool::new(false),
             kernels: Mutex::default(),
@@ -258,7 +290,7 @@ impl Module {
     /// tape, given the new handle and the module's, behind what the module itself still needs.
     pub fn open_part(
         &self,
-        minted: &Minted,
+        minted: &OfContext,
         kind: HandleKind,
         write: impl FnOnce(&mut Writer, u32, u32),
     ) -> Outcome<u32> {
@@ -269,13 +301,16 @@ impl Module {
         if self.closed.load(Acquire) {
             return Err(Error::INVALID_DEVICE_FUNCTION);
         }
+        if self.context.is_some_and(|context| context != contexts::acting()) {
+            return Err(Error::INVALID_RESOURCE_HANDLE);
+        }
         // An image that cannot run is refused here, before anything is sent.
         self.contents()?;
         let source = self.source(None)?;
         if !images::host_has(&source.digest) {
             upload(source.sent(&self.origin), &source.digest)?;
         }
-        let epoch = epoch();
+        let epoch = contexts::epoch();
         let known = self.minted.get();
         let module = known.map_or_else(|| process::mint(HandleKind::Module), Ok)?;
         let handle = process::mint(kind)?;
@@ -285,8 +320,8 @@ impl Module {
             }
             write(w, handle, module);
         })?;
-        self.minted.set(epoch, module);
-        minted.set(epoch, handle);
+        self.minted.set_in(epoch, module);
+        minted.set_in(epoch, handle);
         Ok(handle)
     }
 
@@ -299,7 +334,17 @@ impl Module {
         if lifecycle::is_exiting() || process::opened_session().is_none() {
             return;
         }
-        if let Some(handle) = self.minted.get() {
+        if let Some(context) = self.context {
+            let _acting = contexts::act_for(context);
+            self.close_here();
+        } else {
+            self.close_here();
+        }
+    }
+
+    /// Ends what the host has of the module in the context that the calling thread works for.
+    pub fn close_here(&self) {
+        if let Some(handle) = self.minted.take() {
             // A session that cannot take the record has lost the module anyway.
             let _ = work::append(|w| operation::module_close(w, handle));
         }
@@ -363,12 +408,14 @@ mod tests {
     #[test]
     fn a_reset_makes_every_handle_unknown() {
         let _alone = lock(&RESETTING);
-        let minted = Minted::default();
+        let minted = OfContext::default();
         assert_eq!(minted.get(), None);
-        minted.set(EPOCH.load(Relaxed), 17);
+        minted.set(17);
         assert_eq!(minted.get(), Some(17));
-        forget_all();
+        contexts::device_was_reset();
         assert_eq!(minted.get(), None);
+        minted.set(18);
+        assert_eq!((minted.take(), minted.get()), (Some(18), None));
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! registration table, so that a program's stray value is not followed.
 
 use std::ffi::{CStr, CString};
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::OnceLock;
 
 use crate::launch::clusters;
@@ -13,7 +12,7 @@ use session::process::{self, HandleKind};
 use session::{log, work};
 use tape::generated_operations as operation;
 
-use super::code::{epoch, Minted, Module};
+use super::code::{Module, OfContext};
 use super::resources::{self, Limits};
 
 #[derive(Debug)]
@@ -23,7 +22,7 @@ pub struct Kernel {
     /// The address by which the program names it; 0 for a library's kernel, which has none.
     symbol: usize,
     signature: OnceLock<Outcome<Signature>>,
-    minted: Minted,
+    minted: OfContext,
     pub max_dynamic_shared: Setting,
     pub carveout: Setting,
     pub non_portable_clusters: Setting,
@@ -38,19 +37,18 @@ pub struct Signature {
     pub limits: Limits,
 }
 
-/// A function attribute that the program set; a device reset forgets it.
+/// A function attribute that the program set, in one context; the end of what that holds forgets it.
 #[derive(Debug, Default)]
-pub struct Setting(AtomicI64);
+pub struct Setting(OfContext);
 
 impl Setting {
     pub fn set(&self, value: i32) {
-        self.0.store(i64::from(epoch()) << 32 | i64::from(value as u32), Relaxed);
+        self.0.set(value as u32);
     }
 
     #[inline]
     pub fn get(&self) -> Option<i32> {
-        let value = self.0.load(Relaxed);
-        ((value >> 32) as u32 == epoch()).then_some(value as i32)
+        self.0.get().map(|word| word as i32)
     }
 }
 
@@ -62,7 +60,7 @@ impl Kernel {
             name: CString::new(name).unwrap_or_default(),
             symbol,
             signature: OnceLock::new(),
-            minted: Minted::default(),
+            minted: OfContext::default(),
             max_dynamic_shared: Setting::default(),
             carveout: Setting::default(),
             non_portable_clusters: Setting::default(),
@@ -194,7 +192,7 @@ mod tests {
             setting.set(value);
             assert_eq!(setting.get(), Some(value));
         }
-        super::super::forget_all();
+        session::contexts::device_was_reset();
         assert_eq!(setting.get(), None);
     }
 }

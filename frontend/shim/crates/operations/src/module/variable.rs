@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use tape::generated_operations as operation;
 
-use super::code::{epoch, Minted, Module};
+use super::code::{Module, OfContext};
 use crate::memory::addresses;
 use session::call::Outcome;
 use session::process::HandleKind;
@@ -15,14 +15,14 @@ pub struct Variable {
     pub module: &'static Module,
     name: String,
     pub size: usize,
-    minted: Minted,
-    /// The epoch it is of, and the address.
-    address: Mutex<(u32, u64)>,
+    minted: OfContext,
+    /// Addresses, each with the handle of the variable that lies there.
+    addresses: Mutex<Vec<(u32, u64)>>,
 }
 
 impl Variable {
     pub fn new(module: &'static Module, name: String, size: usize) -> Variable {
-        Variable { module, name, size, minted: Minted::default(), address: Mutex::new((0, 0)) }
+        Variable { module, name, size, minted: OfContext::default(), addresses: Mutex::default() }
     }
 
     pub fn name(&self) -> &str {
@@ -42,12 +42,13 @@ impl Variable {
     /// Its device address: one round trip, the first time.
     pub fn address(&self) -> Outcome<u64> {
         let handle = self.handle()?;
-        let mut known = self.address.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if known.0 != epoch() {
-            let address = work::request(|w, slot| operation::variable_address(w, handle, slot))?;
-            addresses()?.tell(address, self.size as u64);
-            *known = (epoch(), address);
+        let mut known = self.addresses.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((_, address)) = known.iter().find(|(of, _)| *of == handle) {
+            return Ok(*address);
         }
-        Ok(known.1)
+        let address = work::request(|w, slot| operation::variable_address(w, handle, slot))?;
+        addresses()?.tell(address, self.size as u64);
+        known.push((handle, address));
+        Ok(address)
     }
 }

@@ -24,6 +24,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tape::Writer;
 
+use crate::contexts::{self, Acting};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Legacy,
@@ -31,6 +33,10 @@ pub enum Kind {
     Blocking,
     NonBlocking,
 }
+
+/// The tape's numbers of the default streams.
+const LEGACY: u32 = 1;
+const PER_THREAD: u32 = 2;
 
 /// One stream and its marks.
 #[derive(Debug)]
@@ -40,6 +46,8 @@ pub struct Stream {
     pub kind: Kind,
     pub flags: u32,
     pub priority: i32,
+    /// The context that it was made in; `None` for the default streams, which every context has.
+    pub context: Option<u32>,
     /// Attributes that the program has set, as the bytes of their values.
     pub attributes: Mutex<BTreeMap<i32, [u8; 64]>>,
     /// The capture that its calls go to; 0: none (`graph::capture`).
@@ -53,9 +61,19 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// A stream of the context that the calling thread works for.
     pub fn new(number: u32, kind: Kind, flags: u32, priority: i32) -> Self {
         let (attributes, capture, last, behind_legacy, complete) = Default::default();
-        Self { number, kind, flags, priority, attributes, capture, last, behind_legacy, complete }
+        let context = (number != LEGACY && number != PER_THREAD).then(contexts::acting);
+        Self { number, kind, flags, priority, context, attributes, capture, last, behind_legacy, complete }
+    }
+}
+
+impl Stream {
+    /// The calling thread works for the stream's context as long as this lives.
+    #[inline]
+    pub fn act(&self) -> Option<Acting> {
+        self.context.and_then(contexts::act_for)
     }
 }
 
@@ -119,8 +137,8 @@ impl Default for Order {
     fn default() -> Self {
         Self {
             clock: AtomicU64::new(0),
-            legacy: Arc::new(Stream::new(1, Kind::Legacy, 0, 0)),
-            per_thread: Arc::new(Stream::new(2, Kind::Blocking, 0, 0)),
+            legacy: Arc::new(Stream::new(LEGACY, Kind::Legacy, 0, 0)),
+            per_thread: Arc::new(Stream::new(PER_THREAD, Kind::Blocking, 0, 0)),
             created: RwLock::default(),
             all_complete: AtomicU64::new(0),
             legacy_complete: AtomicU64::new(0),
@@ -148,6 +166,12 @@ impl Order {
             raise(orphans, stream.last.load(Acquire));
         }
         Some(stream)
+    }
+
+    /// The created streams of a context.
+    pub fn of_context(&self, context: u32) -> Vec<u32> {
+        let created = self.created.read().unwrap_or_else(PoisonError::into_inner);
+        created.values().filter(|stream| stream.context == Some(context)).map(|stream| stream.number).collect()
     }
 
     /// DEVICE_RESET was answered: no stream but the default ones, no work.
