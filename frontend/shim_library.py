@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,8 +14,10 @@ FOLDER = Path(__file__).resolve().parent / "lib"
 CORE = "libfarlane_core.so"
 REDIRECT = "libfarlane_redirect.so"  # on x86-64 only
 DRIVER = "libcuda.so.1"
+MANAGEMENT = "libnvidia-ml.so.1"  # not preloaded: who opens it finds it beside the others
 RUNTIMES = ("12", "13")
 MODES = ("none", "calls", "loops")
+SMI = "FARLANE_SMI"  # off: nvidia-smi is the machine's own, where it has one
 TIMINGS = ("faithful", "throughput")
 CHECKS = ("memory", "race", "init", "leak")
 
@@ -26,7 +30,7 @@ def runtime_library(major: str) -> Path:
 def require_built() -> None:
     """Raises UserError when the shim's libraries are not there."""
     missing = [
-        name for name in (CORE, DRIVER, *(f"libcudart.so.{m}" for m in RUNTIMES)) if not (FOLDER / name).exists()
+        name for name in (CORE, DRIVER, MANAGEMENT, *(f"libcudart.so.{m}" for m in RUNTIMES)) if not (FOLDER / name).exists()
     ]
     if missing:
         raise UserError(
@@ -108,6 +112,15 @@ def guest_environment(
     if checks:
         environment["FARLANE_CHECK"] = ",".join(checks)
     return environment
+
+
+def add_tools(environment: dict[str, str], folder: Path) -> None:
+    """Puts `nvidia-smi` into the folder, which the environment's programs search first: `farlane smi`, without the shim."""
+    tool = folder / "nvidia-smi"
+    command = f"{shlex.quote(sys.executable)} -I -m farlane.frontend.cli smi"
+    tool.write_text(f'#!/bin/sh\nunset LD_PRELOAD LD_AUDIT LD_BIND_NOW\nexec {command} "$@"\n')
+    tool.chmod(0o755)
+    environment["PATH"] = os.pathsep.join([str(folder), environment.get("PATH", os.defpath)])
 
 
 def _auditing_slows_calls() -> bool:

@@ -106,6 +106,8 @@ class RunCommand:
         words = arguments.program[1:] if arguments.program[:1] == ["--"] else arguments.program
         if not words:
             raise UserError("no program given", "farlane run [options] -- ./program arguments", status=2)
+        if words[0] == "nvidia-smi" and os.environ.get(shim_library.SMI) != "off":
+            words = ["/bin/sh", "-c", 'exec nvidia-smi "$@"', *words]  # the one of the program's PATH, not of ours
         write_report = _report_writer(arguments.report)
         checks = _checks(arguments)
         mode = arguments.defer or os.environ.get("FARLANE_DEFER") or "loops"
@@ -152,6 +154,9 @@ class RunCommand:
             environment[settings.INTEROP] = "1" if interop else "0"
             if embedded is not None and arguments.device in TAKE_PTX_ALONE:
                 environment.setdefault(*CUPY_COMPILES_PTX)
+            if os.environ.get(shim_library.SMI) != "off":
+                tools = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-tools-")))
+                shim_library.add_tools(environment, tools)
             started = time.perf_counter()
             status = _execute(words, program.path, environment)
             seconds = time.perf_counter() - started

@@ -36,7 +36,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def test_the_shim_is_in_the_wheel(names: set[str]) -> None:
-    for library in ("libfarlane_core.so", "libcudart.so.12", "libcudart.so.13", "libcuda.so.1"):
+    for library in ("libfarlane_core.so", "libcudart.so.12", "libcudart.so.13", "libcuda.so.1", "libnvidia-ml.so.1"):
         assert f"farlane/frontend/lib/{library}" in names
 
 
