@@ -210,7 +210,7 @@ def table(snapshot: Snapshot, devices: list[Gpu]) -> str:
         used = "N/A" if snapshot.used is None else f"{snapshot.used >> 20}MiB"
         memory = f"{used} / {gpu.device.total_memory >> 20}MiB"
         percent = "N/A" if snapshot.utilization is None else f"{snapshot.utilization}%"
-        lines.append(_columns(f" {gpu.index:>3}  {name:<29} On", f"{gpu.bus_id} Off", f"{'N/A':>20}"))
+        lines.append(_columns(f" {gpu.index:>3}  {name:<31} On", f"{gpu.bus_id} Off", f"{'N/A':>20}"))
         lines.append(_columns(" N/A   N/A   N/A           N/A /  N/A", f"{memory:>22}", f"{percent:>8}{gpu.compute_mode:>12}"))
         lines.append(_columns("", "", f"{'N/A':>20}"))
         lines.append(columns)
@@ -220,7 +220,7 @@ def table(snapshot: Snapshot, devices: list[Gpu]) -> str:
     for session in snapshot.reply.open:
         memory = mebibytes(_session_memory(session)).replace(" ", "").replace("[N/A]", "N/A")
         place = "0" if len(snapshot.reply.devices) == 1 else "?"
-        lines.append(f"|{place:>5}   N/A  N/A {session.pid:>16}      C   {session.program[:36]:<36}{memory:>10} |")
+        lines.append(f"|{place:>5}   N/A  N/A {session.pid:>15}      C   {session.program[:36]:<36}{memory:>10} |")
     if not snapshot.reply.open:
         lines.append(f"|{'  No running processes found':<{wide}}|")
     return "\n".join([*lines, rule, ""])

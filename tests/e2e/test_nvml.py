@@ -26,7 +26,7 @@ def farlane(*arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[str]:
-    with EmbeddedHost("sim", extra=("--capability", "8.9")) as embedded:
+    with EmbeddedHost("sim", extra=("--capability", "8.6")) as embedded:
         yield embedded.url
 
 
@@ -44,9 +44,9 @@ def test_a_program_that_is_linked_with_it(tmp_path: Path) -> None:
     compiler = shutil.which("cc")
     assert compiler is not None
     subprocess.run([compiler, "-o", str(program), str(PROGRAMS / "nvml.c"), str(library)], check=True)
-    done = farlane("run", "--capability", "8.9", "--", str(program))
+    done = farlane("run", "--capability", "8.6", "--", str(program))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout == "Farlane simulated device|00000000:00:00.0|0000:00:00.0|8.9|8|Not Supported\n"
+    assert done.stdout == "Farlane simulated device|00000000:00:00.0|0000:00:00.0|8.6|7|Not Supported\n"
 
 
 def test_without_a_host(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_queries(host: str) -> None:
         "index, name, count, compute_cap, memory.used [MiB], utilization.gpu [%], temperature.gpu, pci.bus_id, driver_version"
     )
     index, name, *rest = line.split(", ", 1)[0], *line.split(", ", 1)[1].rsplit(", ", 7)
-    assert (index, rest) == ("0", ["1", "8.9", "0 MiB", "0 %", "[N/A]", "00000000:00:00.0", smi.DRIVER_VERSION])
+    assert (index, rest) == ("0", ["1", "8.6", "0 MiB", "0 %", "[N/A]", "00000000:00:00.0", smi.DRIVER_VERSION])
     assert name.startswith("Farlane simulated device")
     bare = farlane("smi", "--host", host, "--query-gpu=memory.used,utilization.gpu", "--format=csv,noheader,nounits")
     assert bare.stdout == "0, 0\n"

@@ -20,6 +20,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 PRINTED = {
     "bindings": "launch\ngraph\npool\nvirtual memory\ninvalid PTX\nPASS\n",
+    "management": "Farlane simulated device\ndevice\nsession\nPASS\n",
     "core": "compiled\nlaunched\ngraph\nbuffers\nPASS\n",
     "numba_kernels": "host arrays\ndevice arrays\nshared memory\natomics\nreductions and ufuncs\nrandom numbers\n"
     "streams, pinned, mapped, managed\nthread 0\nthread 1\nPASS\n",
