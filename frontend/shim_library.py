@@ -30,7 +30,9 @@ def runtime_library(major: str) -> Path:
 def require_built() -> None:
     """Raises UserError when the shim's libraries are not there."""
     missing = [
-        name for name in (CORE, DRIVER, MANAGEMENT, *(f"libcudart.so.{m}" for m in RUNTIMES)) if not (FOLDER / name).exists()
+        name
+        for name in (CORE, DRIVER, MANAGEMENT, *(f"libcudart.so.{m}" for m in RUNTIMES))
+        if not (FOLDER / name).exists()
     ]
     if missing:
         raise UserError(

@@ -164,7 +164,9 @@ def names_of(query: str, fields: Mapping[str, object], option: str) -> list[str]
     for name in names:
         if name not in fields:
             raise UserError(
-                f'Field "{name}" is not a valid field to query.', f"`farlane smi --help-{option}` lists the fields.", INVALID_QUERY
+                f'Field "{name}" is not a valid field to query.',
+                f"`farlane smi --help-{option}` lists the fields.",
+                INVALID_QUERY,
             )
     return names
 
@@ -202,7 +204,9 @@ def table(snapshot: Snapshot, devices: list[Gpu]) -> str:
     head = f" NVIDIA-SMI {DRIVER_VERSION:<18} Driver Version: {DRIVER_VERSION:<14} CUDA Version: {CUDA_VERSION}"
     lines = [datetime.now().strftime("%a %b %e %H:%M:%S %Y"), rule, f"|{head:<{wide}}|", columns]
     lines.append(_columns(f" {'GPU  Name':<25}{'Persistence-M':>14}", "Bus-Id          Disp.A", "Volatile Uncorr. ECC"))
-    lines.append(_columns(f" {'Fan  Temp   Perf':<19}{'Pwr:Usage/Cap':>20}", "          Memory-Usage", "GPU-Util  Compute M."))
+    lines.append(
+        _columns(f" {'Fan  Temp   Perf':<19}{'Pwr:Usage/Cap':>20}", "          Memory-Usage", "GPU-Util  Compute M.")
+    )
     lines.append(_columns("", "", "              MIG M."))
     lines.append(columns.replace("-", "="))
     for gpu in devices:
@@ -211,7 +215,9 @@ def table(snapshot: Snapshot, devices: list[Gpu]) -> str:
         memory = f"{used} / {gpu.device.total_memory >> 20}MiB"
         percent = "N/A" if snapshot.utilization is None else f"{snapshot.utilization}%"
         lines.append(_columns(f" {gpu.index:>3}  {name:<31} On", f"{gpu.bus_id} Off", f"{'N/A':>20}"))
-        lines.append(_columns(" N/A   N/A   N/A           N/A /  N/A", f"{memory:>22}", f"{percent:>8}{gpu.compute_mode:>12}"))
+        lines.append(
+            _columns(" N/A   N/A   N/A           N/A /  N/A", f"{memory:>22}", f"{percent:>8}{gpu.compute_mode:>12}")
+        )
         lines.append(_columns("", "", f"{'N/A':>20}"))
         lines.append(columns)
     lines += ["", rule, f"|{' Processes:':<{wide}}|"]

@@ -21,9 +21,13 @@ class SmiCommand:
     help = "what nvidia-smi prints, for a host: memory, utilization, sessions"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--host", metavar="URL", help="the host (default: FARLANE_HOST, or a simulated device that is idle)")
+        parser.add_argument(
+            "--host", metavar="URL", help="the host (default: FARLANE_HOST, or a simulated device that is idle)"
+        )
         parser.add_argument("-L", "--list-gpus", action="store_true", help="one line for each device")
-        parser.add_argument("-i", "--id", metavar="N", help="these devices: numbers, UUIDs or PCI addresses, with commas")
+        parser.add_argument(
+            "-i", "--id", metavar="N", help="these devices: numbers, UUIDs or PCI addresses, with commas"
+        )
         parser.add_argument("--query-gpu", metavar="FIELDS", help="these fields of each device, with commas")
         parser.add_argument("--query-compute-apps", metavar="FIELDS", help="these fields of each session, with commas")
         parser.add_argument("--format", metavar="csv[,noheader][,nounits]", help="how a query is printed")
@@ -73,7 +77,9 @@ class SmiCommand:
 def _formats(wish: str | None, queried: bool) -> list[str]:
     formats = wish.split(",") if wish else []
     if queried and "csv" not in formats:
-        raise UserError('"--format=" switch is missing.', "Write --format=csv, or csv,noheader,nounits.", smi.INVALID_QUERY)
+        raise UserError(
+            '"--format=" switch is missing.', "Write --format=csv, or csv,noheader,nounits.", smi.INVALID_QUERY
+        )
     if unknown := [name for name in formats if name not in ("csv", "noheader", "nounits")]:
         raise UserError(
             f'Option "{unknown[0]}" is not a valid format.', "csv, with ,noheader and ,nounits.", smi.INVALID_QUERY

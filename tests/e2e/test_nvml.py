@@ -55,13 +55,17 @@ def test_without_a_host(tmp_path: Path) -> None:
     nothing = f"unix://{tmp_path}/nothing.sock"
     for variables, word in (({}, "FARLANE_HOST is not set"), ({"FARLANE_HOST": nothing}, "nothing.sock")):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
-        done = subprocess.run([sys.executable, "-c", ask], env=kept | variables, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-c", ask], env=kept | variables, capture_output=True, text=True, timeout=60
+        )
         assert done.stdout == "9\n"
         assert word in done.stderr
 
 
 def test_queries(host: str) -> None:
-    query = "--query-gpu=index,name,count,compute_cap,memory.used,utilization.gpu,temperature.gpu,pci.bus_id,driver_version"
+    query = (
+        "--query-gpu=index,name,count,compute_cap,memory.used,utilization.gpu,temperature.gpu,pci.bus_id,driver_version"
+    )
     done = farlane("smi", "--host", host, query, "--format=csv")
     assert done.returncode == 0, done.stderr
     head, line = done.stdout.splitlines()
@@ -101,7 +105,9 @@ def test_a_session_in_the_table() -> None:
 
 def test_a_host_that_does_not_know() -> None:
     """Each of its sessions has a process of its own."""
-    snapshot = smi.Snapshot(admin_pb2.DescribeReply(devices=[session_pb2.DeviceDescription(total_memory=1 << 30)]), None)
+    snapshot = smi.Snapshot(
+        admin_pb2.DescribeReply(devices=[session_pb2.DeviceDescription(total_memory=1 << 30)]), None
+    )
     (gpu,) = smi.gpus(snapshot)
     assert [smi.GPU_FIELDS[name](gpu) for name in ("memory.used", "memory.free", "utilization.gpu")] == ["[N/A]"] * 3
     assert "N/A / 1024MiB" in smi.table(snapshot, [gpu])

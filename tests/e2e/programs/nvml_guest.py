@@ -14,7 +14,12 @@ class Memory(ctypes.Structure):
 
 
 class Process(ctypes.Structure):
-    _fields_ = [("pid", ctypes.c_uint), ("memory", ctypes.c_ulonglong), ("gpu", ctypes.c_uint), ("compute", ctypes.c_uint)]
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("memory", ctypes.c_ulonglong),
+        ("gpu", ctypes.c_uint),
+        ("compute", ctypes.c_uint),
+    ]
 
 
 def nvml_ok(result: int) -> None:
@@ -88,7 +93,9 @@ cuda_version = ctypes.c_int()
 cuda_ok(cuda.cuDriverGetVersion(ctypes.byref(cuda_version)))
 assert version.value == cuda_version.value
 for query in ("--query-compute-apps=pid,used_memory", "--query-gpu=memory.used,compute_cap"):
-    done = subprocess.run(["nvidia-smi", query, "--format=csv,noheader,nounits"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["nvidia-smi", query, "--format=csv,noheader,nounits"], capture_output=True, text=True, check=True
+    )
     print(done.stdout.strip().replace(str(os.getpid()), "pid"))
 nvml_ok(nvml.nvmlShutdown())
 assert nvml.nvmlShutdown() == 1

@@ -14,7 +14,12 @@ assert pynvml.nvmlDeviceGetMemoryInfo(device).used == 0
 assert pynvml.nvmlDeviceGetMemoryInfo(device, version=pynvml.nvmlMemory_v2).used == 0
 assert 0 <= pynvml.nvmlDeviceGetUtilizationRates(device).gpu <= 100
 assert pynvml.nvmlDeviceGetArchitecture(device) == pynvml.NVML_DEVICE_ARCH_HOPPER
-for absent in (pynvml.nvmlDeviceGetPowerUsage, pynvml.nvmlDeviceGetMigMode, pynvml.nvmlDeviceGetSerial, pynvml.nvmlDeviceGetFanSpeed):
+for absent in (
+    pynvml.nvmlDeviceGetPowerUsage,
+    pynvml.nvmlDeviceGetMigMode,
+    pynvml.nvmlDeviceGetSerial,
+    pynvml.nvmlDeviceGetFanSpeed,
+):
     try:
         absent(device)
     except pynvml.NVMLError_NotSupported:

@@ -18,7 +18,10 @@ pub fn describe_host(config: &Config) -> Result<DescribeReply, OpenError> {
     let endpoint = &config.endpoint;
     let deadline = Instant::now() + config.connect_timeout;
     let broken = |why: String| {
-        OpenError::new(OpenReason::Protocol, format!("{endpoint} does not answer as a Farlane host ({why}): check FARLANE_HOST"))
+        OpenError::new(
+            OpenReason::Protocol,
+            format!("{endpoint} does not answer as a Farlane host ({why}): check FARLANE_HOST"),
+        )
     };
     let socket = connect::connect(endpoint, deadline)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -30,11 +33,13 @@ pub fn describe_host(config: &Config) -> Result<DescribeReply, OpenError> {
         let answer = AdminServiceClient::new(channel).describe(DescribeRequest {}).await;
         answer.map(tonic::Response::into_inner).map_err(|status| broken(describe(&status)))
     };
-    let answer = runtime.block_on(async {
-        tokio::time::timeout(deadline.saturating_duration_since(Instant::now()), asked).await
-    });
+    let answer = runtime
+        .block_on(async { tokio::time::timeout(deadline.saturating_duration_since(Instant::now()), asked).await });
     answer.unwrap_or_else(|_| {
         let seconds = config.connect_timeout.as_secs_f64();
-        Err(OpenError::new(OpenReason::Timeout, format!("no answer from {endpoint} within {seconds} s: raise FARLANE_TIMEOUT")))
+        Err(OpenError::new(
+            OpenReason::Timeout,
+            format!("no answer from {endpoint} within {seconds} s: raise FARLANE_TIMEOUT"),
+        ))
     })
 }

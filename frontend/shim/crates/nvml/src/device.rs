@@ -223,11 +223,11 @@ number! {
 /// nvmlDeviceArchitecture_t.
 fn architecture(major: u32, minor: u32) -> c_uint {
     match (major, minor) {
-        (7, 0..=4) => 5, // Volta
-        (7, _) => 6,     // Turing
-        (8, 9) => 8,     // Ada
-        (8, _) => 7,     // Ampere
-        (9, _) => 9,     // Hopper
+        (7, 0..=4) => 5,    // Volta
+        (7, _) => 6,        // Turing
+        (8, 9) => 8,        // Ada
+        (8, _) => 7,        // Ampere
+        (9, _) => 9,        // Hopper
         (10..=12, _) => 10, // Blackwell
         _ => ARCHITECTURE_UNKNOWN,
     }

@@ -5,6 +5,8 @@
 //! What only hardware has (temperatures, power, fans, clocks, ECC) is NVML_ERROR_NOT_SUPPORTED. A function that is not here is found by nobody.
 //! Source: nvml.h of CUDA 12.9, nvidia-ml-py 13.615.
 
+#![allow(clippy::missing_safety_doc)] // what NVML asks of its callers
+
 mod absent;
 mod answer;
 mod device;

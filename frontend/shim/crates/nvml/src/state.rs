@@ -23,7 +23,8 @@ struct State {
     percent: c_uint,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { count: 0, config: None, devices: Vec::new(), sample: None, percent: 0 });
+static STATE: Mutex<State> =
+    Mutex::new(State { count: 0, config: None, devices: Vec::new(), sample: None, percent: 0 });
 
 fn lock() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -2,10 +2,10 @@
 //!
 //! A host that gives each session a process of its own knows none of the first two, and on which of several devices a session runs neither.
 
+use crate::answer::give_text;
 use crate::answer::{
     enter, give, Code, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, VERSION_MISMATCH,
 };
-use crate::answer::give_text;
 use crate::state::{ask, device, devices, utilization, Handle};
 use std::ffi::{c_char, c_uint, c_ulonglong};
 
@@ -120,12 +120,8 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
         }
         for (at, session) in open.iter().enumerate() {
             let memory = session.memory_used.unwrap_or(NOT_AVAILABLE);
-            let info = ProcessInfo {
-                pid: session.pid,
-                memory,
-                gpu_instance: NO_INSTANCE,
-                compute_instance: NO_INSTANCE,
-            };
+            let info =
+                ProcessInfo { pid: session.pid, memory, gpu_instance: NO_INSTANCE, compute_instance: NO_INSTANCE };
             // SAFETY: the caller says that there is room for `room` of them, which is enough.
             unsafe { give(infos.add(at), info)? };
         }
