@@ -87,6 +87,11 @@ assert nvml.nvmlDeviceGetHandleByUUID(b"GPU-0", ctypes.byref(same)) == 6
 usage = (ctypes.c_uint * 2)()
 nvml_ok(nvml.nvmlDeviceGetUtilizationRates(handle, usage))
 assert 0 <= usage[0] <= 100
+for _ in range(40):
+    cuda_ok(cuda.cuMemsetD8_v2(address, 7, ctypes.c_size_t(64 << 20)))
+    cuda_ok(cuda.cuCtxSynchronize())
+nvml_ok(nvml.nvmlDeviceGetUtilizationRates(handle, usage))
+assert 0 < usage[0] <= 100, usage[0]
 version = ctypes.c_int()
 nvml_ok(nvml.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(version)))
 cuda_version = ctypes.c_int()
