@@ -93,6 +93,7 @@ lint: install
 # mypy does not see an editable install whose packages are mapped from other folders: give it a tree of links.
 typecheck: install
 	@rm -rf .typing && mkdir -p .typing/farlane
+	@ln -s ../../farlane/__init__.py .typing/farlane/__init__.py
 	@ln -s ../../frontend .typing/farlane/frontend
 	@ln -s ../../backend .typing/farlane/backend
 	@ln -s ../../analyzer .typing/farlane/analyzer

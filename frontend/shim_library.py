@@ -16,6 +16,15 @@ RUNTIMES = ("12", "13")
 MODES = ("none", "calls", "loops")
 TIMINGS = ("faithful", "throughput")
 CHECKS = ("memory", "race", "init", "leak")
+CONTINUE = "continue"  # with CHECKS: what memory finds ends the launch and not the context
+CHECK_LOG = "FARLANE_CHECK_LOG"  # a file that takes the reports of checks in standard error's place
+GUESTS_OWN = (
+    *("FARLANE_HOST", "FARLANE_DEFER", "FARLANE_REPORT", "FARLANE_MANIFESTS", "FARLANE_TIMING", "FARLANE_GUARDS"),
+    *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP"),
+)
+"""Variables that a guest reads and a host does not."""
+LISTS = {"LD_PRELOAD": ":", "LD_LIBRARY_PATH": os.pathsep, "LD_AUDIT": os.pathsep}
+"""Variables of the loader that a guest's environment has our files and folder in, and what separates their parts."""
 
 
 def runtime_library(major: str) -> Path:
@@ -108,6 +117,22 @@ def guest_environment(
     if checks:
         environment["FARLANE_CHECK"] = ",".join(checks)
     return environment
+
+
+def without_guest(base: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what makes a process a guest: for a host that a guest starts, and to leave a shell's again."""
+    kept = {name: value for name, value in base.items() if name not in GUESTS_OWN}
+    for name, separator in LISTS.items():
+        parts = [part for part in kept.get(name, "").split(separator) if part and not _is_ours(Path(part))]
+        if name in kept and not parts:
+            del kept[name]
+        elif parts:
+            kept[name] = separator.join(parts)
+    return kept
+
+
+def _is_ours(path: Path) -> bool:
+    return path == FOLDER or path.parent == FOLDER
 
 
 def _auditing_slows_calls() -> bool:
