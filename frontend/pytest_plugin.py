@@ -21,7 +21,6 @@ from pathlib import Path
 import pytest
 
 CHECKED = "memory,race,leak"
-SECTION = "farlane: what the checks found"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,6 +49,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
     try:
         names = connecting.check_names(options.farlane_check or ())
+    except UserError as error:
+        advice = "Without names the option stands behind the tests: pytest tests --farlane-check"
+        raise pytest.UsageError(f"farlane: {error}\n  {advice}") from None
+    try:
         kernels = tuple(name for name in names if name != "leak")
         wanted = (*kernels, "continue") if "memory" in names else kernels
         host = connecting.connect(
@@ -84,32 +87,35 @@ class Guest:
         if self._device is not None:
             self._device.close()
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        report = yield
-        if self._device is None:
-            return report
-        text = self._device.found()
-        if call.when == "setup":
+    # The innermost wrappers: what the host says meanwhile is captured as the test's, and an expected failure is one.
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        yield from self._phase(item, "setup")
+        if self._device is not None:
             self._device.mark()
-        elif call.when == "call":
-            self._device.judge(report.passed and not text)
-        elif report.passed:
-            text += self._device.leaks()
-        if text:
-            _blame(report, text)
-        return report
 
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        yield from self._phase(item, "call")
+        if self._device is not None:
+            self._device.passed = True
 
-def _blame(report: pytest.TestReport, text: str) -> None:
-    if report.passed and hasattr(report, "wasxfail"):
-        report.outcome = "skipped"  # it was expected to fail, and does
-    elif report.passed:
-        report.outcome, report.longrepr = "failed", text
-    else:
-        report.sections.append((SECTION, text))
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
+        yield from self._phase(item, "teardown")
+        if self._device is not None and (text := self._device.leaks()):
+            pytest.fail(text, pytrace=False)
+
+    def _phase(self, item: pytest.Item, name: str) -> Generator[None, None, None]:
+        """A phase of a test fails for what is found in it; one that fails anyway shows it."""
+        try:
+            yield
+        except BaseException:
+            if self._device is not None and (text := self._device.found()):
+                item.add_report_section(name, "farlane", text)
+            raise
+        if self._device is not None and (text := self._device.found()):
+            pytest.fail(text, pytrace=False)
 
 
 class Device:
@@ -127,7 +133,7 @@ class Device:
         self._allocations.restype = ctypes.c_size_t
         self._allocations.argtypes = ctypes.c_void_p, ctypes.c_size_t
         self._wanted = leaks
-        self._judged = False  # a test that fails keeps memory by its traceback
+        self.passed = False  # the test's call; one that fails keeps memory by its traceback
         self._before: set[tuple[int, int]] = set()
         descriptor, name = tempfile.mkstemp(prefix="farlane-check-")
         os.close(descriptor)
@@ -152,21 +158,20 @@ class Device:
 
     def mark(self) -> None:
         """A test's call begins."""
+        self.passed = False
         if self._wanted:
             self._before = self._live()
 
-    def judge(self, passed: bool) -> None:
-        """It has ended."""
-        self._judged = passed
-
     def leaks(self) -> str:
         """What is left of what has been allocated since `mark`; the test's teardown has ended."""
-        if not self._wanted or not self._judged:
+        if not self._wanted or not self.passed:
             return ""
         left = sorted(self._live() - self._before)
         return "".join(f"========= Leaked {size:,} bytes at {start:#x}\n" for start, size in left)
 
     def _live(self) -> set[tuple[int, int]]:
+        if not self._allocations(None, 0):
+            return set()
         gc.collect()
         _release_caches()
         count = self._allocations(None, 0)
@@ -194,8 +199,8 @@ class Device:
 
 def _release_caches() -> None:
     """Memory that packages keep for later is no test's."""
-    if numba := sys.modules.get("numba.cuda"):
-        if numba.cudadrv.devices.gpus and getattr(numba.cudadrv.devices, "_runtime", None):
-            numba.current_context().deallocations.clear()
+    numba = sys.modules.get("numba.cuda")
+    if numba is not None and numba.cudadrv.driver.driver.is_initialized:
+        numba.current_context().deallocations.clear()
     if cupy := sys.modules.get("cupy"):
         cupy.get_default_memory_pool().free_all_blocks()
