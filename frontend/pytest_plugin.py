@@ -201,6 +201,6 @@ def _release_caches() -> None:
     """Memory that packages keep for later is no test's."""
     numba = sys.modules.get("numba.cuda")
     if numba is not None and numba.cudadrv.driver.driver.is_initialized:
-        numba.current_context().deallocations.clear()
+        numba.current_context().memory_manager.deallocations.clear()
     if cupy := sys.modules.get("cupy"):
         cupy.get_default_memory_pool().free_all_blocks()
