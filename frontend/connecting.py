@@ -24,10 +24,6 @@ from farlane.frontend.sizes import parse_size
 REACH_SECONDS = 5.0
 EARLIER = "Call farlane.connect() before the first import that uses CUDA, or start the program with `farlane run`."
 STEERED = "libnvJitLink.so"
-TAKE_PTX_ALONE = (None, "sim", "null")
-"""Devices of an embedded host that take no machine code; None is its default."""
-CUPY_COMPILES_PTX = ("CUPY_COMPILE_WITH_PTX", "1")
-"""CuPy's switch for compiling to PTX in place of machine code."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +84,8 @@ def connect(wish: Wish) -> str:
         os.environ, host=host, mode=mode, runtimes=(), report=None, checks=wish.checks
     )
     environment[settings.INTEROP] = "1" if interop else "0"
-    if not named and wish.device in TAKE_PTX_ALONE:
-        environment.setdefault(*CUPY_COMPILES_PTX)
+    if not named and wish.device in shim_library.TAKE_PTX_ALONE:
+        environment.setdefault(*shim_library.CUPY_COMPILES_PTX)
     os.environ.update(environment)
     _load()
     _done = wish
@@ -185,5 +181,3 @@ def _steer(core: ctypes.CDLL) -> None:
         return real(name, mode)
 
     ctypes._dlopen = dlopen  # type: ignore[attr-defined]
-
-

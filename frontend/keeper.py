@@ -42,7 +42,9 @@ def start(device: str, quota: int | None, extra: tuple[str, ...], environment: M
     assert keeper.stdout is not None
     line = keeper.stdout.readline()
     keeper.stdout.close()
-    answer = json.loads(line) if line else {"error": "the embedded host did not start", "advice": "Run `farlane doctor`."}
+    answer = (
+        json.loads(line) if line else {"error": "the embedded host did not start", "advice": "Run `farlane doctor`."}
+    )
     if "url" not in answer:
         keeper.wait()
         raise UserError(answer["error"], answer["advice"])

@@ -18,6 +18,10 @@ TIMINGS = ("faithful", "throughput")
 CHECKS = ("memory", "race", "init", "leak")
 CONTINUE = "continue"  # with CHECKS: what memory finds ends the launch and not the context
 CHECK_LOG = "FARLANE_CHECK_LOG"  # a file that takes the reports of checks in standard error's place
+TAKE_PTX_ALONE = (None, "sim", "null")
+"""Devices of an embedded host that take no machine code; None is its default."""
+CUPY_COMPILES_PTX = ("CUPY_COMPILE_WITH_PTX", "1")
+"""CuPy's switch for compiling to PTX in place of machine code."""
 GUESTS_OWN = (
     *("FARLANE_HOST", "FARLANE_DEFER", "FARLANE_REPORT", "FARLANE_MANIFESTS", "FARLANE_TIMING", "FARLANE_GUARDS"),
     *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP"),

@@ -121,7 +121,9 @@ def test_what_cannot_be(call: str, message: str) -> None:
 
 def test_importing_it_loads_nothing() -> None:
     lines = ("import sys", "import farlane, farlane.frontend.pytest_plugin")
-    heavy = "{name for name in sys.modules if name.split('.')[0] in ('grpc', 'numpy', 'llvmlite', 'elftools', 'google')}"
+    heavy = (
+        "{name for name in sys.modules if name.split('.')[0] in ('grpc', 'numpy', 'llvmlite', 'elftools', 'google')}"
+    )
     ours = "sorted(name for name in sys.modules if name.startswith('farlane.'))"
     assert succeeded(python(*lines, f"print({heavy} or {ours})")) == [
         "['farlane.frontend', 'farlane.frontend.pytest_plugin']"
@@ -161,7 +163,7 @@ def test_fish_and_no_host(sim_host: EmbeddedHost) -> None:
     assert f"set -gx FARLANE_HOST '{sim_host.url}';" in done.stdout.splitlines()
 
 
-SUITE = '''
+SUITE = """
 import driver_api
 import pytest
 
@@ -220,13 +222,23 @@ def test_raises(cuda):
 
 def test_good_again():
     assert driver_api.stored() == [1, 2, 3, 4]
-'''
+"""
 
 
 def suite(tmp_path: Path, *options: str) -> tuple[int, dict[str, str], str]:
     """Runs the suite above; returns the exit status, each test's outcomes, and the output."""
     (tmp_path / "test_suite.py").write_text(SUITE)
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "test_suite.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-v",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        "test_suite.py",
+    ]
     done = subprocess.run(
         [*command, *options], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=240
     )
