@@ -48,11 +48,11 @@ test: install
 test-skipped: install
 	$(PYTEST) --only-skipped=$(SKIPPED) $(PYTEST_ARGS)
 
-# Python packages as guests, in an environment of their own: what they install is the user's, not Farlane's.
+# Python packages as guests, in an environment of their own, which has Farlane as a user's has: with `farlane.connect` and its pytest plugin.
 GUESTS := .cache/guests
-$(GUESTS)/installed: tests/guests/requirements.txt
+$(GUESTS)/installed: tests/guests/requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(GUESTS)
-	$(GUESTS)/bin/python -m pip install --quiet --requirement $<
+	FARLANE_SKIP_SHIM=1 $(GUESTS)/bin/python -m pip install --quiet --requirement $< --editable .
 	@touch $@
 
 test-guests: install $(GUESTS)/installed
