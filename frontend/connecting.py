@@ -96,7 +96,7 @@ def loaded_libraries() -> dict[str, Path]:
     """CUDA's libraries that this process has, NVIDIA's or ours, by the start of their names."""
     found = {}
     for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
-        _, _, name = line.rpartition(" ")
+        name = "".join(line.split(maxsplit=5)[5:]).removesuffix(" (deleted)")
         file = name.rpartition("/")[2]
         if name.startswith("/") and file.startswith(("libcuda.so", "libcudart.so")):
             found[".".join(file.split(".")[:3])] = Path(name)

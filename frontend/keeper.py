@@ -35,7 +35,8 @@ def start(device: str, quota: int | None, extra: tuple[str, ...], environment: M
         UserError: it did not start.
     """
     command = [sys.executable, "-m", "farlane.frontend.keeper", device, json.dumps([quota, *extra])]
-    # A process group of its own: the terminal's Ctrl-C is for the program.
+    # A process group of its own: the terminal's Ctrl-C is for the program. The program's folder has the program's modules.
+    environment = {**environment, "PYTHONSAFEPATH": "1"}
     keeper = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True, process_group=0
     )

@@ -65,6 +65,14 @@ def test_the_host_outlives_the_thread_that_asked_for_it() -> None:
     assert succeeded(python(*lines, "thread.join()", "time.sleep(0.5)", STORED)) == [RESULT]
 
 
+def test_modules_of_the_program_are_not_the_host_s(tmp_path: Path) -> None:
+    (tmp_path / "socketserver.py").write_text("raise SystemExit('not for the host')")
+    (tmp_path / "grpc.py").write_text("raise SystemExit('not for the host')")
+    command = [sys.executable, "-c", f"import farlane; farlane.connect(); {STORED}"]
+    done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=120)
+    assert succeeded(done) == [RESULT]
+
+
 def test_a_capability_and_a_quota() -> None:
     asked = "import ctypes, driver_api; cuda = driver_api.Cuda(); major = ctypes.c_int()"
     shown = "cuda('cuDeviceGetAttribute', ctypes.byref(major), 75, 0); print(major.value)"
