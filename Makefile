@@ -48,11 +48,11 @@ test: install
 test-skipped: install
 	$(PYTEST) --only-skipped=$(SKIPPED) $(PYTEST_ARGS)
 
-# Python packages as guests, in an environment of their own: what they install is the user's, not Farlane's.
+# Python packages as guests, in an environment of their own, which has Farlane as a user's has: with `farlane.connect` and its pytest plugin.
 GUESTS := .cache/guests
-$(GUESTS)/installed: tests/guests/requirements.txt
+$(GUESTS)/installed: tests/guests/requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(GUESTS)
-	$(GUESTS)/bin/python -m pip install --quiet --requirement $<
+	FARLANE_SKIP_SHIM=1 $(GUESTS)/bin/python -m pip install --quiet --requirement $< --editable .
 	@touch $@
 
 test-guests: install $(GUESTS)/installed
@@ -90,8 +90,9 @@ lint: install
 	cd $(SHIM) && cargo fmt --all --check
 	cd $(SHIM) && cargo clippy --quiet --workspace --all-targets --exclude protogen -- -D warnings
 
-# mypy does not see an editable install whose packages are mapped from other folders: give it a tree of links.
-typecheck: install
+# mypy does not see an editable install whose packages are mapped from other folders, and import-linter wants them without a
+# package above them: give both a tree of links.
+define LINKS
 	@rm -rf .typing && mkdir -p .typing/farlane
 	@ln -s ../../frontend .typing/farlane/frontend
 	@ln -s ../../backend .typing/farlane/backend
@@ -99,11 +100,17 @@ typecheck: install
 	@ln -s ../../benchmarks/roundtrips .typing/farlane/roundtrips
 	@ln -s ../../protos/fatbin .typing/farlane/fatbin
 	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
-	MYPYPATH=.typing $(BIN)/mypy -p farlane.frontend -p farlane.backend -p farlane.analyzer -p farlane.fatbin -p farlane.roundtrips
+endef
+
+typecheck: install
+	$(LINKS)
+	@ln -s ../../package/__init__.py .typing/farlane/__init__.py
+	MYPYPATH=.typing $(BIN)/mypy -p farlane
 	MYPYPATH=protos/codegen $(BIN)/mypy -p farlane_codegen
 
 imports: install
-	$(BIN)/lint-imports
+	$(LINKS)
+	PYTHONPATH=.typing $(BIN)/lint-imports
 
 generate: install
 	$(BIN)/python protos/codegen/generate.py

@@ -20,6 +20,19 @@ MODES = ("none", "calls", "loops")
 SMI = "FARLANE_SMI"  # off: nvidia-smi is the machine's own, where it has one
 TIMINGS = ("faithful", "throughput")
 CHECKS = ("memory", "race", "init", "leak")
+CONTINUE = "continue"  # with CHECKS: what memory finds ends the launch and not the context
+CHECK_LOG = "FARLANE_CHECK_LOG"  # a file that takes the reports of checks in standard error's place
+TAKE_PTX_ALONE = (None, "sim", "null")
+"""Devices of an embedded host that take no machine code; None is its default."""
+CUPY_COMPILES_PTX = ("CUPY_COMPILE_WITH_PTX", "1")
+"""CuPy's switch for compiling to PTX in place of machine code."""
+GUESTS_OWN = (
+    *("FARLANE_HOST", "FARLANE_DEFER", "FARLANE_REPORT", "FARLANE_MANIFESTS", "FARLANE_TIMING", "FARLANE_GUARDS"),
+    *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP"),
+)
+"""Variables that a guest reads and a host does not."""
+LISTS = {"LD_PRELOAD": ":", "LD_LIBRARY_PATH": os.pathsep, "LD_AUDIT": os.pathsep}
+"""Variables of the loader that a guest's environment has our files and folder in, and what separates their parts."""
 
 
 def runtime_library(major: str) -> Path:
@@ -123,6 +136,22 @@ def add_tools(environment: dict[str, str], folder: Path) -> None:
     tool.write_text(f'#!/bin/sh\nunset LD_PRELOAD LD_AUDIT LD_BIND_NOW\nexec {command} "$@"\n')
     tool.chmod(0o755)
     environment["PATH"] = os.pathsep.join([str(folder), environment.get("PATH", os.defpath)])
+
+
+def without_guest(base: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what makes a process a guest: for a host that a guest starts, and to leave a shell's again."""
+    kept = {name: value for name, value in base.items() if name not in GUESTS_OWN}
+    for name, separator in LISTS.items():
+        parts = [part for part in kept.get(name, "").split(separator) if part and not _is_ours(Path(part))]
+        if name in kept and not parts:
+            del kept[name]
+        elif parts:
+            kept[name] = separator.join(parts)
+    return kept
+
+
+def _is_ours(path: Path) -> bool:
+    return path == FOLDER or path.parent == FOLDER
 
 
 def _auditing_slows_calls() -> bool:

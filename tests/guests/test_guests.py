@@ -1,6 +1,6 @@
 """Python packages that speak the driver API, unchanged from PyPI, as guests of the simulated device, in all three modes.
 
-The packages live in an environment of their own (`make test-guests` makes it): nothing of them is Farlane's.
+The packages live in an environment of their own (`make test-guests` makes it), which Farlane is installed in as well.
 """
 
 from __future__ import annotations
