@@ -247,6 +247,10 @@ def _function_header(cursor: Cursor, line: int) -> Function:
     returns = () if entry else parameter_list(cursor)
     name = cursor.word("a function name")
     parameters = parameter_list(cursor)
+    while cursor.peek:  # performance directives and their values
+        token = cursor.next()
+        if not (token == "," or token[0] in '."' or token[0].isdigit()):
+            raise PtxError(f"unexpected '{token}' behind the parameters of '{name}'", cursor.line)
     return Function(name, entry, parameters, returns, line, noreturn=noreturn)
 
 
