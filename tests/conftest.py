@@ -34,6 +34,13 @@ settings.load_profile("farlane")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
+        "--hostile-inputs",
+        type=int,
+        default=2000,
+        metavar="COUNT",
+        help="damaged images that each seed of tests/randomized/test_hostile_inputs.py loads (default: 2000)",
+    )
+    parser.addoption(
         "--full-matrix",
         action="store_true",
         help="every program with every compiler and option, not a covering selection",

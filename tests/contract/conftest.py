@@ -98,7 +98,7 @@ class RemoteContext(Context):
         self._incoming = self._channel.stream_stream(
             "/farlane.v1.SessionService/Open", response_deserializer=pb.HostMessage.FromString
         )(iter(self._outgoing.get, None))
-        hello = pb.Hello(tape_version_min=4, tape_version_max=4, program="contract", mode="none")
+        hello = pb.Hello(tape_version_min=5, tape_version_max=5, program="contract", mode="none")
         self._send(pb.GuestMessage(hello=hello))
         welcome = next(self._incoming).welcome
         self.window = Window(welcome.window_base, welcome.window_size)

@@ -74,7 +74,7 @@ int main() {
     int *counter, blocks = 0, runtime_blocks = 0;
     EXPECT(cudaMalloc(&counter, sizeof *counter) == cudaSuccess && cudaMemset(counter, 0, sizeof *counter) == cudaSuccess);
     void* counting[] = {&counter};
-    FAILS(cuLaunchKernel(again, 1, 1, 1, 193, 1, 1, 0, nullptr, counting, nullptr), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    FAILS(cuLaunchKernel(again, 1, 1, 1, 193, 1, 1, 0, nullptr, counting, nullptr), CUDA_ERROR_INVALID_VALUE);
     OK(cuLaunchKernel(again, 5, 1, 1, 192, 1, 1, 0, nullptr, counting, nullptr));
     bounded<<<2, 10>>>(counter);
     EXPECT(cudaMemcpy(&value, counter, sizeof value, cudaMemcpyDeviceToHost) == cudaSuccess && value == 5 * 192 + 20);

@@ -194,7 +194,7 @@ class TestBothTransports:
                 response_deserializer=admin_pb2.DescribeReply.FromString,
             )(admin_pb2.DescribeRequest(), timeout=5)
         assert (reply.sessions, reply.session_limit, reply.devices[0].backend) == (1, 24, "null")
-        assert (reply.tape_version_min, reply.tape_version_max) == (1, 4)
+        assert (reply.tape_version_min, reply.tape_version_max) == (1, 5)
 
 
 class TestRefusals:
@@ -206,7 +206,7 @@ class TestRefusals:
 
     def test_version(self, served: Served) -> None:
         wire = served.wire()
-        wire.send(hello=pb.Hello(tape_version_min=5, tape_version_max=6, mode="calls"))
+        wire.send(hello=pb.Hello(tape_version_min=6, tape_version_max=7, mode="calls"))
         refusal = self.refusal(wire)
         assert refusal.reason == pb.Refusal.VERSION
         assert "upgrade the host" in refusal.message

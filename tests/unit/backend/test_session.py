@@ -143,7 +143,7 @@ class TestAdmission:
 
     def test_welcome(self, host: Host) -> None:
         admission = host.admit(Greeting(1, 7))
-        assert admission.tape_version == 4
+        assert admission.tape_version == 5
         assert admission.quota == host.description.total_memory
         assert admission.window.size >= admission.quota
 
@@ -155,7 +155,7 @@ class TestAdmission:
         assert refused.reason is Reason.DEVICE
         assert refused.message == "this device cannot check kernels (memory)"
 
-    @pytest.mark.parametrize(("low", "high", "older"), [(5, 9, "host"), (2, 2, "guest")])
+    @pytest.mark.parametrize(("low", "high", "older"), [(6, 9, "host"), (2, 2, "guest")])
     def test_no_common_version(self, host: Host, low: int, high: int, older: str) -> None:
         refused = self.refused(host, Greeting(low, high, client_version="9.9"))
         assert refused.reason is Reason.VERSION

@@ -17,7 +17,7 @@ from farlane.v1 import session_pb2 as pb
 GOLDEN = Path(__file__).resolve().parents[3] / "protos/golden"
 RESULTS = json.loads((GOLDEN / "results.json").read_text(encoding="utf-8"))["records"]
 LIMIT = operations.MAX_RECORD_BYTES
-WELCOME = pb.HostMessage(welcome=pb.Welcome(tape_version=4, credit_bytes=LIMIT, message_bytes=LIMIT))
+WELCOME = pb.HostMessage(welcome=pb.Welcome(tape_version=5, credit_bytes=LIMIT, message_bytes=LIMIT))
 
 
 def result(kind: str, **fields: object) -> bytes:
@@ -122,10 +122,10 @@ def test_refusals_and_welcomes_of_no_use(host: Host) -> None:
     refusal = pb.Refusal(reason=pb.Refusal.BUSY, message="eight sessions are open: try later")
     with pytest.raises(Refused, match="eight sessions are open: try later"):
         Client(host([pb.HostMessage(refusal=refusal)]))
-    with pytest.raises(Refused, match="tape version 5"):
-        Client(host([pb.HostMessage(welcome=pb.Welcome(tape_version=5))]))
+    with pytest.raises(Refused, match="tape version 6"):
+        Client(host([pb.HostMessage(welcome=pb.Welcome(tape_version=6))]))
     with pytest.raises(ConnectionLost, match="longest record"):
-        Client(host([pb.HostMessage(welcome=pb.Welcome(tape_version=4, credit_bytes=LIMIT, message_bytes=4096))]))
+        Client(host([pb.HostMessage(welcome=pb.Welcome(tape_version=5, credit_bytes=LIMIT, message_bytes=4096))]))
     with pytest.raises(ConnectionLost, match="no welcome"):
         Client(host([reply()]))
 

@@ -56,6 +56,7 @@ pub fn enter(function: Function, needs: Needs, body: impl FnOnce() -> Outcome) -
     };
     match pass(function, admitted, body) {
         Ok(()) => CUresult::SUCCESS,
+        Err(error) if super::interop::are_the_runtimes(function) => CUresult(error.0),
         Err(error) => result_of(error),
     }
 }
@@ -65,9 +66,6 @@ pub fn enter(function: Function, needs: Needs, body: impl FnOnce() -> Outcome) -
 #[cold]
 pub fn result_of(error: Error) -> CUresult {
     const INVALID_VALUE: c_int = 1;
-    if super::interop::are_the_runtimes() {
-        return CUresult(error.0);
-    }
     CUresult(match error {
         Error::INVALID_CONFIGURATION
         | Error::INVALID_PITCH_VALUE

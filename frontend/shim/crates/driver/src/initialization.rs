@@ -71,10 +71,7 @@ unsafe fn search(default: DefaultStream, symbol: *const c_char, version: c_int, 
     };
     // SAFETY: not null, the caller's promise.
     let name = unsafe { CStr::from_ptr(symbol) };
-    Ok(match (super::interop::instead(name, default), entries::find(name, version, default)) {
-        (Some(own), Found::At(_)) => Found::At(own),
-        (_, found) => found,
-    })
+    Ok(entries::find(name, version, default))
 }
 
 /// An older program learns by the result that the function is not there, a newer one by the status.

@@ -9,13 +9,9 @@
 //! `integrity` (the handshake, which the user switches on), `codes` (the codes of launches). Source: docs/interoperability.md says what is known and why.
 
 use std::ffi::c_void;
-#[cfg(not(feature = "interop"))]
-use std::ffi::CStr;
 
 use abi::driver::CUuuid;
 use session::call::{Error, Outcome};
-#[cfg(not(feature = "interop"))]
-use session::function::DefaultStream;
 
 use super::give;
 
@@ -46,21 +42,16 @@ pub unsafe fn cuGetExportTable(ppExportTable: *mut *const c_void, pExportTableId
 
 #[cfg(feature = "interop")]
 fn find(id: &[u8; 16]) -> Option<*const c_void> {
-    codes::fetched();
+    codes::fetches_a_table();
     tables::find(id)
 }
 
 #[cfg(feature = "interop")]
-pub use codes::{are_the_runtimes, instead};
+pub use codes::are_the_runtimes;
 
 #[cfg(not(feature = "interop"))]
-pub fn are_the_runtimes() -> bool {
+pub fn are_the_runtimes(_function: session::function::Function) -> bool {
     false
-}
-
-#[cfg(not(feature = "interop"))]
-pub fn instead(_name: &CStr, _default: DefaultStream) -> Option<*mut c_void> {
-    None
 }
 
 #[cfg(not(feature = "interop"))]
