@@ -28,7 +28,7 @@ from farlane.backend.jit.model import Address, Body, Instruction, Negated, Regis
 from farlane.backend.jit.module import Function
 
 MOST_INSTRUCTIONS = 6000  # of a body that others were put into
-MOST_ADDED, MOST_TRIED = 50_000, 500_000  # to all bodies together, and to those that only show what would come of it
+MOST_ADDED, MOST_TRIED = 24_000, 500_000  # to all bodies together, and to those that only show what would come of it
 SMALL = 64  # instructions of a function that only asks
 _WIDE = {4: {"b32", "f32"}, 8: {"b64", "f64"}}  # registers of as many bytes
 _WHOLE = {4: ("b32", {"b32", "u32", "s32", "f32"}), 8: ("b64", {"b64", "u64", "s64", "f64"})}

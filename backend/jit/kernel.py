@@ -39,6 +39,7 @@ from farlane.backend.jit.parser import body_of
 from farlane.backend.jit.specials import RESERVED_SHARED, RESERVED_SHARED_BYTES
 
 MAX_STATIC_SHARED = 227 << 10
+MAX_LOCAL = 512 << 10  # of a thread, as on every architecture
 MAX_INSTRUCTIONS = 1 << 18  # of a kernel with all that it calls: some 4 KB of memory for each, and up to 0.5 ms
 LARGE = 400  # instructions, callees included: from here on helpers are not inlined
 DUAL_INSTRUCTIONS = 600
@@ -417,11 +418,15 @@ class KernelContext:
         return max(sites, 1)
 
     def _local_bytes(self) -> int:
+        if (most := max(self.frames.values(), default=0)) > MAX_LOCAL:
+            raise PtxError(f"{most} bytes of local memory for a thread; there are {MAX_LOCAL}", 0, self.name)
         if self.recursive:
             return max(self.options.local_stack_bytes, sum(self.frames.values()))
         deepest: dict[str, int] = {}
         for name in inlining.callees_first(self.calls, self.name):  # the graph has no cycle
             deepest[name] = self.frames[name] + max((deepest[callee] for callee in self.calls[name]), default=0)
+        if deepest[self.name] > MAX_LOCAL:
+            raise PtxError(f"{deepest[self.name]} bytes of local memory for a thread; there are {MAX_LOCAL}", 0, self.name)
         return max(16, deepest[self.name])
 
     def _stack_bytes(self) -> int:

@@ -1,7 +1,7 @@
 // Damaged images through every function that takes one: each gives a clear result, soon, reads nothing outside of what was given, and leaves the session
 // such that a good module runs.
 //
-// Usage: hostile_images FOLDER SEED FIRST COUNT. The originals are the folder's files. A round that fails is named; FIRST and COUNT run it alone.
+// Usage: images FOLDER SEED FIRST COUNT. The originals are the folder's files. A round that fails is named; FIRST and COUNT run it alone.
 #include <cuda_runtime.h>
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 """PTX that a compiler could write and none does: texts whose size, depth or shape costs a reader much more than another text of their length.
 
-`TEXTS` has them by name; each has a kernel `k` without parameters. A number makes each larger: 1 is what the tests read.
+`TEXTS` has them by name; each has a kernel `k` without parameters. A number makes most of them larger: the tests read what 1 makes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def far_too_nested(size: int) -> str:
 
 
 def one_line(size: int) -> str:
-    return kernel(".reg .b32 %r<2>; mov.b32 %r0, 1; " + "add.s32 %r1, %r0, %r1; " * (20_000 * size))
+    return kernel(".reg .b32 %r<2>; mov.b32 %r0, 1; " + "add.s32 %r1, %r0, %r1; " * (10_000 * size))
 
 
 def many_registers(size: int) -> str:
-    count = 20_000 * size
+    count = 10_000 * size
     moves = "\n".join(f"add.s32 %r{number + 1}, %r{number}, {number};" for number in range(count))
     return kernel(f".reg .b32 %r<{count + 1}>;\nmov.u32 %r0, %tid.x;\n{moves}")
 
@@ -160,7 +160,7 @@ def doubling_calls(size: int) -> str:
 
 
 def all_call_all(size: int) -> str:
-    count = 100 * size
+    count = 60 * size
     declared = "".join(f".func f{number}();\n" for number in range(count))
     calls = "".join(f"@%p call f{number};\n" for number in range(count))
     functions = "".join(f".func f{number}()\n{{\n.reg .pred %p;\nsetp.ne.u32 %p, 0, 0;\n{calls}ret;\n}}\n" for number in range(count))
@@ -182,13 +182,20 @@ def predicated(size: int) -> str:
     return kernel(f".reg .pred %p<50>;\n.reg .b32 %r<97>;\n{lines}")
 
 
+def too_many_instructions(size: int) -> str:
+    """More than are compiled, in functions that are called."""
+    function = "add.s32 %r, %r, 1;\n" * 9_000
+    functions = "".join(f".func f{number}()\n{{\n.reg .b32 %r;\n{function}ret;\n}}\n" for number in range(30 * size))
+    return functions + kernel("".join(f"call f{number};\n" for number in range(30 * size)))
+
+
 TEXTS: dict[str, Callable[[int], str]] = {
     make.__name__: make
     for make in (
         nested, far_too_nested, one_line, many_registers, registers_that_live, named_registers, huge_arrays, huge_local, huge_shared, many_kernels,
         many_variables, function_pointers, pointers_to_a_symbol, long_initializer, long_names, moves_without_an_end, open_comments, slashes,
         open_strings, blanks, many_branches, jump_table, nested_loops, nested_branches, long_chain_of_calls, doubling_calls, all_call_all,
-        many_parameters, many_locations, predicated,
+        many_parameters, many_locations, predicated, too_many_instructions,
     )
 }  # fmt: skip
 
