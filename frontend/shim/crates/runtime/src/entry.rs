@@ -8,7 +8,8 @@ use std::ffi::{c_char, CStr};
 
 use abi::CudaError;
 use driver::current;
-use operations::entry::{pass, pass_value};
+use operations::entry::pass;
+pub use operations::entry::pass_value as enter_value;
 use session::call::Outcome;
 use session::function::{Class, Function};
 use session::report;
@@ -35,12 +36,6 @@ pub fn enter(function: Function, body: impl FnOnce() -> Outcome) -> CudaError {
             error
         }
     }
-}
-
-/// Runs one call that returns no `cudaError_t`; after a panic it returns `otherwise`.
-#[inline]
-pub fn enter_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T) -> T {
-    pass_value(function, otherwise, body)
 }
 
 /// Where libcudart.so.12 and .13 send every symbol that is not supported, with its name.

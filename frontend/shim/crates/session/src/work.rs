@@ -1,7 +1,7 @@
-//! The only way in which this crate puts work on the tape, and what it knows about that work.
+//! The only way in which the shim puts work on the tape, and what it knows about that work.
 //!
-//! Owns the bookkeeping beside the session: which streams have work pending (`order`), the addresses (`Addresses`), streams
-//! and events by handle. Owns neither the session (`process`) nor groups and transport (crate `client`).
+//! Owns the bookkeeping beside the session: which streams have work pending (`order`), and which copies to
+//! the program's memory have not arrived (`reads`). Owns neither the session (`process`) nor groups and transport (crate `client`).
 //!
 //! A deferred call is `defer` (work of a stream) or `append` (work of no stream: allocation, handles, modules). A call that
 //! needs an answer is `request`, `read` or one of the `synchronize_*` functions; these know when nothing is pending and
