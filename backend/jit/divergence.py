@@ -203,7 +203,6 @@ class _Analysis:
     def _part(self, index: int) -> None:
         """Lanes part at the end of block `index`."""
         graph = self.graph
-        block = graph.blocks[index]
         targets = self.successors[index]
         if len(targets) < 2:
             return
