@@ -111,7 +111,9 @@ class KernelContext:
             self.bodies[current] = body
             self.instructions += len(body.instructions)
             if self.instructions > MAX_INSTRUCTIONS:
-                raise UnsupportedError(f"more than {MAX_INSTRUCTIONS} instructions in a kernel and what it calls", 0, self.name)
+                raise UnsupportedError(
+                    f"more than {MAX_INSTRUCTIONS} instructions in a kernel and what it calls", 0, self.name
+                )
             callees = self.calls[current] = []
             for item in body.instructions:
                 if item.base != "call":
@@ -426,7 +428,9 @@ class KernelContext:
         for name in inlining.callees_first(self.calls, self.name):  # the graph has no cycle
             deepest[name] = self.frames[name] + max((deepest[callee] for callee in self.calls[name]), default=0)
         if deepest[self.name] > MAX_LOCAL:
-            raise PtxError(f"{deepest[self.name]} bytes of local memory for a thread; there are {MAX_LOCAL}", 0, self.name)
+            raise PtxError(
+                f"{deepest[self.name]} bytes of local memory for a thread; there are {MAX_LOCAL}", 0, self.name
+            )
         return max(16, deepest[self.name])
 
     def _stack_bytes(self) -> int:

@@ -55,7 +55,13 @@ def test_damaged_images_are_refused_and_nothing_else_suffers(
     corpus.mkdir()
     for path in IMAGES.glob("*bin"):
         shutil.copy(path, corpus)
-    command = [program(toolchain("13.0"), "images", tmp_path), str(corpus), str(["calls", "none"].index(mode)), "0", str(count)]
+    command = [
+        program(toolchain("13.0"), "images", tmp_path),
+        str(corpus),
+        str(["calls", "none"].index(mode)),
+        "0",
+        str(count),
+    ]
     outcome = guest.run(command, mode, timeout=60 + count / 50)
     assert outcome.status == 0, f"{outcome.stdout}\n{outcome.stderr[-2000:]}"
     lines = dict(line.split(": ", 1) for line in outcome.stdout.splitlines() if ": " in line)

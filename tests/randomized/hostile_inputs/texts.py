@@ -48,11 +48,15 @@ def named_registers(size: int) -> str:
 
 
 def huge_arrays(size: int) -> str:
-    return kernel("", ".visible .global .b8 big[4294967295];\n.global .b8 more[4294967295];\n.const .b8 much[4294967295];\n")
+    return kernel(
+        "", ".visible .global .b8 big[4294967295];\n.global .b8 more[4294967295];\n.const .b8 much[4294967295];\n"
+    )
 
 
 def huge_local(size: int) -> str:
-    return kernel(".local .b8 big[1073741824];\n.reg .b64 %rd<2>;\n.reg .b32 %r<2>;\nmov.u64 %rd0, big;\nst.local.u32 [%rd0], %r0;")
+    return kernel(
+        ".local .b8 big[1073741824];\n.reg .b64 %rd<2>;\n.reg .b32 %r<2>;\nmov.u64 %rd0, big;\nst.local.u32 [%rd0], %r0;"
+    )
 
 
 def huge_shared(size: int) -> str:
@@ -92,7 +96,7 @@ def long_names(size: int) -> str:
 
 
 def moves_without_an_end(size: int) -> str:
-    return kernel("", f".pragma \"{'mov.u64 a ' * (20_000 * size)}\";\n")
+    return kernel("", f'.pragma "{"mov.u64 a " * (20_000 * size)}";\n')
 
 
 def open_comments(size: int) -> str:
@@ -104,7 +108,7 @@ def slashes(size: int) -> str:
 
 
 def open_strings(size: int) -> str:
-    return kernel("", ".pragma \"" + "\n\"" * (100_001 * size) + ";\n")
+    return kernel("", '.pragma "' + '\n"' * (100_001 * size) + ";\n")
 
 
 def blanks(size: int) -> str:
@@ -115,9 +119,12 @@ def many_branches(size: int) -> str:
     """Every block may go to many others."""
     count = 400 * size
     blocks = "\n".join(
-        f"L{number}:\nsetp.eq.u32 %p0, %r0, {number};\nadd.s32 %r0, %r0, 1;\n@%p0 bra L{number * 7919 % count};" for number in range(count)
+        f"L{number}:\nsetp.eq.u32 %p0, %r0, {number};\nadd.s32 %r0, %r0, 1;\n@%p0 bra L{number * 7919 % count};"
+        for number in range(count)
     )
-    return kernel(f".reg .pred %p<2>;\n.reg .b32 %r<2>;\nmov.u32 %r0, %tid.x;\nadd.s32 %r0, %r0, {count + 1};\n{blocks}")
+    return kernel(
+        f".reg .pred %p<2>;\n.reg .b32 %r<2>;\nmov.u32 %r0, %tid.x;\nadd.s32 %r0, %r0, {count + 1};\n{blocks}"
+    )
 
 
 def jump_table(size: int) -> str:
@@ -131,14 +138,17 @@ def nested_loops(size: int) -> str:
     depth = 60 * size
     opening = "\n".join(f"mov.u32 %r{number}, 0;\nL{number}:" for number in range(depth))
     closing = "\n".join(
-        f"add.s32 %r{number}, %r{number}, 1;\nsetp.lt.s32 %p0, %r{number}, 1;\n@%p0 bra L{number};" for number in reversed(range(depth))
+        f"add.s32 %r{number}, %r{number}, 1;\nsetp.lt.s32 %p0, %r{number}, 1;\n@%p0 bra L{number};"
+        for number in reversed(range(depth))
     )
     return kernel(f".reg .pred %p<2>;\n.reg .b32 %r<{depth}>;\n{opening}\nbar.sync 0;\n{closing}")
 
 
 def nested_branches(size: int) -> str:
     depth = 500 * size
-    opening = "\n".join(f"setp.gt.u32 %p0, %r0, {number};\n@%p0 bra L{number};\nadd.s32 %r1, %r1, %r0;" for number in range(depth))
+    opening = "\n".join(
+        f"setp.gt.u32 %p0, %r0, {number};\n@%p0 bra L{number};\nadd.s32 %r1, %r1, %r0;" for number in range(depth)
+    )
     closing = "\n".join(f"L{number}:\nadd.s32 %r1, %r1, 1;" for number in reversed(range(depth)))
     return kernel(f".reg .pred %p<2>;\n.reg .b32 %r<2>;\nmov.u32 %r0, %tid.x;\nmov.u32 %r1, 0;\n{opening}\n{closing}")
 
@@ -163,7 +173,9 @@ def all_call_all(size: int) -> str:
     count = 60 * size
     declared = "".join(f".func f{number}();\n" for number in range(count))
     calls = "".join(f"@%p call f{number};\n" for number in range(count))
-    functions = "".join(f".func f{number}()\n{{\n.reg .pred %p;\nsetp.ne.u32 %p, 0, 0;\n{calls}ret;\n}}\n" for number in range(count))
+    functions = "".join(
+        f".func f{number}()\n{{\n.reg .pred %p;\nsetp.ne.u32 %p, 0, 0;\n{calls}ret;\n}}\n" for number in range(count)
+    )
     return declared + functions + kernel("call f0;")
 
 
@@ -178,7 +190,9 @@ def many_locations(size: int) -> str:
 
 
 def predicated(size: int) -> str:
-    lines = "\n".join(f"@%p{number % 50} add.s32 %r{number % 97}, %r{number * 7 % 97}, {number};" for number in range(5_000 * size))
+    lines = "\n".join(
+        f"@%p{number % 50} add.s32 %r{number % 97}, %r{number * 7 % 97}, {number};" for number in range(5_000 * size)
+    )
     return kernel(f".reg .pred %p<50>;\n.reg .b32 %r<97>;\n{lines}")
 
 
