@@ -195,3 +195,16 @@ def test_a_programs_own_function_counts_before_the_devices(device: TinyDevice) -
         "{ st.param.b32 [result], 7; ret; }\n"
     )
     assert run(device, [unit(GRID), unit(own)]) == 7
+
+
+def test_a_call_may_expect_a_result_of_a_function_without_one(device: TinyDevice) -> None:
+    """As compilers declare what they know from elsewhere; the result is undefined, and the call is made."""
+    caller = EXTERN.format("f") + kernel("k", CALL.format("f", "%r0") + " mov.u32 %r0, 5;")
+    assert run(device, [unit(caller), unit(".visible .func f (.param .b32 p) { ret; }\n")]) == 5
+
+
+def test_a_call_with_too_few_arguments_is_refused(device: TinyDevice) -> None:
+    two = ".visible .func (.param .b32 q) f (.param .b32 p, .param .b32 o) { ret; }\n"
+    caller = EXTERN.format("f") + kernel("k", CALL.format("f", "%r0"))
+    with pytest.raises(jit.PtxError, match="wrong number of arguments"):
+        run(device, [unit(caller), unit(two)])
