@@ -31,7 +31,9 @@ SECONDS = 900
 
 _HEADER = re.compile(rf"^[ ]*(\w+) \(((?:{re.escape(PACKAGE)}|unittest\.loader)[\w.]*)\)", re.MULTILINE)
 _STATUS = re.compile(r"(?:^|\.\.\. )(ok|FAIL|ERROR|expected failure|unexpected success|skipped .*)$", re.MULTILINE)
-_SUMMARY = re.compile(rf"^(FAIL|ERROR|UNEXPECTED SUCCESS): .*?\(((?:{re.escape(PACKAGE)}|unittest\.loader)[\w.]*)\)", re.M)
+_SUMMARY = re.compile(
+    rf"^(FAIL|ERROR|UNEXPECTED SUCCESS): .*?\(((?:{re.escape(PACKAGE)}|unittest\.loader)[\w.]*)\)", re.M
+)
 
 
 @dataclass(frozen=True, order=True)
