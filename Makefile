@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-glibc test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-glibc test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
 	@echo "make test       build, install, and run all tests"
 	@echo "make test-skipped   the tests that the last 'make test' skipped, after something was installed"
 	@echo "make test-guests  Python packages that speak the driver API, as guests; installs them"
+	@echo "make test-numba   Numba's own test suite, as a guest (an hour)"
 	@echo "make test-glibc   programs with their runtime linked in, on other versions of glibc (Debian 11 and 13); downloads 150 MB"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
@@ -57,6 +58,10 @@ $(GUESTS)/installed: tests/guests/requirements.txt pyproject.toml
 
 test-guests: install $(GUESTS)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -m guests tests/guests $(PYTEST_ARGS)
+
+# Numba's own test suite; the result is tests/guests/numba_results.txt and docs/numba.md. NUMBA_ARGS=--continue goes on where a run was cut off.
+test-numba: install $(GUESTS)/installed
+	$(BIN)/python tests/guests/numba_suite.py $(NUMBA_ARGS)
 
 # Programs built and run with the C libraries of other Debian releases, in folders made of their packages (tests/glibc/roots.py).
 test-glibc: install

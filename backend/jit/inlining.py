@@ -183,7 +183,11 @@ def _with(body: Body, callees: Mapping[str, tuple[Function, Body]]) -> Body:
     for number, item in enumerate(body.instructions):
         moved.append(len(result.instructions))
         function, inner = callees.get(_callee(item), (None, None)) if item.base == "call" else (None, None)
-        if function is None or inner is None or len(inner.instructions) > room:
+        fits = function is not None and [len(part.items) for part in item.sources[1:]] == [
+            len(function.parameters),
+            len(function.returns),
+        ]
+        if function is None or inner is None or not fits or len(inner.instructions) > room:
             result.instructions.append(item)
             continue
         room -= len(inner.instructions)

@@ -24,6 +24,7 @@ PRINTED = {
     "core": "compiled\nlaunched\ngraph\nbuffers\nPASS\n",
     "numba_kernels": "host arrays\ndevice arrays\nshared memory\natomics\nreductions and ufuncs\nrandom numbers\n"
     "streams, pinned, mapped, managed\nthread 0\nthread 1\nPASS\n",
+    "numba_grid": "PASS\n",
 }
 
 
