@@ -134,7 +134,7 @@ pub unsafe extern "C" fn farlane_cuCtxGetId(ctx: CUcontext, ctxId: *mut c_ulongl
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
-    enter(Function::cuCtxGetLimit, Needs::Context, || unsafe { operations::device::get_limit(pvalue as _, limit as _) })
+    enter(Function::cuCtxGetLimit, Needs::Context, || unsafe { crate::context::cuCtxGetLimit(pvalue, limit) })
 }
 
 #[no_mangle]

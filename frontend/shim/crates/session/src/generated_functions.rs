@@ -1998,7 +1998,6 @@ impl Function {
             Self::cuMipmappedArrayDestroy => Operation::FreeMipmappedArray,
             Self::cuCtxDestroy_v2 => Operation::DeviceReset,
             Self::cuCtxGetCacheConfig => Operation::DeviceGetCacheConfig,
-            Self::cuCtxGetLimit => Operation::DeviceGetLimit,
             Self::cuCtxGetSharedMemConfig => Operation::DeviceGetSharedMemConfig,
             Self::cuCtxGetStreamPriorityRange => Operation::DeviceGetStreamPriorityRange,
             Self::cuCtxResetPersistingL2Cache => Operation::CtxResetPersistingL2Cache,
