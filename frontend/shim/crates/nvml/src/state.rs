@@ -40,7 +40,7 @@ pub extern "C" fn nvmlInit() -> Code {
     nvmlInitWithFlags(0)
 }
 
-/// A host that cannot be reached is a driver that is not loaded: the reason is told on standard error.
+/// Returns NVML_ERROR_DRIVER_NOT_LOADED where no host answers, and writes the reason to standard error.
 #[no_mangle]
 pub extern "C" fn nvmlInitWithFlags(flags: c_uint) -> Code {
     enter(|| {
