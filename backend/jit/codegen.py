@@ -24,10 +24,12 @@ from farlane.backend.jit import (
     families,
     liveness,
     neighbours,
+    register_tiles,
     resuming,
     serial_choice,
     solo,
     spins,
+    tile_loops,
     touches,
 )
 from farlane.backend.jit.blocks import EXIT, Block
@@ -89,7 +91,10 @@ class FunctionEmitter(Edges):
         families.layout_frame(self)
         blocks = self.graph.blocks
         live = self.once("live", self._live)
-        self.regions = {} if self.kernel.solo else serial_choice.plan(self)
+        if self.kernel.tiled and not self.kernel.solo:
+            self.tiles = register_tiles.plan(self.graph)
+            tile_loops.reserve(self)
+        self.regions = {} if self.kernel.solo or self.tiles.at else serial_choice.plan(self)
         if self.dual:
             self.stepping = stepping(self.graph, self.is_affine, stepping_specials(row_length(self.kernel.block)))
             self.live_in, self.live_out = liveness.compute(self.graph, self.is_affine)
@@ -353,13 +358,22 @@ class FunctionEmitter(Edges):
         for phi in block.phis:
             if phi.value.exported:
                 self.export(phi.value, self.value(phi.value))
+        tile = self.tiles.at.get(self.block)
+        factors = tile_loops.Factors(self, tile) if tile else None
         for instruction in block.instructions:
             self.line = instruction.line
+            if tile and factors and register_tiles.adds_to(tile, instruction):
+                if instruction is tile.additions[0]:
+                    tile_loops.emit(self, tile, factors)
+                continue
             touches.instruction(self, instruction)
             if instruction.guard is None:
                 self._emit(instruction)
             else:
                 self._guarded(instruction)
+            if factors:
+                for value in instruction.destinations:
+                    factors.store(value)
         if block.leaves != "trap":
             touches.settle(self)
 

@@ -23,6 +23,7 @@ from farlane.backend.jit import (
     indices,
     inlining,
     promotion,
+    register_tiles,
     solo,
     spins,
     ssa,
@@ -72,6 +73,8 @@ class KernelContext:
         self._inline()
         self.instructions = sum(len(body.instructions) for body in self.bodies.values())
         self.large = self.instructions > LARGE
+        watched = options.checks or options.touches
+        self.tiled = len(self.bodies) == 1 and not watched and register_tiles.tiled(self.bodies[name])
         self.recursive = self.indirect or self._cyclic()
         self.exits = self._exiting()
         self.shared: dict[str, int] = {}
@@ -278,9 +281,13 @@ class KernelContext:
     def optimization(self) -> int:
         return min(self.options.optimization, 1) if self.instructions > FAST_INSTRUCTIONS else self.options.optimization
 
+    def _long(self) -> bool:
+        """Whether it has too many instructions for two versions of every block. In light code that is so for register tiles, too."""
+        return self.instructions > DUAL_INSTRUCTIONS and (self.options.light or not self.tiled)
+
     def dual_fits(self, graph: cfg.Graph, parting: divergence.Divergence) -> bool:
         """Two versions of every block cost compile time that grows faster than the kernel."""
-        if self.instructions > DUAL_INSTRUCTIONS:
+        if self._long():
             return False
         return len(graph.blocks) <= DUAL_BLOCKS and len(parting.branches) <= DUAL_BRANCHES
 
@@ -341,7 +348,7 @@ class KernelContext:
     ) -> tuple[cfg.Graph, list[ssa.Value], set[int]]:
         """The graph, its values, and the loops that wait for other threads."""
         watched = self.options.touches or self.options.checks
-        graph = cfg.build(body, apart, self.instructions > DUAL_INSTRUCTIONS and not watched)
+        graph = cfg.build(body, apart, self._long() and not watched)
         return graph, *spins.prepare(body, graph)
 
     def _barrier_count(self) -> int:
