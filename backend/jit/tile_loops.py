@@ -131,11 +131,11 @@ def _loops(e: FunctionEmitter, tile: Tile, sums: str) -> None:
             base = b.gep(base, Val(number(f"mul i64 {index}, {scale}"), "i64"))
         return base
 
-    before, outer, inner, done, after = b.label, *(b.new_label(hint) for hint in ("tile", "step", "summed", "tiled"))
-    following, stepped = b.name("tile"), b.name("step")
+    before, outer, after = b.label, b.new_label("tile"), b.new_label("tiled")
+    following = b.name("tile")
     b.branch(outer)
     b.block(outer)
-    turn = number(f"phi i64 [ 0, %{before} ], [ {following}, %{done} ]")
+    turn = number(f"phi i64 [ 0, %{before} ], [ {following}, %{outer} ]")
     piece = number(f"urem i64 {turn}, {pieces}")
     group = number(f"udiv i64 {turn}, {pieces}")
     row, column = number(f"udiv i64 {group}, {across}"), number(f"urem i64 {group}, {across}")
@@ -147,26 +147,19 @@ def _loops(e: FunctionEmitter, tile: Tile, sums: str) -> None:
         b.gep(place, (down * tile.columns + along) * size) for down in range(high) for along in range(wide)
     ]
     align = f"align {piece_bytes}"
+
+    def load(base: str, number: int) -> str:
+        return b.op(f"load {shown}, ptr {b.gep(base, number * size)}, {align}", kind, False).name
+
     old = [b.op(f"load {shown}, ptr {each}, {align}", kind, False).name for each in places]
-    b.branch(inner)
-    b.block(inner)
-    step = number(f"phi i64 [ 0, %{outer} ], [ {stepped}, %{inner} ]")
-    new = [b.name("sum") for _ in old]
-    running = [
-        b.op(f"phi {shown} [ {first}, %{outer} ], [ {next_}, %{inner} ]", kind, False).name
-        for first, next_ in zip(old, new, strict=True)
-    ]
-    lines = (address(left, (step, tile.rows * size)), address(right, (step, tile.columns * size)))
-    x, y = (
-        [b.op(f"load {shown}, ptr {b.gep(base, each * size)}, {align}", kind, False).name for each in range(count)]
-        for base, count in zip(lines, (high, wide), strict=True)
-    )
-    for each, (result, current) in enumerate(zip(new, running, strict=True)):
-        factors = f"{shown} {x[each // wide]}, {shown} {y[each % wide]}"
-        b.line(f"{result} = call {shown} {fma}({factors}, {shown} {current})")
-    b.line(f"{stepped} = add i64 {step}, 1")
-    b.branch_if(Val(b.op(f"icmp ult i64 {stepped}, {tile.steps}", "i1", False).name, "i1"), inner, done)
-    b.block(done)
+    new = old
+    for step in range(tile.steps):
+        x = [load(left, step * tile.rows + each) for each in range(high)]
+        y = [load(right, step * tile.columns + each) for each in range(wide)]
+        new = [
+            b.op(f"call {shown} {fma}({shown} {x[n // wide]}, {shown} {y[n % wide]}, {shown} {one})", kind, False).name
+            for n, one in enumerate(new)
+        ]
     if e.mask is not None:
         shift = b.op(f"trunc i64 {number(f'mul i64 {piece}, {width}')} to i32", "i32", False)
         bits = b.op(f"trunc {b.bin('lshr', e.mask_bits, shift)} to i{width}", f"i{width}", False).name
