@@ -111,14 +111,14 @@ def plan(graph: Graph) -> Tiles:
     """The tiles of a function whose values are classified; their additions become the last of their blocks."""
     tiles = Tiles()
     for index, block in enumerate(graph.blocks):
-        additions = _late(block.instructions)
+        additions, copies = _late(block.instructions)
         tile = _tile(additions)
         if tile is None:
             continue
-        chosen = {id(item) for item in additions}
+        chosen = {id(item) for item in (*additions, *copies)}
         rest = [item for item in block.instructions if id(item) not in chosen]
         end = [rest.pop()] if rest and rest[-1].base in _WAITS else []
-        block.instructions = [*rest, *tile.additions, *end]
+        block.instructions = [*rest, *additions, *copies, *end]
         tiles.at[index] = tile
     if tiles.at:
         _settle(graph, tiles)
@@ -130,16 +130,22 @@ def _adds(item: Instruction) -> bool:
     return item.base == "fma" and item.modifiers in (("rn", "f32"), ("rn", "f64")) and item.guard is None
 
 
-def _late(instructions: Sequence[Instruction]) -> list[Instruction]:
-    """The additions that may come behind all else in a block, since nothing else there reads their sums."""
-    found: list[Instruction] = []
-    needed: set[Any] = set()
+def _late(instructions: Sequence[Instruction]) -> tuple[list[Instruction], list[Instruction]]:
+    """The additions that may come behind all else in a block, since nothing else there reads their sums; and copies that may come behind these."""
+    additions: list[Instruction] = []
+    copies: list[Instruction] = []
+    needed: set[Any] = set()  # by what is neither
+    read: set[Any] = set()  # by all but such copies
     for item in reversed(instructions):
         if _adds(item) and item.destinations[0] not in needed:
-            found.append(item)
+            additions.append(item)
+        elif item.base == "mov" and item.guard is None and not read.intersection(item.destinations):
+            copies.append(item)
+            continue
         else:
             needed.update(read_by(item))
-    return found[::-1]
+        read.update(read_by(item))
+    return additions[::-1], copies[::-1]
 
 
 def _tile(additions: list[Instruction]) -> Tile | None:

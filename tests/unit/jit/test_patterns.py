@@ -45,6 +45,7 @@ def chain(seed: int, block: tuple[int, int, int]) -> Kernel:
                     f"and.b32 {d}, {number}, {a};",
                     f"or.b32 {d}, {a}, {number};",
                     f"xor.b32 {d}, {a}, {number};",
+                    f"{random.choice(("and", "or", "xor"))}.b32 {d}, {a}, {b};",
                     f"shl.b32 {d}, {a}, {random.randint(0, 9)};",
                     f"shr.u32 {d}, {a}, {random.randint(0, 9)};",
                     f"shr.s32 {d}, {a}, {random.choice((1, 2, 3, 31))};",
