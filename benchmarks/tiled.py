@@ -76,7 +76,9 @@ def main() -> None:
         "processor time (least)" if options.processor else "medians"
     )
     table = Table(
-        title, ["kernel", "ms", "GFLOP/s", f"/ {BLAS}", f"/ {PLAIN}"], "/ ...: time over the other's; below 1 it is faster."
+        title,
+        ["kernel", "ms", "GFLOP/s", f"/ {BLAS}", f"/ {PLAIN}"],
+        "/ ...: time over the other's; below 1 it is faster.",
     )
     for name, value in seconds.items():
         rate = 2e-9 * options.side**3 / value

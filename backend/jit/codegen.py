@@ -24,7 +24,6 @@ from farlane.backend.jit import (
     families,
     liveness,
     neighbours,
-    register_tiles,
     resuming,
     serial_choice,
     solo,
@@ -91,9 +90,7 @@ class FunctionEmitter(Edges):
         families.layout_frame(self)
         blocks = self.graph.blocks
         live = self.once("live", self._live)
-        if self.kernel.tiled and not self.kernel.solo:
-            self.tiles = register_tiles.plan(self.graph)
-            tile_loops.reserve(self)
+        tile_loops.plan(self)
         self.regions = {} if self.kernel.solo or self.tiles.at else serial_choice.plan(self)
         if self.dual:
             self.stepping = stepping(self.graph, self.is_affine, stepping_specials(row_length(self.kernel.block)))
@@ -353,27 +350,23 @@ class FunctionEmitter(Edges):
 
     def _code(self, block: Block) -> None:
         self.local, self.forms = {}, {}
-        self.neighbours, self.words = self.together(block), {}
+        self.neighbours, self.words = neighbours.together(block, self.kernel.options), {}
         serial_choice.count(self, block)
         for phi in block.phis:
             if phi.value.exported:
                 self.export(phi.value, self.value(phi.value))
-        tile = self.tiles.at.get(self.block)
-        factors = tile_loops.Factors(self, tile) if tile else None
+        tile = tile_loops.TileLoops(self) if self.block in self.tiles.at else None
         for instruction in block.instructions:
             self.line = instruction.line
-            if tile and factors and register_tiles.adds_to(tile, instruction):
-                if instruction is tile.additions[0]:
-                    tile_loops.emit(self, tile, factors)
+            if tile and tile.takes(instruction):
                 continue
             touches.instruction(self, instruction)
             if instruction.guard is None:
                 self._emit(instruction)
             else:
                 self._guarded(instruction)
-            if factors:
-                for value in instruction.destinations:
-                    factors.store(value)
+            if tile:
+                tile.store(instruction.destinations)
         if block.leaves != "trap":
             touches.settle(self)
 
@@ -382,13 +375,6 @@ class FunctionEmitter(Edges):
             solo.emit(self, instruction)
         else:
             families.emit(self, instruction)
-
-    def together(self, block: Block) -> dict[int, list[Instruction]]:
-        options = self.kernel.options
-        # Without teams, looking at one page may take another away.
-        if options.light or options.checks or options.touches or options.untranslated or not options.team:
-            return {}
-        return neighbours.found(block)
 
     def _guarded(self, instruction: Instruction) -> None:
         """A memory access for the lanes for which its guard holds (predication.py). Without any of them it does not happen."""

@@ -406,6 +406,7 @@ class KernelContext:
             waits=self.waits,
             launches=self.launches,
             solo=self.solo,
+            tiled=self.tiled,
             abreast=self.abreast,
             granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,
             variables=tuple(sorted(self.used_variables)),
@@ -418,6 +419,7 @@ class KernelContext:
         sites = self.sites + (0 if self.team_warps else 2 * accesses + 1)
         if self.options.light:
             sites += accesses + sum(item.base == "bra" for item in instructions)  # each region has a loop
+            sites += self.sites if self.tiled else 0  # its light code has one version of each block
         return max(sites, 1)
 
     def _local_bytes(self) -> int:

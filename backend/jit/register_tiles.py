@@ -56,9 +56,6 @@ class Tile:
     after: list[Value]
     home: str | None = None
 
-    def __post_init__(self) -> None:
-        self.ids = {id(item) for item in self.additions}
-
     @property
     def steps(self) -> int:
         return len(self.left)
@@ -96,10 +93,6 @@ def tiled(body: Body) -> bool:
         and additions >= max(LEAST_ADDITIONS, count // LEAST_SHARE)
         and any(item.base in _WAITS for item in body.instructions)
     )
-
-
-def adds_to(tile: Tile, instruction: Instruction) -> bool:
-    return id(instruction) in tile.ids
 
 
 def place_of(array: str, number: int) -> str:
@@ -263,11 +256,11 @@ class _Groups:
         self.members[value.number] = [value]
 
     def _join(self, *values: Any) -> None:
-        first, *others = dict.fromkeys(self._of[value] for value in values if value in self._of) or (None,)
-        for other in others:
+        groups = list(dict.fromkeys(self._of[value] for value in values if value in self._of))
+        for other in groups[1:]:
             for value in self.members[other]:
-                self._of[value] = first
-            self.members[first] += self.members.pop(other)
+                self._of[value] = groups[0]
+            self.members[groups[0]] += self.members.pop(other)
 
     def refused(self, graph: Graph, tiles: Tiles) -> set[int]:
         """Groups of which two values may be alive at once, or that lanes do not keep alike; and the others of a tile with such a group."""

@@ -1,18 +1,20 @@
 """The loops that do the additions of a register tile (register_tiles.py): few sums at a time, which stay in registers for all steps.
 
-A warp's value is cut into pieces of one vector register. For each piece of the lanes, and each group of rows and columns whose sums find registers beside
-their factors, an inner loop goes through the steps. Factors lie in two arrays on the stack, each stored where the block computes it, step by step; sums in
+A warp's value is cut into pieces of one vector register. A loop takes each piece of the lanes of each group of rows and columns whose sums find registers
+beside their factors, and goes through the steps in a straight line. Factors lie in two arrays on the stack, each stored where the block computes it, step by step; sums in
 an array of their own, or in their home. Only active lanes' sums are written: where lanes have parted, the others' may be of another iteration.
 
-The loops are a hundredth of the code that the additions would be one by one.
+So there is as much code as one group needs: a thirteenth to a fourth of the additions one by one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import native
+from farlane.backend.jit import native, register_tiles
 from farlane.backend.jit.ir import BITS, LANES, Val
+from farlane.backend.jit.model import Instruction
 from farlane.backend.jit.register_tiles import Tile, place_of
 from farlane.backend.jit.ssa import Value
 from farlane.backend.jit.types import REGISTER_LLVM
@@ -23,67 +25,68 @@ if TYPE_CHECKING:
 _LEFT, _RIGHT, _SUMS = "%tile.left", "%tile.right", "%tile.sums"
 
 
-def reserve(e: FunctionEmitter) -> None:
-    """The arrays on the stack."""
-    tiles = e.tiles
-    if not tiles.at:
+def plan(e: FunctionEmitter) -> None:
+    """Finds the tiles of a kernel that has such, and reserves their arrays on the stack."""
+    if not e.kernel.tiled or e.kernel.solo:
         return
+    tiles = e.tiles = register_tiles.plan(e.graph)
     for name, (kind, count) in tiles.arrays.items():
         size = count * _vector_bytes(kind)
         e.allocas.append(f"  {name} = alloca [{size} x i8], align 64")
         e.allocas.append(f"  call void @llvm.memset.p0.i64(ptr align 64 {name}, i8 0, i64 {size}, i1 false)")
         for number in range(count):
-            e.allocas.append(f"  {place_of(name, number)} = getelementptr i8, ptr {name}, i64 {number * _vector_bytes(kind)}")
-    each = tiles.at.values()
-    for name, size in (
-        (_LEFT, max(tile.steps * tile.rows * _vector_bytes(tile.type) for tile in each)),
-        (_RIGHT, max(tile.steps * tile.columns * _vector_bytes(tile.type) for tile in each)),
-        (_SUMS, max(len(tile.after) * _vector_bytes(tile.type) for tile in each)),
+            at = number * _vector_bytes(kind)
+            e.allocas.append(f"  {place_of(name, number)} = getelementptr i8, ptr {name}, i64 {at}")
+    for name, sizes in (
+        (_LEFT, [tile.steps * tile.rows * _vector_bytes(tile.type) for tile in tiles.at.values()]),
+        (_RIGHT, [tile.steps * tile.columns * _vector_bytes(tile.type) for tile in tiles.at.values()]),
+        (_SUMS, [len(tile.after) * _vector_bytes(tile.type) for tile in tiles.at.values()]),
     ):
-        e.allocas.append(f"  {name} = alloca [{size} x i8], align 64")
+        e.allocas += [f"  {name} = alloca [{max(sizes)} x i8], align 64"] if sizes else []
 
 
-class Factors:
-    """The factors of a block's tile, stored as they become known."""
+class TileLoops:
+    """The tile of the block that is being emitted."""
 
-    def __init__(self, e: FunctionEmitter, tile: Tile) -> None:
-        self.e, self.tile = e, tile
-        self._wanted: dict[Any, list[tuple[str, int]]] = {}
-        for name, steps in ((_LEFT, tile.left), (_RIGHT, tile.right)):
+    def __init__(self, e: FunctionEmitter) -> None:
+        self.e, self.tile = e, e.tiles.at[e.block]
+        self._additions = {id(item) for item in self.tile.additions}
+        self._wanted: dict[Any, list[tuple[str, int]]] = {}  # factors that have not been stored, and their places
+        for name, steps in ((_LEFT, self.tile.left), (_RIGHT, self.tile.right)):
             for number, factor in enumerate(factor for step in steps for factor in step):
                 self._wanted.setdefault(factor, []).append((name, number))
 
-    def store(self, factor: Any) -> None:
-        """Stores a value if it is a factor that has not been stored yet."""
-        for name, number in self._wanted.pop(factor, ()):
-            b, size = self.e.body, _vector_bytes(self.tile.type)
-            b.store(b.splat(self.e.read(factor, self.tile.type)), b.gep(name, number * size), ", align 64")
+    def takes(self, instruction: Instruction) -> bool:
+        """Whether an instruction is one of the additions. At the first one all are made."""
+        if id(instruction) not in self._additions:
+            return False
+        if instruction is self.tile.additions[0]:
+            self._emit()
+        return True
 
-    def rest(self) -> None:
-        """Stores what comes from other blocks, and constants."""
-        for factor in list(self._wanted):
-            self.store(factor)
+    def store(self, values: Iterable[Any]) -> None:
+        """Stores those of the values that are factors."""
+        b, kind = self.e.body, self.tile.type
+        for value in values:
+            for name, number in self._wanted.pop(value, ()):
+                factor = b.splat(self.e.read(value, kind))
+                b.store(factor, b.gep(name, number * _vector_bytes(kind)), ", align 64")
 
-
-def emit(e: FunctionEmitter, tile: Tile, factors: Factors) -> None:
-    """All additions of a tile, for the active lanes."""
-    b = e.body
-    factors.rest()
-    size = _vector_bytes(tile.type)
-    sums = tile.home or _SUMS
-    for number, value in enumerate(tile.before):
-        if tile.home is None or not isinstance(value, Value) or e.tiles.homes.get(value) != (sums, number):
-            place = b.gep(sums, number * size)
-            e.blend(place, b.splat(e.read(value, tile.type)), e.mask if tile.home else None)
-    _loops(e, tile, sums)
-    if tile.home is not None:
-        return
-    for number, value in enumerate(tile.after):
-        found = b.load(REGISTER_LLVM[value.type], True, b.gep(sums, number * size))
-        if value in e.tiles.homes:
-            e.blend(e.value_slot(value), found, e.mask)
-        else:
-            e.define(value, found)
+    def _emit(self) -> None:
+        e, b, tile = self.e, self.e.body, self.tile
+        self.store(list(self._wanted))  # what comes from other blocks, and constants
+        size, sums = _vector_bytes(tile.type), tile.home or _SUMS
+        for number, value in enumerate(tile.before):
+            if tile.home is None or not isinstance(value, Value) or e.tiles.homes.get(value) != (sums, number):
+                first = b.splat(e.read(value, tile.type))
+                e.blend(b.gep(sums, number * size), first, e.mask if tile.home else None)
+        _loops(e, tile, sums)
+        for number, value in enumerate(tile.after) if tile.home is None else ():
+            found = b.load(REGISTER_LLVM[value.type], True, b.gep(sums, number * size))
+            if value in e.tiles.homes:
+                e.blend(e.value_slot(value), found, e.mask)
+            else:
+                e.define(value, found)
 
 
 def _vector_bytes(kind: str) -> int:
@@ -113,6 +116,7 @@ def _group(rows: int, columns: int, registers: int) -> tuple[int, int]:
 
 
 def _loops(e: FunctionEmitter, tile: Tile, sums: str) -> None:
+    """One loop over the pieces of all groups, in which the steps are a straight line."""
     b, kind, size = e.body, tile.type, _vector_bytes(tile.type)
     piece_bytes, registers = _registers(e)
     width, pieces = piece_bytes * 8 // BITS[kind], size // piece_bytes
@@ -143,9 +147,7 @@ def _loops(e: FunctionEmitter, tile: Tile, sums: str) -> None:
     left = address(_LEFT, start, (row, high * size))
     right = address(_RIGHT, start, (column, wide * size))
     place = address(sums, start, (row, high * tile.columns * size), (column, wide * size))
-    places = [
-        b.gep(place, (down * tile.columns + along) * size) for down in range(high) for along in range(wide)
-    ]
+    places = [b.gep(place, (down * tile.columns + along) * size) for down in range(high) for along in range(wide)]
     align = f"align {piece_bytes}"
 
     def load(base: str, number: int) -> str:

@@ -204,7 +204,10 @@ def test_what_is_no_tile_is_left_as_it_is(shape: Shape) -> None:
 def test_a_tile_is_a_fraction_of_the_code() -> None:
     shape = Shape(8, 8, 8)
     text = ir(program(shape, together(shape)))
-    assert text.count("call <16 x float> @llvm.fma") + text.count("call <8 x float> @llvm.fma") < shape.rows * shape.columns * shape.steps
+    assert (
+        text.count("call <16 x float> @llvm.fma") + text.count("call <8 x float> @llvm.fma")
+        < shape.rows * shape.columns * shape.steps
+    )
 
 
 def test_which_kernels_count() -> None:
