@@ -1,7 +1,7 @@
 """Register-tiled matrix products on the simulated device, beside NumPy's OpenBLAS and a plain 16x16 tiled kernel.
 
 The kernels (kernels/tiled.cu) have the shape of fast libraries' ones for GPUs: each thread keeps 8x8 results in registers, tiles go through shared
-memory, by plain copies, with two buffers, or by cp.async. All in one run, rounds of all interleaved, medians; every result is compared with NumPy's.
+memory: by plain copies, with a check at every access, with two buffers, or by cp.async. All in one run, rounds of all interleaved, medians; every result is compared with NumPy's.
 
     python benchmarks/tiled.py [--side N] [--rounds N] [--threads N] [--only NAME,...] [--processor] [--goal RATIO]
 
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "kernels"
-TILED, SIDE = ("tile_scalar", "tile_double", "tile_async"), 128  # of tiled.cu
+TILED, SIDE = ("tile_scalar", "tile_edges", "tile_double", "tile_async"), 128  # of tiled.cu
 PLAIN, BLAS = "matmul_tiled", "OpenBLAS"
 
 

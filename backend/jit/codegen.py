@@ -36,7 +36,7 @@ from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.divergence import Divergence
 from farlane.backend.jit.edges import Edges
 from farlane.backend.jit.ir import Builder, Val, integer
-from farlane.backend.jit.model import Instruction, Storage
+from farlane.backend.jit.model import Instruction, Storage, read_by
 from farlane.backend.jit.strides import row_length, stepping, stepping_specials
 from farlane.backend.jit.values import ALL
 
@@ -371,10 +371,8 @@ class FunctionEmitter(Edges):
             touches.settle(self)
 
     def _emit(self, instruction: Instruction) -> None:
-        if self.kernel.solo and solo.collective(instruction):
-            solo.emit(self, instruction)
-        else:
-            families.emit(self, instruction)
+        emit = solo.emit if self.kernel.solo and solo.collective(instruction) else families.emit
+        emit(self, instruction)
 
     def _guarded(self, instruction: Instruction) -> None:
         """A memory access for the lanes for which its guard holds (predication.py). Without any of them it does not happen."""
@@ -383,6 +381,8 @@ class FunctionEmitter(Edges):
         holds = self.read(instruction.guard[0], "i1")
         bits = b.bin("and", self.mask_bits, b.bits(b.invert(holds) if instruction.guard[1] else holds))
         before, kept = b.label, (self.mask, self.mask_bits)
+        for value in read_by(instruction) if self.mask is None else ():
+            self.value(value)  # as a vector, while it still has a form
         known = self.local, self.forms
         self._know(known)
         access, past = b.new_label("access"), b.new_label("past")

@@ -348,7 +348,8 @@ class KernelContext:
     ) -> tuple[cfg.Graph, list[ssa.Value], set[int]]:
         """The graph, its values, and the loops that wait for other threads."""
         watched = self.options.touches or self.options.checks
-        graph = cfg.build(body, apart, self._long() and not watched)
+        predicated = self.instructions > DUAL_INSTRUCTIONS and not watched
+        graph = cfg.build(body, apart, predicated, not predicated or not self._long())
         return graph, *spins.prepare(body, graph)
 
     def _barrier_count(self) -> int:

@@ -50,6 +50,36 @@ extern "C" __global__ void __launch_bounds__(256) tile_scalar(float *c, const fl
             c[(blockIdx.y * SIDE + row + i) * n + blockIdx.x * SIDE + column + j] = sum[i][j];
 }
 
+// The same for any n: every access asks whether it is inside of the matrix.
+extern "C" __global__ void __launch_bounds__(256) tile_edges(float *c, const float *a, const float *b, int n)
+{
+    __shared__ float left[DEPTH][SIDE], right[DEPTH][SIDE];
+    int row = threadIdx.x / 16 * EACH, column = threadIdx.x % 16 * EACH;
+    int first_row = blockIdx.y * SIDE, first_column = blockIdx.x * SIDE;
+    float sum[EACH][EACH] = {};
+    for (int k = 0; k < n; k += DEPTH) {
+#pragma unroll
+        for (int part = 0; part < 4; part++) {
+            int here = part * 256 + threadIdx.x;
+            int from = first_row + here / DEPTH, along = k + here % DEPTH;
+            left[here % DEPTH][here / DEPTH] = from < n && along < n ? a[from * n + along] : 0.0f;
+            int down = k + here / SIDE, to = first_column + here % SIDE;
+            right[here / SIDE][here % SIDE] = down < n && to < n ? b[down * n + to] : 0.0f;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int step = 0; step < DEPTH; step++)
+            multiply(sum, &left[step][row], &right[step][column]);
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+#pragma unroll
+        for (int j = 0; j < EACH; j++)
+            if (first_row + row + i < n && first_column + column + j < n)
+                c[(first_row + row + i) * n + first_column + column + j] = sum[i][j];
+}
+
 __device__ __forceinline__ void fragment(float to[EACH], const float *from, int half)
 {
     *reinterpret_cast<float4 *>(to) = *reinterpret_cast<const float4 *>(from);
