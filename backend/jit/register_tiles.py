@@ -1,18 +1,21 @@
 """Register tiles: kernels whose threads keep a tile of sums in registers, as fast matrix products do.
 
-A thread of such a kernel has, say, 8x8 sums, and at every step along k it adds to each the product of one of 8 left factors and one of 8 right ones. Its text
-has all steps between two barriers unrolled: hundreds of additions, first all sums' for one step, then all for the next. A GPU has registers for so many sums.
-Here each takes two vector registers of a processor that has 32, so every addition would load its sum and store it again.
+A thread of such a kernel has, say, 8x8 sums. At every step along k it adds to each sum the product of one of 8 left
+factors and one of 8 right factors. Its text has all steps between two barriers unrolled: hundreds of additions, first
+all sums' for one step, then all for the next. A GPU has registers for so many sums. Here each sum of a warp takes two
+vector registers of a processor that has 32, so every addition would load its sum and store it again.
 
-This pass finds these additions in a block (`Tile`): rows of left factors, columns of right factors, a sum for each pair, several steps. tile_loops.py
-makes them loops over few sums at a time, which stay in registers for all steps. Sums do not depend on each other, and each one's additions stay in their
-order: results are the same to the bit.
+This pass finds these additions in a block (`Tile`): rows of left factors, columns of right factors, a sum for each pair,
+several steps. tile_loops.py makes a loop of them, over few sums at a time, which stay in registers for all steps. Sums do
+not depend on each other, and each one's additions stay in their order: results are the same to the bit.
 
-Between blocks, a sum's values (what a block is given, what it makes of it, the phi of the loop round it) lie in one place of memory, its home, if never two of them
-are alive at once. A block's loops work on homes directly, so nothing is moved at barriers and at the ends of iterations.
+Between blocks, a sum has several values: what a block reads, what it makes of that, the phi of the loop round it. They
+lie in one place of memory, their home, if never two of them are alive at once. A block's loop works on homes directly,
+so nothing is moved at barriers and at the ends of iterations.
 
-Owns which kernels count as such (`tiled`: they get an unmasked version although they are large, and are compiled in full early: tiers.py), the tiles of a
-function's blocks, and homes. A block that does not fit (sums that are factors, sums with steps of their own) is left as it is.
+Owns which kernels count as such (`tiled`), the tiles of a function's blocks, and homes. Kernels that count get an
+unmasked version although they are large (kernel.py), and are compiled in full early (tiers.py). A block that does not
+fit (sums that are factors, sums with different numbers of steps) is left as it is.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The loops that do the additions of a register tile (register_tiles.py): few sums at a time, which stay in registers for all steps.
+"""The loop that does the additions of a register tile (register_tiles.py): few sums at a time stay in vector registers.
 
-A warp's value is cut into pieces of one vector register. A loop takes each piece of the lanes of each group of rows and columns whose sums find registers
-beside their factors, and goes through the steps in a straight line. Factors lie in two arrays on the stack, each stored where the block computes it, step by step; sums in
-an array of their own, or in their home. Only active lanes' sums are written: where lanes have parted, the others' may be of another iteration.
-
-So there is as much code as one group needs: a thirteenth to a fourth of the additions one by one.
+A warp's value is cut into pieces of one vector register. The loop takes each piece of the lanes of each group of rows
+and columns whose sums find registers beside their factors, and goes through the steps in a straight line. So there is as
+much code as one group needs. Factors lie in two arrays on the stack: each is stored as soon as the block has computed it.
+Sums lie in an array of their own, or in their home. Where lanes have parted, only active lanes' sums are written: the
+others' may be of another iteration.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Register tiles (register_tiles.py, tile_loops.py): the same bits as one addition after the other, whichever lanes take part; which kernels count, which sums have homes."""
+"""Register tiles (register_tiles.py, tile_loops.py): the same bits as one addition after the other, whichever lanes take part.
+
+Also which kernels count, and which sums have homes.
+"""
 
 from __future__ import annotations
 
