@@ -1,8 +1,8 @@
 """Register-tiled matrix products on the simulated device, beside NumPy's OpenBLAS and a plain 16x16 tiled kernel.
 
-The kernels (kernels/tiled.cu) have the shape of fast libraries' ones for GPUs: each thread keeps 8x8 results in registers,
-tiles go through shared memory by plain copies, with a check at every access, with two buffers, or by cp.async. All in
-one run, rounds of all interleaved, medians; every result is compared with NumPy's.
+The kernels (kernels/tiled.cu) have the shape of fast libraries' ones for GPUs: each thread keeps 8x8 results in
+registers, tiles go through shared memory by plain copies, with a check at every access, with two buffers, or by
+cp.async. All in one run, rounds of all interleaved, medians; every result is compared with NumPy's.
 
     python benchmarks/tiled.py [--side N] [--rounds N] [--threads N] [--only NAME,...] [--processor] [--goal RATIO]
 

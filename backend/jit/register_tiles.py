@@ -5,9 +5,10 @@ factors and one of 8 right factors. Its text has all steps between two barriers 
 all sums' for one step, then all for the next. A GPU has registers for so many sums. Here each sum of a warp takes two
 vector registers of a processor that has 32, so every addition would load its sum and store it again.
 
-This pass finds these additions in a block (`Tile`): rows of left factors, columns of right factors, a sum for each pair,
-several steps. tile_loops.py makes a loop of them, over few sums at a time, which stay in registers for all steps. Sums do
-not depend on each other, and each one's additions stay in their order: results are the same to the bit.
+This pass finds these additions in a block (`Tile`): rows of left factors, columns of right factors, a sum for each
+pair, several steps. tile_loops.py makes a loop of them, over few sums at a time, which stay in registers for all
+steps. Sums do not depend on each other, and each one's additions stay in their order: results are the same to the
+bit.
 
 Between blocks, a sum has several values: what a block reads, what it makes of that, the phi of the loop round it. They
 lie in one place of memory, their home, if never two of them are alive at once. A block's loop works on homes directly,

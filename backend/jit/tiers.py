@@ -5,7 +5,7 @@ the code runs some two times slower, with the same results: passes differ, not w
 full would take, it is compiled in full, by another process (LLVM is entered by one thread of a process at a time, and its work must not
 delay other kernels), and the new code takes the old one's place between two launches. A program that uses a kernel a few
 times never pays for code it does not need; one that uses it long loses little. Register tiles
-(register_tiles.py) run three to four times as fast in full code, so they are compiled in full once they have run for LEAST_NS.
+(register_tiles.py) run three to four times as fast in full code, so LEAST_NS of running is enough for them.
 
 Owns that rule, the process and the replacement. The full code goes to the disk cache, where the next program finds it at once.
 `FARLANE_JIT_TIERS=off` compiles everything in full at first use; so does a machine whose frames cannot be read from its code (native.frame_bytes).

@@ -1,10 +1,10 @@
 """The loop that does the additions of a register tile (register_tiles.py): few sums at a time stay in vector registers.
 
 A warp's value is cut into pieces of one vector register. The loop takes each piece of the lanes of each group of rows
-and columns whose sums find registers beside their factors, and goes through the steps in a straight line. So there is as
-much code as one group needs. Factors lie in two arrays on the stack: each is stored as soon as the block has computed it.
-Sums lie in an array of their own, or in their home. Where lanes have parted, only active lanes' sums are written: the
-others' may be of another iteration.
+and columns whose sums find registers beside their factors, and goes through the steps in a straight line. So there is
+as much code as one group needs. Factors lie in two arrays on the stack: each is stored as soon as the block has
+computed it. Sums lie in an array of their own, or in their home. Where lanes have parted, only active lanes' sums are
+written: the others' may be of another iteration.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Register tiles (register_tiles.py, tile_loops.py): the same bits as one addition after the other, whichever lanes take part.
+"""Register tiles (register_tiles.py, tile_loops.py): the same bits as one addition after the other.
 
-Also which kernels count, and which sums have homes.
+Whichever lanes take part. Also which kernels count, and which sums have homes.
 """
 
 from __future__ import annotations
