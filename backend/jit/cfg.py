@@ -47,16 +47,17 @@ def build(
     body: Body,
     apart: Callable[[Instruction], bool] | None = None,
     predicated: bool = False,
-    dual: bool = True,
+    dual: bool | None = None,
 ) -> Graph:
     """The graph of a body.
 
     Args:
         apart: instructions for which it holds start a block.
         predicated: whether short branches and memory accesses become guarded instructions (predication.py).
-        dual: whether there may be an unmasked version, in which a block is left at its start (affine.py).
+        dual: whether there may be an unmasked version, in which a block is left at its start (affine.py). Else as
+            for small kernels, which are not predicated.
     """
-    blocks = _split(body, apart, predicated, dual)
+    blocks = _split(body, apart, predicated, not predicated if dual is None else dual)
     _drop_empty_exits(blocks)
     blocks = _reorder(blocks, _reverse_postorder(blocks))
     idom = _dominators(blocks)

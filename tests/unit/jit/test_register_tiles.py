@@ -120,6 +120,12 @@ def remembered(shape: Shape) -> str:
     return loop("\n".join(inside)) + "\n".join(back)
 
 
+def edges(shape: Shape) -> str:
+    """Some threads read nothing. So large, a kernel's guarded reads stay guarded, in the unmasked version as well."""
+    reads = [f"@%p2 {line}" for line in loads(shape)]
+    return "setp.lt.u32 %p2, %r0, 50;" + loop("\n".join(["bar.sync 0;", *reads, *additions(shape), "bar.sync 0;"]))
+
+
 def exchanged(shape: Shape) -> str:
     """Two sums change places after each iteration."""
     swap = f"mov.{shape.kind} %x0, %s0; mov.{shape.kind} %s0, %s1; mov.{shape.kind} %s1, %x0;"
@@ -164,7 +170,8 @@ def reference(device: TinyDevice, text: str, shape: Shape, threads: int, monkeyp
         return run(device, text, shape, threads, QUICK)
 
 
-CASES = [(body, Shape()) for body in BODIES] + [(together, shape) for shape in SHAPES]
+LARGE = Shape(8, 8, 8)
+CASES = [(body, Shape()) for body in BODIES] + [(together, shape) for shape in SHAPES] + [(edges, LARGE)]
 
 
 @pytest.mark.parametrize(("body", "shape"), CASES, ids=lambda item: getattr(item, "__name__", None) or str(item))
@@ -172,7 +179,7 @@ def test_results_are_the_same_to_the_bit(
     body: Callable[[Shape], str], shape: Shape, device: TinyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = program(shape, body(shape))
-    threads = 64 if shape == Shape() else 48
+    threads = 64 if shape in (Shape(), LARGE) else 48
     expected = reference(device, text, shape, threads, monkeypatch)
     assert len(np.unique(expected)) > threads
     for options in (FULL, LIGHT) if native.frame_bytes(b"") is not None else (FULL,):
@@ -211,6 +218,14 @@ def test_a_tile_is_a_fraction_of_the_code() -> None:
         text.count("call <16 x float> @llvm.fma") + text.count("call <8 x float> @llvm.fma")
         < shape.rows * shape.columns * shape.steps
     )
+
+
+def test_large_ones_have_an_unmasked_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = program(LARGE, edges(LARGE))
+    assert "\nf0:" in ir(text)
+    assert "\nf0:" not in ir(text, LIGHT)
+    monkeypatch.setattr(register_tiles, "tiled", lambda body: False)
+    assert "\nf0:" not in ir(text)
 
 
 def test_which_kernels_count() -> None:
