@@ -20,7 +20,7 @@ from farlane.backend.jit import checks, support, touches
 from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.checks import Access
 from farlane.backend.jit.clusters import OFFSET_MASK, RANK_SHIFT
-from farlane.backend.jit.families import addresses
+from farlane.backend.jit.families import addresses, nearby
 from farlane.backend.jit.families.atomics import atomic
 from farlane.backend.jit.families.base import check, handles, write
 from farlane.backend.jit.families.memory import read_memory, write_memory
@@ -68,9 +68,9 @@ def copy(e: FunctionEmitter, i: Instruction) -> None:
         # Bytes beyond the source's size are zero and are not read: word by word under the lanes that have it.
         values = _partial(e, operands, given, size)
     else:
-        source = addresses.place(e, operands[1], "global", size, False)
+        source = nearby.place(e, operands[1], "global", "i32", words, False)
         values = read_memory(e, source, "i32", words)
-    target = addresses.place(e, operands[0], "shared", size, True)
+    target = nearby.place(e, operands[0], "shared", "i32", words, True)
     write_memory(e, target, "i32", values)
     b.line('fence syncscope("singlethread") seq_cst')
 
