@@ -137,7 +137,21 @@ def _split(body: Body, apart: Callable[[Instruction], bool] | None, predicated: 
     return blocks + extra
 
 
-EFFECTS = {"st", "sust", "red", "atom", "call", "bar", "barrier", "nanosleep", "cp", "wmma", "stmatrix", "mbarrier"}
+EFFECTS = {
+    "st",
+    "sust",
+    "red",
+    "atom",
+    "call",
+    "bar",
+    "barrier",
+    "nanosleep",
+    "cp",
+    "wmma",
+    "stmatrix",
+    "mbarrier",
+    "tensormap",
+}
 
 
 def _extension_starts(code: list[Instruction], starts: set[int]) -> set[int]:

@@ -43,6 +43,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})$")
 NO_DESTINATION = {
     "st", "red", "bra", "brx", "ret", "exit", "trap", "brkpt", "bar", "barrier", "membar", "fence", "prefetch", "prefetchu",
     "nanosleep", "pmevent", "discard", "applypriority", "cp", "sust", "sured", "griddepcontrol", "stmatrix",
+    "tensormap", "setmaxnreg",
 }  # fmt: skip
 _SPECIALS = {
     "tid", "ntid", "ctaid", "nctaid", "laneid", "warpid", "nwarpid", "smid", "nsmid", "gridid", "lanemask_eq", "lanemask_le",
