@@ -1,6 +1,6 @@
 """Tensor maps: the 128 bytes that describe a tensor in global memory and the box that a tensor copy moves.
 
-CUDA leaves the layout open. This one is written by the guest (`frontend/shim/crates/operations/src/tensor_map.rs`) and by `tensormap.replace`:
+CUDA leaves the layout open. This one is written by the guest (`frontend/shim/crates/driver/src/tensor.rs`) and by `tensormap.replace`:
 
     offset  0 u64 address       16 u8 swizzle      40 u16[5] box, elements       88 i16[3] lower corner of pixels: W, H, D
             8 u32 MAGIC         17 u8 fill          50 u8[5] element strides     94 i16[3] upper corner

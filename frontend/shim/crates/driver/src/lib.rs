@@ -38,6 +38,7 @@ mod node_parameters;
 mod occupancy;
 mod set;
 mod stream;
+mod tensor;
 mod texture;
 mod virtual_memory;
 
