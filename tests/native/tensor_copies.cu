@@ -139,18 +139,22 @@ int main() {
     for (int &value : matrix) {
         value = random.below(1000);
     }
-    int *memory;
-    CHECK(cudaMalloc(&memory, matrix.size() * 4));
-    CHECK(cudaMemcpy(memory, matrix.data(), matrix.size() * 4, cudaMemcpyHostToDevice));
-    CUtensorMap map = tiled(CU_TENSOR_MAP_DATA_TYPE_INT32, 4, memory, {COLUMNS, ROWS}, {TILE_COLUMNS, TILE_ROWS}, CU_TENSOR_MAP_SWIZZLE_NONE, pitch);
     dim3 grid((COLUMNS + TILE_COLUMNS - 1) / TILE_COLUMNS, (ROWS + TILE_ROWS - 1) / TILE_ROWS);
-    for (int round = 0; round < 10; ++round) {
-        add_one<<<grid, 128>>>(map);
-    }
-    CHECK_LAUNCH();
-    CHECK(cudaMemcpy(result.data(), memory, result.size() * 4, cudaMemcpyDeviceToHost));
-    for (size_t i = 0; i < matrix.size(); ++i) {
-        good = good && result[i] == matrix[i] + (int)(i % (pitch / 4)) / COLUMNS * -10 + 10;
+    for (int kind = 0; kind < 3; ++kind) {  // memory of the device, managed memory, pinned memory of the program
+        int *memory;
+        size_t bytes = matrix.size() * 4;
+        CHECK(kind == 0 ? cudaMalloc(&memory, bytes) : kind == 1 ? cudaMallocManaged(&memory, bytes) : cudaMallocHost(&memory, bytes));
+        CHECK(cudaMemcpy(memory, matrix.data(), bytes, cudaMemcpyDefault));
+        CUtensorMap map = tiled(CU_TENSOR_MAP_DATA_TYPE_INT32, 4, memory, {COLUMNS, ROWS}, {TILE_COLUMNS, TILE_ROWS}, CU_TENSOR_MAP_SWIZZLE_NONE, pitch);
+        for (int round = 0; round < 10; ++round) {
+            add_one<<<grid, 128>>>(map);
+        }
+        CHECK_LAUNCH();
+        CHECK(cudaDeviceSynchronize());
+        CHECK(cudaMemcpy(result.data(), memory, bytes, cudaMemcpyDefault));
+        for (size_t i = 0; i < matrix.size(); ++i) {
+            good = good && result[i] == matrix[i] + (int)(i % (pitch / 4)) / COLUMNS * -10 + 10;
+        }
     }
     std::printf("add_one %s\n", good ? "right" : "wrong");
 
@@ -163,7 +167,7 @@ int main() {
     CHECK(cudaMalloc(&in, field.size() * 4));
     CHECK(cudaMalloc(&out, field.size() * 4));
     CHECK(cudaMemcpy(in, field.data(), field.size() * 4, cudaMemcpyHostToDevice));
-    map = tiled(CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, in, {width, height, depth}, {BOX + 4, BOX + 2, BOX + 2});
+    CUtensorMap map = tiled(CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, in, {width, height, depth}, {BOX + 4, BOX + 2, BOX + 2});
     CHECK(cudaMemcpyToSymbol(volume, &map, sizeof(map)));
     neighbours<<<dim3(4, 3, 2), 64>>>(out, width, height, depth);
     CHECK_LAUNCH();
