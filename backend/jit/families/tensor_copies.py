@@ -5,8 +5,8 @@ walks its box row by row, 16 bytes at a time, when it asks for the copy; then th
 is zero (or NaN, if the map says so) and counts; stores leave it out. Rows lie behind each other, or a swizzle's span apart where that is
 longer; a swizzle changes some bits of a place in shared memory by higher bits of its address.
 
-Left open by PTX, decided here: f32 that is read as tf32 is rounded to nearest, halves away from zero (as cvt.rna); NaN is the canonical one;
-stores and reductions change no values. Not there: interleaved layouts, elements of less than a byte, tile::gather4, im2col::w.
+Left open by PTX, decided here: f32 that is read as tf32 is rounded to nearest, halves away from zero (as cvt.rna); f32.ftz is f32;
+stores and reductions change no values. Not there: interleaved layouts, elements of less than a byte, tile::scatter4, im2col::w.
 
 Source: PTX ISA, "Tensors", "cp.async.bulk.tensor"; CUDA programming guide, "Swizzle patterns".
 """
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 
 _DIMENSIONS = {"1d": 1, "2d": 2, "3d": 3, "4d": 4, "5d": 5}
 _IM2COL = {"im2col", "im2col_no_offs"}
+_GATHER = "tile::gather4"  # four rows of a matrix that lie anywhere
 _COMPLETES = "mbarrier::complete_tx::bytes"
 _MULTICAST = "multicast::cluster"
 _KNOWN = {
     "async", "bulk", "tensor", "tile", "shared::cta", "shared::cluster", "global", "bulk_group", "L2::cache_hint", _COMPLETES, _MULTICAST,
-    *_DIMENSIONS, *_IM2COL,
+    *_DIMENSIONS, *_IM2COL, _GATHER,
 }  # fmt: skip
 _ALIGNMENT = 128  # of the box in shared memory
 _MOST = 1 << 18  # bytes of a box: more than any block has
@@ -67,8 +68,12 @@ class _Copy:
         return bool(_IM2COL & set(self.text.modifiers))
 
     @property
+    def gathers(self) -> bool:
+        return _GATHER in self.text.modifiers
+
+    @property
     def rank(self) -> int:
-        return len(self.coordinates)
+        return 2 if self.gathers else len(self.coordinates)
 
 
 def copy(e: FunctionEmitter, i: Instruction) -> None:
@@ -110,7 +115,8 @@ def _asked(e: FunctionEmitter, i: Instruction) -> _Copy:
         raise e.fail(f"unsupported {i.text}")
     shared, described = (sources[0], sources[1]) if reading else (sources[1], sources[0])
     tensor, coordinates = tensor_maps.operand(e, i, described)
-    if len(coordinates) != rank:
+    gathers = _GATHER in i.modifiers
+    if len(coordinates) != (5 if gathers else rank) or (gathers and (rank != 2 or not reading)):
         raise e.fail(f"malformed {i.text}")
     offsets: list[Any] = []
     if im2col:
@@ -157,7 +163,8 @@ def _move(
 ) -> None:
     """One lane's box, between the tensor and one block's shared memory."""
     b = e.body
-    walk = (tensor_walks.Pixels if asked.im2col else tensor_walks.Tile)(
+    walks = tensor_walks.Pixels if asked.im2col else tensor_walks.Rows if asked.gathers else tensor_walks.Tile
+    walk = walks(
         e, described, [b.lane(item, lane) for item in asked.coordinates], [b.lane(item, lane) for item in asked.offsets]
     )
     log = described.log_size()

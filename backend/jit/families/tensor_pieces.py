@@ -1,7 +1,7 @@
 """Sixteen bytes of a tensor copy: between a row of the tensor and a place in shared memory.
 
 What lies in the tensor as a whole and is aligned is one access of 16 bytes, else element by element. A row's bytes from `low` to `high` are in the
-tensor. Reads of f32 may flush subnormal numbers, or round to tf32; a reduction is an atomic operation on each element.
+tensor. Reads of f32 may round to tf32; a reduction is an atomic operation on each element.
 
 Source: PTX ISA, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor".
 """
@@ -17,7 +17,6 @@ from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.checks import Access
 from farlane.backend.jit.families import addresses, atomics, tensor_maps, tiny
 from farlane.backend.jit.families.addresses import Place
-from farlane.backend.jit.families.base import flush
 from farlane.backend.jit.families.memory import read_memory, write_memory
 from farlane.backend.jit.families.tensor_maps import TensorMap
 from farlane.backend.jit.ir import BITS, Val, integer
@@ -32,8 +31,9 @@ _INTEGERS = {2: "i32", 3: "i32", 4: "i64", 5: "i64"}
 _SIGNED = {3, 5}
 _FLOATS = {6: "half", 9: "bfloat"}
 _WIDE_FLOATS = {7: "float", 8: "double", 10: "float"}
-# What NaN is, by the number of the type.
-_NANS = {6: 0x7FFF, 7: 0x7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF, 9: 0x7FFF, 10: 0x7FFFFFFF, 11: 0x7FFFFFFF, 12: 0x7FFFFFFF}
+# What is outside of a tensor that asks for NaN, every two bytes; fma.oob knows it.
+OUTSIDE = 0x7FF7
+_TF32_NAN = 0x7FFFE000
 
 
 def reductions(operation: str) -> dict[int, tuple[str, str]]:
@@ -72,9 +72,8 @@ class Piece:
         self._aligned = b.icmp("eq", b.bin("and", first, integer(CHUNK - 1, "i64")), zero)
         if self._reading:
             number = self._map.field(tensor_maps.TYPE)
-            changes = b.icmp("uge", number, integer(tensor_maps.FTZ, "i64"))
-            self._aligned = b.bin("and", self._aligned, b.invert(changes))
-            self._fill = self._filling(number)
+            self._aligned = b.bin("and", self._aligned, b.icmp("ult", number, integer(tensor_maps.TF32, "i64")))
+            self._fill = self._filling()
         if self._reductions:
             number = self._map.field(tensor_maps.TYPE)
             good = integer(0, "i1")
@@ -83,17 +82,11 @@ class Piece:
             support.fault_if(e, b.invert(good), int(FaultKind.ILLEGAL_INSTRUCTION))
             self._aligned = integer(0, "i1")
 
-    def _filling(self, number: Val) -> Val:
+    def _filling(self) -> Val:
         """Eight bytes of what is outside of the tensor."""
         b = self._e.body
         asked = b.icmp("ne", self._map.field(tensor_maps.FILL), integer(0, "i64"))
-        result = integer(0, "i64")
-        for one, bits in _NANS.items():
-            width = 1 << tensor_maps.LOG_SIZES[one] + 3
-            pattern = sum(bits << at for at in range(0, 64, width))
-            chosen = b.bin("and", asked, b.icmp("eq", number, integer(one, "i64")))
-            result = b.select(chosen, integer(pattern, "i64"), result)
-        return result
+        return b.select(asked, integer(OUTSIDE * 0x0001_0001_0001_0001, "i64"), integer(0, "i64"))
 
     def move(self, address: Val, at: Val, inside: Val, place: tuple[Place, Val]) -> None:
         """The 16 bytes at `at` of a row: `address` in global memory, `place` in shared memory and whether its halves are exchanged."""
@@ -173,14 +166,11 @@ class Piece:
     def _changed(self, value: Val) -> Val:
         """An f32 as its type wants it to be read."""
         e, b = self._e, self._e.body
-        number = self._map.field(tensor_maps.TYPE)
         single = b.bitcast(value, "float")
-        flushed = b.bitcast(flush(e, single), "i32")
-        result = b.select(b.icmp("eq", number, integer(tensor_maps.FTZ, "i64")), flushed, value)
-        for kind, source in ((tensor_maps.TF32, single), (tensor_maps.TF32_FTZ, flush(e, single))):
-            rounded = tiny.to_tf32(e, source, "rna", False)
-            result = b.select(b.icmp("eq", number, integer(kind, "i64")), rounded, result)
-        return result
+        rounded = tiny.to_tf32(e, single, "rna", False)
+        rounded = b.select(b.fcmp("uno", single, single), integer(_TF32_NAN, "i32"), rounded)
+        number = self._map.field(tensor_maps.TYPE)
+        return b.select(b.icmp("uge", number, integer(tensor_maps.TF32, "i64")), rounded, value)
 
     def _reduce(self, address: Val, at: Val, where: Place, exchanged: Val) -> None:
         e, b = self._e, self._e.body

@@ -82,6 +82,30 @@ class Tile(_Walk):
             carried = b.cast("zext", full, "i64")
 
 
+class Rows(_Walk):
+    """Four rows of a matrix, each at a place of its own."""
+
+    def __init__(self, e: FunctionEmitter, described: TensorMap, coordinates: list[Val], offsets: list[Val]) -> None:
+        super().__init__(e, described, coordinates)
+        del offsets  # of im2col
+        self.rows = integer(4, "i64")
+        one = e.body.icmp("eq", described.box(1), integer(1, "i64"))
+        self.sound = e.body.bin("and", one, e.body.icmp("ne", self.inner, integer(0, "i64")))
+        e.body.store(integer(0, "i64"), self._slot(1))
+
+    def row(self) -> tuple[Val, Val]:
+        b = self._e.body
+        number = b.load("i64", False, self._slot(1))
+        place = self._coordinates[1]
+        for other in range(2, 5):
+            place = b.select(b.icmp("eq", number, integer(other - 1, "i64")), self._coordinates[other], place)
+        return self._row_at({1: place})
+
+    def advance(self) -> None:
+        b = self._e.body
+        b.store(b.bin("add", b.load("i64", False, self._slot(1)), integer(1, "i64")), self._slot(1))
+
+
 class Pixels(_Walk):
     """The pixels that a filter's place and those behind it name: one row each, its channels."""
 

@@ -93,12 +93,20 @@ def test_sparse_products(device: TinyDevice, shape: str, types: str, selector: i
             assert got[lane, index] == np.asarray(expected[cell]).astype(want), (lane, index)
 
 
-@pytest.mark.parametrize(("shape", "types", "selector"), [("16 8 32", "f32 f16 f16 f32", 2), ("16 8 64", "s32 s8 s8 s32", 1), ("16 8 16", "f32 f16 f16 f32", 4)])
+@pytest.mark.parametrize(
+    ("shape", "types", "selector"),
+    [("16 8 32", "f32 f16 f16 f32", 2), ("16 8 64", "s32 s8 s8 s32", 1), ("16 8 16", "f32 f16 f16 f32", 4)],
+)
 def test_bad_selectors(device: TinyDevice, shape: str, types: str, selector: int) -> None:
     rows, columns, depth = map(int, shape.split())
     names = types.split()
-    where = {m: positions(m, n, (rows, columns, depth // 2 if m == "a" else depth)) for m, n in zip("dabc", names, strict=True)}
+    where = {
+        m: positions(m, n, (rows, columns, depth // 2 if m == "a" else depth))
+        for m, n in zip("dabc", names, strict=True)
+    }
     kinds = {m: registers(n, len(where[m][0])) for m, n in zip("dabc", names, strict=True)}
     mnemonic = f"mma.sp.sync.aligned.m{rows}n{columns}k{depth}.row.col.{'.'.join(names)}"
     with pytest.raises(jit.PtxError, match="sparsity selector"):
-        jit.compile_kernel(device.load(sparse_kernel(mnemonic, kinds, selector)), "k", (32, 1, 1), jit.Options(cache=False))
+        jit.compile_kernel(
+            device.load(sparse_kernel(mnemonic, kinds, selector)), "k", (32, 1, 1), jit.Options(cache=False)
+        )

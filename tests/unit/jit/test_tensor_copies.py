@@ -130,40 +130,48 @@ def test_swizzles(device: TinyDevice, swizzle: int, offset: int) -> None:
         assert after == tensor.stored(data, start, shared[offset:], offset)
 
 
-NANS = {tensors.F16: "ff7f", tensors.BF16: "ff7f", tensors.F32: "ffffff7f", tensors.F64: "ffffffffffffff7f"}
-
-
-@pytest.mark.parametrize("kind", NANS)
+@pytest.mark.parametrize("kind", [tensors.F16, tensors.BF16, tensors.F32, tensors.F64])
 def test_nan_outside(device: TinyDevice, kind: int) -> None:
     tensor, data = tensor_of(device, kind, (13, 5), (16, 3), fill=1)
-    shared, outside = content(7, SHARED), bytes.fromhex(NANS[kind])
+    shared, outside = content(7, SHARED), bytes.fromhex("f77f") * (tensor.item // 2)
     for start in ((0, 0), (-3, 3), (20, 20)):
         want = tensor.loaded(data, start, before=shared, outside=outside)
         assert run(device, load(tensor), tensor, start, shared) == want
 
 
-def test_floats_that_change(device: TinyDevice) -> None:
-    """f32.ftz drops subnormal numbers, tf32 rounds; where elements are outside, they are 0 all the same."""
-    values = np.array([1.0, 1e-40, -1e-40, 1.0 + 2**-11, 1.0 + 2**-12, -3.1, np.inf, 65504.7], "f4")
+@pytest.mark.parametrize("kind", [tensors.F32_FTZ, tensors.TF32, tensors.TF32_FTZ])
+def test_floats_that_change(device: TinyDevice, kind: int) -> None:
+    """f32 that is read as tf32 is rounded; what is outside keeps its bits, and stores change nothing."""
+    values = np.array([1.0, 1e-40, -1e-40, 1.0 + 2**-11, 1.0 + 2**-12, -3.1, np.inf, np.nan], "f4")
     address = device.upload(np.concatenate([values, np.zeros(8, "f4")]))
     shared = content(8, SHARED)
-    flushed = np.where(np.abs(values) < 2.0**-126, np.copysign(np.float32(0), values), values).astype("f4")
+    rounded = (values.view("u4") + 0x1000) & 0xFFFFE000
+    rounded[7] = 0x7FFFE000
+    tensor = Tensor(address, kind, [8], [12], fill=1)
+    got = np.frombuffer(run(device, load(tensor), tensor, [0], shared)[:48], "u4")
+    assert np.array_equal(got[:8], values.view("u4") if kind == tensors.F32_FTZ else rounded)
+    assert np.all(got[8:] == 0x7FF77FF7)
+    tensor = Tensor(address, kind, [8], [4])
+    run(device, store(tensor), tensor, [4], values.tobytes().ljust(SHARED, b"\0"))
+    assert np.array_equal(device.download(address, "u4", 8)[4:], values.view("u4")[:4])
 
-    def rounded(given: np.ndarray) -> np.ndarray:
-        return ((given.view("u4") + 0x1000) & 0xFFFFE000).astype("u4").view("f4")
 
-    for kind, want in (
-        (tensors.F32_FTZ, flushed),
-        (tensors.TF32, rounded(values)),
-        (tensors.TF32_FTZ, rounded(flushed)),
-    ):
-        tensor = Tensor(address, kind, [8], [12])
-        got = np.frombuffer(run(device, load(tensor), tensor, [0], shared)[:48], "f4")
-        assert np.array_equal(got[:8].view("u4"), want.view("u4")), kind
-        assert not got[8:].view("u4").any()
-        copied = Tensor(address, kind, [8], [4])
-        run(device, store(copied), copied, [12], shared)  # outside: nothing is stored
-        assert np.array_equal(device.download(address, "u4", 8), values.view("u4"))
+def test_rows_from_anywhere(device: TinyDevice) -> None:
+    """tile::gather4: a column and four rows, which may be outside."""
+    tensor, data = tensor_of(device, tensors.F16, (70, 20), (32, 1), swizzle=2)
+    code = LOAD.format(rank=2, at=coordinates(5), map="%map", mode=".tile::gather4", more="")
+    shared = content(17, SHARED)
+    for start in ((0, 3, 19, 0, 3), (50, 20, -1, 7, 6), (-9, 1, 2, 3, 4)):
+        want = bytearray(shared)
+        for row, place in enumerate(start[1:]):
+            for column, there in enumerate(tensor.rows((start[0], place))[0]):
+                here = tensor.turned(row * tensor.pitch + column * 2)
+                want[here : here + 2] = bytes(2) if there is None else data[there : there + 2]
+        assert run(device, kernel(code, 4 * 64), tensor, start, shared) == bytes(want)
+    tensor.box = (32, 2)
+    out, given = device.allocate(SHARED), device.allocate(SHARED)
+    arguments = [tensor.encode(), given, out, 0, 0, 0, 0, 0, 0]
+    assert device.launch(device.load(kernel(code, 256)), "k", 1, 32, arguments) == jit.STATUS_FAULT
 
 
 IMAGES = [
@@ -400,8 +408,9 @@ def test_a_map_at_a_bad_address(device: TinyDevice) -> None:
     [
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%box], [%map, {%c0}], [%bar];",
         "cp.async.bulk.tensor.2d.shared::cluster.global.bulk_group [%box], [%map, {%c0, %c1}], [%bar];",
-        "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [%box], [%map, {%c0, %c1, %c2, %c3, %c4}], [%bar];",
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [%box], [%map, {%c0, %c1, %c2}], [%bar];",
         "cp.async.bulk.tensor.2d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%box], [%map, {%c0, %c1}], [%bar], {%h0};",
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes [%box], [%map, {%c0, %c1, %c2}], [%bar], {%h0, %h1};",
         "cp.reduce.async.bulk.tensor.1d.global.shared::cta.sub.bulk_group [%map, {%c0}], [%box];",
         "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%box], 14;",
         "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%box], 5, 14;",
