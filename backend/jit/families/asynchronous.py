@@ -1,4 +1,5 @@
-"""Asynchronous copies (cp.async, cp.async.bulk and cp.reduce.async.bulk of bytes), stores and reductions (st.async, red.async).
+"""Asynchronous copies (cp.async, cp.async.bulk and cp.reduce.async.bulk of bytes), stores and reductions (st.async, red.async), st.bulk,
+clusterlaunchcontrol.
 
 A copy is made when it is asked for, so groups are always complete and waiting for one does nothing: PTX leaves open when a copy happens before
 the wait. Copies of tensors: tensor_copies.py; what they signal: mbarriers.py.
@@ -16,13 +17,14 @@ from farlane.backend.jit import support, touches
 from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.checks import Access
 from farlane.backend.jit.families import addresses, atomics, tensor_copies, tensor_pieces
-from farlane.backend.jit.families.base import check, handles
+from farlane.backend.jit.families.base import check, handles, write
 from farlane.backend.jit.families.mbarriers import ITSELF, each_rank, update
 from farlane.backend.jit.families.memory import read_memory, write_memory
 from farlane.backend.jit.families.memory import store as store_memory
 from farlane.backend.jit.ir import BITS, LANES, Val, integer
 from farlane.backend.jit.model import Instruction
 from farlane.backend.jit.module import SCALAR_BYTES
+from farlane.backend.jit.specials import special
 from farlane.backend.jit.types import integer_of
 
 if TYPE_CHECKING:
@@ -108,25 +110,27 @@ def _bulk(e: FunctionEmitter, i: Instruction) -> None:
     if {"commit_group", "wait_group", "prefetch"} & set(i.modifiers):
         check(e, i, {"async", "bulk", "commit_group", "wait_group", "read", "prefetch", "L2", "global"} | _HINTS)
         return
-    completing = _COMPLETES in i.modifiers
+    completing, masked = _COMPLETES in i.modifiers, "cp_mask" in i.modifiers
     check(
         e,
         i,
-        {"async", "bulk", "shared::cta", "shared::cluster", "global", "bulk_group", _COMPLETES, _MULTICAST} | _HINTS,
+        {"async", "bulk", "shared::cta", "shared::cluster", "global", "bulk_group", "cp_mask", _COMPLETES, _MULTICAST}
+        | _HINTS,
     )
     spaces = [addresses.space_named(item) for item in i.modifiers if item in addresses.SPACES]
-    operands = i.sources[:-1] if "L2::cache_hint" in i.modifiers else i.sources
+    kept = i.sources[:-1] if masked else i.sources
+    operands = kept[:-1] if "L2::cache_hint" in i.modifiers else kept
     several = _MULTICAST in i.modifiers
     if len(spaces) != 2 or len(operands) != 3 + completing + several or completing == ("bulk_group" in i.modifiers):
         raise e.fail(f"unsupported {i.text}")
-    if several and (spaces[0] != "cluster" or not completing):
+    if (several and (spaces[0] != "cluster" or not completing)) or (masked and spaces[0] != "global"):
         raise e.fail(f"malformed {i.text}")
     b = e.body
     size = _whole(e, operands[2])
     places = [addresses.effective(e, operand, space) for operand, space in zip(operands, spaces, strict=False)]
     barrier = addresses.effective(e, operands[3], spaces[0])[1] if completing else None
     if not several:
-        _copy_bytes(e, places, size)
+        _copy_bytes(e, places, size, e.read(i.sources[-1], "i16") if masked else None)
         if barrier is not None:
             update(e, i, "complete_tx", size, addresses.place_at(e, spaces[0], barrier, 8, True, ITSELF))
         return
@@ -137,11 +141,12 @@ def _bulk(e: FunctionEmitter, i: Instruction) -> None:
         update(e, i, "complete_tx", size, addresses.place_at(e, "cluster", named(barrier), 8, True, ITSELF))
 
 
-def _whole(e: FunctionEmitter, operand: Any) -> Val:
-    """Each lane's number of bytes, which is one of whole 16."""
+def _whole(e: FunctionEmitter, operand: Any, unit: int = 16) -> Val:
+    """Each lane's number of bytes, which is one of whole units."""
     b = e.body
     size = b.splat(e.read(operand, "i32"))
-    bad = b.bin("and", b.bits(b.icmp("ne", b.bin("and", size, integer(15, "i32")), integer(0, "i32"))), e.mask_bits)
+    rest = b.bin("and", size, integer(unit - 1, "i32"))
+    bad = b.bin("and", b.bits(b.icmp("ne", rest, integer(0, "i32"))), e.mask_bits)
     support.fault_if(e, b.icmp("ne", bad, integer(0, "i32")), FaultKind.ILLEGAL_INSTRUCTION)
     return size
 
@@ -169,15 +174,54 @@ def _steps(e: FunctionEmitter, size: Val, width: int) -> Iterator[Val]:
     b.block(done)
 
 
-def _copy_bytes(e: FunctionEmitter, places: list[tuple[str, Val]], size: Val) -> None:
-    """Each lane's range, 16 bytes at a time."""
+def _copy_bytes(e: FunctionEmitter, places: list[tuple[str, Val]], size: Val, chosen: Val | None = None) -> None:
+    """Each lane's range, 16 bytes at a time. `chosen`: which bytes of each 16."""
     b = e.body
     (target_space, target), (source_space, source) = places
     with _steps(e, size, 16) as offset:
         where = addresses.place_at(e, source_space, b.splat(b.bin("add", source, offset)), 16, False)
         values = read_memory(e, where, "i64", 2)
-        where = addresses.place_at(e, target_space, b.splat(b.bin("add", target, offset)), 16, True)
-        write_memory(e, where, "i64", values)
+        there = b.splat(b.bin("add", target, offset))
+        if chosen is None:
+            write_memory(e, addresses.place_at(e, target_space, there, 16, True), "i64", values)
+        else:
+            _write_chosen(e, target_space, there, values, chosen)
+
+
+def _write_chosen(e: FunctionEmitter, space: str, address: Val, words: list[Val], chosen: Val) -> None:
+    b = e.body
+    mask, bits = e.mask, e.mask_bits
+    for index in range(16):
+        wanted = b.icmp("ne", b.bin("and", chosen, integer(1 << index, "i16")), integer(0, "i16"))
+        here = b.bin("and", b.bits(wanted), bits)
+        some, done = b.new_label("byte"), b.new_label("written")
+        b.branch_if(b.icmp("ne", here, integer(0, "i32")), some, done)
+        b.block(some)
+        e.mask, e.mask_bits = b.mask(here), here
+        value = b.cast("trunc", b.bin("lshr", words[index // 8], integer(index % 8 * 8, "i64")), "i8")
+        write_memory(
+            e,
+            addresses.place_at(e, space, b.bin("add", address, integer(index, "i64")), 1, True),
+            "i8",
+            [b.splat(value)],
+        )
+        e.mask, e.mask_bits = mask, bits
+        b.branch(done)
+        b.block(done)
+
+
+@handles("st.bulk")
+def fill(e: FunctionEmitter, i: Instruction) -> None:
+    """Zeros, 8 bytes at a time."""
+    check(e, i, {"weak", "shared::cta"}, 3)
+    if e.constant(i.sources[2]) != 0:
+        raise e.fail(f"unsupported value in {i.text}")
+    b = e.body
+    space, address = addresses.effective(e, i.sources[0], addresses.space_of(i))
+    size = _whole(e, i.sources[1], 8)
+    with _steps(e, size, 8) as offset:
+        there = addresses.place_at(e, space, b.splat(b.bin("add", address, offset)), 8, True)
+        write_memory(e, there, "i64", [b.splat(integer(0, "i64"))])
 
 
 _REDUCED = {"u32", "s32", "b32", "u64", "s64", "b64", "f16", "bf16", "f32", "f64"}
@@ -238,3 +282,40 @@ def _arrive_on_copies(e: FunctionEmitter, i: Instruction) -> None:
     check(e, i, {"async", "mbarrier", "arrive", "noinc", "shared", "shared::cta", "b64"}, 1)
     if "noinc" in i.modifiers:
         update(e, i, "arrive", integer(1, "i32"))
+
+
+# clusterlaunchcontrol -------------------------------------------------------------------------------------------------
+@handles("clusterlaunchcontrol.try_cancel")
+def ask_for_a_block(e: FunctionEmitter, i: Instruction) -> None:
+    """Asks for a block that has not begun, to do its work here. There is none to give: the answer, 16 bytes of zeros, says no."""
+    several = "multicast::cluster::all" in i.modifiers
+    check(e, i, {"async", "shared::cta", "b128", "multicast::cluster::all", _COMPLETES}, 2)
+    if _COMPLETES not in i.modifiers:
+        raise e.fail(f"malformed {i.text}")
+    b = e.body
+    space = "shared" if "shared::cta" in i.modifiers else ""
+    answer, barrier = (addresses.effective(e, item, space)[1] for item in i.sources)
+
+    def give(space: str, answer: Val, barrier: Val) -> None:
+        zero = b.splat(integer(0, "i64"))
+        write_memory(e, addresses.place_at(e, space, b.splat(answer), 16, True), "i64", [zero, zero])
+        there = addresses.place_at(e, space, b.splat(barrier), 8, True, ITSELF)
+        update(e, i, "complete_tx", integer(16, "i32"), there)
+
+    if not several:
+        give(space, answer, barrier)
+        return
+    blocks = b.bin("shl", integer(1, "i32"), special(e, "cluster_nctarank"))
+    with each_rank(e, b.bin("sub", blocks, integer(1, "i32"))) as named:
+        give("cluster", named(answer), named(barrier))
+
+
+@handles("clusterlaunchcontrol.query_cancel")
+def what_was_answered(e: FunctionEmitter, i: Instruction) -> None:
+    """Whether a block was given (never), and which (open then, by PTX)."""
+    check(
+        e, i,
+        {"is_canceled", "pred", "b128", "get_first_ctaid", "v4", "b32", *(f"get_first_ctaid::{axis}" for axis in "xyz")}, 1,
+    )  # fmt: skip
+    for index in range(len(i.destinations)):
+        write(e, i, integer(0, "i1" if "is_canceled" in i.modifiers else "i32"), "", index)

@@ -181,7 +181,7 @@ def _as_halves(e: FunctionEmitter, registers: list[Val], name: str) -> list[Val]
     for shift in (0, 16):
         for value in registers:
             parts = [
-                narrow.narrow(e, tiny.from_fp8(e, b.bin("lshr", value, integer(shift + byte, "i32")), name), "half")
+                narrow.narrow(e, tiny.from_small(e, b.bin("lshr", value, integer(shift + byte, "i32")), name), "half")
                 for byte in (0, 8)
             ]
             result.append(pack(e, *parts))
