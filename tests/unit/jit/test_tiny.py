@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def pair(one: Callable[[int], int], name: str) -> Callable[..., int]:
 def inputs(name: str) -> np.ndarray:
     """Every number of the format, what lies halfway between, and a little beside; the usual floats."""
     exact = [float(value) for value in values(name)]
-    middles = [(low + high) / 2 for low, high in zip(exact, exact[1:], strict=False)]
+    middles = [(low + high) / 2 for low, high in pairwise(exact)]
     found = np.array([*exact, *middles], "f4")
     beside = np.concatenate([found, np.nextafter(found, np.float32(9e9)), np.nextafter(found, np.float32(-1))])
     return np.concatenate([beside, -beside, singles().view("f4")])
@@ -101,12 +102,17 @@ def test_from_pairs(device: TinyDevice, name: str) -> None:
 
     codes = np.arange(256, dtype="u2") | np.roll(np.arange(256, dtype="u2"), 77) << 8
     for form in ("f16", "bf16"):
-        narrow = "{{ .reg .b8 %s, %t; mov.b16 {{%s, %t}}, {a}; " if name == "e2m1" else "{{ .reg .b16 %s; mov.b16 %s, {a}; "
+        narrow = (
+            "{{ .reg .b8 %s, %t; mov.b16 {{%s, %t}}, {a}; " if name == "e2m1" else "{{ .reg .b16 %s; mov.b16 %s, {a}; "
+        )
         text = narrow + f".reg .b32 %z; cvt.rn.{form}x2.{name}x2 %z, %s; " + "mov.b32 {{LOW, HIGH}}, %z; "
         fix = f"setp.nan.{form} {{p}}, {{d}}, {{d}}; selp.b16 {{d}}, 0x7fff, {{d}}, {{p}}; }}}}"
         cases = [
-            (Case(text.replace("LOW", "{d}").replace("HIGH", "_") + fix, "u2"), lambda a: widened(a, form)),
-            (Case(text.replace("LOW", "_").replace("HIGH", "{d}") + fix, "u2"), lambda a: widened(a >> step, form)),
+            (Case(text.replace("LOW", "{d}").replace("HIGH", "_") + fix, "u2"), lambda a, f=form: widened(a, f)),
+            (
+                Case(text.replace("LOW", "_").replace("HIGH", "{d}") + fix, "u2"),
+                lambda a, f=form: widened(a >> step, f),
+            ),
         ]
         verify(device, cases, {"a": codes})
 
