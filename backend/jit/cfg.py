@@ -144,7 +144,10 @@ def _split(body: Body, apart: Callable[[Instruction], bool] | None, predicated: 
     return blocks + extra
 
 
-EFFECTS = {"st", "sust", "red", "atom", "call", "bar", "barrier", "nanosleep", "cp", "wmma", "stmatrix", "mbarrier"}
+EFFECTS = {
+    "st", "sust", "red", "atom", "call", "bar", "barrier", "nanosleep", "cp", "wmma", "stmatrix", "mbarrier", "tensormap", "st.bulk",
+    "clusterlaunchcontrol.try_cancel",
+}  # fmt: skip
 
 
 def _extension_starts(code: list[Instruction], starts: set[int]) -> set[int]:

@@ -6,10 +6,12 @@ use std::ffi::{c_int, c_uchar, c_uint, c_ushort, c_void};
 
 mod graphs;
 mod modules;
+mod tensors;
 
 pub use crate::generated_driver_errors::RESULTS;
 pub use graphs::*;
 pub use modules::*;
+pub use tensors::*;
 
 /// A result of the driver API, success included.
 #[repr(transparent)]
