@@ -170,7 +170,7 @@ refuse cuCtxFromGreenCtx
 forward cuCtxGetApiVersion
 forward cuCtxGetCacheConfig
 forward cuCtxGetCurrent
-refuse cuCtxGetDevResource
+forward cuCtxGetDevResource
 forward cuCtxGetDevice
 forward cuCtxGetDevice_v2
 forward cuCtxGetExecAffinity
@@ -207,7 +207,7 @@ refuse cuDeviceGetCliqueCount
 refuse cuDeviceGetCliqueInfo
 forward cuDeviceGetCount
 forward cuDeviceGetDefaultMemPool
-refuse cuDeviceGetDevResource
+forward cuDeviceGetDevResource
 forward cuDeviceGetExecAffinitySupport
 refuse cuDeviceGetFabricClusterUuid
 forward cuDeviceGetGraphMemAttribute
@@ -732,8 +732,8 @@ forward cuStreamGetCtx
 forward cuStreamGetCtx_ptsz
 forward cuStreamGetCtx_v2
 forward cuStreamGetCtx_v2_ptsz
-refuse cuStreamGetDevResource
-refuse cuStreamGetDevResource_ptsz
+forward cuStreamGetDevResource
+forward cuStreamGetDevResource_ptsz
 forward cuStreamGetDevice
 forward cuStreamGetDevice_ptsz
 forward cuStreamGetFlags

@@ -168,7 +168,7 @@ forward cudaDeviceGetAttribute
 forward cudaDeviceGetByPCIBusId
 forward cudaDeviceGetCacheConfig
 forward cudaDeviceGetDefaultMemPool
-refuse cudaDeviceGetDevResource
+forward cudaDeviceGetDevResource
 refuse cudaDeviceGetExecutionCtx
 forward cudaDeviceGetGraphMemAttribute
 forward cudaDeviceGetHostAtomicCapabilities
@@ -554,8 +554,8 @@ forward cudaStreamGetAttribute
 forward cudaStreamGetAttribute_ptsz
 forward_to cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_v13
 forward_to cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v13_ptsz
-refuse cudaStreamGetDevResource
-refuse cudaStreamGetDevResource_ptsz
+forward cudaStreamGetDevResource
+forward cudaStreamGetDevResource_ptsz
 forward cudaStreamGetDevice
 forward cudaStreamGetDevice_ptsz
 forward cudaStreamGetFlags

@@ -51,6 +51,9 @@ pub type CUmemLocation = crate::cudaMemLocation;
 pub type CUmemcpyAttributes = crate::cudaMemcpyAttributes;
 pub type CUDA_MEMCPY3D_BATCH_OP = crate::cudaMemcpy3DBatchOp;
 
+pub type CUdevResource = crate::cudaDevResource;
+pub type CUdevResourceType = crate::cudaDevResourceType;
+
 pub type cuuint32_t = u32;
 pub type cuuint64_t = u64;
 

@@ -76,3 +76,23 @@ pub type cudaLibraryOption = c_int;
 
 pub const cudaOccupancyDefault: c_uint = 0;
 pub const cudaOccupancyDisableCachingOverride: c_uint = 1;
+
+pub type cudaDevResourceType = c_int;
+pub const cudaDevResourceTypeSm: cudaDevResourceType = 1;
+
+/// A part of a device; its union as multiprocessors, which alone are described here.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cudaDevResource {
+    pub type_: cudaDevResourceType,
+    pub padding: [u8; 92],
+    pub smCount: c_uint,
+    pub minSmPartitionSize: c_uint,
+    pub smCoscheduledAlignment: c_uint,
+    pub flags: c_uint,
+    pub localityDomainId: c_uint,
+    pub rest: [u8; 20],
+    pub nextResource: *mut Self,
+}
+
+const _: () = assert!(size_of::<cudaDevResource>() == 144);

@@ -36,7 +36,7 @@ fn check_flags(flags: c_uint) -> Outcome {
 }
 
 /// The context that the handle names; null stands for the current one.
-fn named(handle: CUcontext) -> Outcome<&'static Context> {
+pub(super) fn named(handle: CUcontext) -> Outcome<&'static Context> {
     if handle.is_null() {
         current::require()
     } else {

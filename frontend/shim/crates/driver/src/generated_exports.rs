@@ -1768,6 +1768,26 @@ pub unsafe extern "C" fn farlane_cuMemSetMemPool(location: *mut CUmemLocation, t
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cuDeviceGetDevResource(device: CUdevice, resource: *mut CUdevResource, type_: CUdevResourceType) -> CUresult {
+    enter(Function::cuDeviceGetDevResource, Needs::Initialization, || unsafe { operations::device::get_resource(device as _, resource as _, type_ as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuCtxGetDevResource(hCtx: CUcontext, resource: *mut CUdevResource, type_: CUdevResourceType) -> CUresult {
+    enter(Function::cuCtxGetDevResource, Needs::Initialization, || unsafe { crate::resources::cuCtxGetDevResource(hCtx, resource, type_) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetDevResource(hStream: CUstream, resource: *mut CUdevResource, type_: CUdevResourceType) -> CUresult {
+    enter(Function::cuStreamGetDevResource, Needs::Context, || unsafe { operations::stream::get_resource(DefaultStream::Legacy, hStream as _, resource as _, type_ as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuStreamGetDevResource_ptsz(hStream: CUstream, resource: *mut CUdevResource, type_: CUdevResourceType) -> CUresult {
+    enter(Function::cuStreamGetDevResource, Needs::Context, || unsafe { operations::stream::get_resource(DefaultStream::PerThread, hStream as _, resource as _, type_ as _) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: c_uchar, N: usize) -> CUresult {
     enter(Function::cuMemsetD8_v2, Needs::Context, || unsafe { crate::set::cuMemsetD8_v2(DefaultStream::Legacy, dstDevice, uc, N) })
 }

@@ -37,6 +37,7 @@ mod memory;
 mod module;
 mod node_parameters;
 mod occupancy;
+mod resources;
 mod set;
 mod stream;
 mod tensor;

@@ -2,7 +2,8 @@
 //!
 //! Everything but the last two is answered from the handshake, without the network. One file per part: `attributes` (what
 //! the host said, and what a guest of Farlane sees differently), `properties` (cudaDeviceProp), `settings` (flags, limits,
-//! preferences), `identity` (PCI addresses, the choice of a device), `peers` (access between devices: none).
+//! preferences), `identity` (PCI addresses, the choice of a device), `peers` (access between devices: none),
+//! `resources` (a device as one part).
 //!
 //! Source: CUDA runtime API, "Device Management", "Version Management", "Peer Device Memory Access", "Profiler Control".
 
@@ -16,11 +17,13 @@ use session::{contexts, permission, work};
 mod attributes;
 mod identity;
 mod peers;
+mod resources;
 mod settings;
 
 pub use attributes::attribute;
 pub use identity::*;
 pub use peers::*;
+pub use resources::*;
 pub use settings::*;
 
 /// The newest CUDA whose runtime API the shim knows: what the driver supports, and what each library says it is.

@@ -11,9 +11,10 @@
 //! Source: CUDA runtime API, "Stream Management", "Stream synchronization behavior", "Execution Control".
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
+use crate::device;
 use crate::event;
 use crate::graph::capture as capturing;
-use crate::types::{EventHandle, StreamHandle, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
+use crate::types::{DevResource, DevResourceType, EventHandle, StreamHandle, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
 use session::call::{give, Error, Outcome};
 use session::function::DefaultStream;
 use session::process::{self, HandleKind};
@@ -182,6 +183,18 @@ pub unsafe fn get_device(default: DefaultStream, hStream: StreamHandle, device: 
     resolve(default, hStream)?;
     // SAFETY: the caller's promise.
     unsafe { give(device, 0) }
+}
+
+/// A stream may use its whole device.
+pub unsafe fn get_resource(
+    default: DefaultStream,
+    hStream: StreamHandle,
+    resource: *mut DevResource,
+    type_: DevResourceType,
+) -> Outcome {
+    resolve(default, hStream)?;
+    // SAFETY: the caller's promise.
+    unsafe { device::get_resource(0, resource, type_) }
 }
 
 pub unsafe fn ctx_reset_persisting_l2_cache() -> Outcome {

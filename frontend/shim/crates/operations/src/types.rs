@@ -7,7 +7,7 @@
 pub use abi::{
     cudaArray_const_t as ConstArrayHandle, cudaArray_t as ArrayHandle, cudaAtomicOperation as AtomicOperation,
     cudaChannelFormatDesc as ChannelFormatDesc, cudaChannelFormatKind as ChannelFormatKind,
-    cudaDeviceAttr as DeviceAttr, cudaDeviceP2PAttr as DeviceP2PAttr, cudaEvent_t as EventHandle,
+    cudaDevResource as DevResource, cudaDevResourceType as DevResourceType, cudaDeviceAttr as DeviceAttr, cudaDeviceP2PAttr as DeviceP2PAttr, cudaEvent_t as EventHandle,
     cudaExtent as BoxExtent, cudaFlushGPUDirectRDMAWritesScope as FlushGPUDirectRDMAWritesScope,
     cudaFlushGPUDirectRDMAWritesTarget as FlushGPUDirectRDMAWritesTarget, cudaFuncAttribute as FuncAttribute,
     cudaFuncAttributes as FuncAttributes, cudaFuncCache as FuncCache, cudaFunction_t as FunctionHandle,
@@ -37,7 +37,7 @@ pub use abi::{
 };
 
 // Constants.
-pub use abi::{
+pub use abi::{cudaDevResourceTypeSm as DEV_RESOURCE_TYPE_SM,
     cudaArrayCubemap as ARRAY_CUBEMAP, cudaArrayLayered as ARRAY_LAYERED,
     cudaArraySurfaceLoadStore as ARRAY_SURFACE_LOAD_STORE, cudaArrayTextureGather as ARRAY_TEXTURE_GATHER,
     cudaChannelFormatKindFloat as CHANNEL_FORMAT_KIND_FLOAT, cudaChannelFormatKindSigned as CHANNEL_FORMAT_KIND_SIGNED,

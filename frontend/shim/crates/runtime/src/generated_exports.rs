@@ -252,6 +252,11 @@ pub unsafe extern "C" fn farlane_cudaGetDriverEntryPointByVersion_ptsz(symbol: *
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaDeviceGetDevResource(device: c_int, resource: *mut cudaDevResource, type_: cudaDevResourceType) -> cudaError_t {
+    entry::enter(Function::cudaDeviceGetDevResource, || unsafe { operations::device::get_resource(device, resource, type_) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cudaGetLastError() -> cudaError_t {
     entry::enter(Function::cudaGetLastError, || unsafe { crate::error::cudaGetLastError() })
 }
@@ -1964,6 +1969,16 @@ pub unsafe extern "C" fn farlane_cudaStreamUpdateCaptureDependencies_v2(stream: 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cudaStreamUpdateCaptureDependencies_v2_ptsz(stream: cudaStream_t, dependencies: *mut cudaGraphNode_t, dependencyData: *const cudaGraphEdgeData, numDependencies: usize, flags: c_uint) -> cudaError_t {
     entry::enter(Function::cudaStreamUpdateCaptureDependencies_v13, || unsafe { operations::stream::update_capture_dependencies(DefaultStream::PerThread, stream, dependencies, dependencyData, numDependencies, flags) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamGetDevResource(hStream: cudaStream_t, resource: *mut cudaDevResource, type_: cudaDevResourceType) -> cudaError_t {
+    entry::enter(Function::cudaStreamGetDevResource, || unsafe { operations::stream::get_resource(DefaultStream::Legacy, hStream, resource, type_) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cudaStreamGetDevResource_ptsz(hStream: cudaStream_t, resource: *mut cudaDevResource, type_: cudaDevResourceType) -> cudaError_t {
+    entry::enter(Function::cudaStreamGetDevResource, || unsafe { operations::stream::get_resource(DefaultStream::PerThread, hStream, resource, type_) })
 }
 
 #[no_mangle]
