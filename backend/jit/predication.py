@@ -87,11 +87,11 @@ def _take_conditions(code: list[Instruction], labels: dict[str, int]) -> tuple[s
     finished: set[int] = set()
     following = 0
     for index, item in enumerate(code):
-        while following < len(targets) and targets[following] <= index + 1:
+        while following < len(targets) and targets[following] <= index:
             following += 1
         if item.base != "bra" or item.guard is None or following == len(targets):
             continue
-        end = targets[following]  # the first place behind the branch where others come in
+        end = targets[following]  # the first place behind the branch where others come in: there its condition says nothing of them
         if end != labels.get(item.labels[0]) or end > index + 1 + _MAX_INSTRUCTIONS:
             continue
         register, negated = item.guard

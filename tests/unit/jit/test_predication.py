@@ -105,3 +105,22 @@ def test_what_keeps_its_branch(inside: str) -> None:
     module = jit.parse_module(HEADER + kernel)
     code, _ = predication.convert(body_of(module, module.functions["k"]), True)
     assert sum(item.base == "bra" for item in code) == 1
+
+
+@pytest.mark.parametrize("repetitions", [1, 400])
+def test_a_label_behind_the_branch(device: TinyDevice, repetitions: int) -> None:
+    """Who comes from elsewhere to the first instruction that a branch goes round has not asked its condition: there the branch stays."""
+    statements = "".join(
+        f"@%p0 bra INSIDE{n}; add.u32 %r2, %r2, 100; setp.lt.u32 %p4, %r1, 100; @%p4 bra PAST{n};"
+        f" INSIDE{n}: add.u32 %r2, %r2, 1; PAST{n}:"
+        for n in range(repetitions)
+    )
+    # %p4 holds for all from the start, as a loop's last turn may leave it.
+    kernel = KERNEL.format(statements=statements).replace("setp.gt.u32 %p3", "setp.eq.u32 %p4, %r1, %r1; setp.gt.u32 %p3", 1)
+    memory = device.upload(np.zeros(256, np.uint32))
+    options = jit.Options(cache=False, optimization=1)
+    assert device.launch(device.load(HEADER + kernel), "k", 1, THREADS, [memory], options=options) == 0
+    lanes = np.arange(THREADS)
+    assert np.array_equal(
+        device.download(memory, "u4", 256)[192 : 192 + THREADS], lanes + np.where(lanes & 1, 1, 100) * repetitions + 9
+    )

@@ -50,7 +50,7 @@ def close(found: object, expected: object, tolerance: float) -> None:
     there = cupy.asnumpy(found)
     right = numpy.asarray(expected)
     assert there.shape == right.shape, (there.shape, right.shape)
-    wide = numpy.result_type(right.dtype, "d")
+    wide = numpy.result_type(there.dtype, right.dtype, "d")
     apart = numpy.max(numpy.abs(there.astype(wide) - right.astype(wide)), initial=0)
     apart /= max(1.0, float(numpy.max(numpy.abs(right.astype(wide)), initial=0)))
     assert apart <= tolerance, apart
