@@ -92,6 +92,7 @@ impl Module {
             select::check_ptx(&module, reach, target)?;
             return Ok(module);
         }
+        refuse_tiles(image)?;
         Err(Error::malformed("it is neither a fat binary, nor PTX, nor machine code"))
     }
 }
@@ -112,7 +113,16 @@ pub fn length(data: &[u8]) -> Result<usize, Error> {
         let end = data.iter().position(|byte| *byte == 0);
         return end.ok_or_else(|| Error::malformed("the PTX text has no end"));
     }
+    refuse_tiles(data)?;
     Err(Error::malformed("it is neither a fat binary, nor PTX, nor machine code"))
+}
+
+/// CUDA Tile IR is compiled by NVIDIA's driver alone. cuBLASLt has kernels in it.
+fn refuse_tiles(image: &[u8]) -> Result<(), Error> {
+    if image.starts_with(b"\x7fTileIR\0") {
+        return Err(Error::NoUsableEntry("the image is CUDA Tile IR, which no device here takes".to_owned()));
+    }
+    Ok(())
 }
 
 /// Whether a fat binary holds something that runs on the target, without reading it.

@@ -37,7 +37,10 @@ pub enum Stays {
 /// Nothing changes or unmaps the image meanwhile; where `stays` promises so, until it is unloaded.
 pub unsafe fn load(kind: Kind, address: *const c_void, stays: Stays) -> Result<&'static Module, Refused> {
     let refused = |error: image::Error| {
-        log::info(format_args!("the image at {address:p}: {error}"));
+        match error {
+            image::Error::NoUsableEntry(_) => log::error(format_args!("the image at {address:p}: {error}")),
+            _ => log::info(format_args!("the image at {address:p}: {error}")),
+        }
         Refused { error: code::error_of(&error), message: error.to_string() }
     };
     // SAFETY: the caller's promise.
