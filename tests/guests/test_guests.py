@@ -77,7 +77,7 @@ def test_a_sum_in_cupy(guest: Guest) -> None:
     assert trips("10") == trips("1000")
 
 
-@pytest.mark.parametrize("library", ["cublas", "cufft", "curand", "cusolver", "cusparse"])
+@pytest.mark.parametrize("library", ["cublas", "cublaslt", "cufft", "curand", "cusolver", "cusparse"])
 def test_library_agrees_with_numpy(library: str) -> None:
     """NVIDIA's libraries have PTX for devices that they have no machine code for: capability 13.0 (docs/libraries.md)."""
     script = SCRIPTS / "libraries"

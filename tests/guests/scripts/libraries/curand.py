@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import cupy
 import numpy
+import scipy.stats
 import scipy.stats.qmc
 from comparison import Cases
 from cupy_backends.cuda.libs import curand as library
@@ -17,7 +18,6 @@ PSEUDO = {
     "XORWOW": library.CURAND_RNG_PSEUDO_XORWOW,
     "MRG32K3A": library.CURAND_RNG_PSEUDO_MRG32K3A,
     "MTGP32": library.CURAND_RNG_PSEUDO_MTGP32,
-    "MT19937": library.CURAND_RNG_PSEUDO_MT19937,
     "PHILOX": library.CURAND_RNG_PSEUDO_PHILOX4_32_10,
 }
 QUASI = {
@@ -80,6 +80,20 @@ def bits() -> None:
         words = drawn(kind, "generate", "u4")
         ones = numpy.unpackbits(words.view("u1").reshape(-1, 4), axis=1).mean(axis=0)
         assert abs(ones - 0.5).max() < 0.04, name
+
+
+@case
+def mersenne_twister() -> None:
+    """MT19937, once: its kernel jumps ahead in 20 seconds."""
+    values, normal, words = cupy.zeros(COUNT, "f"), cupy.zeros(COUNT, "d"), cupy.zeros(COUNT, "u4")
+    with generator(library.CURAND_RNG_PSEUDO_MT19937) as made:
+        library.setPseudoRandomGeneratorSeed(made, 11)
+        library.generateUniform(made, values.data.ptr, COUNT)
+        library.generateNormalDouble(made, normal.data.ptr, COUNT, 3, 2)
+        library.generate(made, words.data.ptr, COUNT)
+    is_uniform(values.get())
+    assert scipy.stats.kstest(normal.get(), "norm", (3, 2)).statistic < 0.03
+    assert len(numpy.unique(words.get())) > COUNT - 10
 
 
 @case

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cupy
 import numpy
 import scipy.sparse
+import scipy.sparse.linalg
 from comparison import RANDOM, TOLERANCE, Cases, close, of
 from cupyx import cusparse
 from cupyx.scipy import sparse
@@ -97,16 +98,6 @@ def sorting() -> None:
     right = a.tocsr().tocoo()
     for found, expected in ((there.row, right.row), (there.col, right.col), (there.data, right.data)):
         assert numpy.array_equal(found.get(), expected)
-
-
-@case
-def incomplete_factors() -> None:
-    """csrilu02, by which CuPy preconditions: of a full pattern it is the whole LU factorization."""
-    a = of("d", 12, 12) + 12 * numpy.eye(12)
-    there = sparse.csr_matrix(cupy.asarray(a))
-    cusparse.csrilu02(there)
-    factors = there.toarray().get()
-    close((numpy.tril(factors, -1) + numpy.eye(12)) @ numpy.triu(factors), a, 1e-11)
 
 
 @case

@@ -1,0 +1,98 @@
+"""cuBLASLt: products whose epilogue adds a bias and applies a function, by its own interface: neither CuPy nor NumPy has one."""
+
+from __future__ import annotations
+
+import ctypes
+
+import cupy
+import numpy
+from comparison import Cases, close, of
+
+case = Cases()
+
+REAL_32F, COMPUTE_32F = 0, 68
+EPILOGUE, BIAS_POINTER = 7, 8  # cublasLtMatmulDescAttributes_t
+DEFAULT, RELU, BIAS, RELU_BIAS, GELU, GELU_BIAS = 1, 2, 4, 6, 32, 36
+WORKSPACE_BYTES = 1  # of cublasLtMatmulPreferenceAttributes_t
+WORKSPACE = 1 << 20
+
+_FOLDER = numpy.__path__[0].rsplit("/", 1)[0] + "/nvidia/cu13/lib/"
+_library = ctypes.CDLL(_FOLDER + "libcublasLt.so.13")
+
+
+def call(name: str, *arguments: object) -> None:
+    status = getattr(_library, name)(*arguments)
+    assert status == 0, f"{name}: {status}"
+
+
+def place(array: cupy.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.data.ptr)
+
+
+def made(name: str, *arguments: object) -> ctypes.c_void_p:
+    handle = ctypes.c_void_p()
+    call(name, ctypes.byref(handle), *arguments)
+    return handle
+
+
+def product(a: numpy.ndarray, b: numpy.ndarray, epilogue: int, bias: numpy.ndarray) -> numpy.ndarray:
+    """`bias` has an element for each row of the result."""
+    (m, k), n = a.shape, b.shape[1]
+    first, second, added = cupy.asarray(a, order="F"), cupy.asarray(b, order="F"), cupy.asarray(bias)
+    result, work = cupy.zeros((m, n), "f", order="F"), cupy.zeros(WORKSPACE, "u1")
+    cupy.cuda.Device().synchronize()
+    library = made("cublasLtCreate")
+    description = made("cublasLtMatmulDescCreate", COMPUTE_32F, REAL_32F)
+    kind, pointer = ctypes.c_int(epilogue), place(added)
+    call("cublasLtMatmulDescSetAttribute", description, EPILOGUE, ctypes.byref(kind), ctypes.c_size_t(4))
+    if epilogue & BIAS:
+        call("cublasLtMatmulDescSetAttribute", description, BIAS_POINTER, ctypes.byref(pointer), ctypes.c_size_t(8))
+    layouts = [
+        made("cublasLtMatrixLayoutCreate", REAL_32F, ctypes.c_uint64(i), ctypes.c_uint64(j), ctypes.c_int64(i))
+        for i, j in ((m, k), (k, n), (m, n))
+    ]
+    preference, size = made("cublasLtMatmulPreferenceCreate"), ctypes.c_size_t(WORKSPACE)
+    call("cublasLtMatmulPreferenceSetAttribute", preference, WORKSPACE_BYTES, ctypes.byref(size), ctypes.c_size_t(8))
+    chosen, count = ctypes.create_string_buffer(256), ctypes.c_int()
+    at, bt, ct = layouts
+    call(
+        "cublasLtMatmulAlgoGetHeuristic", library, description, at, bt, ct, ct, preference, 1, chosen,
+        ctypes.byref(count),
+    )  # fmt: skip
+    assert count.value == 1
+    one, zero = ctypes.c_float(1), ctypes.c_float(0)
+    call(
+        "cublasLtMatmul", library, description, ctypes.byref(one), place(first), at, place(second), bt,
+        ctypes.byref(zero), place(result), ct, place(result), ct, chosen, place(work), ctypes.c_size_t(WORKSPACE), None,
+    )  # fmt: skip
+    cupy.cuda.Device().synchronize()
+    for handle in layouts:
+        call("cublasLtMatrixLayoutDestroy", handle)
+    call("cublasLtMatmulPreferenceDestroy", preference)
+    call("cublasLtMatmulDescDestroy", description)
+    call("cublasLtDestroy", library)
+    return result.get()
+
+
+def gelu(x: numpy.ndarray) -> numpy.ndarray:
+    return 0.5 * x * (1 + numpy.tanh(numpy.sqrt(2 / numpy.pi) * (x + 0.044715 * x**3)))
+
+
+@case
+def epilogues() -> None:
+    for m, n, k in ((64, 32, 48), (36, 20, 17)):
+        a, b, bias = of("f", m, k), of("f", k, n), of("f", m)
+        plain = a.astype("d") @ b
+        biased = plain + bias[:, None]
+        for epilogue, right in (
+            (DEFAULT, plain),
+            (BIAS, biased),
+            (RELU, numpy.maximum(plain, 0)),
+            (RELU_BIAS, numpy.maximum(biased, 0)),
+            (GELU, gelu(plain)),
+            (GELU_BIAS, gelu(biased)),
+        ):
+            try:
+                close(product(a, b, epilogue, bias), right, 1e-4)
+            except AssertionError as error:
+                raise AssertionError(f"epilogue {epilogue}, {m} x {n} x {k}: {error}") from None
