@@ -116,7 +116,9 @@ def test_a_label_behind_the_branch(device: TinyDevice, repetitions: int) -> None
         for n in range(repetitions)
     )
     # %p4 holds for all from the start, as a loop's last turn may leave it.
-    kernel = KERNEL.format(statements=statements).replace("setp.gt.u32 %p3", "setp.eq.u32 %p4, %r1, %r1; setp.gt.u32 %p3", 1)
+    kernel = KERNEL.format(statements=statements).replace(
+        "setp.gt.u32 %p3", "setp.eq.u32 %p4, %r1, %r1; setp.gt.u32 %p3", 1
+    )
     memory = device.upload(np.zeros(256, np.uint32))
     options = jit.Options(cache=False, optimization=1)
     assert device.launch(device.load(HEADER + kernel), "k", 1, THREADS, [memory], options=options) == 0

@@ -48,7 +48,8 @@ def drawn(kind: int, draw: str, element: str, *parameters: float, seed: int | No
 
 
 def is_uniform(values: numpy.ndarray) -> None:
-    assert 0 < values.min() and values.max() <= 1
+    assert values.min() > 0
+    assert values.max() <= 1
     assert abs(values.mean() - 1 / 2) < 0.03
     assert abs(values.var() - 1 / 12) < 0.01
     assert len(numpy.unique(values)) > COUNT - 10

@@ -268,5 +268,8 @@ mod tests {
         assert!(matches!(Module::read(samples::CUBIN, &any), Err(Error::NoUsableEntry(_))));
         assert!(matches!(Module::read(b"#!/bin/sh", &BOTH), Err(Error::Malformed(_))));
         assert!(matches!(Module::read(b"", &BOTH), Err(Error::Malformed(_))));
+        let tiles = b"\x7fTileIR\0\x0d\x01";
+        assert!(matches!(Module::read(tiles, &BOTH), Err(Error::NoUsableEntry(_))));
+        assert!(matches!(length(tiles), Err(Error::NoUsableEntry(_))));
     }
 }

@@ -14,7 +14,9 @@
 use crate::device;
 use crate::event;
 use crate::graph::capture as capturing;
-use crate::types::{DevResource, DevResourceType, EventHandle, StreamHandle, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
+use crate::types::{
+    DevResource, DevResourceType, EventHandle, StreamHandle, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
+};
 use session::call::{give, Error, Outcome};
 use session::function::DefaultStream;
 use session::process::{self, HandleKind};

@@ -7,8 +7,9 @@
 pub use abi::{
     cudaArray_const_t as ConstArrayHandle, cudaArray_t as ArrayHandle, cudaAtomicOperation as AtomicOperation,
     cudaChannelFormatDesc as ChannelFormatDesc, cudaChannelFormatKind as ChannelFormatKind,
-    cudaDevResource as DevResource, cudaDevResourceType as DevResourceType, cudaDeviceAttr as DeviceAttr, cudaDeviceP2PAttr as DeviceP2PAttr, cudaEvent_t as EventHandle,
-    cudaExtent as BoxExtent, cudaFlushGPUDirectRDMAWritesScope as FlushGPUDirectRDMAWritesScope,
+    cudaDevResource as DevResource, cudaDevResourceType as DevResourceType, cudaDeviceAttr as DeviceAttr,
+    cudaDeviceP2PAttr as DeviceP2PAttr, cudaEvent_t as EventHandle, cudaExtent as BoxExtent,
+    cudaFlushGPUDirectRDMAWritesScope as FlushGPUDirectRDMAWritesScope,
     cudaFlushGPUDirectRDMAWritesTarget as FlushGPUDirectRDMAWritesTarget, cudaFuncAttribute as FuncAttribute,
     cudaFuncAttributes as FuncAttributes, cudaFuncCache as FuncCache, cudaFunction_t as FunctionHandle,
     cudaGraphConditionalHandle as ConditionalHandle, cudaGraphEdgeData as GraphEdgeData,
@@ -37,7 +38,7 @@ pub use abi::{
 };
 
 // Constants.
-pub use abi::{cudaDevResourceTypeSm as DEV_RESOURCE_TYPE_SM,
+pub use abi::{
     cudaArrayCubemap as ARRAY_CUBEMAP, cudaArrayLayered as ARRAY_LAYERED,
     cudaArraySurfaceLoadStore as ARRAY_SURFACE_LOAD_STORE, cudaArrayTextureGather as ARRAY_TEXTURE_GATHER,
     cudaChannelFormatKindFloat as CHANNEL_FORMAT_KIND_FLOAT, cudaChannelFormatKindSigned as CHANNEL_FORMAT_KIND_SIGNED,
@@ -84,7 +85,7 @@ pub use abi::{cudaDevResourceTypeSm as DEV_RESOURCE_TYPE_SM,
     cudaDevAttrTotalConstantMemory as DEV_ATTR_TOTAL_CONSTANT_MEMORY,
     cudaDevAttrUnifiedAddressing as DEV_ATTR_UNIFIED_ADDRESSING, cudaDevAttrWarpSize as DEV_ATTR_WARP_SIZE,
     cudaDevP2PAttrOnlyPartialNativeAtomicSupported as DEV_PEER_ATTR_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED,
-    cudaDevP2PAttrPerformanceRank as DEV_PEER_ATTR_PERFORMANCE_RANK,
+    cudaDevP2PAttrPerformanceRank as DEV_PEER_ATTR_PERFORMANCE_RANK, cudaDevResourceTypeSm as DEV_RESOURCE_TYPE_SM,
     cudaDeviceLmemResizeToMax as DEVICE_LMEM_RESIZE_TO_MAX, cudaDeviceMapHost as DEVICE_MAP_HOST,
     cudaDeviceScheduleMask as DEVICE_SCHEDULE_MASK, cudaDeviceSyncMemops as DEVICE_SYNC_MEMOPS,
     cudaFuncAttributeMaxDynamicSharedMemorySize as FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_MEMORY_SIZE,
