@@ -46,7 +46,7 @@ int main() {
         OK(cuStreamGetDevResource(each, &resource, CU_DEV_RESOURCE_TYPE_SM));
         check(resource, all);
     }
-    FAILS(cuStreamGetDevResource(stream, &resource, CU_DEV_RESOURCE_TYPE_WORKQUEUE), CUDA_ERROR_INVALID_RESOURCE_TYPE);
+    FAILS(cuStreamGetDevResource(stream, &resource, (CUdevResourceType)10000), CUDA_ERROR_INVALID_RESOURCE_TYPE);
     OK(cuStreamDestroy(stream));
     FAILS(cuStreamGetDevResource(stream, &resource, CU_DEV_RESOURCE_TYPE_SM), CUDA_ERROR_INVALID_HANDLE);
     printf("PASS\n");
