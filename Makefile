@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-glibc test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-glibc test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
 	@echo "make test       build, install, and run all tests"
 	@echo "make test-skipped   the tests that the last 'make test' skipped, after something was installed"
 	@echo "make test-guests  Python packages that speak the driver API, as guests; installs them"
+	@echo "make test-numba   Numba's own test suite, as a guest (an hour)"
 	@echo "make test-glibc   programs with their runtime linked in, on other versions of glibc (Debian 11 and 13); downloads 150 MB"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
@@ -48,15 +49,19 @@ test: install
 test-skipped: install
 	$(PYTEST) --only-skipped=$(SKIPPED) $(PYTEST_ARGS)
 
-# Python packages as guests, in an environment of their own: what they install is the user's, not Farlane's.
+# Python packages as guests, in an environment of their own, which has Farlane as a user's has: with `farlane.connect` and its pytest plugin.
 GUESTS := .cache/guests
-$(GUESTS)/installed: tests/guests/requirements.txt
+$(GUESTS)/installed: tests/guests/requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(GUESTS)
-	$(GUESTS)/bin/python -m pip install --quiet --requirement $<
+	FARLANE_SKIP_SHIM=1 $(GUESTS)/bin/python -m pip install --quiet --requirement $< --editable .
 	@touch $@
 
 test-guests: install $(GUESTS)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -m guests tests/guests $(PYTEST_ARGS)
+
+# Numba's own test suite; the result is tests/guests/numba_results.txt and docs/numba.md. NUMBA_ARGS=--continue goes on where a run was cut off.
+test-numba: install $(GUESTS)/installed
+	$(BIN)/python tests/guests/numba_suite.py $(NUMBA_ARGS)
 
 # Programs built and run with the C libraries of other Debian releases, in folders made of their packages (tests/glibc/roots.py).
 test-glibc: install
@@ -90,8 +95,9 @@ lint: install
 	cd $(SHIM) && cargo fmt --all --check
 	cd $(SHIM) && cargo clippy --quiet --workspace --all-targets --exclude protogen -- -D warnings
 
-# mypy does not see an editable install whose packages are mapped from other folders: give it a tree of links.
-typecheck: install
+# mypy does not see an editable install whose packages are mapped from other folders, and import-linter wants them without a
+# package above them: give both a tree of links.
+define LINKS
 	@rm -rf .typing && mkdir -p .typing/farlane
 	@ln -s ../../frontend .typing/farlane/frontend
 	@ln -s ../../backend .typing/farlane/backend
@@ -99,11 +105,17 @@ typecheck: install
 	@ln -s ../../benchmarks/roundtrips .typing/farlane/roundtrips
 	@ln -s ../../protos/fatbin .typing/farlane/fatbin
 	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
-	MYPYPATH=.typing $(BIN)/mypy -p farlane.frontend -p farlane.backend -p farlane.analyzer -p farlane.fatbin -p farlane.roundtrips
+endef
+
+typecheck: install
+	$(LINKS)
+	@ln -s ../../package/__init__.py .typing/farlane/__init__.py
+	MYPYPATH=.typing $(BIN)/mypy -p farlane
 	MYPYPATH=protos/codegen $(BIN)/mypy -p farlane_codegen
 
 imports: install
-	$(BIN)/lint-imports
+	$(LINKS)
+	PYTHONPATH=.typing $(BIN)/lint-imports
 
 generate: install
 	$(BIN)/python protos/codegen/generate.py

@@ -19,6 +19,7 @@ LIBRARIES = (
     "libcudart.so.12",
     "libcudart.so.13",
     "libcuda.so.1",
+    "libnvidia-ml.so.1",
     *(("libfarlane_redirect.so",) if platform.machine() == "x86_64" else ()),
 )
 

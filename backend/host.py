@@ -88,6 +88,10 @@ class HostedSession(Protocol):
     @property
     def quota(self) -> int: ...
     @property
+    def used_bytes(self) -> int | None: ...
+    @property
+    def busy_nanoseconds(self) -> int | None: ...
+    @property
     def images(self) -> SessionImages: ...
     def watch(self, others: Callable[[], bool]) -> None: ...
     def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[Any]: ...
@@ -128,6 +132,16 @@ class Admission:
     checks: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class Usage:
+    """What an open session uses (admin.proto, OpenSession)."""
+
+    name: str
+    program: str
+    pid: int
+    memory: int | None
+
+
 class Host:
     """Sessions on one device, or each in a process that has one."""
 
@@ -151,6 +165,10 @@ class Host:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._open: dict[str, HostedSession | None] = {}  # None: being opened
+        self._guests: dict[str, Greeting] = {}
+        self._ended_nanoseconds: int | None = (
+            0 if isinstance(device, Device) else None
+        )  # busy for sessions that have ended
 
     @property
     def sessions(self) -> int:
@@ -161,6 +179,22 @@ class Host:
     @property
     def uptime(self) -> float:
         return time.monotonic() - self._started
+
+    @property
+    def usage(self) -> list[Usage]:
+        """The sessions that are open now, in the order in which they opened."""
+        with self._lock:
+            known = [(session, self._guests[name]) for name, session in self._open.items() if session is not None]
+        return [Usage(session.name, guest.program, guest.pid, session.used_bytes) for session, guest in known]
+
+    @property
+    def busy_nanoseconds(self) -> int | None:
+        """For how long the device has worked since the start; None: that is known in the sessions' processes only. A kernel counts when it ends."""
+        with self._lock:
+            if self._ended_nanoseconds is None:
+                return None
+            counts = [session.busy_nanoseconds for session in self._open.values() if session is not None]
+            return self._ended_nanoseconds + sum(count or 0 for count in counts)
 
     def admit(self, greeting: Greeting, peer: str = "") -> Admission:
         """Opens a session.
@@ -181,6 +215,7 @@ class Host:
             raise
         with self._lock:
             self._open[name] = session
+            self._guests[name] = greeting
         images = session.images
         known = [digest for digest in greeting.module_digests if images.find(digest) is not None]
         log.info(
@@ -226,7 +261,10 @@ class Host:
 
     def _forget(self, name: str) -> None:
         with self._lock:
-            self._open.pop(name, None)
+            session = self._open.pop(name, None)
+            self._guests.pop(name, None)
+            if session is not None and self._ended_nanoseconds is not None:
+                self._ended_nanoseconds += session.busy_nanoseconds or 0
 
     def _open_session(self, name: str, tape_version: int, greeting: Greeting) -> tuple[HostedSession, Description]:
         images, checks = SessionImages(self.images), greeting.checks

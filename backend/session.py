@@ -68,6 +68,16 @@ class Session:
         return self.resources.context.quota
 
     @property
+    def used_bytes(self) -> int | None:
+        """Device memory that it has allocated, where that is known."""
+        return 0 if self._closed else self.resources.context.used_bytes
+
+    @property
+    def busy_nanoseconds(self) -> int | None:
+        """For how long the device has worked for it."""
+        return self.resources.context.device_nanoseconds
+
+    @property
     def images(self) -> SessionImages:
         return self.resources.images
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,10 +14,25 @@ FOLDER = Path(__file__).resolve().parent / "lib"
 CORE = "libfarlane_core.so"
 REDIRECT = "libfarlane_redirect.so"  # on x86-64 only
 DRIVER = "libcuda.so.1"
+MANAGEMENT = "libnvidia-ml.so.1"  # not preloaded: who opens it finds it beside the others
 RUNTIMES = ("12", "13")
 MODES = ("none", "calls", "loops")
+SMI = "FARLANE_SMI"  # off: nvidia-smi is the machine's own, where it has one
 TIMINGS = ("faithful", "throughput")
 CHECKS = ("memory", "race", "init", "leak")
+CONTINUE = "continue"  # with CHECKS: what memory finds ends the launch and not the context
+CHECK_LOG = "FARLANE_CHECK_LOG"  # a file that takes the reports of checks in standard error's place
+TAKE_PTX_ALONE = (None, "sim", "null")
+"""Devices of an embedded host that take no machine code; None is its default."""
+CUPY_COMPILES_PTX = ("CUPY_COMPILE_WITH_PTX", "1")
+"""CuPy's switch for compiling to PTX in place of machine code."""
+GUESTS_OWN = (
+    *("FARLANE_HOST", "FARLANE_DEFER", "FARLANE_REPORT", "FARLANE_MANIFESTS", "FARLANE_TIMING", "FARLANE_GUARDS"),
+    *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP"),
+)
+"""Variables that a guest reads and a host does not."""
+LISTS = {"LD_PRELOAD": ":", "LD_LIBRARY_PATH": os.pathsep, "LD_AUDIT": os.pathsep}
+"""Variables of the loader that a guest's environment has our files and folder in, and what separates their parts."""
 
 
 def runtime_library(major: str) -> Path:
@@ -26,7 +43,9 @@ def runtime_library(major: str) -> Path:
 def require_built() -> None:
     """Raises UserError when the shim's libraries are not there."""
     missing = [
-        name for name in (CORE, DRIVER, *(f"libcudart.so.{m}" for m in RUNTIMES)) if not (FOLDER / name).exists()
+        name
+        for name in (CORE, DRIVER, MANAGEMENT, *(f"libcudart.so.{m}" for m in RUNTIMES))
+        if not (FOLDER / name).exists()
     ]
     if missing:
         raise UserError(
@@ -108,6 +127,31 @@ def guest_environment(
     if checks:
         environment["FARLANE_CHECK"] = ",".join(checks)
     return environment
+
+
+def add_tools(environment: dict[str, str], folder: Path) -> None:
+    """Puts `nvidia-smi` into the folder, which the environment's programs search first: `farlane smi`, without the shim."""
+    tool = folder / "nvidia-smi"
+    command = f"{shlex.quote(sys.executable)} -I -m farlane.frontend.cli smi"
+    tool.write_text(f'#!/bin/sh\nunset LD_PRELOAD LD_AUDIT LD_BIND_NOW\nexec {command} "$@"\n')
+    tool.chmod(0o755)
+    environment["PATH"] = os.pathsep.join([str(folder), environment.get("PATH", os.defpath)])
+
+
+def without_guest(base: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what makes a process a guest: for a host that a guest starts, and to leave a shell's again."""
+    kept = {name: value for name, value in base.items() if name not in GUESTS_OWN}
+    for name, separator in LISTS.items():
+        parts = [part for part in kept.get(name, "").split(separator) if part and not _is_ours(Path(part))]
+        if name in kept and not parts:
+            del kept[name]
+        elif parts:
+            kept[name] = separator.join(parts)
+    return kept
+
+
+def _is_ours(path: Path) -> bool:
+    return path == FOLDER or path.parent == FOLDER
 
 
 def _auditing_slows_calls() -> bool:

@@ -36,9 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--hostile-inputs",
         type=int,
-        default=2000,
+        default=6000,
         metavar="COUNT",
-        help="damaged images that each seed of tests/randomized/test_hostile_inputs.py loads (default: 2000)",
+        help="damaged images that tests/randomized/test_hostile_inputs.py loads in each mode (default: 6000)",
     )
     parser.addoption(
         "--full-matrix",

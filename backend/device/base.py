@@ -111,6 +111,11 @@ class Context(ABC):
     #: Whether `foresee` is of use: a device whose memory is reused has it.
     foresees: bool = False
 
+    @property
+    def used_bytes(self) -> int | None:
+        """Device memory that is allocated now; None: not known here. Any thread may ask."""
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Releases everything, however much of it there is. Idempotent; never raises."""

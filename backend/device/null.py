@@ -82,6 +82,10 @@ class NullContext(Context):
         self._bulk = None
 
     @property
+    def used_bytes(self) -> int:
+        return self.live.bytes + self._physical
+
+    @property
     def allocations(self) -> int:
         return len(self.live)
 

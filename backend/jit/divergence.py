@@ -86,6 +86,7 @@ class _Analysis:
         self.parameters = parameters if entry else set()
         self.result = Divergence()
         self.joins: set[int] = set()
+        self.successors = [block.successors for block in graph.blocks]
 
     def run(self) -> Divergence:
         while not self.result.conservative and self._pass():
@@ -115,8 +116,10 @@ class _Analysis:
             ):
                 self.result.branches.add(index)
                 self._part(index)
+                if self.result.conservative:
+                    return False
                 changed = True
-        return changed and not self.result.conservative
+        return changed
 
     @staticmethod
     def _raise(value: Value, found: int | None) -> bool:
@@ -200,30 +203,25 @@ class _Analysis:
     def _part(self, index: int) -> None:
         """Lanes part at the end of block `index`."""
         graph = self.graph
-        block = graph.blocks[index]
-        targets = block.successors
+        targets = self.successors[index]
         if len(targets) < 2:
             return
         meeting = graph.ipdom[index]
-        reached: list[set[int]] = []
-        for target in targets:
-            seen: set[int] = set()
-            stack = [target]
-            while stack:
-                node = stack.pop()
-                if node in seen:
-                    continue
-                seen.add(node)
-                if node != meeting:
-                    stack.extend(graph.blocks[node].successors)
-            reached.append(seen)
-        region = set().union(*reached)
-        for position, first in enumerate(reached):
-            for second in reached[position + 1 :]:
-                self.joins |= first & second
-        inside = region - {meeting}
+        # From which targets each block is reached: two of them say that lanes meet there.
+        region: dict[int, set[int]] = {}
+        stack = [(target, target) for target in targets]
+        while stack:
+            node, target = stack.pop()
+            sources = region.setdefault(node, set())
+            if target in sources or len(sources) == 2:
+                continue
+            sources.add(target)
+            if node != meeting:
+                stack.extend((following, target) for following in self.successors[node])
+        self.joins.update(node for node, sources in region.items() if len(sources) == 2)
+        inside = region.keys() - {meeting}
         self.result.parted |= inside
-        if meeting != EXIT and any(node > meeting and graph.blocks[node].successors for node in inside):
+        if meeting != EXIT and any(node > meeting and self.successors[node] for node in inside):
             self.result.conservative = True
         for header, members in graph.loops.items():
             if index in members and (meeting not in members or any(target not in members for target in targets)):

@@ -28,6 +28,7 @@ from farlane.backend.jit.model import Address, Body, Instruction, Negated, Regis
 from farlane.backend.jit.module import Function
 
 MOST_INSTRUCTIONS = 6000  # of a body that others were put into
+MOST_ADDED, MOST_TRIED = 24_000, 500_000  # to all bodies together, and to those that only show what would come of it
 SMALL = 64  # instructions of a function that only asks
 _WIDE = {4: {"b32", "f32"}, 8: {"b64", "f64"}}  # registers of as many bytes
 _WHOLE = {4: ("b32", {"b32", "u32", "s32", "f32"}), 8: ("b64", {"b64", "u64", "s64", "f64"})}
@@ -49,32 +50,47 @@ def inlined(
     if not any(calls.values()) or not any(spins.may_wait(body) or has_barrier(body) for body in bodies.values()):
         return dict(bodies)
     result = dict(bodies)
+    added, tried = _Growth(MOST_ADDED), _Growth(MOST_TRIED)
     whole: dict[str, Body] = {}  # with all that they call
     waiting: set[str] = set()
     meeting: set[str] = set()
-    for name in _callees_first(calls, kernel):
+    for name in callees_first(calls, kernel):
         alone = [callee for callee in calls[name] if callee not in _reached(calls, callee)]
         wanted = {callee: (functions[callee], result[callee]) for callee in alone if callee in waiting}
         if wanted:
-            result[name] = _with(result[name], wanted)
+            result[name] = added.with_(result[name], wanted)
         whole[name] = result[name]
         others = {callee: (functions[callee], whole[callee]) for callee in alone if callee not in waiting}
         if others:
-            whole[name] = _with(result[name], others)
+            whole[name] = tried.with_(result[name], others)
             asks = _has_loop(result[name]) and _waiting(whole[name]) > _waiting(result[name])
             if asks or _small(whole[name]):
-                result[name] = whole[name]
+                result[name] = added.with_(result[name], others)
         met = {callee for callee in alone if callee in meeting}
         if met and name == kernel:
             met &= called_apart(result[name])
         if met:
-            result[name] = _with(result[name], {callee: (functions[callee], result[callee]) for callee in met})
+            result[name] = added.with_(result[name], {callee: (functions[callee], result[callee]) for callee in met})
         if name != kernel and (has_barrier(result[name]) or meeting & set(calls[name])):
             meeting.add(name)
         if name != kernel and (wanted or _waiting(result[name])):
             waiting.add(name)
     left = _named(result, kernel)
     return {name: result[name] if name in left else body for name, body in bodies.items()}
+
+
+class _Growth:
+    """Puts functions where they are called, until all that got longer by it is this much longer."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def with_(self, body: Body, callees: Mapping[str, tuple[Function, Body]]) -> Body:
+        if self._left <= 0:
+            return body
+        made = _with(body, callees)
+        self._left -= len(made.instructions) - len(body.instructions)
+        return made
 
 
 def _named(bodies: Mapping[str, Body], kernel: str) -> set[str]:
@@ -125,7 +141,8 @@ def _waiting(body: Body) -> int:
     return len(spins.prepare(body, cfg.build(body))[1])
 
 
-def _callees_first(calls: Mapping[str, list[str]], kernel: str) -> list[str]:
+def callees_first(calls: Mapping[str, list[str]], kernel: str) -> list[str]:
+    """What the kernel reaches by calls, and itself last: in a graph without cycles each behind all that it calls."""
     order: list[str] = []
     seen = {kernel}
     stack = [(kernel, iter(calls[kernel]))]
@@ -166,7 +183,11 @@ def _with(body: Body, callees: Mapping[str, tuple[Function, Body]]) -> Body:
     for number, item in enumerate(body.instructions):
         moved.append(len(result.instructions))
         function, inner = callees.get(_callee(item), (None, None)) if item.base == "call" else (None, None)
-        if function is None or inner is None or len(inner.instructions) > room:
+        fits = function is not None and [len(part.items) for part in item.sources[1:]] == [
+            len(function.parameters),
+            len(function.returns),
+        ]
+        if function is None or inner is None or not fits or len(inner.instructions) > room:
             result.instructions.append(item)
             continue
         room -= len(inner.instructions)

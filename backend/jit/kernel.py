@@ -39,6 +39,8 @@ from farlane.backend.jit.parser import body_of
 from farlane.backend.jit.specials import RESERVED_SHARED, RESERVED_SHARED_BYTES
 
 MAX_STATIC_SHARED = 227 << 10
+MAX_LOCAL = 512 << 10  # of a thread, as on every architecture
+MAX_INSTRUCTIONS = 1 << 18  # of a kernel with all that it calls: some 4 KB of memory for each, and up to 0.5 ms
 LARGE = 400  # instructions, callees included: from here on helpers are not inlined
 DUAL_INSTRUCTIONS = 600
 FAST_INSTRUCTIONS = 1500  # from here on LLVM optimises less
@@ -70,7 +72,6 @@ class KernelContext:
         self.indirect = False
         self._reach(name)
         self._inline()
-        self.instructions = sum(len(body.instructions) for body in self.bodies.values())
         self.large = self.instructions > LARGE
         self.recursive = self.indirect or self._cyclic()
         self.exits = self._exiting()
@@ -101,13 +102,18 @@ class KernelContext:
     # Reachable functions -----------------------------------------------------------------------------------------
     def _reach(self, name: str, known: Mapping[str, Body] = MappingProxyType({})) -> None:
         """Finds what the kernel may call. `known`: bodies that are to be taken as they are."""
-        work = [name]
+        work, self.instructions = [name], 0
         while work:
             current = work.pop()
             if current in self.bodies:
                 continue
             body = known.get(current) or self._body(current)
             self.bodies[current] = body
+            self.instructions += len(body.instructions)
+            if self.instructions > MAX_INSTRUCTIONS:
+                raise UnsupportedError(
+                    f"more than {MAX_INSTRUCTIONS} instructions in a kernel and what it calls", 0, self.name
+                )
             callees = self.calls[current] = []
             for item in body.instructions:
                 if item.base != "call":
@@ -414,17 +420,17 @@ class KernelContext:
         return max(sites, 1)
 
     def _local_bytes(self) -> int:
+        if (most := max(self.frames.values(), default=0)) > MAX_LOCAL:
+            raise PtxError(f"{most} bytes of local memory for a thread; there are {MAX_LOCAL}", 0, self.name)
         if self.recursive:
             return max(self.options.local_stack_bytes, sum(self.frames.values()))
         deepest: dict[str, int] = {}
-
-        # Callees come after callers in no particular order: repeat until stable (the graph has no cycle).
-        order = list(self.bodies)
-        for _ in order:
-            for name in order:
-                deepest[name] = self.frames[name] + max(
-                    (deepest.get(callee, 0) for callee in self.calls[name]), default=0
-                )
+        for name in inlining.callees_first(self.calls, self.name):  # the graph has no cycle
+            deepest[name] = self.frames[name] + max((deepest[callee] for callee in self.calls[name]), default=0)
+        if deepest[self.name] > MAX_LOCAL:
+            raise PtxError(
+                f"{deepest[self.name]} bytes of local memory for a thread; there are {MAX_LOCAL}", 0, self.name
+            )
         return max(16, deepest[self.name])
 
     def _stack_bytes(self) -> int:

@@ -13,9 +13,9 @@ import struct
 from farlane.backend.jit.abi import PtxError
 from farlane.backend.jit.model import Immediate
 
-MAX_TEXT = 256 << 20
+MAX_TEXT = 64 << 20  # of what is read at once: a body, a declaration
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(\*/|\Z)", re.DOTALL)
 _TOKEN = re.compile(
     r"\n"
     r"|0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?"
@@ -29,10 +29,16 @@ _WORD = re.compile(r"[%.$A-Za-z_]")
 
 
 def strip_comments(text: str) -> str:
-    """Blanks comments, keeping the newlines inside them."""
+    """Blanks comments, keeping the newlines inside them. Raises PtxError for one without an end."""
     if "/" not in text:
         return text
-    return _COMMENT.sub(lambda match: "\n" * match.group().count("\n") or " ", text)
+    return _COMMENT.sub(_blank, text)
+
+
+def _blank(comment: re.Match[str]) -> str:
+    if comment.group(1) == "":
+        raise PtxError("unterminated comment", comment.string.count("\n", 0, comment.start()) + 1)
+    return "\n" * comment.group().count("\n") or " "
 
 
 def is_word(token: str) -> bool:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from farlane.backend.jit import device_library
 from farlane.backend.jit import module as modules
 from farlane.backend.jit.abi import PtxError
 from farlane.backend.jit.lexer import strip_comments
@@ -57,6 +58,7 @@ def link(texts: Sequence[str]) -> str:
         raise PtxError(f"{len(texts)} translation units to link")
     if sum(map(len, texts)) > MAX_TEXT:
         raise PtxError("the translation units to link are too large")
+    texts = device_library.completed(texts)
     if len(texts) == 1:
         return texts[0]
     units = [list(_statements(strip_comments(text.rstrip("\0")))) for text in texts]

@@ -43,7 +43,7 @@ class Function:
     parsed: Body | None = None
 
 
-_ADDRESS = re.compile(r"\bmov\.[bu]64\s+[^,;]+,\s*([A-Za-z_$%][\w$]*)\s*;")
+_ADDRESS = re.compile(r"\bmov\.[bu]64\s+[^,;\s]+\s*,\s*([A-Za-z_$%][\w$]*)\s*;")
 
 
 @dataclass(slots=True)
@@ -59,6 +59,7 @@ class Module:
     variables: list[Variable] = field(default_factory=list)
     variable_index: dict[str, int] = field(default_factory=dict)
     _held: frozenset[str] | None = None
+    _numbers: dict[str, int] = field(default_factory=dict)
 
     def held_functions(self) -> frozenset[str]:
         """The functions whose addresses code or variables hold."""
@@ -70,10 +71,11 @@ class Module:
 
     def function_number(self, name: str) -> int:
         """The value of a pointer to a function: not a mapped address, never 0."""
-        for position, known in enumerate(self.functions):
-            if known == name:
-                return 16 * (position + 1)
-        raise PtxError(f"unknown function '{name}'")
+        if len(self._numbers) != len(self.functions):
+            self._numbers = {known: 16 * (position + 1) for position, known in enumerate(self.functions)}
+        if name not in self._numbers:
+            raise PtxError(f"unknown function '{name}'")
+        return self._numbers[name]
 
     def function_at(self, number: int) -> str | None:
         """The function that a pointer names."""
@@ -247,6 +249,10 @@ def _function_header(cursor: Cursor, line: int) -> Function:
     returns = () if entry else parameter_list(cursor)
     name = cursor.word("a function name")
     parameters = parameter_list(cursor)
+    while cursor.peek:  # performance directives and their values
+        token = cursor.next()
+        if not (token == "," or token[0] in '."' or token[0].isdigit()):
+            raise PtxError(f"unexpected '{token}' behind the parameters of '{name}'", cursor.line)
     return Function(name, entry, parameters, returns, line, noreturn=noreturn)
 
 

@@ -46,6 +46,9 @@ def serve(host: Host, call: Call) -> None:
 
 
 def describe(host: Host) -> bytes:
+    usage = host.usage
+    known = [each.memory for each in usage if each.memory is not None]
+    busy = host.busy_nanoseconds
     return admin_pb2.DescribeReply(
         host_version=version(),
         tape_version_min=TAPE_VERSION_MIN,
@@ -54,6 +57,12 @@ def describe(host: Host) -> bytes:
         sessions=host.sessions,
         session_limit=host.session_limit,
         uptime_seconds=host.uptime,
+        memory_used=None if busy is None or len(known) < len(usage) else sum(known),
+        busy_nanoseconds=busy,
+        open=[
+            admin_pb2.OpenSession(name=each.name, program=each.program, pid=each.pid, memory_used=each.memory)
+            for each in usage
+        ],
     ).SerializeToString()
 
 

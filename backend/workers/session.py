@@ -105,6 +105,14 @@ class WorkerSession:
         return self._closed
 
     @property
+    def used_bytes(self) -> None:
+        """Known in its process only."""
+
+    @property
+    def busy_nanoseconds(self) -> None:
+        """Known in its process only."""
+
+    @property
     def pid(self) -> int:
         return self._worker.pid
 

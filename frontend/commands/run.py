@@ -24,12 +24,6 @@ from farlane.frontend.sizes import parse_size
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
-TAKE_PTX_ALONE = (None, "sim", "null")
-"""Devices of the embedded host that take no machine code; None is its default."""
-CUPY_COMPILES_PTX = ("CUPY_COMPILE_WITH_PTX", "1")
-"""CuPy's switch for compiling to PTX in place of machine code."""
-
-
 class RunCommand:
     """Starts an embedded host unless one is named, starts the program, reports, and ends with the program's exit status."""
 
@@ -106,6 +100,8 @@ class RunCommand:
         words = arguments.program[1:] if arguments.program[:1] == ["--"] else arguments.program
         if not words:
             raise UserError("no program given", "farlane run [options] -- ./program arguments", status=2)
+        if words[0] == "nvidia-smi" and os.environ.get(shim_library.SMI) != "off":
+            words = ["/bin/sh", "-c", 'exec nvidia-smi "$@"', *words]  # the one of the program's PATH, not of ours
         write_report = _report_writer(arguments.report)
         checks = _checks(arguments)
         mode = arguments.defer or os.environ.get("FARLANE_DEFER") or "loops"
@@ -150,8 +146,11 @@ class RunCommand:
                 checks=checks,
             )
             environment[settings.INTEROP] = "1" if interop else "0"
-            if embedded is not None and arguments.device in TAKE_PTX_ALONE:
-                environment.setdefault(*CUPY_COMPILES_PTX)
+            if embedded is not None and arguments.device in shim_library.TAKE_PTX_ALONE:
+                environment.setdefault(*shim_library.CUPY_COMPILES_PTX)
+            if os.environ.get(shim_library.SMI) != "off":
+                tools = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-tools-")))
+                shim_library.add_tools(environment, tools)
             started = time.perf_counter()
             status = _execute(words, program.path, environment)
             seconds = time.perf_counter() - started
@@ -194,7 +193,7 @@ def _checks(arguments: argparse.Namespace) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(arguments.check.split(",")))
     if names == ("all",):
         return shim_library.CHECKS
-    if unknown := [name for name in names if name not in shim_library.CHECKS]:
+    if unknown := [name for name in names if name not in (*shim_library.CHECKS, shim_library.CONTINUE)]:
         raise UserError(
             f"--check={','.join(unknown)} is not known",
             f"{', '.join(shim_library.CHECKS)}, separated by commas, or all; a program's name goes behind --",

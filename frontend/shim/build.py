@@ -21,6 +21,7 @@ LIBRARY_FOLDER = SHIM.parent / "lib"
 CORE = "libfarlane_core.so"
 THIN = {"libcudart.so.12": "libcudart_12", "libcudart.so.13": "libcudart_13", "libcuda.so.1": "libcuda_1"}
 REDIRECT = "libfarlane_redirect.so"
+MANAGEMENT = "libnvidia-ml.so.1"
 
 
 class BuildError(Exception):
@@ -67,6 +68,16 @@ def build_redirect() -> None:
     _install(target / "redirect" / REDIRECT, REDIRECT)
 
 
+def build_management(*, debug: bool) -> None:
+    """The management library: whole in itself, for it is used without CUDA."""
+    cargo = _tool("CARGO", "cargo", "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo")
+    target = SHIM / os.environ.get("CARGO_TARGET_DIR", "target")
+    command = [cargo, "rustc", "--locked", "--quiet", "--package", "nvml", "--target-dir", str(target)]
+    command += ["--profile", "dev" if debug else "release", "--crate-type", "cdylib", "--"]
+    _run([*command, "-C", f"link-arg=-Wl,-soname,{MANAGEMENT}"])
+    _install(target / ("debug" if debug else "release") / "libnvml.so", MANAGEMENT)
+
+
 def build_thin(soname: str) -> None:
     """A thin library: jumps into the core library, which must be there already."""
     compiler = _tool("CC", "cc", "install a C compiler (gcc or clang)")
@@ -105,6 +116,7 @@ def main() -> int:
             build_redirect()
         for soname in THIN:
             build_thin(soname)
+        build_management(debug=arguments.debug)
     except BuildError as error:
         print(f"build.py: {error}", file=sys.stderr)
         return 1

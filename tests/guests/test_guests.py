@@ -1,6 +1,6 @@
 """Python packages that speak the driver API, unchanged from PyPI, as guests of the simulated device, in all three modes.
 
-The packages live in an environment of their own (`make test-guests` makes it): nothing of them is Farlane's.
+The packages live in an environment of their own (`make test-guests` makes it), which Farlane is installed in as well.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 PRINTED = {
     "bindings": "launch\ngraph\npool\nvirtual memory\ninvalid PTX\nPASS\n",
+    "management": "Farlane simulated device\ndevice\nsession\nPASS\n",
     "core": "compiled\nlaunched\ngraph\nbuffers\nPASS\n",
     "numba_kernels": "host arrays\ndevice arrays\nshared memory\natomics\nreductions and ufuncs\nrandom numbers\n"
     "streams, pinned, mapped, managed\nthread 0\nthread 1\nPASS\n",
+    "numba_grid": "PASS\n",
 }
 
 
@@ -73,3 +75,13 @@ def test_a_sum_in_cupy(guest: Guest) -> None:
     assert trips("sum", "sum") == first
     assert trips("sum", "value") == first + 1
     assert trips("10") == trips("1000")
+
+
+@pytest.mark.parametrize("library", ["cublas", "cufft", "curand"])
+def test_library_agrees_with_numpy(library: str) -> None:
+    """NVIDIA's libraries have PTX for devices that they have no machine code for: capability 13.0 (docs/libraries.md)."""
+    script = SCRIPTS / "libraries.py"
+    command = [ROOT / ".venv/bin/farlane", "run", "--capability", "13.0", "--", PYTHON, script, library]
+    environment = os.environ | {"FARLANE_INTEROP": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{library}: right\n"), done.stderr[-2000:]

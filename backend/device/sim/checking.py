@@ -4,7 +4,7 @@ Owns the session's findings: the table that its kernels fill, the shadow of what
 bound on printed reports. The texts are findings.py's; they go to the guest's standard error as those of assertions do (runtime.py).
 
 A launch under checks runs on one thread, blocks in order, so that the reports are the same on every run. It ends at the first warp instruction
-that accesses what it must not, after a report for each thread of it, with the sticky error that it would have without checks; races and reads of what was
+that accesses what it must not, after a report for each thread of it, with the error that it would have without checks, sticky unless "continue" is asked for; races and reads of what was
 never written are reported when the launch has ended, and have no other effect.
 
 One thread at a time.
@@ -26,8 +26,8 @@ from farlane.backend.jit import checks
 from farlane.backend.jit.abi import Fault, FaultKind
 from farlane.backend.jit.checks import Hazard
 
-KINDS = {"memory": checks.MEMORY, "race": checks.RACE, "init": checks.INIT, "leak": 8}
-LEAK = KINDS["leak"]
+KINDS = {"memory": checks.MEMORY, "race": checks.RACE, "init": checks.INIT, "leak": 8, "continue": 16}
+LEAK, CONTINUE = KINDS["leak"], KINDS["continue"]
 PRINTED = 100  # reports of a session
 FREED = 1024  # ended allocations that are remembered
 HEAP = "device heap"
@@ -135,14 +135,18 @@ class Checker:
 
     def fault(
         self, module: jit.Module, kernel: str, info: jit.KernelInfo, shared: int, fault: Fault, allocations: Allocations
+    ) -> bool:
+        """A launch has ended with a fault; returns whether the session goes on. `shared`: bytes of shared memory that its blocks had."""
+        found = fault.kind in (FaultKind.ILLEGAL_ADDRESS, FaultKind.MISALIGNED_ADDRESS)
+        goes_on = found and bool(self.wanted & checks.MEMORY and self.wanted & CONTINUE)
+        self._lost = self._lost or not goes_on
+        if found and self.wanted & checks.MEMORY:
+            self._invalid_access(module, kernel, info, shared, fault, allocations)
+        return goes_on
+
+    def _invalid_access(
+        self, module: jit.Module, kernel: str, info: jit.KernelInfo, shared: int, fault: Fault, allocations: Allocations
     ) -> None:
-        """A launch has ended with a fault. `shared`: bytes of shared memory that its blocks had."""
-        self._lost = True
-        if not self.wanted & checks.MEMORY or fault.kind not in (
-            FaultKind.ILLEGAL_ADDRESS,
-            FaultKind.MISALIGNED_ADDRESS,
-        ):
-            return
         if not fault.size:  # not found by an address
             self._report(
                 findings.without_address(

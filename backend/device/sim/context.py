@@ -310,6 +310,10 @@ class SimContext(Context):
             return self._memory.content(behind)
 
     @property
+    def used_bytes(self) -> int:
+        return self._memory.allocations.bytes + self._memory.physical.bytes
+
+    @property
     def checkpoint_bytes(self) -> int:
         return self._memory.allocations.bytes
 

@@ -465,10 +465,13 @@ class Launcher:
         if fault.claimed:
             shared_bytes = prepared.kernel.info.static_shared + prepared.shape.shared_bytes
             allocations = self._memory.allocations
+            goes_on = False
             if self._checker is not None:
-                info = prepared.kernel.info
-                self._checker.fault(function.module.parsed, function.name, info, shared_bytes, fault, allocations)
+                parsed, info = function.module.parsed, prepared.kernel.info
+                goes_on = self._checker.fault(parsed, function.name, info, shared_bytes, fault, allocations)
             error = error_of(fault, function.name, shared_bytes, allocations)
+            if goes_on:
+                error = CudaError(error.code, error.message)
             ctypes.memset(ctypes.addressof(fault), 0, ctypes.sizeof(fault))
         else:
             error = CudaError(LAUNCH_FAILURE, f"kernel {function.name}: interrupted", sticky=True)

@@ -12,7 +12,7 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("host_version", "tape_version_min", "tape_version_max", "devices", "sessions", "session_limit", "uptime_seconds")
+    __slots__ = ("host_version", "tape_version_min", "tape_version_max", "devices", "sessions", "session_limit", "uptime_seconds", "memory_used", "busy_nanoseconds", "open")
     HOST_VERSION_FIELD_NUMBER: _ClassVar[int]
     TAPE_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     TAPE_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,9 @@ class DescribeReply(_message.Message):
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     SESSION_LIMIT_FIELD_NUMBER: _ClassVar[int]
     UPTIME_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_FIELD_NUMBER: _ClassVar[int]
+    BUSY_NANOSECONDS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
     host_version: str
     tape_version_min: int
     tape_version_max: int
@@ -27,4 +30,19 @@ class DescribeReply(_message.Message):
     sessions: int
     session_limit: int
     uptime_seconds: float
-    def __init__(self, host_version: _Optional[str] = ..., tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[_session_pb2.DeviceDescription, _Mapping]]] = ..., sessions: _Optional[int] = ..., session_limit: _Optional[int] = ..., uptime_seconds: _Optional[float] = ...) -> None: ...
+    memory_used: int
+    busy_nanoseconds: int
+    open: _containers.RepeatedCompositeFieldContainer[OpenSession]
+    def __init__(self, host_version: _Optional[str] = ..., tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[_session_pb2.DeviceDescription, _Mapping]]] = ..., sessions: _Optional[int] = ..., session_limit: _Optional[int] = ..., uptime_seconds: _Optional[float] = ..., memory_used: _Optional[int] = ..., busy_nanoseconds: _Optional[int] = ..., open: _Optional[_Iterable[_Union[OpenSession, _Mapping]]] = ...) -> None: ...
+
+class OpenSession(_message.Message):
+    __slots__ = ("name", "program", "pid", "memory_used")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    program: str
+    pid: int
+    memory_used: int
+    def __init__(self, name: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., memory_used: _Optional[int] = ...) -> None: ...

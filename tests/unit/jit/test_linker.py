@@ -167,3 +167,44 @@ def test_damaged_units_are_refused_or_linked(data: st.DataObject) -> None:
         jit.parse_module(linked)
     except jit.PtxError:
         pass
+
+
+GRID = """
+.extern .func (.param .b64 handle) cudaCGGetIntrinsicHandle (.param .b32 scope);
+.extern .func (.param .b32 result) cudaCGSynchronize (.param .b64 handle, .param .b32 flags);
+.visible .entry k(.param .u64 out) {
+    .reg .b32 %r<4>; .reg .b64 %rd<4>;
+    ld.param.u64 %rd0, [out];
+    { .param .b32 scope; st.param.b32 [scope], 1; .param .b64 h; call (h), cudaCGGetIntrinsicHandle, (scope);
+      ld.param.b64 %rd1, [h]; }
+    { .param .b64 h; st.param.b64 [h], %rd1; .param .b32 f; st.param.b32 [f], 0; .param .b32 q;
+      call (q), cudaCGSynchronize, (h, f); ld.param.b32 %r0, [q]; }
+    st.global.u32 [%rd0], %r0; ret;
+}
+"""
+
+
+def test_the_device_provides_the_functions_of_grid_groups(device: TinyDevice) -> None:
+    """In a launch that is not cooperative there is no grid group: CUDA's code for an invalid value."""
+    assert run(device, [unit(GRID)]) == 1
+
+
+def test_a_programs_own_function_counts_before_the_devices(device: TinyDevice) -> None:
+    own = (
+        ".visible .func (.param .b32 result) cudaCGSynchronize (.param .b64 handle, .param .b32 flags)\n"
+        "{ st.param.b32 [result], 7; ret; }\n"
+    )
+    assert run(device, [unit(GRID), unit(own)]) == 7
+
+
+def test_a_call_may_expect_a_result_of_a_function_without_one(device: TinyDevice) -> None:
+    """As compilers declare what they know from elsewhere; the result is undefined, and the call is made."""
+    caller = EXTERN.format("f") + kernel("k", CALL.format("f", "%r0") + " mov.u32 %r0, 5;")
+    assert run(device, [unit(caller), unit(".visible .func f (.param .b32 p) { ret; }\n")]) == 5
+
+
+def test_a_call_with_too_few_arguments_is_refused(device: TinyDevice) -> None:
+    two = ".visible .func (.param .b32 q) f (.param .b32 p, .param .b32 o) { ret; }\n"
+    caller = EXTERN.format("f") + kernel("k", CALL.format("f", "%r0"))
+    with pytest.raises(jit.PtxError, match="wrong number of arguments"):
+        run(device, [unit(caller), unit(two)])

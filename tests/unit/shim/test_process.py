@@ -35,7 +35,7 @@ def test_kernels_and_variables(process: str, null_guest: Guest, mode: str) -> No
     outcome = _run(null_guest, process, "use", mode)
     assert _lines(outcome.stdout) == [
         "launch 0",
-        "strange 98",
+        "strange 200",
         "missing 98",
         "unknown 98",
         "peek 98",

@@ -104,8 +104,8 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// What a host may be asked to look for (tape.md, "Checks").
-const CHECKS: [&str; 4] = ["memory", "race", "init", "leak"];
+/// What a host may be asked to look for, and that the context goes on after it (tape.md, "Checks").
+const CHECKS: [&str; 5] = ["memory", "race", "init", "leak", "continue"];
 
 /// A setting that cannot be used; says what is wrong and what it must be.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! this crate is loaded into arbitrary processes.
 //! Source: `protos/tape.md` (carriage, results, errors), `protos/farlane/v1/session.proto`.
 
+mod admin;
 mod age;
 mod append;
 mod config;
@@ -34,13 +35,14 @@ mod waiter;
 #[cfg(test)]
 mod tests;
 
+pub use admin::describe_host;
 pub use append::Append;
 pub use config::{Config, ConfigError, Endpoint, Mode};
 pub use counters::{Counter, Counters};
 pub use error::{Failure, OpenError, OpenReason};
 pub use fold::{Foreseen, Origin};
 pub use generated_farlane_v1::Object;
-pub use generated_farlane_v1::{DeviceDescription, Welcome};
+pub use generated_farlane_v1::{DescribeReply, DeviceDescription, OpenSession, Welcome};
 pub use output::Output;
 pub use report::{CallSummary, Section};
 pub use session::{HelloInfo, Session};

@@ -317,7 +317,7 @@ fn check_checks(endpoint: &Endpoint, wanted: &[String], welcome: &Welcome) -> Re
 }
 
 /// A channel over this one socket; it never connects again.
-async fn open_channel(endpoint: &Endpoint, socket: Socket) -> Result<Channel, tonic::transport::Error> {
+pub(crate) async fn open_channel(endpoint: &Endpoint, socket: Socket) -> Result<Channel, tonic::transport::Error> {
     let authority = match endpoint {
         Endpoint::Tcp { .. } => endpoint.to_string().replacen("grpc://", "http://", 1),
         Endpoint::Unix(_) => "http://localhost".to_owned(),
@@ -356,7 +356,7 @@ pub(crate) fn describe(status: &Status) -> String {
     }
 }
 
-fn root_cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

@@ -12,6 +12,7 @@
 // C's names; what each pointer of the program's has to be, CUDA's documentation says.
 #![allow(non_snake_case, non_upper_case_globals, clippy::missing_safety_doc)]
 
+mod archive;
 mod array;
 mod boxes;
 mod context;

@@ -21,6 +21,7 @@ use operations::module::{loading, Refused};
 use session::call::{Error, Outcome};
 use session::log;
 
+use super::archive;
 use super::give;
 use super::jit::Logs;
 
@@ -69,6 +70,7 @@ fn check(kind: CUjitInputType, bytes: &[u8]) -> Result<(), Refused> {
     let refused = |error, text: &str| Err(Refused { error, message: text.to_owned() });
     match kind {
         CU_JIT_INPUT_PTX | CU_JIT_INPUT_FATBINARY | CU_JIT_INPUT_CUBIN => loading::check_unit(bytes),
+        CU_JIT_INPUT_LIBRARY if archive::is_device_runtime(bytes) => Ok(()),
         CU_JIT_INPUT_LIBRARY | CU_JIT_INPUT_OBJECT
             if bytes.starts_with(b"!<arch>") || bytes.starts_with(b"\x7fELF") =>
         {
@@ -94,6 +96,9 @@ fn add(state: CUlinkState, kind: CUjitInputType, bytes: &[u8], own: Logs) -> Out
         let outcome = check(kind, bytes);
         own.tell(outcome.clone()).ok();
         link.logs.tell(outcome)?;
+        if archive::is_device_runtime(bytes) {
+            return Ok(()); // the device provides its functions
+        }
         link.parts.push(bytes.to_vec());
         Ok(())
     })

@@ -169,5 +169,5 @@ pub unsafe fn cuFuncIsLoaded(state: *mut CUfunctionLoadingState, function: CUfun
 }
 
 pub unsafe fn cuFuncLoad(function: CUfunction) -> Outcome {
-    self::function(function)?.function().map(drop)
+    self::function(function)?.load()
 }

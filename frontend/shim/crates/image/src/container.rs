@@ -61,7 +61,7 @@ pub struct Entry<'a> {
     /// Bytes once decompressed; 0 when the header does not say.
     pub(crate) size: u64,
     /// The whole entry, its header included.
-    whole: &'a [u8],
+    pub(crate) whole: &'a [u8],
 }
 
 /// A parsed container.
@@ -129,20 +129,6 @@ impl<'a> Container<'a> {
     }
 }
 
-/// The container that `data` begins with, cut to the entry that the target runs, as it is stored there. `None` where there is nothing to leave out,
-/// and for what is damaged or has nothing for the target: reading the whole tells what is wrong with it.
-#[must_use]
-pub fn cut(data: &[u8], target: &Target) -> Option<Vec<u8>> {
-    let container = Container::parse(data).ok().filter(|container| container.entries.len() > 1)?;
-    let chosen = select::choose(&container, target).ok()?.whole;
-    let mut cut = CONTAINER_MAGIC.to_le_bytes().to_vec();
-    cut.extend(data.get(4..6)?);
-    cut.extend((CONTAINER_HEADER as u16).to_le_bytes());
-    cut.extend((chosen.len() as u64).to_le_bytes());
-    cut.extend(chosen);
-    Some(cut)
-}
-
 /// The entry at the start of `data`, and the bytes it takes.
 fn parse_entry(data: &[u8]) -> Option<(Entry<'_>, usize)> {
     let header_bytes = u32_at(data, 4)? as usize;
@@ -205,24 +191,6 @@ mod tests {
                 (Kind::Other(77), 80, Reach::Forward),
             ]
         );
-    }
-
-    #[test]
-    fn a_container_is_cut_to_what_the_target_runs() {
-        let target = Target { compute: (9, 0), takes_ptx: true, takes_machine_code: false, takes_any_ptx: false };
-        let chosen = samples::entry(1, 80, FLAG_LZ4, b"compressed");
-        let whole = samples::container(&[
-            samples::entry(2, 90, 0, b"cubin"),
-            chosen.clone(),
-            samples::entry(1, 120, 0, b"later"),
-        ]);
-        let cut = |data: &[u8]| super::cut(data, &target);
-        assert_eq!(cut(&whole), Some(samples::container(std::slice::from_ref(&chosen))));
-        assert_eq!(cut(&samples::container(&[chosen])), None, "nothing to leave out");
-        assert_eq!(cut(&samples::container(&[samples::entry(2, 90, 0, b""), samples::entry(2, 80, 0, b"")])), None);
-        for length in 0..whole.len() {
-            assert_eq!(cut(&whole[..length]), None, "{length}");
-        }
     }
 
     #[test]

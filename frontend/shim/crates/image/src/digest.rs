@@ -8,6 +8,11 @@ pub fn digest(image: &[u8]) -> [u8; 32] {
     Blake2b::<U32>::digest(image).into()
 }
 
+/// BLAKE2b-256 of `first` and `second`, one behind the other.
+pub(crate) fn digest_of_two(first: &[u8], second: &[u8]) -> [u8; 32] {
+    Blake2b::<U32>::new().chain_update(first).chain_update(second).finalize().into()
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -12,6 +12,7 @@
 mod bytes;
 mod container;
 mod cubin;
+mod cut;
 mod digest;
 mod elf;
 mod error;
@@ -28,7 +29,8 @@ mod fuzz;
 #[cfg(test)]
 mod samples;
 
-pub use container::{container_length, cut, Container, Entry, Kind, CONTAINER_HEADER};
+pub use container::{container_length, Container, Entry, Kind, CONTAINER_HEADER};
+pub use cut::{cut, digests_of_cuts};
 pub use digest::digest;
 pub use error::Error;
 pub use joined::{join, MOST_PARTS};

@@ -9,10 +9,16 @@
 //!
 //! Source: CUDA programming guide, "Formatted Output", "Limitations" (when the buffer is flushed).
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use crate::function::Operation;
-use crate::{process, work};
+use crate::{log, process, work};
+
+/// How each line of a check's report starts (docs/check.md).
+const REPORT: &[u8] = b"=========";
 
 /// More than this is shown before the program asks for it.
 const MOST_HELD: usize = 64 << 20;
@@ -110,7 +116,25 @@ pub fn show() {
     // SAFETY: the C library's own streams, which live as long as the process.
     unsafe {
         write(stdout, &output.printed);
-        write(stderr, &output.complaints);
+        write(stderr, &without_logged(output.complaints));
+    }
+}
+
+/// With `FARLANE_CHECK_LOG` the reports of checks go to that file; returns what is for standard error.
+fn without_logged(complaints: Vec<u8>) -> Vec<u8> {
+    let Some(path) = std::env::var_os("FARLANE_CHECK_LOG").filter(|path| !path.is_empty() && !complaints.is_empty())
+    else {
+        return complaints;
+    };
+    let lines = complaints.split_inclusive(|byte| *byte == b'\n');
+    let (reports, others): (Vec<&[u8]>, Vec<&[u8]>) = lines.partition(|line| line.starts_with(REPORT));
+    let file = OpenOptions::new().append(true).create(true).open(&path);
+    match file.and_then(|mut file| file.write_all(&reports.concat())) {
+        Ok(()) => others.concat(),
+        Err(error) => {
+            log::error(format_args!("cannot write to {} (FARLANE_CHECK_LOG): {error}", Path::new(&path).display()));
+            complaints
+        }
     }
 }
 

@@ -30,6 +30,11 @@ pub fn addresses() -> Outcome<&'static Addresses> {
     Ok(ADDRESSES.get_or_init(|| Addresses::new(session.welcome())))
 }
 
+/// The addresses of the session, if there is one.
+pub fn known() -> Option<&'static Addresses> {
+    ADDRESSES.get()
+}
+
 /// The state behind the lock.
 #[derive(Debug)]
 pub struct Live {

@@ -173,9 +173,7 @@ impl Module {
         if lock(&VERIFIED).contains(&(digest, unit)) {
             return Ok(());
         }
-        if !images::host_has(&digest) {
-            upload(source.sent(&self.origin), &digest)?;
-        }
+        self.provide(source)?;
         let mut answer = [0u8; CHECK_BYTES];
         work::fetch(&mut answer, |w, slot| {
             operation::module_check(w, slot, CHECK_BYTES as u32, u32::from(unit), &digest)
@@ -215,10 +213,13 @@ impl Module {
         Some(self.origin.registered_bytes(map).unwrap_or(0))
     }
 
-    /// The digest to send ahead. Damage is told when the module is used, which may be never.
-    pub fn digest_for_hello(&self, map: &Map) -> Option<[u8; 32]> {
-        let source = Source::find(&self.origin, None, map).ok()?;
-        self.source.get_or_init(|| Ok(source)).as_ref().ok().map(|source| source.digest)
+    /// The digests to send ahead, of what some device gets of the image. Damage is told when the module is used, which may be never.
+    pub fn digests_for_hello(&self, map: &Map) -> Vec<[u8; 32]> {
+        if let Some(cuts) = Source::digests_of_cuts(&self.origin, map) {
+            return cuts;
+        }
+        let Ok(source) = Source::find(&self.origin, None, map) else { return Vec::new() };
+        self.source.get_or_init(|| Ok(source)).iter().map(|source| source.digest).collect()
     }
 
     /// What is in the image, for the session's device.
@@ -238,10 +239,16 @@ impl Module {
 
     fn read(&self, target: &Target) -> Outcome<Arc<image::Module>> {
         let source = self.source(Some(target))?;
-        match image::Module::read(source.bytes(&self.origin), target) {
-            Ok(module) => Ok(Arc::new(module)),
-            Err(error) => Err(self.refuse(&error)),
+        let module = source.bytes(&self.origin).and_then(|bytes| image::Module::read(bytes, target));
+        module.map(Arc::new).map_err(|error| self.refuse(&error))
+    }
+
+    /// Sees to it that the host has the image.
+    fn provide(&self, source: &Source) -> Outcome {
+        if images::host_has(&source.digest) {
+            return Ok(());
         }
+        upload(source.sent(&self.origin).map_err(|error| self.refuse(&error))?, &source.digest)
     }
 
     fn source(&self, target: Option<&Target>) -> Outcome<&Source> {
@@ -289,9 +296,7 @@ impl Module {
         // An image that cannot run is refused here, before anything is sent.
         self.contents()?;
         let source = self.source(None)?;
-        if !images::host_has(&source.digest) {
-            upload(source.sent(&self.origin), &source.digest)?;
-        }
+        self.provide(source)?;
         let epoch = contexts::epoch();
         let known = self.minted.get();
         let module = known.map_or_else(|| process::mint(HandleKind::Module), Ok)?;
@@ -309,6 +314,12 @@ impl Module {
             parts[*index].set_in(epoch, *handle);
         }
         Ok(())
+    }
+
+    /// Waits until the host has opened what was asked for: what it refuses in the image is the result, with what deferred calls have left.
+    pub fn confirm(&self) -> Outcome {
+        let digest = self.source(None)?.digest;
+        work::request(|w, slot| operation::module_query(w, slot, &digest)).map(drop)
     }
 
     /// Ends the module on the host, and frees what was read of the image. While the process exits the host is not told:
@@ -362,7 +373,8 @@ fn upload(bytes: &[u8], digest: &[u8; 32]) -> Outcome {
     Ok(())
 }
 
-fn target() -> Outcome<Target> {
+/// What the session's device runs.
+pub fn target() -> Outcome<Target> {
     let device = process::device()?;
     Ok(Target {
         compute: device.compute,
@@ -394,6 +406,6 @@ mod tests {
         assert_eq!(module.bytes_for_hello(&map), None);
         module.note_use();
         assert_eq!(module.bytes_for_hello(&map), Some(0));
-        assert_eq!(module.digest_for_hello(&map), Some(image::digest(&[1, 2, 3])));
+        assert_eq!(module.digests_for_hello(&map), [image::digest(&[1, 2, 3])]);
     }
 }

@@ -18,6 +18,8 @@ static IN_HELLO: Digests = Mutex::new(None);
 /// uses a few. What is not named is cut to what the device runs, hashed and asked for when something of it is needed.
 const ANNOUNCED_UP_TO: usize = 1 << 20;
 const ANNOUNCED_IN_ALL: usize = 4 << 20;
+/// What a host takes.
+const MOST_ANNOUNCED: usize = 4096;
 
 /// The digests of what was registered so far and has kernels or variables, for Hello: the smaller images first.
 pub fn digests_for_hello() -> Vec<[u8; 32]> {
@@ -33,7 +35,7 @@ pub fn digests_for_hello() -> Vec<[u8; 32]> {
     let mut left = ANNOUNCED_IN_ALL;
     let fits = |(bytes, _): &(usize, _)| left.checked_sub(*bytes).inspect(|rest| left = *rest).is_some();
     let named = sizes.into_iter().take_while(fits).map(|(_, module)| module);
-    let digests: HashSet<_> = named.filter_map(|module| module.digest_for_hello(&map)).collect();
+    let digests: HashSet<_> = named.flat_map(|module| module.digests_for_hello(&map)).take(MOST_ANNOUNCED).collect();
     *lock(&IN_HELLO) = Some(digests.clone());
     digests.into_iter().collect()
 }

@@ -110,7 +110,7 @@ impl Kernel {
                 Some(Ok(kernel)) => Ok(Signature { image: kernel.clone(), limits: resources::limits(kernel, device) }),
                 Some(Err(reason)) => {
                     log::error(format_args!("kernel {name}: its parameters are not understood ({reason})"));
-                    Err(Error::INVALID_DEVICE_FUNCTION)
+                    Err(Error::INVALID_KERNEL_IMAGE)
                 }
                 None => {
                     log::error(format_args!("kernel {name} is not in the image that it was registered with"));
@@ -163,6 +163,15 @@ impl Kernel {
             Some(handle) => Ok(handle),
             None => self.open(),
         }
+    }
+
+    /// Opens it now, and waits for what the host says of it.
+    pub fn load(&self) -> Outcome {
+        if self.is_open() {
+            return Ok(());
+        }
+        self.function()?;
+        self.module.confirm()
     }
 
     #[cold]

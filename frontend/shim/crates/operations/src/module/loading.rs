@@ -8,14 +8,14 @@
 use std::ffi::c_void;
 use std::path::Path;
 
-use crate::module::mapped;
+use crate::module::mapped::{self, Map};
 use crate::module::table;
 use image::{container_length, Wrapper, CONTAINER_HEADER, WRAPPER_SIZE};
 use session::call::{Error, Outcome};
 use session::log;
 
 use super::code::{self, Kind, Module, Refused};
-use super::source::Origin;
+use super::source::{Origin, Source};
 use super::{Kernel, Variable};
 
 /// Larger texts and images than any program has.
@@ -36,11 +36,17 @@ pub enum Stays {
 /// # Safety
 /// Nothing changes or unmaps the image meanwhile; where `stays` promises so, until it is unloaded.
 pub unsafe fn load(kind: Kind, address: *const c_void, stays: Stays) -> Result<&'static Module, Refused> {
-    // SAFETY: the caller's promise.
-    let origin = unsafe { image_at(address as u64, stays) }.map_err(|error| {
+    let refused = |error: image::Error| {
         log::info(format_args!("the image at {address:p}: {error}"));
         Refused { error: code::error_of(&error), message: error.to_string() }
-    })?;
+    };
+    // SAFETY: the caller's promise.
+    let origin = unsafe { image_at(address as u64, stays) }.map_err(refused)?;
+    if stays == Stays::Unknown && matches!(origin, Origin::Wrapper(_)) {
+        // What is to be linked, which lies in several places.
+        let source = Source::find(&origin, Some(&code::target()?), &Map::read()).map_err(refused)?;
+        return add(kind, Origin::Bytes(source.bytes(&origin).map_err(refused)?.to_vec()));
+    }
     add(kind, origin)
 }
 
@@ -49,7 +55,9 @@ pub unsafe fn load(kind: Kind, address: *const c_void, stays: Stays) -> Result<&
 /// # Errors
 /// cudaErrorFileNotFound, and as above.
 pub fn load_file(kind: Kind, path: &Path) -> Result<&'static Module, Refused> {
-    let bytes = std::fs::read(path).map_err(|_| Error::FILE_NOT_FOUND)?;
+    let mut bytes = std::fs::read(path).map_err(|_| Error::FILE_NOT_FOUND)?;
+    // What follows a fat binary is nobody's.
+    bytes.truncate(container_length(&bytes).unwrap_or(usize::MAX));
     add(kind, Origin::Bytes(bytes))
 }
 
@@ -64,6 +72,7 @@ fn add(kind: Kind, origin: Origin) -> Result<&'static Module, Refused> {
         for name in names(module)? {
             kernel(module, &name)?.function()?;
         }
+        module.confirm()?;
     }
     Ok(module)
 }

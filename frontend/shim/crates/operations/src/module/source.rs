@@ -9,7 +9,7 @@ use std::fmt;
 
 use image::{container_length, Container, Error, Target, Wrapper, CONTAINER_HEADER, WRAPPER_SIZE};
 
-use crate::module::mapped::Map;
+use crate::module::mapped::{self, Map};
 
 const MOST_LINKED: u64 = image::MOST_PARTS as u64;
 
@@ -83,47 +83,53 @@ impl Origin {
 impl Source {
     /// Finds the image. Without a target, which [`Origin::needs_device`] may ask for, the host gets the whole of it.
     pub fn find(origin: &Origin, target: Option<&Target>, map: &Map) -> Result<Source, Error> {
-        let address = match origin {
-            Origin::Wrapper(address) => *address,
-            Origin::Bytes(bytes) => {
-                let (cut, digest) = Source::to_send(bytes, target);
-                return Ok(Source { digest, container: Cow::Borrowed(&[]), cut });
-            }
-            Origin::Memory(container) => {
-                // The object that it was part of may have been unloaded.
-                let container = read(map, container.as_ptr() as u64, container.len(), "the fat binary")?;
-                let (cut, digest) = Source::to_send(container, target);
-                return Ok(Source { digest, container: Cow::Borrowed(container), cut });
-            }
-        };
-        let wrapper = read_wrapper(map, address)?;
-        let first = read_container(map, wrapper.container)?;
-        let container = match (wrapper.to_link, target) {
-            (Some(array), Some(target)) => choose_linked(map, first, array, target)?,
-            _ => Cow::Borrowed(first),
-        };
-        let (cut, digest) = Source::to_send(&container, target);
+        let container = locate(origin, target, map)?;
+        let bytes = if let Origin::Bytes(bytes) = origin { bytes } else { &container[..] };
+        let cut = target.and_then(|target| image::cut(bytes, target));
+        let digest = image::digest(cut.as_deref().unwrap_or(bytes));
         Ok(Source { digest, container, cut })
     }
 
-    /// What is left out of an image for this target, and the digest of what remains.
-    fn to_send(bytes: &[u8], target: Option<&Target>) -> (Option<Vec<u8>>, [u8; 32]) {
-        let cut = target.and_then(|target| image::cut(bytes, target));
-        let digest = image::digest(cut.as_deref().unwrap_or(bytes));
-        (cut, digest)
+    /// The digests of what devices get of an image, where that is less than the whole.
+    pub fn digests_of_cuts(origin: &Origin, map: &Map) -> Option<Vec<[u8; 32]>> {
+        let container = locate(origin, None, map).ok()?;
+        image::digests_of_cuts(if let Origin::Bytes(bytes) = origin { bytes } else { &container[..] })
     }
 
     /// The bytes that the host gets.
-    pub fn sent<'a>(&'a self, origin: &'a Origin) -> &'a [u8] {
-        self.cut.as_deref().unwrap_or_else(|| self.bytes(origin))
+    pub fn sent<'a>(&'a self, origin: &'a Origin) -> Result<&'a [u8], Error> {
+        self.cut.as_deref().map_or_else(|| self.bytes(origin), Ok)
     }
 
-    /// The image's bytes.
-    pub fn bytes<'a>(&'a self, origin: &'a Origin) -> &'a [u8] {
-        match origin {
-            Origin::Wrapper(_) | Origin::Memory(_) => &self.container,
-            Origin::Bytes(bytes) => bytes,
+    /// The image's bytes, where they are still there: the object that they are part of may have been unloaded since they were found.
+    pub fn bytes<'a>(&'a self, origin: &'a Origin) -> Result<&'a [u8], Error> {
+        match (origin, &self.container) {
+            (Origin::Bytes(bytes), _) => Ok(bytes),
+            (_, Cow::Owned(joined)) => Ok(joined),
+            (_, Cow::Borrowed(container)) => {
+                let readable = mapped::around(container.as_ptr() as u64).map_or(0, |memory| memory.readable);
+                let gone = || Error::Malformed("the fat binary is no longer in memory".to_owned());
+                (readable >= container.len()).then_some(*container).ok_or_else(gone)
+            }
         }
+    }
+}
+
+/// The image in the program's memory; nothing where it is in memory of ours.
+fn locate(origin: &Origin, target: Option<&Target>, map: &Map) -> Result<Cow<'static, [u8]>, Error> {
+    let address = match origin {
+        Origin::Wrapper(address) => *address,
+        Origin::Bytes(_) => return Ok(Cow::Borrowed(&[])),
+        // The object that it was part of may have been unloaded.
+        Origin::Memory(container) => {
+            return read(map, container.as_ptr() as u64, container.len(), "the fat binary").map(Cow::Borrowed);
+        }
+    };
+    let wrapper = read_wrapper(map, address)?;
+    let first = read_container(map, wrapper.container)?;
+    match (wrapper.to_link, target) {
+        (Some(array), Some(target)) => choose_linked(map, first, array, target),
+        _ => Ok(Cow::Borrowed(first)),
     }
 }
 
@@ -210,7 +216,7 @@ mod tests {
 
     fn find(wrapper: &[u8]) -> Result<Vec<u8>, Error> {
         let origin = Origin::Wrapper(wrapper.as_ptr() as usize);
-        Source::find(&origin, Some(&TARGET), &Map::read()).map(|source| source.bytes(&origin).to_vec())
+        Source::find(&origin, Some(&TARGET), &Map::read())?.bytes(&origin).map(<[u8]>::to_vec)
     }
 
     #[test]

@@ -1,0 +1,48 @@
+"""How tests/guests/numba_suite.py reads unittest's output, and what it calls a regression."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+_PATH = Path(__file__).resolve().parents[2] / "guests/numba_suite.py"
+_SPEC = importlib.util.spec_from_file_location("numba_suite", _PATH)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+suite = importlib.util.module_from_spec(_SPEC)
+sys.modules["numba_suite"] = suite
+_SPEC.loader.exec_module(suite)
+
+LOG = """\
+test_a (numba.cuda.tests.m.T.test_a) ... ok
+test_b (numba.cuda.tests.m.T.test_b) ... noise of a library
+ok
+test_c (numba.cuda.tests.m.T.test_c)
+A docstring. ... skipped 'two GPUs'
+test_d (numba.cuda.tests.m.T.test_d) ... \n  test_d (numba.cuda.tests.m.T.test_d) (index=1) ... ERROR
+test_e (numba.cuda.tests.m.T.test_e) ... expected failure
+"""
+END = "\n======\nERROR: test_d (numba.cuda.tests.m.T.test_d) (index=1)\n\nRan 5 tests in 1s\n\nexit status 1\n"
+
+
+def test_outcomes() -> None:
+    results = suite.parse("m", LOG + END)
+    assert [(item.name[-1], item.outcome, item.words) for item in results] == [
+        ("a", "pass", ""),
+        ("b", "pass", ""),
+        ("c", "skip", "two GPUs"),
+        ("d", "error", ""),
+        ("e", "pass", ""),
+    ]
+
+
+def test_a_run_that_was_cut_off_is_an_error() -> None:
+    results = suite.parse("m", LOG + "\nexit status 124\n")
+    assert suite.Result("m", "error", "timeout") in results
+
+
+def test_a_failure_that_is_not_committed_is_a_regression() -> None:
+    results = suite.parse("m", LOG + END)
+    assert [item.name for item in suite.regressions(results, "pass 4\n")] == ["m.T.test_d"]
+    assert suite.regressions(results, suite.results_text(results)) == []
