@@ -166,9 +166,8 @@ class Host:
         self._lock = threading.Lock()
         self._open: dict[str, HostedSession | None] = {}  # None: being opened
         self._guests: dict[str, Greeting] = {}
-        self._ended_nanoseconds: int | None = (
-            0 if isinstance(device, Device) else None
-        )  # busy for sessions that have ended
+        # For how long the device has worked for sessions that have ended.
+        self._ended_nanoseconds = 0 if isinstance(device, Device) else None
 
     @property
     def sessions(self) -> int:

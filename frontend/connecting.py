@@ -43,10 +43,8 @@ _done: Wish | None = None
 
 def check_names(wish: str | Iterable[str]) -> tuple[str, ...]:
     """Names of checks, from one text with commas or several. Raises UserError for a name that is none."""
-    names = tuple(dict.fromkeys(filter(None, wish.split(",") if isinstance(wish, str) else wish)))
-    if names == ("all",):
-        return shim_library.CHECKS
-    if unknown := [name for name in names if name not in (*shim_library.CHECKS, shim_library.CONTINUE)]:
+    names, unknown = shim_library.known_checks(filter(None, wish.split(",") if isinstance(wish, str) else wish))
+    if unknown:
         raise UserError(
             f"there is no check {', '.join(unknown)}",
             f"{', '.join(shim_library.CHECKS)}, separated by commas, or all",
@@ -71,9 +69,7 @@ def connect(wish: Wish) -> str:
             return _keep_launchers(wish)
     else:
         _require_untouched(loaded)
-    mode = wish.mode or os.environ.get("FARLANE_DEFER") or "loops"
-    if mode not in shim_library.MODES:
-        raise UserError(f"{mode!r} is no deferral mode", f"One of {', '.join(shim_library.MODES)}.", 2)
+    mode = shim_library.deferral_mode(wish.mode)
     if os.environ.get("FARLANE_GUARDS") == "on":
         raise UserError("FARLANE_GUARDS=on needs `farlane run`", "Start the program with it, or unset the variable.", 2)
     shim_library.require_built()
@@ -81,9 +77,8 @@ def connect(wish: Wish) -> str:
     named = wish.host or os.environ.get("FARLANE_HOST")
     host = _reach(named, wish) if named else _start(wish)
     environment = shim_library.guest_environment(
-        os.environ, host=host, mode=mode, runtimes=(), report=None, checks=wish.checks
+        os.environ, host=host, mode=mode, runtimes=(), report=None, checks=wish.checks, interop=interop
     )
-    environment[settings.INTEROP] = "1" if interop else "0"
     if not named and wish.device in shim_library.TAKE_PTX_ALONE:
         environment.setdefault(*shim_library.CUPY_COMPILES_PTX)
     os.environ.update(environment)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from farlane.frontend import settings
 from farlane.frontend.errors import UserError
 
 FOLDER = Path(__file__).resolve().parent / "lib"
@@ -77,6 +78,24 @@ def preload_for(runtimes: tuple[str, ...]) -> list[Path]:
     return [*libraries, *filter(None, [driver_library()])]
 
 
+def deferral_mode(wish: str | None) -> str:
+    """The deferral mode: the one that is asked for, else FARLANE_DEFER's, else loops. Raises UserError for one that is none."""
+    named = os.environ.get("FARLANE_DEFER")
+    mode = wish or named or "loops"
+    if mode not in MODES:
+        what = repr(wish) if wish else f"FARLANE_DEFER={named}"
+        raise UserError(f"{what} is no deferral mode", f"One of {', '.join(MODES)}.", 2)
+    return mode
+
+
+def known_checks(names: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Each name once, with CHECKS for "all"; and those that are no checks."""
+    wanted = tuple(dict.fromkeys(names))
+    if wanted == ("all",):
+        return CHECKS, []
+    return wanted, [name for name in wanted if name not in (*CHECKS, CONTINUE)]
+
+
 def guest_environment(
     base: Mapping[str, str],
     *,
@@ -89,6 +108,7 @@ def guest_environment(
     guards: bool = False,
     checks: tuple[str, ...] = (),
     sanitizer: str = "",
+    interop: bool | None = None,
 ) -> dict[str, str]:
     """The environment in which a program's CUDA calls go to `host`.
 
@@ -103,6 +123,7 @@ def guest_environment(
         guards: whether copies to the host are guarded; False leaves what the environment says.
         checks: of CHECKS; none leaves what the environment says.
         sanitizer: the program's sanitizer library, which insists on being the first one.
+        interop: whether NVIDIA's runtime gets its answers (settings.interop); None leaves what the environment says.
     """
     environment = dict(base)
     # The core by its own name as well: its clock functions come before the C library's only in that way.
@@ -126,6 +147,8 @@ def guest_environment(
         environment["FARLANE_GUARDS"] = "on"
     if checks:
         environment["FARLANE_CHECK"] = ",".join(checks)
+    if interop is not None:
+        environment[settings.INTEROP] = "1" if interop else "0"
     return environment
 
 

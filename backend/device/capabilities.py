@@ -23,6 +23,11 @@ class Capability:
     single_to_double: int  # throughput of float over that of double
     clusters: bool
 
+    @property
+    def tensor_maps(self) -> bool:
+        """Tensor copies came with clusters."""
+        return self.clusters
+
 
 CAPABILITIES: dict[tuple[int, int], Capability] = {
     (7, 5): Capability(1024, 16, 64, 64, 0, 32, clusters=False),

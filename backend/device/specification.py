@@ -50,6 +50,7 @@ def attributes(specification: Specification) -> dict[int, int]:
             Attribute.RESERVED_SHARED_MEMORY_PER_BLOCK: capability.shared_reserved << 10,
             Attribute.SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: capability.single_to_double,
             Attribute.CLUSTER_LAUNCH: int(capability.clusters),
+            Attribute.TENSOR_MAP_ACCESS_SUPPORTED: int(capability.tensor_maps),
             Attribute.CLOCK_RATE: specification.clock_khz,
             Attribute.MEMORY_CLOCK_RATE: specification.memory_clock_khz,
             Attribute.GLOBAL_MEMORY_BUS_WIDTH: specification.memory_bus_bits,
@@ -95,6 +96,7 @@ _COMMON: dict[Attribute, int] = {
     Attribute.MEM_SYNC_DOMAIN_COUNT: 1,
     Attribute.LOCALITY_DOMAIN_COUNT: 1,
     Attribute.NUMA_ID: -1,
+    Attribute.TENSOR_MAP_LARGE_TENSOR_MIN_SIZE: 2**31 - 1,  # maps have one class
     Attribute.HOST_NUMA_ID: -1,
     Attribute.MAX_TEXTURE_1D_WIDTH: 131072,
     Attribute.MAX_TEXTURE_1D_MIPMAPPED_WIDTH: 32768,

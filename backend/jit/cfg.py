@@ -43,14 +43,21 @@ class Graph:
         return [header for header in sorted(self.loops, reverse=True) if block in self.loops[header]]
 
 
-def build(body: Body, apart: Callable[[Instruction], bool] | None = None, predicated: bool = False) -> Graph:
+def build(
+    body: Body,
+    apart: Callable[[Instruction], bool] | None = None,
+    predicated: bool = False,
+    dual: bool | None = None,
+) -> Graph:
     """The graph of a body.
 
     Args:
         apart: instructions for which it holds start a block.
         predicated: whether short branches and memory accesses become guarded instructions (predication.py).
+        dual: whether there may be an unmasked version, in which a block is left at its start (affine.py). Else as
+            for small kernels, which are not predicated.
     """
-    blocks = _split(body, apart, predicated)
+    blocks = _split(body, apart, predicated, not predicated if dual is None else dual)
     _drop_empty_exits(blocks)
     blocks = _reorder(blocks, _reverse_postorder(blocks))
     idom = _dominators(blocks)
@@ -85,7 +92,7 @@ def _latches(blocks: list[Block]) -> dict[int, list[int]]:
     return back
 
 
-def _split(body: Body, apart: Callable[[Instruction], bool] | None, predicated: bool) -> list[Block]:
+def _split(body: Body, apart: Callable[[Instruction], bool] | None, predicated: bool, dual: bool) -> list[Block]:
     code, labels = predication.convert(body, predicated)
 
     def alone(instruction: Instruction) -> bool:
@@ -102,7 +109,7 @@ def _split(body: Body, apart: Callable[[Instruction], bool] | None, predicated: 
             starts.update((index, index + 1))
         if apart is not None and apart(instruction):
             starts.add(index)
-    if not predicated:  # such functions have no unmasked version
+    if dual:
         starts |= _extension_starts(code, starts)
     boundaries = sorted(start for start in starts if start < len(code))
     # An empty block at the end catches labels there and running off the end (= ret).
@@ -137,7 +144,10 @@ def _split(body: Body, apart: Callable[[Instruction], bool] | None, predicated: 
     return blocks + extra
 
 
-EFFECTS = {"st", "sust", "red", "atom", "call", "bar", "barrier", "nanosleep", "cp", "wmma", "stmatrix", "mbarrier"}
+EFFECTS = {
+    "st", "sust", "red", "atom", "call", "bar", "barrier", "nanosleep", "cp", "wmma", "stmatrix", "mbarrier", "tensormap", "st.bulk",
+    "clusterlaunchcontrol.try_cancel",
+}  # fmt: skip
 
 
 def _extension_starts(code: list[Instruction], starts: set[int]) -> set[int]:

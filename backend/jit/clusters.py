@@ -31,4 +31,5 @@ def is_barrier(instruction: Instruction) -> bool:
 
 def names_peers(instruction: Instruction) -> bool:
     """Whether an instruction reaches other blocks of the cluster, or waits for them."""
-    return instruction.base == "mapa" or is_barrier(instruction) or "multicast::cluster" in instruction.modifiers
+    several = any(item.startswith("multicast::cluster") for item in instruction.modifiers)
+    return instruction.base == "mapa" or is_barrier(instruction) or several

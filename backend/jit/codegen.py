@@ -28,6 +28,7 @@ from farlane.backend.jit import (
     serial_choice,
     solo,
     spins,
+    tile_loops,
     touches,
 )
 from farlane.backend.jit.blocks import EXIT, Block
@@ -35,7 +36,7 @@ from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.divergence import Divergence
 from farlane.backend.jit.edges import Edges
 from farlane.backend.jit.ir import Builder, Val, integer
-from farlane.backend.jit.model import Instruction, Storage
+from farlane.backend.jit.model import Instruction, Storage, read_by
 from farlane.backend.jit.strides import row_length, stepping, stepping_specials
 from farlane.backend.jit.values import ALL
 
@@ -89,7 +90,8 @@ class FunctionEmitter(Edges):
         families.layout_frame(self)
         blocks = self.graph.blocks
         live = self.once("live", self._live)
-        self.regions = {} if self.kernel.solo else serial_choice.plan(self)
+        tile_loops.plan(self)
+        self.regions = {} if self.kernel.solo or self.tiles.at else serial_choice.plan(self)
         if self.dual:
             self.stepping = stepping(self.graph, self.is_affine, stepping_specials(row_length(self.kernel.block)))
             self.live_in, self.live_out = liveness.compute(self.graph, self.is_affine)
@@ -348,33 +350,29 @@ class FunctionEmitter(Edges):
 
     def _code(self, block: Block) -> None:
         self.local, self.forms = {}, {}
-        self.neighbours, self.words = self.together(block), {}
+        self.neighbours, self.words = neighbours.together(block, self.kernel.options), {}
         serial_choice.count(self, block)
         for phi in block.phis:
             if phi.value.exported:
                 self.export(phi.value, self.value(phi.value))
+        tile = tile_loops.TileLoops(self) if self.block in self.tiles.at else None
         for instruction in block.instructions:
             self.line = instruction.line
+            if tile and tile.takes(instruction):
+                continue
             touches.instruction(self, instruction)
             if instruction.guard is None:
                 self._emit(instruction)
             else:
                 self._guarded(instruction)
+            if tile:
+                tile.store(instruction.destinations)
         if block.leaves != "trap":
             touches.settle(self)
 
     def _emit(self, instruction: Instruction) -> None:
-        if self.kernel.solo and solo.collective(instruction):
-            solo.emit(self, instruction)
-        else:
-            families.emit(self, instruction)
-
-    def together(self, block: Block) -> dict[int, list[Instruction]]:
-        options = self.kernel.options
-        # Without teams, looking at one page may take another away.
-        if options.light or options.checks or options.touches or options.untranslated or not options.team:
-            return {}
-        return neighbours.found(block)
+        emit = solo.emit if self.kernel.solo and solo.collective(instruction) else families.emit
+        emit(self, instruction)
 
     def _guarded(self, instruction: Instruction) -> None:
         """A memory access for the lanes for which its guard holds (predication.py). Without any of them it does not happen."""
@@ -383,6 +381,8 @@ class FunctionEmitter(Edges):
         holds = self.read(instruction.guard[0], "i1")
         bits = b.bin("and", self.mask_bits, b.bits(b.invert(holds) if instruction.guard[1] else holds))
         before, kept = b.label, (self.mask, self.mask_bits)
+        for value in read_by(instruction) if self.mask is None else ():
+            self.value(value)  # as a vector, while it still has a form
         known = self.local, self.forms
         self._know(known)
         access, past = b.new_label("access"), b.new_label("past")

@@ -90,6 +90,8 @@ class Edges(ValueScope):
             if bits is None and self.is_affine(phi.value):
                 forms.append((phi.value, operand(self, value, REGISTER_LLVM[value.type])))
                 continue
+            if phi.value in self.tiles.homes and self.tiles.homes.get(value) == self.tiles.homes[phi.value]:
+                continue
             slot, source = self.value_slot(phi.value), self.value(value)
             if phi.value.varying:
                 source = b.splat(source)

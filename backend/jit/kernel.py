@@ -23,6 +23,7 @@ from farlane.backend.jit import (
     indices,
     inlining,
     promotion,
+    register_tiles,
     solo,
     spins,
     ssa,
@@ -73,6 +74,8 @@ class KernelContext:
         self._reach(name)
         self._inline()
         self.large = self.instructions > LARGE
+        watched = options.checks or options.touches
+        self.tiled = len(self.bodies) == 1 and not watched and register_tiles.tiled(self.bodies[name])
         self.recursive = self.indirect or self._cyclic()
         self.exits = self._exiting()
         self.shared: dict[str, int] = {}
@@ -284,9 +287,13 @@ class KernelContext:
     def optimization(self) -> int:
         return min(self.options.optimization, 1) if self.instructions > FAST_INSTRUCTIONS else self.options.optimization
 
+    def _long(self) -> bool:
+        """Whether it has too many instructions for two versions of every block. In light code that is so for register tiles, too."""
+        return self.instructions > DUAL_INSTRUCTIONS and (self.options.light or not self.tiled)
+
     def dual_fits(self, graph: cfg.Graph, parting: divergence.Divergence) -> bool:
         """Two versions of every block cost compile time that grows faster than the kernel."""
-        if self.instructions > DUAL_INSTRUCTIONS:
+        if self._long():
             return False
         return len(graph.blocks) <= DUAL_BLOCKS and len(parting.branches) <= DUAL_BRANCHES
 
@@ -347,7 +354,8 @@ class KernelContext:
     ) -> tuple[cfg.Graph, list[ssa.Value], set[int]]:
         """The graph, its values, and the loops that wait for other threads."""
         watched = self.options.touches or self.options.checks
-        graph = cfg.build(body, apart, self.instructions > DUAL_INSTRUCTIONS and not watched)
+        predicated = self.instructions > DUAL_INSTRUCTIONS and not watched
+        graph = cfg.build(body, apart, predicated, not predicated or not self._long())
         return graph, *spins.prepare(body, graph)
 
     def _barrier_count(self) -> int:
@@ -405,6 +413,7 @@ class KernelContext:
             waits=self.waits,
             launches=self.launches,
             solo=self.solo,
+            tiled=self.tiled,
             abreast=self.abreast,
             granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,
             variables=tuple(sorted(self.used_variables)),
@@ -417,6 +426,7 @@ class KernelContext:
         sites = self.sites + (0 if self.team_warps else 2 * accesses + 1)
         if self.options.light:
             sites += accesses + sum(item.base == "bra" for item in instructions)  # each region has a loop
+            sites += self.sites if self.tiled else 0  # its light code has one version of each block
         return max(sites, 1)
 
     def _local_bytes(self) -> int:

@@ -8,6 +8,7 @@ Owns which loads of a block are taken together; families/memory.py makes the acc
 
 from __future__ import annotations
 
+from farlane.backend.jit.abi import Options
 from farlane.backend.jit.blocks import Block
 from farlane.backend.jit.model import Address, Instruction
 from farlane.backend.jit.ssa import Value
@@ -22,6 +23,13 @@ _CALM = {
     "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "bmsk", "szext", "clz", "popc", "brev", "bfind", "setp", "set", "selp", "slct",
     "cvt", "cvta", "mov", "rcp", "sqrt", "rsqrt", "copysign", "testp", "ex2", "lg2", "sin", "cos", "tanh", "dp4a", "dp2a", "ld",
 }  # fmt: skip
+
+
+def together(block: Block, options: Options) -> dict[int, list[Instruction]]:
+    """The same under these options. Without teams, looking at one page may take another away."""
+    if options.light or options.checks or options.touches or options.untranslated or not options.team:
+        return {}
+    return found(block)
 
 
 def found(block: Block) -> dict[int, list[Instruction]]:

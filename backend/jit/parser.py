@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from farlane.backend.jit import spelling
 from farlane.backend.jit.abi import PtxError, UnsupportedError
 from farlane.backend.jit.lexer import Cursor, is_word, number
 from farlane.backend.jit.model import (
@@ -27,7 +28,6 @@ from farlane.backend.jit.model import (
 )
 from farlane.backend.jit.module import SCALAR_BYTES, Function, Module, dimensions, parameter_list
 from farlane.backend.jit.selectors import SELECTING, Field, extractions, split
-from farlane.backend.jit.spelling import canonical
 
 MAX_INSTRUCTIONS = 1 << 20
 MAX_DEPTH = 256
@@ -43,6 +43,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})$")
 NO_DESTINATION = {
     "st", "red", "bra", "brx", "ret", "exit", "trap", "brkpt", "bar", "barrier", "membar", "fence", "prefetch", "prefetchu",
     "nanosleep", "pmevent", "discard", "applypriority", "cp", "sust", "sured", "griddepcontrol", "stmatrix",
+    "tensormap", "setmaxnreg", "st.bulk", "clusterlaunchcontrol.try_cancel",
 }  # fmt: skip
 _SPECIALS = {
     "tid", "ntid", "ctaid", "nctaid", "laneid", "warpid", "nwarpid", "smid", "nsmid", "gridid", "lanemask_eq", "lanemask_le",
@@ -255,15 +256,15 @@ class _BodyParser:
         self._instruction(cursor.word("an instruction"), line, (predicate, negated))
 
     def _instruction(self, opcode: str, line: int, guard: tuple[Register, bool] | None) -> None:
-        base, *modifiers = opcode.split(".")
+        base, modifiers = spelling.split(opcode)
         if not base or not is_word(base[0]) or opcode.startswith("%"):
             raise PtxError(f"expected an instruction, found '{opcode}'", line)
         if len(self.body.instructions) >= MAX_INSTRUCTIONS:
             raise PtxError("function is too long", line)
         if base == "call":
-            instruction = self._call(tuple(modifiers), line)
+            instruction = self._call(modifiers, line)
         else:
-            instruction = self._plain(base, canonical(base, tuple(modifiers)), line)
+            instruction = self._plain(base, spelling.canonical(base, modifiers), line)
         if base in SELECTING:
             before = extractions(instruction, len(self.body.instructions))
             self.body.instructions += before

@@ -158,9 +158,8 @@ def _result(i: Instruction, found: dict[Value, Pattern], block: tuple[int, int, 
     if len(i.modifiers) != 1 or count != 2:
         return None
     if base in ("and", "or", "xor"):
-        if number is None:
-            number, first = constant(i.sources[0]), second
-        return None if number is None else _bitwise(base, first, number & (1 << bits) - 1)
+        known, rest = (number, first) if number is not None else (constant(i.sources[0]), second)
+        return _joined(base, first, second) if known is None else _bitwise(base, rest, known & (1 << bits) - 1)
     if base in ("shl", "shr") and number is not None and 0 <= number < bits:
         if base == "shl":
             return Pattern(tuple(item << number for item in first.offsets), min(bits, first.align + number), bits)
@@ -264,6 +263,18 @@ def _bitwise(operation: str, x: Pattern, number: int) -> Pattern | None:
     offsets = tuple(compute(item, number & low) for item in apart.offsets)
     align = _zeros(number & ~low, x.bits) if operation == "and" else apart.align
     return Pattern(offsets, align, x.bits)
+
+
+def _joined(operation: str, x: Pattern, y: Pattern) -> Pattern | None:
+    """Of two numbers whose offsets both lie below the common numbers: `16 * (i / 4) | i % 4`, as compilers spell the sum."""
+    one, other = x.apart(), y.apart()
+    if one is None or other is None:
+        return None
+    compute = {"and": int.__and__, "or": int.__or__, "xor": int.__xor__}[operation]
+    align = min(one.align, other.align)
+    if max(*one.offsets, *other.offsets) >= 1 << align:
+        return None
+    return Pattern(tuple(map(compute, one.offsets, other.offsets)), align, x.bits)
 
 
 def _shifted_right(x: Pattern, amount: int, signed: bool) -> Pattern | None:

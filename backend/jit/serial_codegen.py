@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from farlane.backend.jit import advance, families, origins, serial, support
+from farlane.backend.jit import advance, families, neighbours, origins, serial, support
 from farlane.backend.jit.affine import Affine
 from farlane.backend.jit.blocks import EXIT, Block
 from farlane.backend.jit.families import addresses, memory
@@ -170,7 +170,7 @@ class SerialEmitter(ValueScope):
         self.block = index
         b.block(f"b{index}")
         self.local, self.forms = {}, {}
-        self.rows, self.seen, self.asked = self.outer.together(block), set(), {}
+        self.rows, self.seen, self.asked = neighbours.together(block, self.outer.kernel.options), set(), {}
         for instruction in block.instructions:
             self.line = instruction.line
             self._instruction(instruction)
@@ -284,7 +284,7 @@ class SerialEmitter(ValueScope):
     def _latches(self) -> None:
         """Gives each access that will be checked here a run of pages, and brings them into registers."""
         for index in self._indices:
-            together = self.outer.together(self.graph.blocks[index])
+            together = neighbours.together(self.graph.blocks[index], self.outer.kernel.options)
             for instruction in self.graph.blocks[index].instructions:
                 if not self._checked(instruction):
                     continue

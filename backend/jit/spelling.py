@@ -17,6 +17,16 @@ _TYPES_LAST = {
 _TYPES = {*PTX_LLVM, "f32x2", "u16x2", "s16x2"}
 # cvt has types of its own (fp8, tf32, ...): there it is the modifiers that are known.
 _BEFORE = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna", "relu", "ftz", "sat", "satfinite", "pack"}
+# Instructions whose first modifier makes another one of them.
+_COMPOUND = {("st", "bulk"), ("clusterlaunchcontrol", "try_cancel"), ("clusterlaunchcontrol", "query_cancel")}
+
+
+def split(opcode: str) -> tuple[str, tuple[str, ...]]:
+    """What an instruction is called, and its modifiers."""
+    base, *modifiers = opcode.split(".")
+    if modifiers and (base, modifiers[0]) in _COMPOUND:
+        return f"{base}.{modifiers[0]}", tuple(modifiers[1:])
+    return base, tuple(modifiers)
 
 
 def canonical(base: str, modifiers: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ A kernel is first compiled *lightly*: no instruction combining, no register allo
 the code runs some two times slower, with the same results: passes differ, not what is translated. Once a kernel has run for as long as compiling it in
 full would take, it is compiled in full, by another process (LLVM is entered by one thread of a process at a time, and its work must not
 delay other kernels), and the new code takes the old one's place between two launches. A program that uses a kernel a few
-times never pays for code it does not need; one that uses it long loses little.
+times never pays for code it does not need; one that uses it long loses little. Register tiles
+(register_tiles.py) run three to four times as fast in full code, so LEAST_NS of running is enough for them.
 
 Owns that rule, the process and the replacement. The full code goes to the disk cache, where the next program finds it at once.
 `FARLANE_JIT_TIERS=off` compiles everything in full at first use; so does a machine whose frames cannot be read from its code (native.frame_bytes).
@@ -62,7 +63,9 @@ class Use:
     def spent(self, kernel: CompiledKernel, nanoseconds: int) -> None:
         """The kernel has run so long."""
         self.nanoseconds += nanoseconds
-        worth = max(LEAST_NS, int(FULL_OVER_LIGHT * 1e9 * kernel.info.compile_seconds))
+        worth = LEAST_NS
+        if not kernel.info.tiled:
+            worth = max(worth, int(FULL_OVER_LIGHT * 1e9 * kernel.info.compile_seconds))
         if not self.asked and self.nanoseconds >= worth:
             self.asked = True
             _compiler.ask(kernel, self)

@@ -18,6 +18,7 @@ from farlane.backend.jit.abi import UnsupportedError
 from farlane.backend.jit.affine import Affine, materialise, rows
 from farlane.backend.jit.ir import LANES, Builder, Val, floating, integer, lanes
 from farlane.backend.jit.model import Immediate, Negated, Special, Storage, Symbol
+from farlane.backend.jit.register_tiles import Tiles, place_of
 from farlane.backend.jit.specials import special
 from farlane.backend.jit.ssa import Value
 from farlane.backend.jit.types import REGISTER_LLVM, convert
@@ -74,6 +75,7 @@ class ValueScope:
         self.in_memory = divergence.conservative and len(graph.blocks) > MANY_BLOCKS
         self.touching = touches.Counting()
         self.leaves_full = False
+        self.tiles = Tiles()  # additions that are made in loops, and where their sums lie (register_tiles.py)
         self.stepping: set[Value] = set()  # the affine values that have a step from row to row
         self.live_in: list[list[Value]] = []
         self.live_out: list[list[Value]] = []
@@ -96,6 +98,8 @@ class ValueScope:
         return name
 
     def value_slot(self, value: Value) -> str:
+        if (home := self.tiles.homes.get(value)) is not None:
+            return place_of(*home)
         return self.slot(f"%x{value.number}", REGISTER_LLVM[value.type], value.varying)
 
     def export_slot(self, value: Value) -> str:

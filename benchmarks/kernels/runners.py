@@ -34,13 +34,13 @@ class Runner(Protocol):
     def close(self) -> None: ...
 
 
-def ptx() -> bytes:
-    """The kernels as PTX, by nvcc 13.0 from the wheels."""
+def ptx(text: str = '#include "portable.h"\n#include "kernels.inc"\n', architecture: str = "compute_75") -> bytes:
+    """Kernels as PTX, by nvcc 13.0 from the wheels: those of kernels.inc, or of another text."""
     tools = toolchain.install("13.0")
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernels.cu", Path(folder) / "kernels.ptx"
-        source.write_text('#include "portable.h"\n#include "kernels.inc"\n')
-        command = [*tools.command("compute_75"), "-O3", "-I", str(FOLDER), "--ptx", str(source), "-o", str(target)]
+        source.write_text(text)
+        command = [*tools.command(architecture), "-O3", "-I", str(FOLDER), "--ptx", str(source), "-o", str(target)]
         subprocess.run(command, check=True, env=tools.environment())
         return target.read_bytes()
 

@@ -79,11 +79,12 @@ def saxpy(scale: int) -> Case:
     )
 
 
-def _matmul(name: str, kernel: str, n: int) -> Case:
+def matmul_of(kernel: str, n: int, name: str = "") -> Case:
+    """A product of two matrices of n rows and columns, by a kernel with a thread for each element."""
     arrays = {"c": np.zeros(n * n, np.float32), "a": _floats(n * n, 3), "b": _floats(n * n, 4)}
     side = -(-n // 16)
     return Case(
-        name,
+        name or kernel,
         arrays,
         [Step(kernel, (side, side, 1), (16, 16, 1), ("c", "a", "b", n))],
         ("matmul", ("c", "a", "b", n)),
@@ -95,15 +96,15 @@ def _matmul(name: str, kernel: str, n: int) -> Case:
 
 
 def matmul_1000(scale: int) -> Case:
-    return _matmul("matmul naive 1000", "matmul_naive", 1000 // scale)
+    return matmul_of("matmul_naive", 1000 // scale, "matmul naive 1000")
 
 
 def matmul_1024(scale: int) -> Case:
-    return _matmul("matmul naive 1024", "matmul_naive", 1024 // scale)
+    return matmul_of("matmul_naive", 1024 // scale, "matmul naive 1024")
 
 
 def matmul_tiled(scale: int) -> Case:
-    return _matmul("matmul tiled 1024", "matmul_tiled", 1024 // scale)
+    return matmul_of("matmul_tiled", 1024 // scale, "matmul tiled 1024")
 
 
 def reduction(scale: int) -> Case:

@@ -48,19 +48,15 @@ def _guest(arguments: argparse.Namespace) -> dict[str, str]:
         )
     parse_url(host)
     shim_library.require_built()
-    mode = arguments.defer or os.environ.get("FARLANE_DEFER") or "loops"
-    if mode not in shim_library.MODES:
-        raise UserError(f"FARLANE_DEFER={mode} is no deferral mode", f"One of {', '.join(shim_library.MODES)}.", 2)
-    environment = shim_library.guest_environment(
+    return shim_library.guest_environment(
         shim_library.without_guest(os.environ),
         host=host,
-        mode=mode,
+        mode=shim_library.deferral_mode(arguments.defer),
         runtimes=(),
         report=None,
         checks=connecting.check_names(arguments.check),
+        interop=settings.interop(os.environ),
     )
-    environment[settings.INTEROP] = "1" if settings.interop(os.environ) else "0"
-    return environment
 
 
 def lines(before: Mapping[str, str], after: Mapping[str, str], shell: str) -> list[str]:

@@ -104,9 +104,7 @@ class RunCommand:
             words = ["/bin/sh", "-c", 'exec nvidia-smi "$@"', *words]  # the one of the program's PATH, not of ours
         write_report = _report_writer(arguments.report)
         checks = _checks(arguments)
-        mode = arguments.defer or os.environ.get("FARLANE_DEFER") or "loops"
-        if mode not in shim_library.MODES:
-            raise UserError(f"FARLANE_DEFER={mode} is no deferral mode", f"One of {', '.join(shim_library.MODES)}.", 2)
+        mode = shim_library.deferral_mode(arguments.defer)
         shim_library.require_built()
         program = programs.inspect(programs.find(words[0]))
         interop = settings.interop(os.environ)
@@ -144,8 +142,8 @@ class RunCommand:
                 sanitizer=program.sanitizer,
                 guards=_guards(arguments),
                 checks=checks,
+                interop=interop,
             )
-            environment[settings.INTEROP] = "1" if interop else "0"
             if embedded is not None and arguments.device in shim_library.TAKE_PTX_ALONE:
                 environment.setdefault(*shim_library.CUPY_COMPILES_PTX)
             if os.environ.get(shim_library.SMI) != "off":
@@ -190,10 +188,8 @@ def _checks(arguments: argparse.Namespace) -> tuple[str, ...]:
         if arguments.error_exitcode is not None and not os.environ.get("FARLANE_CHECK"):
             raise UserError("--error-exitcode is for checks", "Give --check as well.", 2)
         return ()
-    names = tuple(dict.fromkeys(arguments.check.split(",")))
-    if names == ("all",):
-        return shim_library.CHECKS
-    if unknown := [name for name in names if name not in (*shim_library.CHECKS, shim_library.CONTINUE)]:
+    names, unknown = shim_library.known_checks(arguments.check.split(","))
+    if unknown:
         raise UserError(
             f"--check={','.join(unknown)} is not known",
             f"{', '.join(shim_library.CHECKS)}, separated by commas, or all; a program's name goes behind --",

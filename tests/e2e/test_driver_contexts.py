@@ -1,4 +1,4 @@
-"""Faults in contexts of the driver API: each ruins its own context, in every mode. Every fault is told on stderr, once."""
+"""Faults in contexts of the driver API (among them those of bad tensor maps): each ruins its own context, in every mode. Every fault is told on stderr, once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ ENTRIES = {entry.name: entry for entry in registry.load(NATIVE / "registry.toml"
 
 
 @pytest.mark.parametrize("mode", ["none", "calls", "loops"])
-@pytest.mark.parametrize(("name", "faults"), [("driver_contexts_faults", 4), ("driver_contexts_threads", 2)])
+@pytest.mark.parametrize(
+    ("name", "faults"), [("driver_contexts_faults", 4), ("driver_contexts_threads", 2), ("driver_tensor_faults", 3)]
+)
 def test_a_fault_ruins_one_context(
     toolchain: Callable[[str], Toolchain], guest: Guest, name: str, faults: int, mode: str
 ) -> None:

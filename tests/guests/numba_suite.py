@@ -159,9 +159,9 @@ def page(results: Sequence[Result], reasons: dict[str, str]) -> str:
     ]
     for item in results:
         if item.outcome in ("fail", "error"):
-            out.append(f"- `{item.name}`: {reason(item.name, reasons)}")
+            out.append(f"- `{item.name}`:\n  {reason(item.name, reasons)}")
     out += ["", "## Skipped", "", "The suite skips these itself, for the reasons that it prints.", ""]
-    out += [f"- `{item.name}`: {item.words}" for item in results if item.outcome == "skip"]
+    out += [f"- `{item.name}`:\n  {item.words}".rstrip() for item in results if item.outcome == "skip"]
     return "\n".join(out) + "\n"
 
 

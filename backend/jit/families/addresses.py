@@ -172,6 +172,11 @@ def place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: boo
     return found
 
 
+def unwatched(e: FunctionEmitter, space: str, address: Val, size: int, write: bool) -> Place:
+    """The same, of what the checks of races hear from elsewhere."""
+    return _place_at(e, space, address, size, write)
+
+
 def _place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bool) -> Place:
     shape = shape_of(size, write)
     b = e.body

@@ -1,50 +1,50 @@
-"""Asynchronous copies (cp.async, cp.async.bulk of bytes), stores and reductions (st.async, red.async), and mbarrier objects.
+"""Asynchronous copies (cp.async, cp.async.bulk and cp.reduce.async.bulk of bytes), stores and reductions (st.async, red.async), st.bulk,
+clusterlaunchcontrol.
 
 A copy is made when it is asked for, so groups are always complete and waiting for one does nothing: PTX leaves open when a copy happens before
-the wait. An mbarrier is a 64-bit object in shared memory; its layout is ours:
+the wait. Copies of tensors: tensor_copies.py; what they signal: mbarriers.py.
 
-    bits 0-19 pending arrivals, 20-39 arrivals expected in each phase, 40-42 number of the phase, 43-63 bytes still expected (signed)
-
-A phase ends when no arrival and no byte is pending. A block stays on one CPU thread, so the updates are plain. A wait that fails lets the
-other warps of the block run.
-Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy", "mbarrier".
+Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy".
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import checks, support, touches
+from farlane.backend.jit import support, touches
 from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.checks import Access
-from farlane.backend.jit.clusters import OFFSET_MASK, RANK_SHIFT
-from farlane.backend.jit.families import addresses
-from farlane.backend.jit.families.atomics import atomic
+from farlane.backend.jit.families import addresses, atomics, nearby, tensor_copies, tensor_pieces
 from farlane.backend.jit.families.base import check, handles, write
+from farlane.backend.jit.families.mbarriers import ITSELF, each_rank, update
 from farlane.backend.jit.families.memory import read_memory, write_memory
 from farlane.backend.jit.families.memory import store as store_memory
-from farlane.backend.jit.ir import LANES, Val, integer
+from farlane.backend.jit.ir import BITS, LANES, Val, integer
 from farlane.backend.jit.model import Instruction
 from farlane.backend.jit.module import SCALAR_BYTES
 from farlane.backend.jit.specials import special
+from farlane.backend.jit.types import integer_of
 
 if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
 
 _HINTS = {"L2::cache_hint", "L2::64B", "L2::128B", "L2::256B"}
-_ORDER = {"release", "acquire", "relaxed", "cta", "cluster", "shared", "shared::cta", "shared::cluster", "b64"}
 _COMPLETES = "mbarrier::complete_tx::bytes"
 _MULTICAST = "multicast::cluster"
-_COUNT = (1 << 20) - 1
-_PHASE, _BYTES = 40, 43
 
 
 # cp.async ---------------------------------------------------------------------------------------------------------------
 @handles("cp")
 def copy(e: FunctionEmitter, i: Instruction) -> None:
-    if i.modifiers[0] != "async" or {"tensor", "reduce"} & set(i.modifiers):
+    if "tensor" in i.modifiers:
+        tensor_copies.copy(e, i)
+        return
+    if i.modifiers[0] == "reduce":
+        _reduce(e, i)
+        return
+    if i.modifiers[0] != "async":
         raise e.fail(f"unsupported instruction {i.text}")
     if "bulk" in i.modifiers:
         _bulk(e, i)
@@ -68,9 +68,9 @@ def copy(e: FunctionEmitter, i: Instruction) -> None:
         # Bytes beyond the source's size are zero and are not read: word by word under the lanes that have it.
         values = _partial(e, operands, given, size)
     else:
-        source = addresses.place(e, operands[1], "global", size, False)
+        source = nearby.place(e, operands[1], "global", "i32", words, False)
         values = read_memory(e, source, "i32", words)
-    target = addresses.place(e, operands[0], "shared", size, True)
+    target = nearby.place(e, operands[0], "shared", "i32", words, True)
     write_memory(e, target, "i32", values)
     b.line('fence syncscope("singlethread") seq_cst')
 
@@ -110,70 +110,50 @@ def _bulk(e: FunctionEmitter, i: Instruction) -> None:
     if {"commit_group", "wait_group", "prefetch"} & set(i.modifiers):
         check(e, i, {"async", "bulk", "commit_group", "wait_group", "read", "prefetch", "L2", "global"} | _HINTS)
         return
-    completing = _COMPLETES in i.modifiers
+    completing, masked = _COMPLETES in i.modifiers, "cp_mask" in i.modifiers
     check(
         e,
         i,
-        {"async", "bulk", "shared::cta", "shared::cluster", "global", "bulk_group", _COMPLETES, _MULTICAST} | _HINTS,
+        {"async", "bulk", "shared::cta", "shared::cluster", "global", "bulk_group", "cp_mask", _COMPLETES, _MULTICAST}
+        | _HINTS,
     )
     spaces = [addresses.space_named(item) for item in i.modifiers if item in addresses.SPACES]
-    operands = i.sources[:-1] if "L2::cache_hint" in i.modifiers else i.sources
+    kept = i.sources[:-1] if masked else i.sources
+    operands = kept[:-1] if "L2::cache_hint" in i.modifiers else kept
     several = _MULTICAST in i.modifiers
     if len(spaces) != 2 or len(operands) != 3 + completing + several or completing == ("bulk_group" in i.modifiers):
         raise e.fail(f"unsupported {i.text}")
-    if several and (spaces[0] != "cluster" or not completing):
+    if (several and (spaces[0] != "cluster" or not completing)) or (masked and spaces[0] != "global"):
         raise e.fail(f"malformed {i.text}")
     b = e.body
-    size = b.splat(e.read(operands[2], "i32"))
-    bad = b.bin("and", b.bits(b.icmp("ne", b.bin("and", size, integer(15, "i32")), integer(0, "i32"))), e.mask_bits)
-    support.fault_if(e, b.icmp("ne", bad, integer(0, "i32")), FaultKind.ILLEGAL_INSTRUCTION)
+    size = _whole(e, operands[2])
     places = [addresses.effective(e, operand, space) for operand, space in zip(operands, spaces, strict=False)]
     barrier = addresses.effective(e, operands[3], spaces[0])[1] if completing else None
     if not several:
-        _copy_bytes(e, places, size)
+        _copy_bytes(e, places, size, e.read(i.sources[-1], "i16") if masked else None)
         if barrier is not None:
-            _update(e, i, "complete_tx", size, addresses.place_at(e, spaces[0], barrier, 8, True, _ITSELF))
+            update(e, i, "complete_tx", size, addresses.place_at(e, spaces[0], barrier, 8, True, ITSELF))
         return
     assert barrier is not None
-    with _each_rank(e, b.cast("zext", e.read(operands[4], "i16"), "i32")) as named:
+    with each_rank(e, b.cast("zext", e.read(operands[4], "i16"), "i32")) as named:
         (_, target), source = places
         _copy_bytes(e, [("cluster", named(target)), source], size)
-        _update(e, i, "complete_tx", size, addresses.place_at(e, "cluster", named(barrier), 8, True, _ITSELF))
+        update(e, i, "complete_tx", size, addresses.place_at(e, "cluster", named(barrier), 8, True, ITSELF))
+
+
+def _whole(e: FunctionEmitter, operand: Any, unit: int = 16) -> Val:
+    """Each lane's number of bytes, which is one of whole units."""
+    b = e.body
+    size = b.splat(e.read(operand, "i32"))
+    rest = b.bin("and", size, integer(unit - 1, "i32"))
+    bad = b.bin("and", b.bits(b.icmp("ne", rest, integer(0, "i32"))), e.mask_bits)
+    support.fault_if(e, b.icmp("ne", bad, integer(0, "i32")), FaultKind.ILLEGAL_INSTRUCTION)
+    return size
 
 
 @contextlib.contextmanager
-def _each_rank(e: FunctionEmitter, wanted: Val) -> Iterator[Callable[[Val], Val]]:
-    """A loop over the cluster's ranks, for the lanes whose `wanted` bits name the rank; gives what an address is in that block."""
-    b = e.body
-    wanted, blocks = b.splat(wanted), special(e, "cluster_nctarank")
-    slot = e.slot("%rank", "i32", False)
-    b.store(integer(0, "i32"), slot)
-    loop, body, after, done = (b.new_label(hint) for hint in ("ranks", "rank", "ranked", "sent"))
-    mask, bits = e.mask, e.mask_bits
-    b.branch(loop)
-    b.block(loop)
-    rank = b.load("i32", False, slot)
-    here = b.bin(
-        "and",
-        b.bits(b.icmp("ne", b.bin("and", b.bin("lshr", wanted, rank), integer(1, "i32")), integer(0, "i32"))),
-        bits,
-    )
-    b.branch_if(b.icmp("ne", here, integer(0, "i32")), body, after)
-    b.block(body)
-    e.mask, e.mask_bits = b.mask(here), here
-    named = b.bin("shl", b.cast("zext", b.bin("add", rank, integer(1, "i32")), "i64"), integer(RANK_SHIFT, "i64"))
-    prefix = b.select(b.icmp("eq", blocks, integer(1, "i32")), integer(0, "i64"), named)
-    yield lambda address: b.bin("or", b.bin("and", address, integer(OFFSET_MASK, "i64")), prefix)
-    b.branch(after)
-    b.block(after)
-    e.mask, e.mask_bits = mask, bits
-    b.store(b.bin("add", rank, integer(1, "i32")), slot)
-    b.branch_if(b.icmp("ult", rank, integer(15, "i32")), loop, done)
-    b.block(done)
-
-
-def _copy_bytes(e: FunctionEmitter, places: list[tuple[str, Val]], size: Val) -> None:
-    """Each lane's range, 16 bytes at a time."""
+def _steps(e: FunctionEmitter, size: Val, width: int) -> Iterator[Val]:
+    """A loop over each lane's bytes, `width` at a time; what is written for the one value that is given is its body."""
     b = e.body
     slot = e.slot("%bulk", "i32", False)
     b.store(integer(0, "i32"), slot)
@@ -187,16 +167,100 @@ def _copy_bytes(e: FunctionEmitter, places: list[tuple[str, Val]], size: Val) ->
     b.branch_if(b.icmp("ne", here, integer(0, "i32")), body, done)
     b.block(body)
     e.mask, e.mask_bits = b.mask(here), here
-    offset = b.cast("zext", at, "i64")
-    (target_space, target), (source_space, source) = places
-    where = addresses.place_at(e, source_space, b.splat(b.bin("add", source, offset)), 16, False)
-    values = read_memory(e, where, "i64", 2)
-    where = addresses.place_at(e, target_space, b.splat(b.bin("add", target, offset)), 16, True)
-    write_memory(e, where, "i64", values)
-    b.store(b.bin("add", at, integer(16, "i32")), slot)
+    yield b.cast("zext", at, "i64")
+    b.store(b.bin("add", at, integer(width, "i32")), slot)
     e.mask, e.mask_bits = mask, bits
     b.branch(loop)
     b.block(done)
+
+
+def _copy_bytes(e: FunctionEmitter, places: list[tuple[str, Val]], size: Val, chosen: Val | None = None) -> None:
+    """Each lane's range, 16 bytes at a time. `chosen`: which bytes of each 16."""
+    b = e.body
+    (target_space, target), (source_space, source) = places
+    with _steps(e, size, 16) as offset:
+        where = addresses.place_at(e, source_space, b.splat(b.bin("add", source, offset)), 16, False)
+        values = read_memory(e, where, "i64", 2)
+        there = b.splat(b.bin("add", target, offset))
+        if chosen is None:
+            write_memory(e, addresses.place_at(e, target_space, there, 16, True), "i64", values)
+        else:
+            _write_chosen(e, target_space, there, values, chosen)
+
+
+def _write_chosen(e: FunctionEmitter, space: str, address: Val, words: list[Val], chosen: Val) -> None:
+    b = e.body
+    mask, bits = e.mask, e.mask_bits
+    for index in range(16):
+        wanted = b.icmp("ne", b.bin("and", chosen, integer(1 << index, "i16")), integer(0, "i16"))
+        here = b.bin("and", b.bits(wanted), bits)
+        some, done = b.new_label("byte"), b.new_label("written")
+        b.branch_if(b.icmp("ne", here, integer(0, "i32")), some, done)
+        b.block(some)
+        e.mask, e.mask_bits = b.mask(here), here
+        value = b.cast("trunc", b.bin("lshr", words[index // 8], integer(index % 8 * 8, "i64")), "i8")
+        write_memory(
+            e,
+            addresses.place_at(e, space, b.bin("add", address, integer(index, "i64")), 1, True),
+            "i8",
+            [b.splat(value)],
+        )
+        e.mask, e.mask_bits = mask, bits
+        b.branch(done)
+        b.block(done)
+
+
+@handles("st.bulk")
+def fill(e: FunctionEmitter, i: Instruction) -> None:
+    """Zeros, 8 bytes at a time."""
+    check(e, i, {"weak", "shared::cta"}, 3)
+    if e.constant(i.sources[2]) != 0:
+        raise e.fail(f"unsupported value in {i.text}")
+    b = e.body
+    space, address = addresses.effective(e, i.sources[0], addresses.space_of(i))
+    size = _whole(e, i.sources[1], 8)
+    with _steps(e, size, 8) as offset:
+        there = addresses.place_at(e, space, b.splat(b.bin("add", address, offset)), 8, True)
+        write_memory(e, there, "i64", [b.splat(integer(0, "i64"))])
+
+
+_REDUCED = {"u32", "s32", "b32", "u64", "s64", "b64", "f16", "bf16", "f32", "f64"}
+
+
+def _reduce(e: FunctionEmitter, i: Instruction) -> None:
+    """cp.reduce.async.bulk: each lane's range, element by element, as one atomic operation after another."""
+    operation = next((item for item in i.modifiers if item in tensor_pieces.OPERATIONS), "")
+    spaces = [addresses.space_named(item) for item in i.modifiers if item in addresses.SPACES]
+    completing, name = _COMPLETES in i.modifiers, i.modifiers[-1]
+    check(
+        e,
+        i,
+        {"reduce", "async", "bulk", "shared::cta", "shared::cluster", "global", "bulk_group", "noftz", "L2::cache_hint"}
+        | {_COMPLETES, operation, *_REDUCED},
+    )
+    operands = i.sources[:-1] if "L2::cache_hint" in i.modifiers else i.sources
+    places = ["cluster" if completing else "global", "shared"]
+    if spaces != places or name not in _REDUCED or not operation or len(operands) != 3 + completing:
+        raise e.fail(f"unsupported {i.text}")
+    kind = atomics.TYPES[name]
+    rmw, carrier = atomics.operation_of(e, i, operation, name), integer_of(kind)
+    if rmw == "fadd":
+        e.kernel.order_sensitive = True
+    b = e.body
+    size = _whole(e, operands[2])
+    (target_space, target), (source_space, source) = (
+        addresses.effective(e, operand, space) for operand, space in zip(operands, places, strict=False)
+    )
+    barrier = addresses.effective(e, operands[3], "cluster")[1] if completing else None
+    width = BITS[carrier] // 8
+    with _steps(e, size, width) as offset:
+        where = addresses.place_at(e, source_space, b.splat(b.bin("add", source, offset)), width, False)
+        value = read_memory(e, where, carrier, 1)[0]
+        access = Access(strong=True, reads=True)
+        where = addresses.place_at(e, target_space, b.splat(b.bin("add", target, offset)), width, True, access)
+        atomics.by_lane(e, where, rmw, kind, carrier, "monotonic", [value], False)
+    if barrier is not None:
+        update(e, i, "complete_tx", size, addresses.place_at(e, "cluster", barrier, 8, True, ITSELF))
 
 
 @handles("st.async", "red.async")
@@ -207,156 +271,51 @@ def store(e: FunctionEmitter, i: Instruction) -> None:
     if not known or "mmio" in plain:
         raise e.fail(f"unsupported {i.text}")
     made = Instruction(i.base, plain, [], i.sources[:2], i.line)
-    (store_memory if i.base == "st" else atomic)(e, made)
+    (store_memory if i.base == "st" else atomics.atomic)(e, made)
     width = SCALAR_BYTES[i.modifiers[-1]] * next((int(item[1]) for item in plain if item in ("v2", "v4")), 1)
-    place = addresses.place(e, i.sources[2], "cluster", 8, True, _ITSELF)
-    _update(e, i, "complete_tx", integer(width, "i32"), place)
+    place = addresses.place(e, i.sources[2], "cluster", 8, True, ITSELF)
+    update(e, i, "complete_tx", integer(width, "i32"), place)
 
 
 def _arrive_on_copies(e: FunctionEmitter, i: Instruction) -> None:
     """cp.async.mbarrier.arrive: the copies are made, so it arrives now. Without .noinc the pending count is raised before."""
     check(e, i, {"async", "mbarrier", "arrive", "noinc", "shared", "shared::cta", "b64"}, 1)
     if "noinc" in i.modifiers:
-        _update(e, i, "arrive", integer(1, "i32"))
+        update(e, i, "arrive", integer(1, "i32"))
 
 
-# mbarrier ---------------------------------------------------------------------------------------------------------------
-_ITSELF = Access(strong=True)
-
-
-@handles("mbarrier")
-def mbarrier(e: FunctionEmitter, i: Instruction) -> None:
-    action = i.modifiers[0]
-    if action in ("init", "inval"):
-        check(e, i, {"init", "inval"} | _ORDER)
-        place = addresses.place(e, i.sources[0], addresses.space_of(i), 8, True, _ITSELF)
-        write_memory(e, place, "i64", [_initial(e, i) if action == "init" else integer(0, "i64")])
-    elif action == "pending_count":
-        check(e, i, {"pending_count", "b64"}, 1)
-        state = e.read(i.sources[0], "i64")
-        write(e, i, e.body.cast("trunc", e.body.bin("and", state, integer(_COUNT, "i64")), "i32"))
-    elif action in ("test_wait", "try_wait"):
-        _wait(e, i)
-    elif action in ("arrive", "arrive_drop", "expect_tx", "complete_tx"):
-        check(e, i, {action, "expect_tx", "noComplete"} | _ORDER)
-        count = e.read(i.sources[1], "i32") if len(i.sources) > 1 else integer(1, "i32")
-        if "expect_tx" in i.modifiers[1:]:
-            if action != "arrive":
-                raise e.fail(f"unsupported {i.text}")
-            action = "arrive_expect"
-        _update(e, i, action, count)
-    else:
-        raise e.fail(f"unsupported instruction {i.text}")
-
-
-def _initial(e: FunctionEmitter, i: Instruction) -> Val:
+# clusterlaunchcontrol -------------------------------------------------------------------------------------------------
+@handles("clusterlaunchcontrol.try_cancel")
+def ask_for_a_block(e: FunctionEmitter, i: Instruction) -> None:
+    """Asks for a block that has not begun, to do its work here. There is none to give: the answer, 16 bytes of zeros, says no."""
+    several = "multicast::cluster::all" in i.modifiers
+    check(e, i, {"async", "shared::cta", "b128", "multicast::cluster::all", _COMPLETES}, 2)
+    if _COMPLETES not in i.modifiers:
+        raise e.fail(f"malformed {i.text}")
     b = e.body
-    count = b.bin("and", b.cast("zext", e.read(i.sources[1], "i32"), "i64"), integer(_COUNT, "i64"))
-    return b.bin("or", count, b.bin("shl", count, integer(20, "i64")))
+    space = "shared" if "shared::cta" in i.modifiers else ""
+    answer, barrier = (addresses.effective(e, item, space)[1] for item in i.sources)
 
+    def give(space: str, answer: Val, barrier: Val) -> None:
+        zero = b.splat(integer(0, "i64"))
+        write_memory(e, addresses.place_at(e, space, b.splat(answer), 16, True), "i64", [zero, zero])
+        there = addresses.place_at(e, space, b.splat(barrier), 8, True, ITSELF)
+        update(e, i, "complete_tx", integer(16, "i32"), there)
 
-def _update(e: FunctionEmitter, i: Instruction, action: str, count: Val, place: addresses.Place | None = None) -> None:
-    """Lane by lane; the result is the object before. `place`: of the object, if it is not the first operand."""
-    b = e.body
-    if place is None:
-        place = addresses.place(e, i.sources[0], addresses.space_of(i), 8, True, _ITSELF)
-    place = addresses.as_offsets(e, place)
-    checks.fence(e)
-    helper = _helper(e, action)
-    arguments = f"ptr {place.base}, {b.splat(place.index)}, {e.mask_bits}, {b.splat(count)}"
-    result = b.op(f"call <{LANES} x i64> @{helper}({arguments})", "i64", True)
-    if i.destinations:
-        write(e, i, result)
-
-
-_STEPS = {
-    # Text that changes %v by %n (i64) before completion is tested.
-    "arrive": ["  %w = sub i64 %old, %n"],
-    "arrive_drop": ["  %all = shl i64 %n, 20", "  %kept = sub i64 %old, %all", "  %w = sub i64 %kept, %n"],
-    "arrive_expect": [
-        f"  %bytes = shl i64 %n, {_BYTES}",
-        "  %more.b = add i64 %old, %bytes",
-        "  %w = sub i64 %more.b, 1",
-    ],
-    "expect_tx": [f"  %bytes = shl i64 %n, {_BYTES}", "  %w = add i64 %old, %bytes"],
-    "complete_tx": [f"  %bytes = shl i64 %n, {_BYTES}", "  %w = sub i64 %old, %bytes"],
-}
-
-
-def _helper(e: FunctionEmitter, action: str) -> str:
-    name = f"farlane_mbarrier_{action}"
-    if name in e.kernel.helpers:
-        return name
-    vec = f"<{LANES} x i64>"
-    phase = 7 << _PHASE
-    e.kernel.helpers[name] = "\n".join(
-        [
-            f"define internal {vec} @{name}(ptr %base, {vec} %index, i32 %bits, <{LANES} x i32> %count) noinline {{",
-            "entry:",
-            f"  %indices = alloca {vec}, align 64",
-            f"  store {vec} %index, ptr %indices, align 64",
-            f"  %counts = alloca <{LANES} x i32>, align 64",
-            f"  store <{LANES} x i32> %count, ptr %counts, align 64",
-            f"  %out = alloca {vec}, align 64",
-            f"  store {vec} zeroinitializer, ptr %out, align 64",
-            "  %empty = icmp eq i32 %bits, 0",
-            "  br i1 %empty, label %done, label %loop",
-            "loop:",
-            "  %left = phi i32 [ %bits, %entry ], [ %next, %loop ]",
-            "  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)",
-            "  %at = getelementptr i64, ptr %indices, i32 %lane",
-            "  %offset = load i64, ptr %at",
-            "  %pointer = getelementptr i8, ptr %base, i64 %offset",
-            "  %count.p = getelementptr i32, ptr %counts, i32 %lane",
-            "  %n32 = load i32, ptr %count.p",
-            "  %n = zext i32 %n32 to i64",
-            "  %old = load i64, ptr %pointer, align 8",
-            *_STEPS[action],
-            # Complete: nothing pending and no bytes. The next phase begins with the expected count.
-            f"  %open = and i64 %w, {_COUNT | ((1 << 21) - 1) << _BYTES}",
-            "  %complete = icmp eq i64 %open, 0",
-            f"  %phase = and i64 %w, {phase}",
-            f"  %phase.1 = add i64 %phase, {1 << _PHASE}",
-            f"  %phase.next = and i64 %phase.1, {phase}",
-            f"  %expected = and i64 %w, {_COUNT << 20}",
-            "  %pending = lshr i64 %expected, 20",
-            "  %fresh.1 = or i64 %expected, %pending",
-            "  %fresh = or i64 %fresh.1, %phase.next",
-            "  %new = select i1 %complete, i64 %fresh, i64 %w",
-            "  store i64 %new, ptr %pointer, align 8",
-            "  %to = getelementptr i64, ptr %out, i32 %lane",
-            "  store i64 %old, ptr %to",
-            "  %minus = sub i32 %left, 1",
-            "  %next = and i32 %left, %minus",
-            "  %more = icmp ne i32 %next, 0",
-            "  br i1 %more, label %loop, label %done",
-            "done:",
-            f"  %result = load {vec}, ptr %out, align 64",
-            f"  ret {vec} %result",
-            "}",
-        ]
-    )
-    return name
-
-
-def _wait(e: FunctionEmitter, i: Instruction) -> None:
-    """test_wait and try_wait: whether the phase of the state (or of the given parity) is over."""
-    check(e, i, {"test_wait", "try_wait", "parity"} | _ORDER)
-    b = e.body
-    place = addresses.place(e, i.sources[0], addresses.space_of(i), 8, False, _ITSELF)
-    now = b.bin("lshr", read_memory(e, place, "i64", 1, True)[0], integer(_PHASE, "i64"))
-    if "parity" in i.modifiers:
-        asked, kept = b.cast("zext", e.read(i.sources[1], "i32"), "i64"), 1
-    else:
-        asked, kept = b.bin("lshr", e.read(i.sources[1], "i64"), integer(_PHASE, "i64")), 7
-    over = b.icmp("ne", b.bin("and", b.bin("xor", now, asked), integer(kept, "i64")), integer(0, "i64"))
-    write(e, i, over)
-    if not e.kernel.fibers:
+    if not several:
+        give(space, answer, barrier)
         return
-    waiting = b.bin("and", b.bits(b.invert(over)), e.mask_bits)
-    others, go = b.new_label("others"), b.new_label("go")
-    b.branch_if(b.icmp("ne", waiting, integer(0, "i32")), others, go)
-    b.block(others)
-    b.line("call void @farlane_yield(ptr %warp)")
-    b.branch(go)
-    b.block(go)
+    blocks = b.bin("shl", integer(1, "i32"), special(e, "cluster_nctarank"))
+    with each_rank(e, b.bin("sub", blocks, integer(1, "i32"))) as named:
+        give("cluster", named(answer), named(barrier))
+
+
+@handles("clusterlaunchcontrol.query_cancel")
+def what_was_answered(e: FunctionEmitter, i: Instruction) -> None:
+    """Whether a block was given (never), and which (open then, by PTX)."""
+    check(
+        e, i,
+        {"is_canceled", "pred", "b128", "get_first_ctaid", "v4", "b32", *(f"get_first_ctaid::{axis}" for axis in "xyz")}, 1,
+    )  # fmt: skip
+    for index in range(len(i.destinations)):
+        write(e, i, integer(0, "i1" if "is_canceled" in i.modifiers else "i32"), "", index)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ORDER = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "sc": "seq_cst"}
 _SCOPES = {"cta", "gpu", "sys", "cluster"}
 _OPERATIONS = {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"}
-_TYPES = {
+TYPES = {
     "u32": "i32", "s32": "i32", "b32": "i32", "u64": "i64", "s64": "i64", "b64": "i64", "f32": "float", "f64": "double",
     "b16": "i16", "f16": "half", "f16x2": "<2 x half>", "bf16": "bfloat", "bf16x2": "<2 x bfloat>", "b128": "i128",
 }  # fmt: skip
@@ -46,14 +46,14 @@ _REDUCE = {
 def atomic(e: FunctionEmitter, i: Instruction) -> None:
     check(
         e, i,
-        addresses.SPACES | set(_ORDER) | _SCOPES | _OPERATIONS | set(_TYPES) | {"noftz", "L2::cache_hint", "v2", "v4", "v8"},
+        addresses.SPACES | set(_ORDER) | _SCOPES | _OPERATIONS | set(TYPES) | {"noftz", "L2::cache_hint", "v2", "v4", "v8"},
     )  # fmt: skip
     operation = next((item for item in i.modifiers if item in _OPERATIONS), "")
     name = i.modifiers[-1]
     sources = i.sources[:-1] if "L2::cache_hint" in i.modifiers else i.sources
-    if not operation or name not in _TYPES or len(sources) != (3 if operation == "cas" else 2):
+    if not operation or name not in TYPES or len(sources) != (3 if operation == "cas" else 2):
         raise e.fail(f"unsupported {i.text}")
-    kind = _TYPES[name]
+    kind = TYPES[name]
     carrier = "i32" if kind.startswith("<") else integer_of(kind)
     count = next((int(item[1]) for item in i.modifiers if item in ("v2", "v4", "v8")), 1)
     if count > 1 and (operation not in ("add", "min", "max") or not name.startswith(("f", "bf")) or name == "f64"):
@@ -63,7 +63,7 @@ def atomic(e: FunctionEmitter, i: Instruction) -> None:
         checks.fence(e)
     access = Access(strong=True, reads=True)
     place = addresses.as_offsets(e, addresses.place(e, sources[0], addresses.space_of(i), size * count, True, access))
-    rmw = _operation(e, i, operation, name)
+    rmw = operation_of(e, i, operation, name)
     used = any(value is not None and value.used for value in i.destinations)
     shared = place.base != "null"
     if rmw == "fadd" and not shared:
@@ -76,7 +76,7 @@ def atomic(e: FunctionEmitter, i: Instruction) -> None:
         if not used and not place.index.vec and rmw in _REDUCE and carrier == kind:
             _one_atomic(e, place, rmw, values[0], order, shared)
             return
-        result = _by_lane(e, place, rmw, kind, carrier, order, values, used)
+        result = by_lane(e, place, rmw, kind, carrier, order, values, used)
         if i.destinations:
             write(e, i, result, name)
         return
@@ -86,12 +86,12 @@ def atomic(e: FunctionEmitter, i: Instruction) -> None:
         raise e.fail(f"malformed {i.text}")
     for number, item in enumerate(items):
         at = addresses.Place(place.base, e.body.bin("add", place.index, integer(size * number, "i64")))
-        result = _by_lane(e, at, rmw, kind, carrier, order, [e.read(item, carrier)], used)
+        result = by_lane(e, at, rmw, kind, carrier, order, [e.read(item, carrier)], used)
         if i.destinations:
             write(e, i, result, name, number)
 
 
-def _by_lane(
+def by_lane(
     e: FunctionEmitter,
     place: addresses.Place,
     rmw: str,
@@ -117,7 +117,8 @@ def _by_lane(
     return b.op(f"call <{LANES} x {carrier}> @{helper}({arguments})", carrier, True)
 
 
-def _operation(e: FunctionEmitter, i: Instruction, operation: str, name: str) -> str:
+def operation_of(e: FunctionEmitter, i: Instruction, operation: str, name: str) -> str:
+    """The name, as the helpers have it, of an operation on a type."""
     if operation in ("min", "max") and name in ("f16", "bf16", "f16x2", "bf16x2"):
         return "f" + operation
     if operation in ("min", "max"):

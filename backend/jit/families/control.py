@@ -116,7 +116,7 @@ def resume(e: FunctionEmitter, index: int, block: Block, released: Val) -> None:
 _FENCES = {
     "cta", "gl", "sys", "gpu", "cluster", "sc", "acq_rel", "acquire", "release", "relaxed", "proxy", "alias", "async",
     "async.global", "async.shared::cta", "global", "shared::cta", "mbarrier_init", "sync_restrict::shared::cta",
-    "sync_restrict::shared::cluster", "async::generic",
+    "sync_restrict::shared::cluster", "async::generic", "tensormap::generic",
 }  # fmt: skip
 
 
@@ -135,9 +135,9 @@ def trap(e: FunctionEmitter, i: Instruction) -> None:
     support.fault(e, FaultKind.TRAP)
 
 
-@handles("brkpt", "pmevent", "griddepcontrol")
+@handles("brkpt", "pmevent", "griddepcontrol", "setmaxnreg")
 def nothing(e: FunctionEmitter, i: Instruction) -> None:
-    """No debugger, no performance monitor, no dependent grids: no effect."""
+    """No debugger, no performance monitor, no dependent grids, no registers to give away: no effect."""
 
 
 @handles("nanosleep")

@@ -33,7 +33,8 @@ _TO_INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil
 _TYPES = {"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f16x2", "bf16x2"}
 
 
-_PACKED_FP8 = {"e4m3x2": "e4m3", "e5m2x2": "e5m2"}
+_PACKED_BITS = {f"{sign}{bits}": bits for sign in "us" for bits in (2, 4, 8, 16)}
+_SMALL_PAIRS = {f"{name}x2": name for name in (*tiny.FORMATS, tiny.SCALE)}
 
 
 @handles("cvt")
@@ -44,8 +45,8 @@ def cvt(e: FunctionEmitter, i: Instruction) -> None:
     if "pack" in i.modifiers:
         _pack_integers(e, i)
         return
-    if target in _PACKED_FP8 or source in _PACKED_FP8:
-        _fp8(e, i, target, source)
+    if target in _SMALL_PAIRS or source in _SMALL_PAIRS:
+        _small_pair(e, i, target, source)
         return
     if target == "tf32":
         _tf32(e, i)
@@ -98,25 +99,34 @@ def _rounded_small(e: FunctionEmitter, i: Instruction, value: Val, kind: str, mo
     )
 
 
-def _fp8(e: FunctionEmitter, i: Instruction, target: str, source: str) -> None:
-    """Two values between fp8 and f32 or f16x2; the first operand is the upper one."""
-    check(e, i, {"rn", "satfinite", "relu", target, source})
+def _small_pair(e: FunctionEmitter, i: Instruction, target: str, source: str) -> None:
+    """Two values between formats of 8, 6 or 4 bits and f32, f16 or bf16; of two operands the first one is the upper value."""
+    check(e, i, {"rn", "rz", "rp", "satfinite", "relu", target, source})
     b = e.body
-    if target in _PACKED_FP8 and source in ("f32", "f16x2") and "satfinite" in i.modifiers:
+    mode = _mode(i)
+    wide = {"f16x2": "half", "bf16x2": "bfloat"}
+    name = _SMALL_PAIRS.get(target) or _SMALL_PAIRS[source]
+    scales = name == tiny.SCALE
+    # 4-bit values share a byte, others have one each.
+    step = 4 if name == "e2m1" else 8
+    if target in _SMALL_PAIRS and (source == "f32" or source in wide):
+        if ("satfinite" not in i.modifiers and not scales) or mode not in (("rz", "rp") if scales else ("rn", "rz")):
+            raise e.fail(f"unsupported {i.text}")
         if source == "f32":
             high, low = (e.read(item, "float") for item in i.sources)
         else:
-            low, high = (widen(e, item) for item in halves(e, i.sources[0], "half"))
-        codes = [tiny.to_fp8(e, _clamped(e, i, item), _PACKED_FP8[target]) for item in (low, high)]
-        both = b.bin("or", codes[0], b.bin("shl", codes[1], integer(8, "i32")))
+            low, high = (widen(e, item) for item in halves(e, i.sources[0], wide[source]))
+        if scales:
+            codes = [tiny.to_scale(e, item, mode, "satfinite" in i.modifiers) for item in (low, high)]
+        else:
+            codes = [tiny.to_small(e, _clamped(e, i, item), name, mode) for item in (low, high)]
+        both = b.bin("or", codes[0], b.bin("shl", codes[1], integer(step, "i32")))
         write(e, i, b.cast("trunc", both, "i16"))
-    elif target == "f16x2" and source in _PACKED_FP8:
+    elif target in wide and mode == "rn" and "satfinite" not in i.modifiers and (not scales or target == "bf16x2"):
         both = b.cast("zext", e.read(i.sources[0], "i16"), "i32")
-        parts = [
-            narrow(e, _clamped(e, i, tiny.from_fp8(e, item, _PACKED_FP8[source])), "half")
-            for item in (both, b.bin("lshr", both, integer(8, "i32")))
-        ]
-        write(e, i, pack(e, *parts))
+        codes = [both, b.bin("lshr", both, integer(step, "i32"))]
+        values = [tiny.from_scale(e, code) if scales else tiny.from_small(e, code, name) for code in codes]
+        write(e, i, pack(e, *(narrow(e, _clamped(e, i, value), wide[target]) for value in values)))
     else:
         raise e.fail(f"unsupported {i.text}")
 
@@ -132,21 +142,21 @@ def _tf32(e: FunctionEmitter, i: Instruction) -> None:
 
 def _pack_integers(e: FunctionEmitter, i: Instruction) -> None:
     """cvt.pack.sat: two saturated integers side by side, the first one above; the third operand is shifted in above both."""
-    check(e, i, {"pack", "sat", "u8", "s8", "u16", "s16", "s32", "b32"})
+    check(e, i, {"pack", "sat", "s32", "b32", *_PACKED_BITS})
     b = e.body
     name = i.modifiers[2] if len(i.modifiers) > 3 else ""
-    bits = 8 if name in ("u8", "s8") else 16
-    if i.modifiers[3:] != (("s32", "b32") if bits == 8 else ("s32",)) or len(i.sources) != (3 if bits == 8 else 2):
+    bits = _PACKED_BITS.get(name, 0)
+    if i.modifiers[3:] != (("s32", "b32") if bits < 16 else ("s32",)) or len(i.sources) != (3 if bits < 16 else 2):
         raise e.fail(f"unsupported {i.text}")
     fields = []
     for source in i.sources[:2]:
-        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if name in SIGNED else (0, (1 << bits) - 1)
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if name[0] == "s" else (0, (1 << bits) - 1)
         value = b.call("smax", "i32", [e.read(source, "i32"), integer(low, "i32")])
         value = b.call("smin", "i32", [value, integer(high, "i32")])
         fields.append(b.bin("and", value, integer((1 << bits) - 1, "i32")))
     result = b.bin("or", b.bin("shl", fields[0], integer(bits, "i32")), fields[1])
-    if bits == 8:
-        result = b.bin("or", result, b.bin("shl", e.read(i.sources[2], "i32"), integer(16, "i32")))
+    if bits < 16:
+        result = b.bin("or", result, b.bin("shl", e.read(i.sources[2], "i32"), integer(2 * bits, "i32")))
     write(e, i, result)
 
 

@@ -35,6 +35,7 @@ from farlane.backend.jit.families.rounding import (
     sqrt_rounded,
     two_sum,
 )
+from farlane.backend.jit.families.tensor_pieces import OUTSIDE
 from farlane.backend.jit.ir import Val, integer, real
 from farlane.backend.jit.model import Instruction
 from farlane.backend.jit.types import integer_of
@@ -44,11 +45,24 @@ if TYPE_CHECKING:
 
 FLOAT_TYPES = {"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2"}
 _PACKED = {"f16x2": "half", "bf16x2": "bfloat"}
+_MIXED = {"add", "sub", "fma"}
 _COMMON = FLOAT_TYPES | ROUNDINGS | {"ftz", "sat"}
 
 
 def _is_float(i: Instruction) -> bool:
     return bool(i.modifiers) and i.modifiers[-1] in FLOAT_TYPES
+
+
+def _is_mixed(i: Instruction) -> bool:
+    """.f32.f16 and .f32.bf16: what is added to has 32 bits."""
+    return i.modifiers[-2:] in (("f32", "f16"), ("f32", "bf16"))
+
+
+def _mixed(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]) -> None:
+    """The last operand is an f32, the others are widened."""
+    kind = "half" if i.modifiers[-1] == "f16" else "bfloat"
+    values = [narrow.widen(e, e.read(source, kind)) for source in i.sources[:-1]]
+    finish_float(e, i, compute(*values, e.read(i.sources[-1], "float")))
 
 
 def rounding(i: Instruction) -> str:
@@ -59,7 +73,13 @@ def rounding(i: Instruction) -> str:
 def _elementwise(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]) -> None:
     """Runs `compute` on the operands as f32 or f64; per element for packed types."""
     name = i.modifiers[-1]
-    if name in _PACKED:
+    if _is_mixed(i):
+        if i.base not in _MIXED or "ftz" in i.modifiers:
+            raise e.fail(f"unsupported {i.text}")
+        _mixed(e, i, compute)
+    elif sum(item in FLOAT_TYPES for item in i.modifiers) != 1:
+        raise e.fail(f"unsupported {i.text}")
+    elif name in _PACKED:
         pairs = [halves(e, source, _PACKED[name]) for source in i.sources]
         results = [_small(e, i, compute, [pair[half] for pair in pairs]) for half in range(2)]
         write(e, i, pack(e, *results))
@@ -85,7 +105,19 @@ def _small(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val], oper
     if "relu" in i.modifiers:
         result = clamp_negative(e, result)
     result = narrow.narrow(e, result, operands[0].type)
+    if "oob" in i.modifiers:
+        result = _without_outside(e, operands[:2], result)
     return flush(e, result) if "ftz" in i.modifiers else result
+
+
+def _without_outside(e: FunctionEmitter, factors: list[Val], result: Val) -> Val:
+    """.oob: 0 where a factor is what a tensor copy gave for an element outside of its tensor."""
+    b = e.body
+    bits = b.bitcast(result, "i16")
+    for factor in factors:
+        size = b.bin("and", b.bitcast(factor, "i16"), integer(0x7FFF, "i16"))
+        bits = b.select(b.icmp("eq", size, integer(OUTSIDE, "i16")), integer(0, "i16"), bits)
+    return b.bitcast(bits, result.type)
 
 
 def _pair(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]) -> Val:
@@ -153,8 +185,10 @@ def _mad(e: FunctionEmitter, i: Instruction) -> None:
 
 @handles("fma")
 def _fma(e: FunctionEmitter, i: Instruction) -> None:
-    check(e, i, _COMMON | {"relu"}, 3)
-    if i.modifiers[-1] in ("f32", "f64", "f32x2"):
+    check(e, i, _COMMON | {"relu", "oob"}, 3)
+    if "oob" in i.modifiers and (_is_mixed(i) or i.modifiers[-1] not in ("f16", "f16x2", "bf16", "bf16x2")):
+        raise e.fail(f"unsupported {i.text}")
+    if _is_mixed(i) or i.modifiers[-1] in ("f32", "f64", "f32x2"):
         _elementwise(e, i, lambda x, y, z: fma_rounded(e, x, y, z, rounding(i)))
     else:
         _elementwise(e, i, lambda x, y, z: _fma_to_odd(e, x, y, z))
@@ -193,11 +227,22 @@ def _rsqrt(e: FunctionEmitter, i: Instruction) -> None:
 
 
 def _extreme(e: FunctionEmitter, i: Instruction) -> None:
-    check(e, i, _COMMON | {"NaN", "abs", "xorsign"}, 2)
-    if ("abs" in i.modifiers) != ("xorsign" in i.modifiers):
+    check(e, i, _COMMON | {"NaN", "abs", "xorsign"})
+    several = len(i.sources) == 3 and i.modifiers[-1] == "f32"  # of three numbers .abs stands alone
+    if ("abs" in i.modifiers) != ("xorsign" in i.modifiers) and not several:
         raise e.fail(f"unsupported {i.text}")
+    if (len(i.sources) != 2 and not several) or (several and "xorsign" in i.modifiers):
+        raise e.fail(f"{i.text} needs 2 sources, has {len(i.sources)}")
     b = e.body
     operation = ("minimum" if i.base == "min" else "maximum") + ("" if "NaN" in i.modifiers else "num")
+
+    def of_three(*values: Val) -> Val:
+        sizes = [b.call("fabs", value.type, [value]) for value in values] if "abs" in i.modifiers else list(values)
+        return b.call(operation, "float", [b.call(operation, "float", sizes[:2]), sizes[2]])
+
+    if several:
+        _elementwise(e, i, of_three)
+        return
 
     def compute(x: Val, y: Val) -> Val:
         if "xorsign" not in i.modifiers:

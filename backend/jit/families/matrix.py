@@ -6,7 +6,7 @@ f64. Two accumulator registers of 32 bits make a tile of 8 x 8. Registers count 
 mma; for wmma, whose layout is open, it is ours.
 
 Products are computed tile by tile in a helper function: f32 accumulation in order of k with one rounding per step (PTX leaves order and
-precision open), exact integers, f64 with fused steps. fp8 operands become f16, and those of 4 bits bytes, which hold them exactly; single bits are
+precision open), exact integers, f64 with fused steps. A sparse A becomes the whole matrix first (matrix_sparse.py). fp8 operands become f16, and those of 4 bits bytes, which hold them exactly; single bits are
 combined by words.
 Source: PTX ISA, "Matrix multiply-accumulate operation using mma / wmma instructions".
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.families import addresses, matrix_product, narrow, tiny
+from farlane.backend.jit.families import addresses, matrix_product, matrix_sparse, narrow, tiny
 from farlane.backend.jit.families.base import check, handles, pack
 from farlane.backend.jit.families.memory import read_memory, write_memory
 from farlane.backend.jit.ir import LANES, Val, integer, lanes
@@ -54,6 +54,15 @@ _MMA = {
     "s4": {(8, 8, 32), (16, 8, 32), (16, 8, 64)},
     "b1": {(8, 8, 128), (16, 8, 128), (16, 8, 256)},
 }
+_SPARSE = {
+    "f16": {(16, 8, 16), (16, 8, 32)},
+    "bf16": {(16, 8, 16), (16, 8, 32)},
+    "tf32": {(16, 8, 8), (16, 8, 16)},
+    "s8": {(16, 8, 32), (16, 8, 64)},
+    "s4": {(16, 8, 64), (16, 8, 128)},
+    "e4m3": {(16, 8, 64)},
+}
+_SPARSE_FORMS = {"sp", "sp::ordered_metadata"}
 _LARGE = {(16, 16, 16), (8, 32, 16), (32, 8, 16)}
 _WMMA = {"f16": _LARGE, "bf16": _LARGE, "s8": _LARGE, "tf32": {(16, 16, 8)}, "f64": {(8, 8, 4)}}
 _WMMA |= {"s4": {(8, 8, 32)}, "b1": {(8, 8, 128)}}
@@ -114,11 +123,12 @@ def _set(e: FunctionEmitter, i: Instruction, values: list[Val]) -> None:
 
 @handles("mma")
 def mma(e: FunctionEmitter, i: Instruction) -> None:
-    check(e, i, _CHECKED | {item for item in i.modifiers if _SHAPE.fullmatch(item)})
+    check(e, i, _CHECKED | _SPARSE_FORMS | {item for item in i.modifiers if _SHAPE.fullmatch(item)})
     types = [item for item in i.modifiers if item in ELEMENTS or item in _ACCUMULATORS]
-    if len(types) != 4 or len(i.sources) != 3 or ("satfinite" in i.modifiers and types[0] != "s32"):
+    sparse = bool(_SPARSE_FORMS & set(i.modifiers))
+    if len(types) != 4 or len(i.sources) != (5 if sparse else 3) or ("satfinite" in i.modifiers and types[0] != "s32"):
         raise e.fail(f"unsupported {i.text}")
-    shape = _shape(e, i, _MMA, types[1])
+    shape = _shape(e, i, _SPARSE if sparse else _MMA, types[1])
     if [item for item in i.modifiers if item in ("row", "col")] != ["row", "col"]:
         raise e.fail(f"unsupported {i.text}")
     _multiply(e, i, shape, types)
@@ -137,7 +147,11 @@ def _multiply(e: FunctionEmitter, i: Instruction, shape: tuple[int, int, int], t
     if ("popc" in i.modifiers) != (a == "b1") or bool(operation) != (a == "b1"):
         raise e.fail(f"unsupported {i.text}")
     tile = 4 * ELEMENTS[a]
-    left = _registers(e, i, 0, _WORDS[a], rows // 8 * (depth // tile))
+    if _SPARSE_FORMS & set(i.modifiers):
+        stored = _registers(e, i, 0, "i32", rows // 8 * (depth // tile) // 2)
+        left = matrix_sparse.expanded(e, i, stored, ELEMENTS[a])
+    else:
+        left = _registers(e, i, 0, _WORDS[a], rows // 8 * (depth // tile))
     right = _registers(e, i, 1, _WORDS[b], columns // 8 * (depth // tile))
     start = _registers(e, i, 2, _ACCUMULATORS[c], _accumulators(c, rows, columns))
     if "m" in a:
@@ -167,7 +181,7 @@ def _as_halves(e: FunctionEmitter, registers: list[Val], name: str) -> list[Val]
     for shift in (0, 16):
         for value in registers:
             parts = [
-                narrow.narrow(e, tiny.from_fp8(e, b.bin("lshr", value, integer(shift + byte, "i32")), name), "half")
+                narrow.narrow(e, tiny.from_small(e, b.bin("lshr", value, integer(shift + byte, "i32")), name), "half")
                 for byte in (0, 8)
             ]
             result.append(pack(e, *parts))

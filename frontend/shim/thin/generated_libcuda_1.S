@@ -778,11 +778,11 @@ forward cuSurfObjectDestroy
 forward cuSurfObjectGetResourceDesc
 refuse cuSurfRefGetArray
 refuse cuSurfRefSetArray
-refuse cuTensorMapEncodeIm2col
+forward cuTensorMapEncodeIm2col
 refuse cuTensorMapEncodeIm2colWide
-refuse cuTensorMapEncodeTiled
-refuse cuTensorMapReplaceAddress
-refuse cuTensorMapSetAllocationClass
+forward cuTensorMapEncodeTiled
+forward cuTensorMapReplaceAddress
+forward cuTensorMapSetAllocationClass
 forward cuTexObjectCreate
 forward cuTexObjectDestroy
 forward cuTexObjectGetResourceDesc

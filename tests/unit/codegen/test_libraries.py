@@ -109,7 +109,7 @@ def test_driver_library_exports_the_headers_functions_without_versions(driver: d
 def test_core_exports_the_tables_functions_and_nothing_else(api: api_table.Api, driver: driver_table.DriverApi) -> None:
     shim_library.require_built()
     core = shim_library.FOLDER / shim_library.CORE
-    wanted = {"farlane_unsupported_runtime", "farlane_unsupported_driver", "farlane_allocations"}
+    wanted = {"farlane_unsupported_runtime", "farlane_unsupported_driver", "farlane_allocations", "farlane_fence"}
     wanted |= {f"farlane_{symbol}" for symbol, supported in driver.exports().items() if supported}
     for version in api_table.VERSIONS:
         wanted |= {f"farlane_{target}" for target in api.exports(version).values() if target}

@@ -19,6 +19,7 @@ from test_reference import compare
 OPTIONS = jit.Options(cache=False, optimization=0)
 BLOCKS = ((64, 1, 1), (256, 1, 1), (16, 4, 1), (8, 8, 1), (32, 4, 1), (4, 16, 1), (64, 2, 1), (16, 2, 2), (96, 1, 1))
 CHAIN = 12
+BITWISE = ("and", "or", "xor")
 
 
 def chain(seed: int, block: tuple[int, int, int]) -> Kernel:
@@ -45,6 +46,7 @@ def chain(seed: int, block: tuple[int, int, int]) -> Kernel:
                     f"and.b32 {d}, {number}, {a};",
                     f"or.b32 {d}, {a}, {number};",
                     f"xor.b32 {d}, {a}, {number};",
+                    f"{random.choice(BITWISE)}.b32 {d}, {a}, {b};",
                     f"shl.b32 {d}, {a}, {random.randint(0, 9)};",
                     f"shr.u32 {d}, {a}, {random.randint(0, 9)};",
                     f"shr.s32 {d}, {a}, {random.choice((1, 2, 3, 31))};",
@@ -159,6 +161,26 @@ def test_what_is_found() -> None:
     assert found["%r10"].known
     assert not found["%r11"].known
     assert "%r12" not in found
+
+
+@pytest.mark.parametrize(("operation", "lanes"), [("or", 3), ("xor", 3), ("and", 0)])
+def test_bits_of_two_numbers(operation: str, lanes: int) -> None:
+    """Where lanes' bits lie below what they have in common, of both. A row of 16 lanes and its column make a place in a tile."""
+    text = f"""{HEADER}
+.visible .entry k(.param .u64 p)
+{{
+.reg .b32 %r<16>;
+mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x;
+and.b32 %r2, %r0, 3; shl.b32 %r3, %r0, 2; and.b32 %r4, %r3, 0x780; shl.b32 %r5, %r1, 1;
+{operation}.b32 %r6, %r4, %r2; {operation}.b32 %r7, %r5, %r2; {operation}.b32 %r8, %r0, %r1;
+ret;
+}}
+"""
+    found = values(text, (256, 1, 1))
+    assert found["%r4"] == patterns.Pattern((0,) * 32, 7, 32)
+    assert found["%r6"].offsets == tuple(lane & lanes for lane in range(32))
+    assert found["%r6"].align == 7
+    assert not {"%r7", "%r8"} & set(found)  # bits of the block's number may lie among the lanes'
 
 
 def test_a_warp_in_rows() -> None:

@@ -97,6 +97,39 @@ def test_a_kernel_that_is_used_is_compiled_in_full(device: TinyDevice) -> None:
     assert np.array_equal(device.download(out, "u4", 64 * 5), expected)
 
 
+def test_register_tiles_are_compiled_in_full_early(device: TinyDevice) -> None:
+    """And with room for the latches of both versions, which light code of such kernels does not have."""
+    steps = "\n".join(
+        f"fma.rn.f32 %f{at % 16}, %f{at % 4 + 16}, %f{at // 4 % 4 + 20}, %f{at % 16};" for at in range(640)
+    )
+    reads = "\n".join(f"ld.global.f32 %f{16 + at}, [%rd2+{256 * at}];" for at in range(8))
+    copies = "\n".join(f"cp.async.ca.shared.global [%r1], [%rd2+{256 * at}], 4;" for at in range(8))
+    stores = "\n".join(f"st.global.f32 [%rd3+{256 * at}], %f{at};" for at in range(16))
+    text = f"""{HEADER}
+    .visible .entry k(.param .u64 p, .param .u64 q)
+    {{
+        .reg .b32 %r<4>; .reg .b64 %rd<8>; .reg .f32 %f<24>; .shared .align 4 .b8 all[256];
+        ld.param.u64 %rd0, [p]; ld.param.u64 %rd1, [q]; mov.u32 %r0, %tid.x; shl.b32 %r1, %r0, 2;
+        mul.wide.u32 %rd4, %r0, 4; add.s64 %rd2, %rd0, %rd4; add.s64 %rd3, %rd1, %rd4;
+        {reads} {copies} bar.sync 0; {steps} {stores} ret;
+    }}
+    """
+    module = device.load(text)
+    p, q = device.upload(np.linspace(-1, 1, 1024, dtype="f4")), device.allocate(4096)
+    assert device.launch(module, "k", 1, 64, [p, q], options=LIGHT) == 0
+    kernel, expected = device.kernel, device.download(q, "u4", 1024)
+    assert kernel.info.tiled
+    assert kernel.light is not None
+    full, _, _ = jit.translate(module, "k", (64, 1, 1), FULL)
+    assert kernel.info.sites >= full.sites
+    kernel.light.spent(kernel, tiers.LEAST_NS - 1)
+    assert not kernel.light.asked
+    kernel.light.spent(kernel, 1)
+    eventually(lambda: kernel.light is None, 120)
+    assert device.launch(module, "k", 1, 64, [p, q], options=LIGHT) == 0
+    assert np.array_equal(device.download(q, "u4", 1024), expected)
+
+
 def test_a_kernel_stays_light_until_a_thread_can_be_started(device: TinyDevice) -> None:
     module = device.load(program(21))
     out = device.allocate(4 * 64)

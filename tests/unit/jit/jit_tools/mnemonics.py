@@ -18,7 +18,7 @@ from farlane.backend.jit.kernel import KernelContext
 HEADER = ".version 9.1\n.target sm_100a\n.address_size 64\n"
 REGISTERS = {"p": "pred", "h": "b16", "r": "b32", "l": "b64", "f": "f32", "d": "f64", "q": "b128"}
 CLASSES = {
-    "p": "pred", "h": "b8 u8 s8 b16 u16 s16 f16 bf16 e4m3x2 e5m2x2", "l": "b64 u64 s64 f32x2", "f": "f32", "d": "f64", "q": "b128",
+    "p": "pred", "h": "b8 u8 s8 b16 u16 s16 f16 bf16 e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2 ue8m0x2", "l": "b64 u64 s64 f32x2", "f": "f32", "d": "f64", "q": "b128",
     "r": "b32 u32 s32 f16x2 bf16x2 u16x2 s16x2 tf32 s16x2 u8x4 s8x4 b1 u4 s4 e4m3x4 e5m2x4",
 }  # fmt: skip
 CLASS_OF = {name: letter for letter, names in CLASSES.items() for name in names.split()}
@@ -71,7 +71,13 @@ def memory(modifiers: list[str]) -> str:
 
 
 def _plain(count: int) -> Callable[[Operands, list[str]], str]:
-    return lambda o, m: o(*[m[-2] if m[-1] == "relu" else m[-1]] * (count + 1))
+    def shape(o: Operands, m: list[str]) -> str:
+        if m[-2:-1] == ["f32"] and m[-1] in ("f16", "bf16"):  # of mixed precision
+            return o("f32", *[m[-1]] * (count - 1), "f32")
+        several = count + (m[-1] == "f32" and "abs" in m and "xorsign" not in m and count == 2)
+        return o(*[m[-2] if m[-1] == "relu" else m[-1]] * (several + 1))
+
+    return shape
 
 
 def _wide(o: Operands, m: list[str]) -> str:
@@ -95,7 +101,7 @@ def _cvt(o: Operands, m: list[str]) -> str:
     target, source = m[-2:]
     if m[0] == "pack":
         return o("b32", "b32", "b32", *(["b32"] if len(m) == 5 else []))
-    count = 2 if target in ("f16x2", "bf16x2", "e4m3x2", "e5m2x2") and source == "f32" else 1
+    count = 2 if target.endswith("x2") and source == "f32" else 1
     return o(target, *[source] * count)
 
 
@@ -135,6 +141,8 @@ def _load(o: Operands, m: list[str]) -> str:
 
 
 def _store(o: Operands, m: list[str]) -> str:
+    if m[0] == "bulk":
+        return "[%r50], 64, 0"
     hint = ["%l29"] if "L2::cache_hint" in m else []
     return ", ".join([memory(m).replace("given", "returned"), o(f"{m[-1]}*{_count(m)}"), *hint])
 
@@ -206,9 +214,9 @@ def _mma(o: Operands, m: list[str]) -> str:
         count = cells // owners * ELEMENT_BITS[element] // 32
         return o(f"b32*{count}") if count > 1 else "{" + o("b32") + "}"
 
-    return ", ".join(
-        fragment(*part) for part in ((d, rows * columns), (a, rows * depth), (b, depth * columns), (c, rows * columns))
-    )
+    sparse = any(item.startswith("sp") for item in m)
+    cells = ((d, rows * columns), (a, rows * depth // (1 + sparse)), (b, depth * columns), (c, rows * columns))
+    return ", ".join([*(fragment(*part) for part in cells), *(["%r40, 0"] if sparse else [])])
 
 
 ELEMENT_BITS = {
@@ -254,16 +262,45 @@ def _matrix_move(o: Operands, m: list[str]) -> str:
     return registers
 
 
+def _tensor(o: Operands, m: list[str]) -> str:
+    rank = next(int(item[0]) for item in m if item in ("1d", "2d", "3d", "4d", "5d"))
+    gathers = "tile::gather4" in m
+    tensor = f"[%l30, {{{o(*['b32'] * (5 if gathers else rank))}}}]"
+    hint = ["%l29"] if "L2::cache_hint" in m else []
+    if "prefetch" in m:
+        return ", ".join([tensor, *hint])
+    if "global" in m and m.index("global") < m.index("shared::cta" if "shared::cta" in m else "global"):
+        return ", ".join([tensor, "[%r50]", *hint])
+    if "bulk_group" in m:
+        return ", ".join([tensor, "[%r50]", *hint])
+    offsets = [f"{{{o(*['b16'] * (rank - 2))}}}"] if "im2col" in m else []
+    ranks = ["%h40"] if "multicast::cluster" in m else []
+    return ", ".join(["[%r50]", tensor, "[%r52]", *offsets, *ranks, *hint])
+
+
+def _replace(o: Operands, m: list[str]) -> str:
+    if m[0] == "cp_fenceproxy":
+        return "[%l30], [%r50], 128"
+    where = "[%l30]" if "global" in m else "[%r50]"
+    field = m[2]
+    ordinal = ["1"] if field.endswith(("dim", "stride")) else []
+    return ", ".join([where, *ordinal, "%l1" if m[-1] == "b64" else "1"])
+
+
 def _cp(o: Operands, m: list[str]) -> str:
     if "commit_group" in m or "wait_all" in m:
         return ""
     if "wait_group" in m:
         return "1"
+    if "tensor" in m:
+        return _tensor(o, m)
     if "prefetch" in m:
         return "[%l30], 64"
     if "bulk" in m:
-        ends = "[%l30], [%r50], 64" if m[2] == "global" else "[%r50], [%l30], 64, [%r52]"
-        return ends.replace("%l30", "%r53") if m[3] == "shared::cta" else ends
+        places = m[m.index("bulk") + 1 :]
+        ends = "[%l30], [%r50], 64" if places[0] == "global" else "[%r50], [%l30], 64, [%r52]"
+        ends += ", %h1" if "cp_mask" in m else ""
+        return ends.replace("%l30", "%r53") if places[0] != "global" and places[1] == "shared::cta" else ends
     if "mbarrier" in m:
         return "[%r50]"
     return "[%r50], [%l30], " + ("16" if "cg" in m else "4")
@@ -274,7 +311,12 @@ SHAPES: dict[str, Callable[[Operands, list[str]], str]] = {
     **dict.fromkeys(["add", "addc", "sub", "subc", "div", "rem", "min", "max", "and", "or", "xor", "copysign"], _plain(2)),
     **dict.fromkeys(["fma", "sad"], _plain(3)),
     **dict.fromkeys(["ret", "exit", "trap", "brkpt", "griddepcontrol"], lambda o, m: ""),
-    **dict.fromkeys(["membar", "fence"], lambda o, m: ""),
+    **dict.fromkeys(["membar", "fence"], lambda o, m: "[%l30], 128" if "tensormap::generic" in m and "acquire" in m else ""),
+    "tensormap": _replace,
+    "setmaxnreg": lambda o, m: "64",
+    "clusterlaunchcontrol": lambda o, m: {
+        "try_cancel": "[%r50], [%r52]", "is_canceled": o("pred", "b128"), "get_first_ctaid": "{%r1, %r2, %r3, _}, %q1",
+    }.get(m[0] if m[0] == "try_cancel" else m[1], "%r1, %q1"),
     **dict.fromkeys(["vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2", "vset2", "vadd4", "vsub4", "vavrg4", "vabsdiff4", "vmin4", "vmax4", "vset4"], _video),
     **dict.fromkeys(["vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vset"], lambda o, m: o("b32", "b32", "b32")),
     "vmad": _video,

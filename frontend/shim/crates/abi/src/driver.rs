@@ -6,10 +6,12 @@ use std::ffi::{c_int, c_uchar, c_uint, c_ushort, c_void};
 
 mod graphs;
 mod modules;
+mod tensors;
 
 pub use crate::generated_driver_errors::RESULTS;
 pub use graphs::*;
 pub use modules::*;
+pub use tensors::*;
 
 /// A result of the driver API, success included.
 #[repr(transparent)]
@@ -92,6 +94,9 @@ pub const CU_EXEC_AFFINITY_TYPE_SM_COUNT: CUexecAffinityType = 0;
 
 /// Scheduling (bits 0 to 2), host mapping, local memory, core dumps, synchronous memory operations.
 pub const CU_CTX_SCHED_MASK: c_uint = 7;
+
+pub const CU_LIMIT_SHMEM_SIZE: CUlimit = 7;
+pub const CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED: CUlimit = 9;
 pub const CU_CTX_FLAGS_MASK: c_uint = 0xff;
 
 c_struct! {

@@ -6,8 +6,8 @@ use std::ffi::{c_int, c_uint, c_ulonglong};
 use std::slice;
 
 use abi::driver::{
-    CUcontext, CUctxCreateParams, CUdevice, CUexecAffinityParam, CUexecAffinityType, CU_CTX_FLAGS_MASK,
-    CU_CTX_SCHED_MASK, CU_EXEC_AFFINITY_TYPE_SM_COUNT,
+    CUcontext, CUctxCreateParams, CUdevice, CUexecAffinityParam, CUexecAffinityType, CUlimit, CU_CTX_FLAGS_MASK,
+    CU_CTX_SCHED_MASK, CU_EXEC_AFFINITY_TYPE_SM_COUNT, CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED, CU_LIMIT_SHMEM_SIZE,
 };
 use operations::{device, ownership};
 use session::call::{Error, Outcome};
@@ -173,6 +173,18 @@ pub unsafe fn cuCtxCreate_v4(
             check_affinities(parameters.execAffinityParams, parameters.numExecAffinityParams)?;
         }
         create(pctx, flags, dev)
+    }
+}
+
+/// The limits of contexts that share the device with a graphics API, which none does here, are 0: cuBLAS asks for them and works only with an
+/// answer. The runtime API does not have them, and nobody sets them.
+pub unsafe fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> Outcome {
+    // SAFETY: the caller's place for the limit.
+    unsafe {
+        if (CU_LIMIT_SHMEM_SIZE..=CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED).contains(&limit) {
+            return give(pvalue, 0);
+        }
+        device::get_limit(pvalue, limit)
     }
 }
 

@@ -134,7 +134,7 @@ pub unsafe extern "C" fn farlane_cuCtxGetId(ctx: CUcontext, ctxId: *mut c_ulongl
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
-    enter(Function::cuCtxGetLimit, Needs::Context, || unsafe { operations::device::get_limit(pvalue as _, limit as _) })
+    enter(Function::cuCtxGetLimit, Needs::Context, || unsafe { crate::context::cuCtxGetLimit(pvalue, limit) })
 }
 
 #[no_mangle]
@@ -2255,6 +2255,26 @@ pub unsafe extern "C" fn farlane_cuStreamWriteValue64_v2_ptsz(stream: CUstream, 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) -> CUresult {
     enter(Function::cuThreadExchangeStreamCaptureMode, Needs::Context, || unsafe { operations::stream::thread_exchange_stream_capture_mode(mode as _) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTensorMapEncodeTiled(tensorMap: *mut CUtensorMap, tensorDataType: CUtensorMapDataType, tensorRank: cuuint32_t, globalAddress: *mut c_void, globalDim: *const cuuint64_t, globalStrides: *const cuuint64_t, boxDim: *const cuuint32_t, elementStrides: *const cuuint32_t, interleave: CUtensorMapInterleave, swizzle: CUtensorMapSwizzle, l2Promotion: CUtensorMapL2promotion, oobFill: CUtensorMapFloatOOBfill) -> CUresult {
+    enter(Function::cuTensorMapEncodeTiled, Needs::Context, || unsafe { crate::tensor::cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, boxDim, elementStrides, interleave, swizzle, l2Promotion, oobFill) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTensorMapEncodeIm2col(tensorMap: *mut CUtensorMap, tensorDataType: CUtensorMapDataType, tensorRank: cuuint32_t, globalAddress: *mut c_void, globalDim: *const cuuint64_t, globalStrides: *const cuuint64_t, pixelBoxLowerCorner: *const c_int, pixelBoxUpperCorner: *const c_int, channelsPerPixel: cuuint32_t, pixelsPerColumn: cuuint32_t, elementStrides: *const cuuint32_t, interleave: CUtensorMapInterleave, swizzle: CUtensorMapSwizzle, l2Promotion: CUtensorMapL2promotion, oobFill: CUtensorMapFloatOOBfill) -> CUresult {
+    enter(Function::cuTensorMapEncodeIm2col, Needs::Context, || unsafe { crate::tensor::cuTensorMapEncodeIm2col(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner, channelsPerPixel, pixelsPerColumn, elementStrides, interleave, swizzle, l2Promotion, oobFill) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTensorMapReplaceAddress(tensorMap: *mut CUtensorMap, globalAddress: *mut c_void) -> CUresult {
+    enter(Function::cuTensorMapReplaceAddress, Needs::Context, || unsafe { crate::tensor::cuTensorMapReplaceAddress(tensorMap, globalAddress) })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn farlane_cuTensorMapSetAllocationClass(tensorMap: *mut CUtensorMap, allocClass: CUtensorMapAllocClass, outAllocClass: *mut CUtensorMapAllocClass) -> CUresult {
+    enter(Function::cuTensorMapSetAllocationClass, Needs::Context, || unsafe { crate::tensor::cuTensorMapSetAllocationClass(tensorMap, allocClass, outAllocClass) })
 }
 
 #[no_mangle]

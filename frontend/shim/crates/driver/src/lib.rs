@@ -39,6 +39,7 @@ mod node_parameters;
 mod occupancy;
 mod set;
 mod stream;
+mod tensor;
 mod texture;
 mod virtual_memory;
 

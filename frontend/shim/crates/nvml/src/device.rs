@@ -242,7 +242,7 @@ fn cores(description: &DeviceDescription) -> Result<c_uint, Code> {
     Ok(attribute(description, MULTIPROCESSORS)? * each)
 }
 
-/// What the device's attributes say, in MHz; what the clocks are now nobody measures.
+/// What the device's attributes say, in MHz. The host does not measure the present clocks.
 #[no_mangle]
 pub unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(handle: Handle, kind: c_uint, clock: *mut c_uint) -> Code {
     enter(|| {

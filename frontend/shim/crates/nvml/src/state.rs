@@ -2,7 +2,7 @@
 
 use crate::answer::{enter, Code, DRIVER_NOT_LOADED, GPU_IS_LOST, INVALID_ARGUMENT, UNINITIALIZED};
 use client::{describe_host, log, Config, DescribeReply, DeviceDescription};
-use std::ffi::{c_uint, c_void};
+use std::ffi::{c_uint, c_void, CStr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use std::time::Duration;
 pub type Handle = *mut c_void;
 
 const FIRST_HANDLE: usize = 0x4e56_4d00;
+const CORE: &CStr = c"libfarlane_core.so";
 const INIT_FLAGS: c_uint = 3; // NVML_INIT_FLAG_NO_GPUS, NVML_INIT_FLAG_NO_ATTACH
 /// Utilization is what was done in at least this time.
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -40,7 +41,7 @@ pub extern "C" fn nvmlInit() -> Code {
     nvmlInitWithFlags(0)
 }
 
-/// A host that cannot be reached is a driver that is not loaded: the reason is told on standard error.
+/// Returns NVML_ERROR_DRIVER_NOT_LOADED where no host answers, and writes the reason to standard error.
 #[no_mangle]
 pub extern "C" fn nvmlInitWithFlags(flags: c_uint) -> Code {
     enter(|| {
@@ -98,13 +99,30 @@ pub fn device(handle: Handle) -> Result<(usize, DeviceDescription), Code> {
     Ok((index, found))
 }
 
-/// What the host says now.
+/// What the host says now, when it has done what this process has recorded: memory that the program just allocated is in use.
 pub fn ask() -> Result<DescribeReply, Code> {
     let config = initialized()?.config.clone().ok_or(UNINITIALIZED)?;
+    finish_recorded();
     describe_host(&config).map_err(|error| {
         log::error(format_args!("NVML: {error}"));
         GPU_IS_LOST
     })
+}
+
+/// Waits until the host has done what this process's CUDA calls have recorded, where the process has loaded the core.
+fn finish_recorded() {
+    // SAFETY: the names are C strings; nothing is loaded; the function's type is the core's (crate `session`, work.rs).
+    unsafe {
+        let core = libc::dlopen(CORE.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+        if core.is_null() {
+            return;
+        }
+        let fence = libc::dlsym(core, c"farlane_fence".as_ptr());
+        if !fence.is_null() {
+            std::mem::transmute::<*mut c_void, extern "C" fn()>(fence)();
+        }
+        libc::dlclose(core);
+    }
 }
 
 /// Of the time since the last question, or of a tenth of a second, the part in which the device worked. `None`: the host does not know.

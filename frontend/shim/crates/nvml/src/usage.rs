@@ -1,10 +1,10 @@
 //! What the host measures: memory, utilization, and the sessions, which are NVML's processes.
 //!
-//! A host that gives each session a process of its own knows none of the first two, and on which of several devices a session runs neither.
+//! A host that gives each session a process of its own does not know memory and utilization. With several devices it does not know which of them a
+//! session uses.
 
-use crate::answer::give_text;
 use crate::answer::{
-    enter, give, Code, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, VERSION_MISMATCH,
+    enter, give, give_text, Code, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, VERSION_MISMATCH,
 };
 use crate::state::{ask, device, devices, utilization, Handle};
 use std::ffi::{c_char, c_uint, c_ulonglong};
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(handle: Handle, place: *mut 
     })
 }
 
-/// The time in which kernels and copies ran. How much of it memory was accessed nobody knows: 0.
+/// The time in which kernels and copies ran. The host does not measure for how much of it memory was accessed: 0.
 #[no_mangle]
 pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(handle: Handle, place: *mut Utilization) -> Code {
     enter(|| {

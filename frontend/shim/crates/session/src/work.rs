@@ -278,6 +278,12 @@ pub fn fence() {
     }
 }
 
+/// `fence` for the management library (crate `nvml`), which asks the host on a connection of its own: it finds this function in the core by name.
+#[no_mangle]
+pub extern "C" fn farlane_fence() {
+    fence();
+}
+
 /// Waits for all work of the session; errors are kept for the next call that tells them.
 pub fn finish_work() {
     let Some((session, Tracking { order, .. })) = process::opened_session().zip(TRACKING.get()) else { return };

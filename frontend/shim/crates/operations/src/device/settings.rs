@@ -105,7 +105,7 @@ pub unsafe fn init_device(device: c_int, deviceFlags: c_uint, flags: c_uint) -> 
     Ok(())
 }
 
-/// The index of a limit that a program may set.
+/// The index of a limit that this version of CUDA has.
 fn limit_index(limit: Limit) -> Outcome<usize> {
     match limit {
         LIMIT_STACK_SIZE
@@ -134,18 +134,9 @@ pub unsafe fn set_limit(limit: Limit, value: usize) -> Outcome {
     with(device, |settings| settings.limits[index] = value)
 }
 
-/// Limits of contexts that share the device with a graphics API ("CUDA in graphics"), which none does here: they are asked for, never set.
-/// cuBLAS does not work where it gets no answer.
-const GRAPHICS_LIMITS: std::ops::RangeInclusive<Limit> = 7..=9;
-
 pub unsafe fn get_limit(pValue: *mut usize, limit: Limit) -> Outcome {
-    let device = process::current_device();
-    let value = if GRAPHICS_LIMITS.contains(&limit) {
-        with(device, |_| 0)?
-    } else {
-        let index = limit_index(limit)?;
-        with(device, |settings| settings.limits[index])?
-    };
+    let index = limit_index(limit)?;
+    let value = with(process::current_device(), |settings| settings.limits[index])?;
     // SAFETY: the caller's place for the limit.
     unsafe { give(pValue, value) }
 }

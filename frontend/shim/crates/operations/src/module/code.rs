@@ -213,7 +213,7 @@ impl Module {
         Some(self.origin.registered_bytes(map).unwrap_or(0))
     }
 
-    /// The digests to send ahead, of what some device gets of the image. Damage is told when the module is used, which may be never.
+    /// The digests that Hello names: of what one device or another gets of the image. A damaged image has none here; using its module reports the damage.
     pub fn digests_for_hello(&self, map: &Map) -> Vec<[u8; 32]> {
         if let Some(cuts) = Source::digests_of_cuts(&self.origin, map) {
             return cuts;

@@ -80,11 +80,21 @@ impl Origin {
     }
 }
 
+impl Origin {
+    /// The image, where it is in memory of ours.
+    fn own(&self) -> Option<&[u8]> {
+        match self {
+            Origin::Bytes(bytes) => Some(bytes),
+            Origin::Wrapper(_) | Origin::Memory(_) => None,
+        }
+    }
+}
+
 impl Source {
     /// Finds the image. Without a target, which [`Origin::needs_device`] may ask for, the host gets the whole of it.
     pub fn find(origin: &Origin, target: Option<&Target>, map: &Map) -> Result<Source, Error> {
         let container = locate(origin, target, map)?;
-        let bytes = if let Origin::Bytes(bytes) = origin { bytes } else { &container[..] };
+        let bytes = origin.own().unwrap_or(&container);
         let cut = target.and_then(|target| image::cut(bytes, target));
         let digest = image::digest(cut.as_deref().unwrap_or(bytes));
         Ok(Source { digest, container, cut })
@@ -93,7 +103,7 @@ impl Source {
     /// The digests of what devices get of an image, where that is less than the whole.
     pub fn digests_of_cuts(origin: &Origin, map: &Map) -> Option<Vec<[u8; 32]>> {
         let container = locate(origin, None, map).ok()?;
-        image::digests_of_cuts(if let Origin::Bytes(bytes) = origin { bytes } else { &container[..] })
+        image::digests_of_cuts(origin.own().unwrap_or(&container))
     }
 
     /// The bytes that the host gets.
@@ -103,10 +113,12 @@ impl Source {
 
     /// The image's bytes, where they are still there: the object that they are part of may have been unloaded since they were found.
     pub fn bytes<'a>(&'a self, origin: &'a Origin) -> Result<&'a [u8], Error> {
-        match (origin, &self.container) {
-            (Origin::Bytes(bytes), _) => Ok(bytes),
-            (_, Cow::Owned(joined)) => Ok(joined),
-            (_, Cow::Borrowed(container)) => {
+        if let Some(bytes) = origin.own() {
+            return Ok(bytes);
+        }
+        match &self.container {
+            Cow::Owned(joined) => Ok(joined),
+            Cow::Borrowed(container) => {
                 let readable = mapped::around(container.as_ptr() as u64).map_or(0, |memory| memory.readable);
                 let gone = || Error::Malformed("the fat binary is no longer in memory".to_owned());
                 (readable >= container.len()).then_some(*container).ok_or_else(gone)
