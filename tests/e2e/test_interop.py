@@ -30,6 +30,7 @@ PROGRAMS = [
     "fork_child",
     "errors",
     "occupancy_query",
+    "constants",
 ]
 MOST_MORE = 2  # round trips in mode `calls`, above the shared build's
 

@@ -34,6 +34,6 @@ pub use cut::{cut, digests_of_cuts};
 pub use digest::digest;
 pub use error::Error;
 pub use joined::{join, MOST_PARTS};
-pub use module::{check_container, length, Kernel, Module, Parameter, Source};
+pub use module::{check_container, length, Kernel, Module, Parameter, Source, Variable};
 pub use select::Target;
 pub use wrapper::{Wrapper, WRAPPER_SIZE};

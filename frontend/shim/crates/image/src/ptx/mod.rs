@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use crate::container::Reach;
 use crate::error::Error;
 use crate::limits;
-use crate::module::{Kernel, Module, Source};
+use crate::module::{Kernel, Module, Source, Variable};
 use lexer::{Lexer, Token};
 use references::References;
 
@@ -43,7 +43,7 @@ struct Scanner<'a> {
     kernels: HashMap<&'a str, Result<Kernel, String>>,
     /// Which function or kernel body uses which module-scope shared variables and functions.
     references: References<'a>,
-    variables: HashMap<&'a str, u64>,
+    variables: HashMap<&'a str, Variable>,
     constant_bytes: u64,
     /// Some function may print: what `printf` becomes is declared.
     prints: bool,
@@ -143,11 +143,12 @@ impl<'a> Scanner<'a> {
         if external {
             return;
         }
-        let sized = || found.iter().filter_map(|variable| Some((variable.name, variable.size?, variable.align)));
-        self.variables.extend(sized().map(|(name, size, _)| (name, size)));
+        let sized = || found.iter().filter_map(|variable| Some((variable, variable.size?)));
+        let known = |managed, size| Variable { size, managed };
+        self.variables.extend(sized().map(|(variable, size)| (variable.name, known(variable.managed, size))));
         if constant {
             self.constant_bytes =
-                references::laid_out(self.constant_bytes, sized().map(|(_, size, align)| (size, align)));
+                references::laid_out(self.constant_bytes, sized().map(|(variable, size)| (size, variable.align)));
         }
     }
 
@@ -161,7 +162,7 @@ impl<'a> Scanner<'a> {
             }
         }
         let kernels = self.kernels.into_iter().map(|(name, kernel)| (name.to_owned(), kernel)).collect();
-        let variables = self.variables.into_iter().map(|(name, size)| (name.to_owned(), size)).collect();
+        let variables = self.variables.into_iter().map(|(name, known)| (name.to_owned(), known)).collect();
         let module = Module {
             source: Source::Ptx,
             architecture,

@@ -1,14 +1,12 @@
 //! `__managed__` variables: the program reaches them through a pointer, without a call.
 //!
-//! The compiler's code calls __cudaInitModule before the program first touches one. The host is asked then where each lies on the device (one round trip
-//! each), the guest gets memory at the same addresses (`crate::managed`), and the program's pointers are set. Where that fails they get
+//! The compiler's code calls __cudaInitModule before the program first touches one. The host is asked then where they lie on the device, the guest gets memory at the same addresses (`crate::managed`), and the program's pointers are set. Where that fails they get
 //! memory of the guest alone, so that touching them is no fault, the user is told, and the module's kernels are refused from then on.
 
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::{Mutex, PoisonError};
 
 use super::code::Module;
-use super::variable::Variable;
 use crate::managed;
 use session::call::{Error, Outcome};
 use session::log;
@@ -70,8 +68,7 @@ impl Managed {
 fn set_pointers(variables: &[Declared], module: &'static Module) -> Outcome {
     let mut places = Vec::new();
     for variable in variables.iter().filter(|variable| !variable.backed && variable.place != 0) {
-        let on_device: &'static Variable =
-            Box::leak(Box::new(Variable::new(module, variable.name.clone(), variable.size)));
+        let on_device = module.variable(&variable.name, variable.size);
         places.push((on_device.address()? as usize, variable.size, variable.place as *mut usize));
     }
     let ranges: Vec<(usize, usize)> = places.iter().map(|(address, size, _)| (*address, *size)).collect();
