@@ -24,6 +24,7 @@ PROGRAMS = [
     "matmul_tiled",
     "streams_events",
     "managed",
+    "managed_variables",
     "memory_pools",
     "shared_object",
     "launch_ex",

@@ -342,6 +342,7 @@ impl Module {
     /// Ends what the host has of the module in the context that the calling thread works for.
     pub fn close_here(&self) {
         if let Some(handle) = self.minted.take() {
+            self.managed.end(handle);
             // A session that cannot take the record has lost the module anyway.
             let _ = work::append(|w| operation::module_close(w, handle));
         }
@@ -350,6 +351,23 @@ impl Module {
     /// Gives managed variables memory: the program is about to touch them.
     pub fn back_managed(&'static self) {
         self.managed.back(self);
+    }
+
+    /// The same where a call asks for them.
+    ///
+    /// # Errors
+    /// cudaErrorNotSupported when the program and the kernels would not see the same.
+    pub fn share_managed(&'static self) -> Outcome {
+        if self.kind == Kind::Registered {
+            self.back_managed();
+            return self.managed.check();
+        }
+        self.managed.share_loaded(self)
+    }
+
+    /// Its handle on the tape, where the host has it open.
+    pub fn opened(&self) -> Option<u32> {
+        self.minted.get()
     }
 }
 

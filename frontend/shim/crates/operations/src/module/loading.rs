@@ -157,6 +157,14 @@ pub fn variable(module: &'static Module, name: &str) -> Outcome<&'static Variabl
     Ok(module.variable(name, known.size as usize))
 }
 
+/// Whether the program reaches the variable without a call.
+///
+/// # Errors
+/// cudaErrorSymbolNotFound.
+pub fn is_managed(module: &'static Module, name: &str) -> Outcome<bool> {
+    Ok(module.contents()?.variables.get(name).ok_or(Error::SYMBOL_NOT_FOUND)?.managed)
+}
+
 /// All of the module's, sorted by name.
 pub fn variables(module: &'static Module) -> Outcome<Vec<&'static Variable>> {
     let contents = module.contents()?;
