@@ -35,5 +35,6 @@ pub use digest::digest;
 pub use error::Error;
 pub use joined::{join, MOST_PARTS};
 pub use module::{check_container, length, Kernel, Module, Parameter, Source, Variable};
+pub use ptx::NEWEST as NEWEST_PTX;
 pub use select::Target;
 pub use wrapper::{Wrapper, WRAPPER_SIZE};

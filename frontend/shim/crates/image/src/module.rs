@@ -162,7 +162,10 @@ fn read_joined(image: &[u8], target: &Target) -> Result<Module, Error> {
         known.prints |= module.prints;
         known.architecture = known.architecture.max(module.architecture);
         known.constant_bytes = known.constant_bytes.saturating_add(module.constant_bytes);
-        known.variables.extend(module.variables);
+        // As the host links them: a name that several parts keep to themselves is that of the first part.
+        for (name, variable) in module.variables {
+            known.variables.entry(name).or_insert(variable);
+        }
         for (name, kernel) in module.kernels {
             known.kernels.entry(name).or_insert(kernel);
         }
@@ -241,8 +244,9 @@ mod tests {
     fn a_joined_image_has_what_its_parts_have() {
         const OTHER: &[u8] =
             b".version 8.0\n.target sm_80\n.extern .func vprintf();\n.global .u32 more[4];\n.func other() { ret; }";
+        const SAME_NAME: &[u8] = b".version 8.0\n.target sm_80\n.global .u32 more[5];\n";
         let image = image();
-        let joined = crate::join(&[&image, OTHER]);
+        let joined = crate::join(&[&image, OTHER, SAME_NAME]);
         let target = Target { compute: (8, 6), ..PTX_ONLY };
         let (whole, first) = (Module::read(&joined, &target).unwrap(), Module::read(&image, &target).unwrap());
         assert_eq!(whole.kernels.len(), first.kernels.len());

@@ -176,3 +176,13 @@ unsafe fn no_capabilities(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_newest_ptx_is_that_of_the_drivers_version() {
+        let (major, minor) = image::NEWEST_PTX;
+        // CUDA 13 has PTX 9, and as many minor versions.
+        assert_eq!(super::DRIVER_VERSION.cast_unsigned(), (major + 4) * 1000 + minor * 10);
+    }
+}

@@ -22,6 +22,9 @@ use references::References;
 /// Bytes at the start in which `.version` must stand, behind comments.
 const PREAMBLE: usize = 1 << 16;
 
+/// The newest version of PTX that is read: that of CUDA 13.5. A driver refuses PTX of later releases of CUDA.
+pub const NEWEST: (u32, u32) = (9, 5);
+
 /// Whether the bytes begin like a PTX text.
 pub(crate) fn is_ptx(data: &[u8]) -> bool {
     Lexer::new(&data[..data.len().min(PREAMBLE)]).next() == Some(Token::Word(".version"))
@@ -30,7 +33,7 @@ pub(crate) fn is_ptx(data: &[u8]) -> bool {
 /// Reads a PTX text (NUL padding at its end is allowed). Also tells on which devices it runs.
 ///
 /// # Errors
-/// When it has no `.target`, or more than [`limits`] allow.
+/// When it has no `.target`, more than [`limits`] allow, or a later version than [`NEWEST`].
 pub(crate) fn read(text: &[u8]) -> Result<(Module, Reach), Error> {
     let mut scanner = Scanner::new(text);
     scanner.run()?;
@@ -67,6 +70,7 @@ impl<'a> Scanner<'a> {
         while let Some(token) = self.lexer.next() {
             match token {
                 Token::Word(".extern") => external = true,
+                Token::Word(".version") => self.read_version()?,
                 Token::Word(".target") => self.read_target(),
                 Token::Word(".entry") => self.read_entry()?,
                 Token::Word(".func") => self.read_function(),
@@ -80,6 +84,19 @@ impl<'a> Scanner<'a> {
             if token != Token::Word(".extern") {
                 external = false;
             }
+        }
+        Ok(())
+    }
+
+    fn read_version(&mut self) -> Result<(), Error> {
+        let number = |word: Option<&str>| word.and_then(|word| word.trim_start_matches('.').parse::<u32>().ok());
+        let Some(major) = number(self.lexer.word()) else { return Ok(()) };
+        let minor = number(self.lexer.clone().word()).unwrap_or(0);
+        if (major, minor) > NEWEST {
+            let (most, least) = NEWEST;
+            return Err(Error::TooNew(format!(
+                "PTX {major}.{minor} comes from a newer CUDA than 13.5, which knows PTX up to {most}.{least}; compile with CUDA 13.5 or an older one"
+            )));
         }
         Ok(())
     }

@@ -188,11 +188,11 @@ impl Module {
         Err(Refused { error: Error(code), message: String::from_utf8_lossy(text).into_owned() })
     }
 
-    /// Damage of an image that the program loads is the load's own result, and no news.
+    /// Damage or a late version of an image that the program loads is the load's own result, and no news.
     #[cold]
     fn refuse(&self, error: &image::Error) -> Error {
         match error {
-            image::Error::Malformed(_) if self.kind != Kind::Registered => {
+            image::Error::Malformed(_) | image::Error::TooNew(_) if self.kind != Kind::Registered => {
                 log::info(format_args!("{}: {error}", self.origin));
             }
             _ => log::error(format_args!("{}: {error}", self.origin)),
@@ -406,6 +406,7 @@ pub fn error_of(error: &image::Error) -> Error {
     match error {
         image::Error::NoUsableEntry(_) => Error::NO_KERNEL_IMAGE_FOR_DEVICE,
         image::Error::Malformed(_) | image::Error::TooLarge(_) => Error::INVALID_KERNEL_IMAGE,
+        image::Error::TooNew(_) => Error::UNSUPPORTED_PTX_VERSION,
     }
 }
 
