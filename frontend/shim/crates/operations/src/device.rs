@@ -93,6 +93,7 @@ pub fn reset(alone: bool) -> Outcome {
     if !alone {
         return crate::ownership::end(contexts::PRIMARY);
     }
+    crate::ownership::end_modules(contexts::PRIMARY);
     crate::graph::forget();
     crate::managed::forget();
     crate::hostmem::forget_reached();
