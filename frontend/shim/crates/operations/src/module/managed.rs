@@ -16,13 +16,16 @@ use crate::managed;
 use session::call::{Error, Outcome};
 use session::log;
 
+/// Addresses and sizes of variables.
+type Ranges = Vec<(usize, usize)>;
+
 /// The managed variables of one module.
 #[derive(Debug, Default)]
 pub struct Managed {
     variables: Mutex<Vec<Declared>>,
     failed: AtomicBool,
     /// The addresses and sizes that are memory of both sides, by the module's handle on the tape.
-    shared: Mutex<Vec<(u32, Vec<(usize, usize)>)>>,
+    shared: Mutex<Vec<(u32, Ranges)>>,
 }
 
 #[derive(Clone, Debug)]
@@ -98,13 +101,9 @@ impl Managed {
     }
 
     /// Where these variables lie, which are memory of both sides from then on.
-    fn share<'a>(
-        &self,
-        module: &'static Module,
-        variables: impl Iterator<Item = (&'a str, usize)>,
-    ) -> Outcome<Vec<(usize, usize)>> {
+    fn share<'a>(&self, module: &'static Module, variables: impl Iterator<Item = (&'a str, usize)>) -> Outcome<Ranges> {
         let place = |(name, size)| Ok((module.variable(name, size).address()? as usize, size));
-        let ranges: Vec<(usize, usize)> = variables.map(place).collect::<Outcome<_>>()?;
+        let ranges: Ranges = variables.map(place).collect::<Outcome<_>>()?;
         managed::add_variables(&ranges).map_err(|error| {
             log::info(format_args!("managed variables cannot be shared with the device (CUDA error {})", error.0));
             Error::NOT_SUPPORTED
