@@ -24,12 +24,14 @@ PROGRAMS = [
     "matmul_tiled",
     "streams_events",
     "managed",
+    "managed_variables",
     "memory_pools",
     "shared_object",
     "launch_ex",
     "fork_child",
     "errors",
     "occupancy_query",
+    "constants",
 ]
 MOST_MORE = 2  # round trips in mode `calls`, above the shared build's
 

@@ -20,6 +20,8 @@ int main() {
     OK(cuModuleLoadData(&module, PTX_HEADER PTX_FILL));
     OK(cuModuleGetFunction(&fill, module, "fill"));
     OK(cuMemAlloc(&memory, 4096));
+    void* own = aligned_alloc(4096, 4096);
+    OK(cuMemHostRegister(own, 4096, 0));
     OK(cuArrayCreate(&array, &described));
     int value = 1;
     void *parameters[] = {&memory, &value};
@@ -63,6 +65,10 @@ int main() {
     FAILS(cuLaunchKernel(fill, 1, 1, 1, 32, 1, 1, 0, 0, parameters, nullptr), CUDA_ERROR_INVALID_HANDLE);
     FAILS(cuArrayDestroy(array), CUDA_ERROR_INVALID_HANDLE);
     FAILS(cuMemFree(memory), CUDA_ERROR_INVALID_VALUE);
+    FAILS(cuMemHostUnregister(own), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    OK(cuMemHostRegister(own, 4096, 0));
+    OK(cuMemHostUnregister(own));
+    free(own);
     OK(cuMemAlloc(&memory, 4096));
     OK(cuCtxSynchronize());
     printf("PASS\n");

@@ -54,6 +54,8 @@ int main() {
         frees += type == CU_GRAPH_NODE_TYPE_MEM_FREE;
     }
     EXPECT(allocations == 2 && frees == 2);
+    CUgraph copy;
+    FAILS(cuGraphClone(&copy, graph), CUDA_ERROR_NOT_SUPPORTED);
     OK(cuGraphInstantiate(&exec, graph, 0));
     OK(cuGraphUpload(exec, stream));
     long long sum = 0;

@@ -1,9 +1,14 @@
 // What a load says of PTX that is wrong, in the caller's log, and of what is no image.
+#include <cuda_runtime.h>
+
 #include "driver.h"
 
 static const char* WRONG = PTX_HEADER ".visible .entry broken(.param .u64 data)\n{\n.reg .b32 %r<3>;\nadd.s32 %r1, %nothing, 1;\nret;\n}\n";
 static const char* RIGHT = PTX_HEADER PTX_FILL;
 static const char* BOUNDED = PTX_HEADER ".visible .entry bounded(.param .u32 value)\n.maxnreg 24\n{\n.shared .align 4 .b8 room[256];\nret;\n}\n";
+
+// Of a CUDA that is to come.
+static const char* FUTURE = ".version 99.0\n.target sm_75\n.address_size 64\n" PTX_FILL;
 
 int main() {
     begin();
@@ -37,6 +42,12 @@ int main() {
     EXPECT((size_t)values[3] == sizeof infos - 1 && strlen(infos) == sizeof infos - 1);
     options[4] = CU_JIT_OPTIMIZATION_LEVEL;
     FAILS(cuModuleLoadData(&module, WRONG), CUDA_ERROR_INVALID_PTX);
+    values[1] = (void*)sizeof errors;
+    FAILS(cuModuleLoadDataEx(&module, FUTURE, 2, options, values), CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+    EXPECT(strstr(errors, "99.0") && strstr(errors, "newer"));
+    FAILS(cuLibraryLoadData(&library, FUTURE, nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+    cudaLibrary_t loaded;
+    EXPECT(cudaLibraryLoadData(&loaded, FUTURE, nullptr, nullptr, 0, nullptr, nullptr, 0) == cudaErrorUnsupportedPtxVersion);
     FAILS(cuModuleLoadData(&module, "no image at all, of a length that a header might have"), CUDA_ERROR_INVALID_IMAGE);
     FAILS(cuModuleLoadData(&module, nullptr), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuModuleLoadData(&module, (void*)64), CUDA_ERROR_INVALID_IMAGE);

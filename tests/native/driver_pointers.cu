@@ -123,8 +123,35 @@ int main() {
     OK(ask(&first, CU_POINTER_ATTRIBUTE_BUFFER_ID, plain));
     OK(ask(&second, CU_POINTER_ATTRIBUTE_BUFFER_ID, again));
     EXPECT(second != first);
+    // And one that lies where another has ended has its own, and no attribute of it.
+    int on = 1, off = 0;
+    unsigned char set = 9;
+    OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, plain + 100));
+    OK(ask(&set, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, plain));
+    EXPECT(set == 1);
+    OK(ask(&set, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, again));
+    EXPECT(set == 0);
+    CUdeviceptr third;
+    const CUdeviceptr place = plain;
     OK(cuMemFree(plain));
-    int on = 1;
+    OK(cuMemAlloc(&third, 5000));
+    EXPECT(third == place);
+    unsigned long long number = 0;
+    OK(ask(&number, CU_POINTER_ATTRIBUTE_BUFFER_ID, third));
+    EXPECT(number && number != first && number != second);
+    OK(ask(&set, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, third));
+    EXPECT(set == 0);
+    OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, third));
+    OK(cuPointerSetAttribute(&off, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, third));
+    OK(ask(&set, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, third));
+    EXPECT(set == 0);
+    OK(cuMemFree(third));
+    unsigned long long registered = 0;
+    OK(ask(&number, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)own));
+    OK(cuMemHostUnregister(own));
+    OK(cuMemHostRegister(own, 8192, CU_MEMHOSTREGISTER_DEVICEMAP));
+    OK(ask(&registered, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)own));
+    EXPECT(registered && registered != number);
     OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, again));
     FAILS(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, again), CUDA_ERROR_INVALID_VALUE);
 

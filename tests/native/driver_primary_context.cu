@@ -88,12 +88,24 @@ int main() {
     CUevent event;
     OK(cuStreamCreate(&stream, 0));
     OK(cuEventCreate(&event, 0));
+    CUmodule module;
+    CUfunction fill;
+    static int own[1024];
+    OK(cuModuleLoadData(&module, PTX_HEADER PTX_FILL));
+    OK(cuModuleGetFunction(&fill, module, "fill"));
+    OK(cuMemHostRegister(own, sizeof own, 0));
     // A reset ends everything in the context, but not that it is retained.
     OK(cuDevicePrimaryCtxReset(device));
     FAILS(cuDevicePrimaryCtxReset(device + 1), CUDA_ERROR_INVALID_DEVICE);
     OK(cuDevicePrimaryCtxRetain(&second, device));
     OK(cuCtxSetCurrent(second));
     FAILS(cuMemFree(data), CUDA_ERROR_INVALID_VALUE);
+    int value = 1;
+    void* parameters[] = {&data, &value};
+    FAILS(cuLaunchKernel(fill, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr), CUDA_ERROR_INVALID_HANDLE);
+    FAILS(cuModuleGetFunction(&fill, module, "fill"), CUDA_ERROR_INVALID_HANDLE);
+    FAILS(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE);
+    FAILS(cuMemHostUnregister(own), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     data = filled(77, 256);
     check(data, 77, 256);
     OK(cuMemFree(data));

@@ -1,6 +1,6 @@
 """Runs every program of tests/native with its runtime linked in and stripped, in all three modes, and writes one line each to stripped.txt.
 
-Usage: python tests/native/stripped.py [--toolchains 13.5] [--only NAME,NAME]
+Usage: python tests/native/stripped.py [--toolchains 13.0,13.5] [--only NAME,NAME]
 
 The runtime in such a program speaks to libcuda.so.1 (FARLANE_INTEROP=1). A line has the round trips of modes none, calls and loops, and
 in mode calls at most MOST_MORE more than the shared build's. Anything else is written out and makes the command fail.
@@ -72,7 +72,7 @@ def line(guest: Guest, entry: Entry, toolchain: Toolchain, optimization: int) ->
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Stripped builds of tests/native.")
-    parser.add_argument("--toolchains", default="13.5")
+    parser.add_argument("--toolchains", default="13.0,13.5")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     names = set(filter(None, options.only.split(",")))

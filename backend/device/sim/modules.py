@@ -181,6 +181,8 @@ class SimModule:
         if not placed:
             return [0] * len(parts)
         alignment = max(MODULE_ALIGNMENT, *(variable.align for variable in variables if variable.space in _PLACED))
+        if any(variable.managed for variable in variables):
+            alignment = max(alignment, PAGE)  # a guest maps whole pages for them
         if constant:
             alignment = max(alignment, PAGE)
             size = -(-size // PAGE) * PAGE

@@ -400,7 +400,7 @@ forward cudaLibraryEnumerateKernels
 forward cudaLibraryGetGlobal
 forward cudaLibraryGetKernel
 forward cudaLibraryGetKernelCount
-refuse cudaLibraryGetManaged
+forward cudaLibraryGetManaged
 refuse cudaLibraryGetUnifiedFunction
 forward cudaLibraryLoadData
 forward cudaLibraryLoadFromFile

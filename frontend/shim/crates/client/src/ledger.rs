@@ -81,9 +81,14 @@ impl Awaited {
         Self { watched: false, ..Self::new(slot, waiter) }
     }
 
-    /// As `unwatched`, for a run of results of which this is the first.
-    pub(crate) fn run(slot: u32, waiter: Arc<Waiter>, run: Run) -> Self {
-        Self { run: Some(run), ..Self::unwatched(slot, waiter) }
+    /// Its results may be in several groups.
+    pub(crate) fn is_several(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// It is the first of a run of results.
+    pub(crate) fn followed_by(self, run: Run) -> Self {
+        Self { run: Some(run), ..self }
     }
 }
 

@@ -105,6 +105,14 @@ impl Outbox {
         self.last_slot
     }
 
+    /// The first of so many slots that follow each other.
+    pub(crate) fn mint_slots(&mut self, count: usize) -> u32 {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let first = self.last_slot.checked_add(count).map_or(1, |_| self.last_slot + 1);
+        self.last_slot = first + (count - 1);
+        first
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.writer.len() >= self.limits.group_bytes || self.reads.is_full()
     }
@@ -341,9 +349,10 @@ impl Outbox {
         };
         let mut rest = self.spares.clone().lend(self.writer.replace(self.spares.take()));
         let largest_group = usize::try_from(ledger.credit_bytes()).unwrap_or(usize::MAX);
-        if !self.reads.is_empty() || self.ahead.is_some() {
+        let several = awaited.take_if(|awaited| awaited.is_several());
+        if !self.reads.is_empty() || self.ahead.is_some() || several.is_some() {
             let last = self.next_group + groups(&rest, largest_group).saturating_sub(1);
-            ledger.expect(self.next_group, last, self.reads.take().chain(self.ahead.take()));
+            ledger.expect(self.next_group, last, self.reads.take().chain(self.ahead.take()).chain(several));
         }
         while !rest.is_empty() {
             let mut records = rest.split_to(whole_records(&rest, largest_group));

@@ -61,7 +61,8 @@ impl Reads {
     }
 
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Awaited> {
-        std::mem::take(&mut self.runs).into_iter().map(|open| Awaited::run(open.first_slot, open.waiter, open.run))
+        let runs = std::mem::take(&mut self.runs).into_iter();
+        runs.map(|open| Awaited::unwatched(open.first_slot, open.waiter).followed_by(open.run))
     }
 }
 

@@ -170,6 +170,15 @@ impl Session {
         self.shared.ask(Waiter::for_answer(), write)
     }
 
+    /// As `request`, with so many questions (1 to 1024): `write` appends a record for each, which answers into the slot behind that of the one
+    /// before, from the given one on. Still one round trip.
+    ///
+    /// # Errors
+    /// [`Failure::Dead`].
+    pub fn request_all(&self, questions: usize, write: impl FnOnce(&mut Writer, u32)) -> Result<Vec<Answer>, Failure> {
+        self.shared.ask_all(questions, write)
+    }
+
     /// As `request` for a READ: the data is written into the destination as it arrives. One round trip, or none where the host has
     /// run ahead.
     ///

@@ -8,7 +8,7 @@ use crate::age::AgeTimer;
 use crate::append::{refuse, Append};
 use crate::contexts::Contexts;
 use crate::counters::Counters;
-use crate::ledger::{Awaited, Ledger, Patience};
+use crate::ledger::{Awaited, Ledger, Patience, Run};
 use crate::outbox::{Outbox, Sent};
 use crate::output::Held;
 use crate::report::Section;
@@ -245,6 +245,28 @@ impl Shared {
         self.post(write, |slot| Awaited::new(slot, waiter.clone()))?;
         self.counters.round_trips.add(1);
         waiter.wait().ok_or_else(|| self.over())
+    }
+
+    /// As `ask`, for so many questions (at least one), whose slots follow each other.
+    pub(crate) fn ask_all(
+        &self,
+        questions: usize,
+        write: impl FnOnce(&mut Writer, u32),
+    ) -> Result<Vec<Answer>, Failure> {
+        let waiter = Arc::new(Waiter::for_answers(questions));
+        let run = Run { left: questions as u64 - 1, slot_step: 1, step: 0 };
+        let mut outbox = self.lock_to_append()?;
+        outbox.forget_ahead();
+        let first = outbox.mint_slots(questions);
+        if !self.write(&mut outbox, |writer| write(writer, first))? {
+            return Err(UNKNOWN); // nothing was asked
+        }
+        outbox.close_loops(Reason::Sync);
+        self.send(&mut outbox, Some(Awaited::new(first, waiter.clone()).followed_by(run)))?;
+        drop(outbox);
+        self.counters.round_trips.add(1);
+        waiter.wait().ok_or_else(|| self.over())?;
+        Ok(waiter.take_answers())
     }
 
     /// As `ask`, for a read: no round trip where the host has done it ahead. `None`: no memory is of that shape.

@@ -51,6 +51,11 @@ enum End {
 enum Target {
     /// STATUS or VALUE.
     Answer,
+    /// So many of them, in order.
+    Answers {
+        answers: Vec<Answer>,
+        wanted: usize,
+    },
     Rows {
         destination: Destination,
         total: u64,
@@ -75,6 +80,19 @@ pub(crate) struct Unexpected(pub(crate) &'static str);
 impl Waiter {
     pub(crate) fn for_answer() -> Self {
         Self::new(Target::Answer, None)
+    }
+
+    /// At least one.
+    pub(crate) fn for_answers(wanted: usize) -> Self {
+        Self::new(Target::Answers { answers: Vec::with_capacity(wanted), wanted }, None)
+    }
+
+    /// The answers that have come.
+    pub(crate) fn take_answers(&self) -> Vec<Answer> {
+        match &mut self.state.lock().target {
+            Target::Answers { answers, .. } => std::mem::take(answers),
+            _ => Vec::new(),
+        }
     }
 
     /// At most so many bytes, for `take`.
@@ -124,6 +142,9 @@ impl Waiter {
     pub(crate) fn advance(&self, step: isize) -> bool {
         let mut state = self.state.lock();
         let State { target, outcome, .. } = &mut *state;
+        if let Target::Answers { .. } = target {
+            return outcome.is_none();
+        }
         let (Some(_), Target::Rows { destination, total, received }) = (*outcome, target) else { return false };
         destination.ptr = destination.ptr.wrapping_offset(step);
         *received = 0;
@@ -142,7 +163,16 @@ impl Waiter {
             (Target::Answer, ResultRecord::Value { error, value, .. }) if outcome.is_none() => {
                 *outcome = Some(Answer { error, value });
             }
-            (Target::Answer, ResultRecord::Data { .. }) => return Err(Unexpected("data where a status was awaited")),
+            (Target::Answers { answers, wanted }, ResultRecord::Status { .. } | ResultRecord::Value { .. })
+                if outcome.is_none() =>
+            {
+                let value = if let ResultRecord::Value { value, .. } = *record { value } else { 0 };
+                answers.push(Answer { error: record.error(), value });
+                *outcome = (answers.len() == *wanted).then_some(Answer { error: 0, value: 0 });
+            }
+            (Target::Answer | Target::Answers { .. }, ResultRecord::Data { .. }) => {
+                return Err(Unexpected("data where a status was awaited"));
+            }
             (Target::Rows { total, .. }, ResultRecord::Data { error, data, .. })
                 if *total == 0 && data.is_empty() && *outcome == Some(Answer { error: 0, value: 0 }) =>
             {
@@ -183,7 +213,7 @@ impl Waiter {
             (Target::Rows { .. } | Target::Stream { .. }, _) => {
                 return Err(Unexpected("no data where data was awaited"))
             }
-            (Target::Answer, _) => return Err(Unexpected("a second answer")),
+            (Target::Answer | Target::Answers { .. }, _) => return Err(Unexpected("a second answer")),
         }
         Ok(())
     }
@@ -358,6 +388,19 @@ mod tests {
         assert!(waiter.fill(&ResultRecord::Status { slot: 1, error: 0 }).is_err());
         assert!(waiter.fill(&data(0, &[])).is_err());
         assert_eq!(waiter.wait_after_complete(), Some(Answer { error: 0, value: 7 }));
+    }
+
+    #[test]
+    fn several_answers_are_one_outcome() {
+        let waiter = Waiter::for_answers(2);
+        assert_eq!(waiter.fill(&ResultRecord::Value { slot: 1, error: 0, value: 7 }), Ok(()));
+        assert!(!waiter.complete() && waiter.advance(0));
+        assert!(waiter.fill(&data(0, &[])).is_err());
+        assert_eq!(waiter.fill(&ResultRecord::Value { slot: 2, error: 13, value: 0 }), Ok(()));
+        assert!(!waiter.advance(0), "there is no third one");
+        assert!(waiter.fill(&ResultRecord::Status { slot: 3, error: 0 }).is_err());
+        assert_eq!(waiter.wait_after_complete(), Some(Answer { error: 0, value: 0 }));
+        assert_eq!(waiter.take_answers(), [Answer { error: 0, value: 7 }, Answer { error: 13, value: 0 }]);
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl Logs {
 fn describe(contents: &image::Module) -> String {
     let mut kernels: Vec<_> = contents.kernels.iter().collect();
     kernels.sort_unstable_by_key(|(name, _)| *name);
-    let bytes: u64 = contents.variables.values().sum();
+    let bytes: u64 = contents.variables.values().map(|variable| variable.size).sum();
     let mut text = format!(
         "info    : {} variables of {bytes} bytes, {} of them constant\n",
         contents.variables.len(),

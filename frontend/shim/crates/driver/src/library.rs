@@ -103,17 +103,14 @@ pub unsafe fn cuLibraryGetGlobal(
     unsafe { module::global(module::find(library)?, name, dptr, bytes) }
 }
 
-/// Managed variables of loaded images get no memory of the program's (only registered ones do), so there is none.
 pub unsafe fn cuLibraryGetManaged(
-    _dptr: *mut CUdeviceptr,
-    _bytes: *mut usize,
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
     library: CUlibrary,
     name: *const c_char,
 ) -> Outcome {
     // SAFETY: the program's promise.
-    unsafe { module::text(name) }?;
-    module::find(library)?.contents()?;
-    Err(Error::SYMBOL_NOT_FOUND)
+    unsafe { module::managed_variable(module::find(library)?, name, dptr, bytes) }
 }
 
 pub unsafe fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> Outcome {

@@ -2,7 +2,9 @@
 //!
 //! Source: CUDA driver API, "Memory Management", "Unified Addressing".
 
+use std::collections::BTreeSet;
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{ptr, slice};
 
 use abi::driver::{CUcontext, CUdeviceptr, CUpointer_attribute};
@@ -20,6 +22,16 @@ const MEMORY_TYPE_HOST: c_uint = 1;
 const MEMORY_TYPE_DEVICE: c_uint = 2;
 const ACCESS_READ_WRITE: c_int = 3;
 const SYNC_MEMOPS: CUpointer_attribute = 6;
+const BUFFER_ID: CUpointer_attribute = 7;
+/// Of the numbers of variables and of mapped memory, which are no allocations.
+const OF_AN_ADDRESS: u64 = 1 << 63;
+
+/// The numbers of the allocations that SYNC_MEMOPS was set for. None is ever given to another allocation.
+static SYNCHRONOUS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+fn synchronous() -> MutexGuard<'static, BTreeSet<u64>> {
+    SYNCHRONOUS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The runtime API gives a null pointer for no bytes, this API refuses.
 pub unsafe fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> Outcome {
@@ -60,6 +72,7 @@ struct Described {
     host_pointer: u64,
     start: u64,
     size: u64,
+    id: u64,
     managed: bool,
     /// The context that it was allocated in, by its number on the tape; not for the device's.
     owner: Option<u32>,
@@ -84,6 +97,8 @@ fn describe(address: u64) -> Outcome<Option<Described>> {
     // Pinned memory that kernels use is a region, too, of whole pages.
     let range = hostmem::find(address as usize).map(of_pinned).or_else(of_region).or_else(of_device);
     let (start, size) = range.unwrap_or((address, 1));
+    let of_allocation = || memory::addresses().ok()?.lock().id(start);
+    let id = hostmem::find(address as usize).map(|range| range.id).or_else(of_allocation);
     Ok(Some(Described {
         owner: memory::owner(address),
         memory_type,
@@ -91,6 +106,7 @@ fn describe(address: u64) -> Outcome<Option<Described>> {
         host_pointer: known.hostPointer as u64,
         start,
         size,
+        id: id.unwrap_or(OF_AN_ADDRESS | start),
         managed: known.type_ == operations::types::MEMORY_TYPE_MANAGED,
         pool: memory::pool_of(start)?,
     }))
@@ -154,8 +170,9 @@ fn value(attribute: CUpointer_attribute, address: u64, found: Option<&Described>
         3 => Value::Address(wanted(found.map(|found| found.device_pointer))?),
         4 => Value::Address(wanted(found.map(|found| found.host_pointer))?),
         5 => Value::Tokens,
-        SYNC_MEMOPS => Value::Flag(false),
-        7 | 20 => Value::Address(found.ok_or(Error::INVALID_VALUE)?.start),
+        SYNC_MEMOPS => Value::Flag(found.is_some_and(|found| synchronous().contains(&found.id))),
+        BUFFER_ID => Value::Address(found.ok_or(Error::INVALID_VALUE)?.id),
+        20 => Value::Address(found.ok_or(Error::INVALID_VALUE)?.start),
         8 => Value::Unsigned(found.is_some_and(|found| found.managed).into()), // of four bytes: a runtime reads them all
         9 => Value::Signed(found.map(|_| 0).ok_or(Error::INVALID_VALUE)?),
         10 | 15 | 21 => Value::Flag(false),
@@ -215,11 +232,17 @@ pub unsafe fn cuPointerGetAttributes(
     Ok(())
 }
 
-/// Copies are always synchronous as far as this attribute asks for it.
+/// Copies are always synchronous as far as this attribute asks for it; what is set is read back.
 pub unsafe fn cuPointerSetAttribute(value: *const c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr) -> Outcome {
-    let known = describe(ptr)?.is_some_and(|found| found.device_pointer != 0);
-    if value.is_null() || attribute != SYNC_MEMOPS || !known {
+    let found = describe(ptr)?.filter(|found| found.device_pointer != 0).ok_or(Error::INVALID_VALUE)?;
+    if value.is_null() || attribute != SYNC_MEMOPS {
         return Err(Error::INVALID_VALUE);
+    }
+    // SAFETY: the program's boolean, of one byte or of four: its first byte says which it is.
+    if unsafe { value.cast::<u8>().read() } != 0 {
+        synchronous().insert(found.id);
+    } else {
+        synchronous().remove(&found.id);
     }
     Ok(())
 }

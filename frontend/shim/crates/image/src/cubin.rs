@@ -8,10 +8,10 @@
 use std::collections::HashMap;
 
 use crate::bytes::{u16_at, u32_at};
-use crate::elf::Elf;
+use crate::elf::{Elf, Symbol};
 use crate::error::Error;
 use crate::limits;
-use crate::module::{Kernel, Module, Parameter, Source};
+use crate::module::{Kernel, Module, Parameter, Source, Variable};
 
 const FORMAT_SIZED: u8 = 4;
 
@@ -26,6 +26,9 @@ const LARGE_PARAMETER: u8 = 0x45;
 
 /// In a symbol's `other`: it is a kernel.
 const ENTRY: u8 = 0x10;
+
+/// In a symbol's `other`: it is a managed variable.
+const MANAGED: u8 = 0x04;
 
 /// In a symbol's `info`: it is a variable.
 const OBJECT: u8 = 1;
@@ -84,10 +87,14 @@ pub(crate) fn read(data: &[u8]) -> Result<Module, Error> {
         source: Source::MachineCode,
         architecture: elf.architecture,
         kernels: kernels.into_iter().map(|(name, kernel)| (name.to_owned(), kernel)).collect(),
-        variables: variables.map(|symbol| (symbol.name.to_owned(), symbol.size)).collect(),
+        variables: variables.map(|symbol| (symbol.name.to_owned(), variable(symbol))).collect(),
         constant_bytes: elf.section(".nv.constant3").map_or(0, |section| section.size),
         prints,
     })
+}
+
+fn variable(symbol: &Symbol<'_>) -> Variable {
+    Variable { size: symbol.size, managed: symbol.other & MANAGED != 0 }
 }
 
 fn attributes(data: &[u8]) -> impl Iterator<Item = Attribute<'_>> {

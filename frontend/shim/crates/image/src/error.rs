@@ -11,6 +11,8 @@ pub enum Error {
     NoUsableEntry(String),
     /// The image asks for more memory or time than [`crate::limits`] allow.
     TooLarge(String),
+    /// PTX of a version that came after [`crate::NEWEST_PTX`].
+    TooNew(String),
 }
 
 impl Error {
@@ -29,6 +31,7 @@ impl fmt::Display for Error {
             Error::Malformed(what) => write!(f, "malformed GPU image: {what}"),
             Error::NoUsableEntry(what) => write!(f, "no usable GPU code: {what}"),
             Error::TooLarge(what) => write!(f, "GPU image over the limits: {what}"),
+            Error::TooNew(what) => f.write_str(what),
         }
     }
 }

@@ -34,6 +34,7 @@ pub use cut::{cut, digests_of_cuts};
 pub use digest::digest;
 pub use error::Error;
 pub use joined::{join, MOST_PARTS};
-pub use module::{check_container, length, Kernel, Module, Parameter, Source};
+pub use module::{check_container, length, Kernel, Module, Parameter, Source, Variable};
+pub use ptx::NEWEST as NEWEST_PTX;
 pub use select::Target;
 pub use wrapper::{Wrapper, WRAPPER_SIZE};

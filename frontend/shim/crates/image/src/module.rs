@@ -62,12 +62,20 @@ pub struct Module {
     pub architecture: u32,
     /// By mangled name. A kernel that could not be read says why.
     pub kernels: HashMap<String, Result<Kernel, String>>,
-    /// Bytes of each variable that is not external, by name.
-    pub variables: HashMap<String, u64>,
+    /// Each variable that is not external, by name.
+    pub variables: HashMap<String, Variable>,
     /// Bytes of `__constant__` variables.
     pub constant_bytes: u64,
     /// Some function prints.
     pub prints: bool,
+}
+
+/// A variable of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    pub size: u64,
+    /// `__managed__`: the program reaches it, too.
+    pub managed: bool,
 }
 
 impl Module {
@@ -164,7 +172,10 @@ fn read_joined(image: &[u8], target: &Target) -> Result<Module, Error> {
         known.prints |= module.prints;
         known.architecture = known.architecture.max(module.architecture);
         known.constant_bytes = known.constant_bytes.saturating_add(module.constant_bytes);
-        known.variables.extend(module.variables);
+        // As the host links them: a name that several parts keep to themselves is that of the first part.
+        for (name, variable) in module.variables {
+            known.variables.entry(name).or_insert(variable);
+        }
         for (name, kernel) in module.kernels {
             known.kernels.entry(name).or_insert(kernel);
         }
@@ -236,19 +247,21 @@ mod tests {
         }
         assert_eq!(ptx.constant_bytes, code.constant_bytes);
         assert_eq!(ptx.variables, code.variables);
-        assert_eq!(ptx.variables["counter"], 4);
+        assert_eq!(ptx.variables["counter"], Variable { size: 4, managed: false });
     }
 
     #[test]
     fn a_joined_image_has_what_its_parts_have() {
         const OTHER: &[u8] =
             b".version 8.0\n.target sm_80\n.extern .func vprintf();\n.global .u32 more[4];\n.func other() { ret; }";
+        const SAME_NAME: &[u8] = b".version 8.0\n.target sm_80\n.global .u32 more[5];\n";
         let image = image();
-        let joined = crate::join(&[&image, OTHER]);
+        let joined = crate::join(&[&image, OTHER, SAME_NAME]);
         let target = Target { compute: (8, 6), ..PTX_ONLY };
         let (whole, first) = (Module::read(&joined, &target).unwrap(), Module::read(&image, &target).unwrap());
         assert_eq!(whole.kernels.len(), first.kernels.len());
-        assert_eq!((whole.variables["counter"], whole.variables["more"], whole.architecture), (4, 16, 80));
+        let sizes = ["counter", "more"].map(|name| whole.variables[name].size);
+        assert_eq!((sizes, whole.architecture), ([4, 16], 80));
         assert!(whole.kernels.values().all(|kernel| kernel.as_ref().unwrap().prints));
         let nested = crate::join(&[&joined]);
         assert!(matches!(Module::read(&nested, &target), Err(Error::Malformed(_))));

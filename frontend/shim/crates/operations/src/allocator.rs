@@ -20,6 +20,7 @@
 //! otherwise an address could be minted again before its release is on the tape.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The unit of backing and of the quota.
 pub const GRANULE: u64 = 2 << 20;
@@ -27,6 +28,12 @@ pub const GRANULE: u64 = 2 << 20;
 pub const ALIGNMENT: u64 = 512;
 /// Allocations of at least this size take granules of their own.
 pub const SMALL_LIMIT: u64 = 1 << 20;
+
+/// A number for a new allocation, which no other allocation of the process has or will have.
+pub fn new_id() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Relaxed) + 1
+}
 
 /// Why an address was not minted or released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +49,14 @@ pub enum Refused {
 pub struct Allocation {
     pub address: u64,
     pub size: u64,
+}
+
+/// What is kept of a live allocation.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    /// As the program asked for it. What the allocation occupies follows from it (`occupied`).
+    size: u64,
+    id: u64,
 }
 
 /// Disjoint free ranges, coalesced.
@@ -117,8 +132,8 @@ pub struct Allocator {
     charged: u64,
     granules: FreeRanges,
     small: FreeRanges,
-    /// Start -> requested size. What an allocation occupies follows from its size (`occupied`).
-    live: BTreeMap<u64, u64>,
+    /// By start.
+    live: BTreeMap<u64, Block>,
     /// Those of them that take granules and cost no quota now.
     unbacked: BTreeSet<u64>,
     /// Bytes that reservations may take yet.
@@ -208,7 +223,7 @@ impl Allocator {
             self.take_granules(bytes, self.space(GRANULE))
         };
         let address = taken.ok_or(Refused::OutOfMemory)?;
-        self.live.insert(address, size);
+        self.live.insert(address, Block { size, id: new_id() });
         Ok(address)
     }
 
@@ -220,7 +235,7 @@ impl Allocator {
         let bytes = occupied(size).filter(|bytes| *bytes <= self.quota).ok_or(Refused::OutOfMemory)?;
         let taken = bytes.checked_add(self.space(GRANULE)).and_then(|bytes| self.granules.take(bytes));
         let address = taken.ok_or(Refused::OutOfMemory)?;
-        self.live.insert(address, size);
+        self.live.insert(address, Block { size, id: new_id() });
         self.unbacked.insert(address);
         Ok(address)
     }
@@ -245,12 +260,12 @@ impl Allocator {
 
     /// Bytes of address space of a live allocation.
     fn taken(&self, address: u64) -> Result<u64, Refused> {
-        self.live.get(&address).and_then(|size| occupied(*size)).ok_or(Refused::NotAllocated)
+        self.live.get(&address).and_then(|block| occupied(block.size)).ok_or(Refused::NotAllocated)
     }
 
     /// Releases the allocation that starts at `address`.
     pub fn free(&mut self, address: u64) -> Result<(), Refused> {
-        let size = self.live.remove(&address).ok_or(Refused::NotAllocated)?;
+        let size = self.live.remove(&address).ok_or(Refused::NotAllocated)?.size;
         let bytes = occupied(size).expect("computed when it was allocated");
         if self.unbacked.remove(&address) {
             self.granules.give(address, bytes + self.space(GRANULE));
@@ -297,8 +312,13 @@ impl Allocator {
 
     /// The live allocation that holds `address`.
     pub fn find(&self, address: u64) -> Option<Allocation> {
-        let (&start, &size) = self.live.range(..=address).next_back()?;
+        let (&start, &Block { size, .. }) = self.live.range(..=address).next_back()?;
         (address - start < size).then_some(Allocation { address: start, size })
+    }
+
+    /// The number (`new_id`) of the live allocation that starts there.
+    pub fn id(&self, start: u64) -> Option<u64> {
+        self.live.get(&start).map(|block| block.id)
     }
 
     /// Bytes of the quota not in use.

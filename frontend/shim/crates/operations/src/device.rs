@@ -96,6 +96,7 @@ pub fn reset(alone: bool) -> Outcome {
     if !alone {
         return crate::ownership::end(contexts::PRIMARY);
     }
+    crate::ownership::end_modules(contexts::PRIMARY);
     crate::graph::forget();
     crate::managed::forget();
     crate::hostmem::forget_reached();
@@ -178,4 +179,14 @@ unsafe fn no_capabilities(
         unsafe { capabilities.add(index).write(0) };
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_newest_ptx_is_that_of_the_drivers_version() {
+        let (major, minor) = image::NEWEST_PTX;
+        // CUDA 13 has PTX 9, and as many minor versions.
+        assert_eq!(super::DRIVER_VERSION.cast_unsigned(), (major + 4) * 1000 + minor * 10);
+    }
 }

@@ -77,11 +77,18 @@ pub unsafe fn destroy(graph: GraphHandle) -> Outcome {
     Ok(())
 }
 
+/// A graph with nodes that allocate or free cannot be cloned.
 pub unsafe fn clone(pGraphClone: *mut GraphHandle, originalGraph: GraphHandle) -> Outcome {
     if pGraphClone.is_null() {
         return Err(Error::INVALID_VALUE);
     }
-    let id = state().copy(graph_id(originalGraph)?, false)?;
+    let mut state = state();
+    let original = graph_id(originalGraph)?;
+    if state.has_memory(original)? {
+        return Err(Error::NOT_SUPPORTED);
+    }
+    let id = state.copy(original, false)?;
+    drop(state);
     // SAFETY: the caller's promise.
     unsafe { give(pGraphClone, graph_handle(id)) }
 }

@@ -16,6 +16,7 @@ mod placed;
 
 pub use placed::{keep, near as near_placed};
 
+use crate::allocator::new_id;
 use crate::managed;
 use crate::memory::Addresses;
 use session::call::{Error, Outcome};
@@ -47,6 +48,8 @@ pub struct Range {
     pub context: u32,
     /// It was tried, and cannot be memory of both sides.
     refused: bool,
+    /// No other allocation of the process has the number.
+    pub id: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +65,10 @@ enum Place {
 }
 
 impl Range {
+    fn new(start: usize, size: usize, flags: u32, place: Place) -> Range {
+        Range { start, size, flags, place, context: contexts::acting(), refused: false, id: new_id() }
+    }
+
     /// Whether a kernel may use it, by the same address.
     pub fn reachable(&self) -> bool {
         matches!(self.place, Place::Window | Place::Reached)
@@ -92,10 +99,7 @@ impl Pinned {
         if self.overlaps(start, size) {
             return Err(Error::HOST_MEMORY_ALREADY_REGISTERED);
         }
-        self.0.insert(
-            start,
-            Range { start, size, flags, place: Place::Registered, context: contexts::acting(), refused: false },
-        );
+        self.0.insert(start, Range::new(start, size, flags, Place::Registered));
         Ok(())
     }
 
@@ -163,7 +167,7 @@ pub fn allocate(size: usize, flags: u32, addresses: Option<&Addresses>) -> Outco
     while let Some(stale) = pinned.find(start).or_else(|| pinned.0.range(start..start + size).next().map(|(_, r)| *r)) {
         pinned.0.remove(&stale.start);
     }
-    pinned.0.insert(start, Range { start, size, flags, place, context: contexts::acting(), refused: false });
+    pinned.0.insert(start, Range::new(start, size, flags, place));
     Ok(memory)
 }
 
@@ -309,9 +313,15 @@ pub fn of_context(context: u32, reached: bool) -> Vec<usize> {
     pinned().0.values().filter(is_meant).map(|range| range.start).collect()
 }
 
-/// The device was reset: memory of both sides is gone.
+/// The memory that was registered in a context.
+pub fn registered_in(context: u32) -> Vec<usize> {
+    let is_meant = |range: &&Range| range.context == context && range.place == Place::Registered;
+    pinned().0.values().filter(is_meant).map(|range| range.start).collect()
+}
+
+/// The device was reset: memory of both sides is gone, and nothing is registered.
 pub fn forget_reached() {
-    pinned_mut().0.retain(|_, range| range.place != Place::Reached);
+    pinned_mut().0.retain(|_, range| !matches!(range.place, Place::Reached | Place::Registered));
 }
 
 /// cudaHostRegister.

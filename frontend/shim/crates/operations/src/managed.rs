@@ -187,6 +187,12 @@ pub fn add_variables(places: &[(usize, usize)]) -> Outcome {
     Ok(())
 }
 
+/// The regions end that have these variables: so does their module.
+pub fn end_variables(places: &[(usize, usize)]) {
+    let holds = |region: &Region| places.iter().any(|(address, _)| (region.start()..region.end()).contains(address));
+    regions().0.retain(|_, region| region.kind() != Kind::Variable || !holds(region));
+}
+
 /// Where the regions in these allocations start.
 pub fn regions_in(allocations: &BTreeSet<u64>) -> Vec<usize> {
     regions().0.values().filter(|region| allocations.contains(&(region.raw() as u64))).map(Region::start).collect()

@@ -29,6 +29,7 @@ mod library;
 pub mod loading;
 mod managed;
 pub mod mapped;
+mod of_context;
 mod resources;
 mod source;
 pub mod table;

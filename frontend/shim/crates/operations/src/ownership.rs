@@ -1,4 +1,5 @@
-//! What belongs to a context, and its end: streams, events, modules, texture objects, arrays, device memory, managed and pinned memory.
+//! What belongs to a context, and its end: streams, events, modules, texture objects, arrays, device memory, managed, pinned and
+//! registered memory.
 //!
 //! Each kind's own module knows the context that a thing was made in. Here they end in the order in which one needs the other; the records go
 //! onto the tape as those of the context that ends, whose sticky error does not stop them (tape.md, "Contexts"). Memory of pools, memory of graphs,
@@ -40,6 +41,9 @@ pub fn end(context: u32) -> Outcome {
         // SAFETY: what the context's end means for the program's pointers.
         let _ = unsafe { memory::free_host(start as *mut c_void) };
     }
+    for start in hostmem::registered_in(context) {
+        let _ = hostmem::unregister(start);
+    }
     for number in tracking()?.order.of_context(context) {
         // SAFETY: no pointer is followed.
         let _ = unsafe { stream::destroy(encode(Tag::Stream, number) as StreamHandle) };
@@ -48,10 +52,9 @@ pub fn end(context: u32) -> Outcome {
         // SAFETY: no pointer is followed.
         let _ = unsafe { event::destroy(event) };
     }
+    end_modules(context);
     for module in table::with(|table| table.modules()) {
-        if module.context == Some(context) {
-            let _ = loading::unload(Kind::Module, module.handle());
-        } else if module.context.is_none() {
+        if module.context.is_none() {
             module.close_here();
         }
     }
@@ -70,4 +73,13 @@ pub fn end(context: u32) -> Outcome {
         contexts::end(context);
     }
     Ok(())
+}
+
+/// Unloads the modules of a context (cuModuleLoad and its relatives): their handles, and those of their functions, are invalid from now on.
+pub fn end_modules(context: u32) {
+    for module in table::with(|table| table.modules()) {
+        if module.context == Some(context) {
+            let _ = loading::unload(Kind::Module, module.handle());
+        }
+    }
 }

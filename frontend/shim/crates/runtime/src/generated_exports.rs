@@ -1652,6 +1652,11 @@ pub unsafe extern "C" fn farlane_cudaLibraryGetGlobal(dptr: *mut *mut c_void, by
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn farlane_cudaLibraryGetManaged(dptr: *mut *mut c_void, bytes: *mut usize, library: cudaLibrary_t, name: *const c_char) -> cudaError_t {
+    entry::enter(Function::cudaLibraryGetManaged, || unsafe { operations::module::library_get_managed(dptr, bytes, library, name) })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn farlane_cudaLibraryUnload(library: cudaLibrary_t) -> cudaError_t {
     entry::enter(Function::cudaLibraryUnload, || unsafe { operations::module::library_unload(library) })
 }

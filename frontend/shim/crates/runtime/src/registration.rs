@@ -15,7 +15,7 @@ use std::ffi::{c_char, c_int, c_void, CStr};
 
 use abi::{dim3, uint3};
 use operations::module::table::with;
-use operations::module::{Kernel, Module, Variable};
+use operations::module::{Kernel, Module};
 use session::lifecycle;
 
 pub unsafe fn __cudaRegisterFatBinary(fatCubin: *mut c_void) -> *mut *mut c_void {
@@ -80,7 +80,7 @@ pub unsafe fn __cudaRegisterVar(
     with(|table| {
         let Some(module) = table.module(fatCubinHandle as usize) else { return };
         module.note_use();
-        table.add_variable(hostVar as usize, Box::leak(Box::new(Variable::new(module, name, size))));
+        table.add_variable(hostVar as usize, module.variable(&name, size));
     });
 }
 

@@ -144,6 +144,18 @@ pub fn request(write: impl FnOnce(&mut Writer, u32)) -> Outcome<u64> {
     value_of(session, ask(session, write).map_err(error_of)?)
 }
 
+/// As `request`, with so many questions at once (`Session::request_all`): one round trip. An error of the first is the result, one of another is
+/// its own answer.
+pub fn request_all(questions: usize, write: impl FnOnce(&mut Writer, u32)) -> Outcome<Vec<Outcome<u64>>> {
+    let session = process::session()?;
+    let (launches, guarded) = (output::asked(), guards::recorded());
+    let answers = session.request_all(questions, write).map_err(error_of)?;
+    output::answered(launches);
+    guards::arrived(guarded);
+    value_of(session, *answers.first().ok_or(Error::UNKNOWN)?)?;
+    Ok(answers.iter().map(|answer| check(answer.error).map(|()| answer.value)).collect())
+}
+
 /// Copies from the device to the guest in the order of the stream: one round trip.
 ///
 /// # Safety

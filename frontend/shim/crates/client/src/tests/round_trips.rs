@@ -88,6 +88,37 @@ fn values_and_errors_are_answers() {
 }
 
 #[test]
+fn several_questions_are_one_round_trip() {
+    let host = FakeHost::start(Behaviour::default());
+    let session = open(&host, Mode::Loops);
+    let before = session.counters().round_trips.get();
+    for questions in [1, 2, 100] {
+        let answers = session.request_all(questions, |w, slot| {
+            for question in 0..questions as u32 {
+                operations::variable_address(w, 16 + question, slot + question);
+            }
+        });
+        assert_eq!(answers, Ok(vec![Answer { error: 0, value: 0xabcd }; questions]));
+    }
+    assert_eq!(session.counters().round_trips.get(), before + 3);
+
+    let mut behaviour = Behaviour { errors: HashMap::from([(code::VARIABLE_ADDRESS, 13)]), ..Behaviour::default() };
+    behaviour.welcome.credit_bytes = tape::MAX_RECORD_BYTES as u64;
+    let host = FakeHost::start(behaviour);
+    let session = open(&host, Mode::Calls);
+    let refused = session.request_all(100, |w, slot| {
+        operations::module_chunk(w, &vec![0; tape::MAX_TAIL_BYTES]);
+        operations::module_chunk(w, &[0; 4000]);
+        for question in 0..100 {
+            operations::variable_address(w, 16, slot + question);
+        }
+    });
+    assert_eq!(refused, Ok(vec![Answer { error: 13, value: 0xabcd }; 100]));
+    assert_eq!(session.counters().groups.get(), 2, "the questions are in two groups");
+    assert_eq!(session.take_deferred_error(), None);
+}
+
+#[test]
 fn reads_land_in_the_destination() {
     let host = FakeHost::start_unix(Behaviour::default());
     let session = open(&host, Mode::Calls);

@@ -11,6 +11,7 @@ pub(super) struct Declaration<'a> {
     /// Bytes; `None` for an array without a length.
     pub size: Option<u64>,
     pub align: u64,
+    pub managed: bool,
 }
 
 /// Bytes of a fundamental type, by its directive.
@@ -31,11 +32,12 @@ fn scalar_size(directive: &str) -> Option<u64> {
 struct Type {
     size: u64,
     align: u64,
+    managed: bool,
 }
 
 /// Parses from behind the state space up to the name, which it returns too.
 fn parse_type<'a>(lexer: &mut Lexer<'a>) -> Result<(Type, &'a str), String> {
-    let (mut size, mut align, mut lanes, mut pointer) = (None, None, 1, false);
+    let (mut size, mut align, mut lanes, mut pointer, mut managed) = (None, None, 1, false, false);
     loop {
         match lexer.next().ok_or("the text ends in a declaration")? {
             Token::Word(".align") => {
@@ -49,7 +51,7 @@ fn parse_type<'a>(lexer: &mut Lexer<'a>) -> Result<(Type, &'a str), String> {
             Token::Word(".v4") => lanes = 4,
             Token::Word(".v8") => lanes = 8,
             Token::Word(".ptr") => pointer = true,
-            Token::Word(".attribute") if lexer.accept(b'(') => lexer.skip_nested(b'(', b')'),
+            Token::Word(".attribute") if lexer.accept(b'(') => managed |= parse_attributes(lexer)?,
             Token::Word(word) if word.starts_with('.') => {
                 if let Some(bytes) = scalar_size(word) {
                     size = Some(bytes);
@@ -60,10 +62,23 @@ fn parse_type<'a>(lexer: &mut Lexer<'a>) -> Result<(Type, &'a str), String> {
             Token::Word(name) => {
                 let size = size.ok_or_else(|| format!("{name} has no type"))? * lanes;
                 let align = align.unwrap_or(size).max(1);
-                return Ok((Type { size, align }, name));
+                return Ok((Type { size, align, managed }, name));
             }
             Token::Symbol(symbol) => return Err(format!("unexpected '{}' in a declaration", char::from(symbol))),
             Token::Text => return Err("unexpected string in a declaration".to_owned()),
+        }
+    }
+}
+
+/// Whether the attributes, up to the parenthesis that ends them, say that the variable is managed.
+fn parse_attributes(lexer: &mut Lexer<'_>) -> Result<bool, String> {
+    let mut managed = false;
+    loop {
+        match lexer.next().ok_or("the text ends in a declaration")? {
+            Token::Word(word) => managed |= word == ".managed",
+            Token::Symbol(b'(') => lexer.skip_nested(b'(', b')'),
+            Token::Symbol(b')') => return Ok(managed),
+            _ => {}
         }
     }
 }
@@ -91,7 +106,7 @@ fn parse_size(lexer: &mut Lexer<'_>, element: u64) -> Result<Option<u64>, String
 pub(super) fn parse_parameter<'a>(lexer: &mut Lexer<'a>) -> Result<Declaration<'a>, String> {
     let (kind, name) = parse_type(lexer)?;
     let size = parse_size(lexer, kind.size)?;
-    Ok(Declaration { name, size, align: kind.align })
+    Ok(Declaration { name, size, align: kind.align, managed: kind.managed })
 }
 
 /// The variables of a declaration, from behind the state space to behind the semicolon.
@@ -100,7 +115,7 @@ pub(super) fn parse_variables<'a>(lexer: &mut Lexer<'a>) -> Result<Vec<Declarati
     let (kind, mut name) = parse_type(lexer)?;
     loop {
         let size = parse_size(lexer, kind.size)?;
-        found.push(Declaration { name, size, align: kind.align });
+        found.push(Declaration { name, size, align: kind.align, managed: kind.managed });
         loop {
             match lexer.next().ok_or("the text ends in a declaration")? {
                 Token::Symbol(b';') => return Ok(found),
@@ -151,6 +166,19 @@ mod tests {
         }
         assert!(parameter(".b64 p[0x2000000000000001]").is_err());
         assert_eq!(parameter(".b8 p[]"), Ok((None, 1)));
+    }
+
+    #[test]
+    fn managed_variables() {
+        for (text, managed) in [
+            (".attribute(.managed) .align 4 .u32 a;", true),
+            (".align 4 .attribute(.unified(0xAB, 0x1), .managed) .b8 a[12] = {1};", true),
+            (".attribute(.unified(0xAB, 0x1)) .u32 a;", false),
+            (".u32 managed;", false),
+        ] {
+            let found = parse_variables(&mut Lexer::new(text.as_bytes())).unwrap();
+            assert_eq!((found.len(), found[0].managed), (1, managed), "{text}");
+        }
     }
 
     #[test]

@@ -15,12 +15,15 @@ use std::collections::HashMap;
 use crate::container::Reach;
 use crate::error::Error;
 use crate::limits;
-use crate::module::{Kernel, Module, Source};
+use crate::module::{Kernel, Module, Source, Variable};
 use lexer::{Lexer, Token};
 use references::References;
 
 /// Bytes at the start in which `.version` must stand, behind comments.
 const PREAMBLE: usize = 1 << 16;
+
+/// The newest version of PTX that is read: that of CUDA 13.5. A driver refuses PTX of later releases of CUDA.
+pub const NEWEST: (u32, u32) = (9, 5);
 
 /// Whether the bytes begin like a PTX text.
 pub(crate) fn is_ptx(data: &[u8]) -> bool {
@@ -30,7 +33,7 @@ pub(crate) fn is_ptx(data: &[u8]) -> bool {
 /// Reads a PTX text (NUL padding at its end is allowed). Also tells on which devices it runs.
 ///
 /// # Errors
-/// When it has no `.target`, or more than [`limits`] allow.
+/// When it has no `.target`, more than [`limits`] allow, or a later version than [`NEWEST`].
 pub(crate) fn read(text: &[u8]) -> Result<(Module, Reach), Error> {
     let mut scanner = Scanner::new(text);
     scanner.run()?;
@@ -43,7 +46,7 @@ struct Scanner<'a> {
     kernels: HashMap<&'a str, Result<Kernel, String>>,
     /// Which function or kernel body uses which module-scope shared variables and functions.
     references: References<'a>,
-    variables: HashMap<&'a str, u64>,
+    variables: HashMap<&'a str, Variable>,
     constant_bytes: u64,
     /// Some function may print: what `printf` becomes is declared.
     prints: bool,
@@ -67,6 +70,7 @@ impl<'a> Scanner<'a> {
         while let Some(token) = self.lexer.next() {
             match token {
                 Token::Word(".extern") => external = true,
+                Token::Word(".version") => self.read_version()?,
                 Token::Word(".target") => self.read_target(),
                 Token::Word(".entry") => self.read_entry()?,
                 Token::Word(".func") => self.read_function(),
@@ -80,6 +84,19 @@ impl<'a> Scanner<'a> {
             if token != Token::Word(".extern") {
                 external = false;
             }
+        }
+        Ok(())
+    }
+
+    fn read_version(&mut self) -> Result<(), Error> {
+        let number = |word: Option<&str>| word.and_then(|word| word.trim_start_matches('.').parse::<u32>().ok());
+        let Some(major) = number(self.lexer.word()) else { return Ok(()) };
+        let minor = number(self.lexer.clone().word()).unwrap_or(0);
+        if (major, minor) > NEWEST {
+            let (most, least) = NEWEST;
+            return Err(Error::TooNew(format!(
+                "PTX {major}.{minor} comes from a newer CUDA than 13.5, which knows PTX up to {most}.{least}; compile with CUDA 13.5 or an older one"
+            )));
         }
         Ok(())
     }
@@ -143,11 +160,12 @@ impl<'a> Scanner<'a> {
         if external {
             return;
         }
-        let sized = || found.iter().filter_map(|variable| Some((variable.name, variable.size?, variable.align)));
-        self.variables.extend(sized().map(|(name, size, _)| (name, size)));
+        let sized = || found.iter().filter_map(|variable| Some((variable, variable.size?)));
+        let known = |managed, size| Variable { size, managed };
+        self.variables.extend(sized().map(|(variable, size)| (variable.name, known(variable.managed, size))));
         if constant {
             self.constant_bytes =
-                references::laid_out(self.constant_bytes, sized().map(|(_, size, align)| (size, align)));
+                references::laid_out(self.constant_bytes, sized().map(|(variable, size)| (size, variable.align)));
         }
     }
 
@@ -161,7 +179,7 @@ impl<'a> Scanner<'a> {
             }
         }
         let kernels = self.kernels.into_iter().map(|(name, kernel)| (name.to_owned(), kernel)).collect();
-        let variables = self.variables.into_iter().map(|(name, size)| (name.to_owned(), size)).collect();
+        let variables = self.variables.into_iter().map(|(name, known)| (name.to_owned(), known)).collect();
         let module = Module {
             source: Source::Ptx,
             architecture,

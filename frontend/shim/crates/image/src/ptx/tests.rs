@@ -106,6 +106,23 @@ fn targets() {
 }
 
 #[test]
+fn versions() {
+    let (major, minor) = NEWEST;
+    for (version, known) in [
+        ("1.0".to_owned(), true),
+        (format!("{major}.{minor}"), true),
+        (format!("{}.99", major - 1), true),
+        (format!("{major}.{}", minor + 1), false),
+        (format!("{major}.10"), false),
+        (format!("{}.0", major + 1), false),
+    ] {
+        let found = read(format!(".version {version}\n.target sm_75\n").as_bytes());
+        assert_eq!(found.is_ok(), known, "{version}");
+        assert!(found.is_ok() || matches!(found, Err(Error::TooNew(_))), "{version}");
+    }
+}
+
+#[test]
 fn functions_that_call_each_other_without_end_are_bounded() {
     let mut text = String::from(".shared .b8 s[4];\n");
     for number in 0..3000 {

@@ -162,6 +162,22 @@ impl State {
         Ok(graph)
     }
 
+    /// Whether nodes of the graph, or of graphs inside, allocate or free memory.
+    pub fn has_memory(&self, id: Id) -> Outcome<bool> {
+        for node in &self.graph(id)?.nodes {
+            let work = &self.node(*node)?.work;
+            if matches!(work, Work::Allocate { .. } | Work::Free(_)) {
+                return Ok(true);
+            }
+            for inner in work.inner() {
+                if self.has_memory(*inner)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
     /// A copy of a graph, the graphs inside included. It holds the user objects as often.
     pub fn copy(&mut self, id: Id, owned: bool) -> Outcome<Id> {
         let Graph { nodes, conditions, objects, .. } = self.graph(id)?;

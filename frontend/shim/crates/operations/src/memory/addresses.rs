@@ -145,6 +145,11 @@ impl Live {
         self.pinned.free(address)
     }
 
+    /// The number of the allocation that starts there: no other has it, or will.
+    pub fn id(&self, start: u64) -> Option<u64> {
+        self.allocator.id(start).or_else(|| self.pinned.id(start))
+    }
+
     /// The allocation, variable or run of accessible mappings that holds the address.
     pub fn find(&self, address: u64) -> Option<Allocation> {
         let within = |ranges: &BTreeMap<u64, u64>| {

@@ -9,7 +9,7 @@
 //! Each context has handles of its own (`OfContext`), until what it holds ends.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::images;
@@ -23,71 +23,15 @@ use tape::Writer;
 
 use super::kernel::Kernel;
 use super::managed::Managed;
+use super::of_context::OfContext;
 use super::source::{Origin, Source};
+use super::variable::Variable;
 
 /// Larger images are asked for before they are sent, when Hello could not name them.
 const ASK_ABOVE: usize = 256 << 10;
 
 /// One upload at a time, as the tape wants it.
 static UPLOAD: Mutex<()> = Mutex::new(());
-
-/// The same for each context of the process: a word that is the context's as long as its epoch lasts (a handle of the tape, a setting).
-#[derive(Debug, Default)]
-pub struct OfContext {
-    /// The epoch and the word that were set last.
-    last: AtomicU64,
-    /// Those of other epochs, where there are several contexts.
-    others: Mutex<Vec<(u32, u32)>>,
-}
-
-/// Epochs whose words are kept: those of contexts that have ended are the first to go.
-const MOST_EPOCHS: usize = 64;
-
-impl OfContext {
-    /// The word, when it was set in the epoch of the context that the calling thread works for.
-    #[inline]
-    pub fn get(&self) -> Option<u32> {
-        let (value, epoch) = (self.last.load(Acquire), contexts::epoch());
-        if (value >> 32) as u32 == epoch {
-            return Some(value as u32);
-        }
-        if !contexts::several() {
-            return None;
-        }
-        lock(&self.others).iter().find(|(of, _)| *of == epoch).map(|(_, word)| *word)
-    }
-
-    pub fn set(&self, word: u32) {
-        self.set_in(contexts::epoch(), word);
-    }
-
-    fn set_in(&self, epoch: u32, word: u32) {
-        let mut others = lock(&self.others);
-        if contexts::several() {
-            let last = self.last.load(Acquire);
-            others.retain(|(of, _)| *of != epoch && *of != (last >> 32) as u32);
-            others.push(((last >> 32) as u32, last as u32));
-            others.push((epoch, word));
-            if others.len() > MOST_EPOCHS {
-                others.remove(0);
-            }
-        }
-        self.last.store(u64::from(epoch) << 32 | u64::from(word), Release);
-    }
-
-    /// The context's is unknown again: what it was.
-    fn take(&self) -> Option<u32> {
-        let known = self.get()?;
-        let epoch = contexts::epoch();
-        let mut others = lock(&self.others);
-        others.retain(|(of, _)| *of != epoch);
-        let value = self.last.load(Acquire);
-        if (value >> 32) as u32 == epoch {
-            self.last.store(others.last().map_or(0, |(of, word)| u64::from(*of) << 32 | u64::from(*word)), Release);
-        }
-        Some(known)
-    }
-}
 
 /// Bytes of the host's opinion of an image.
 const CHECK_BYTES: usize = 1024;
@@ -142,6 +86,9 @@ pub struct Module {
     closed: AtomicBool,
     /// Those that the program knows of, by name.
     kernels: Mutex<HashMap<&'static [u8], &'static Kernel>>,
+    variables: Mutex<HashMap<&'static str, &'static Variable>>,
+    /// Held while the host is asked where variables lie.
+    asking: Mutex<()>,
 }
 
 impl Module {
@@ -167,6 +114,8 @@ impl Module {
             opening: Mutex::new(()),
             closed: AtomicBool::new(false),
             kernels: Mutex::default(),
+            variables: Mutex::default(),
+            asking: Mutex::new(()),
         }
     }
 
@@ -183,6 +132,22 @@ impl Module {
     /// Notes a kernel; the first one of a name counts.
     pub fn add_kernel(&self, kernel: &'static Kernel) {
         lock(&self.kernels).entry(kernel.name().to_bytes()).or_insert(kernel);
+    }
+
+    /// The variable of that name; of that size, where the program does not know of it.
+    pub fn variable(&'static self, name: &str, size: usize) -> &'static Variable {
+        let mut variables = lock(&self.variables);
+        if let Some(known) = variables.get(name) {
+            return known;
+        }
+        let new: &'static Variable = Box::leak(Box::new(Variable::new(self, name.to_owned(), size)));
+        variables.insert(new.name(), new);
+        new
+    }
+
+    /// Held by a thread that asks the host where variables lie.
+    pub fn ask_alone(&self) -> MutexGuard<'_, ()> {
+        lock(&self.asking)
     }
 
     /// Whether the device can run something of a loaded image: told at once, where that takes no decompression.
@@ -223,11 +188,11 @@ impl Module {
         Err(Refused { error: Error(code), message: String::from_utf8_lossy(text).into_owned() })
     }
 
-    /// Damage of an image that the program loads is the load's own result, and no news.
+    /// Damage or a late version of an image that the program loads is the load's own result, and no news.
     #[cold]
     fn refuse(&self, error: &image::Error) -> Error {
         match error {
-            image::Error::Malformed(_) if self.kind != Kind::Registered => {
+            image::Error::Malformed(_) | image::Error::TooNew(_) if self.kind != Kind::Registered => {
                 log::info(format_args!("{}: {error}", self.origin));
             }
             _ => log::error(format_args!("{}: {error}", self.origin)),
@@ -301,9 +266,26 @@ impl Module {
         kind: HandleKind,
         write: impl FnOnce(&mut Writer, u32, u32),
     ) -> Outcome<u32> {
+        let mut write = Some(write);
+        self.open_parts(&[minted], kind, |w, _, handle, module| {
+            if let Some(write) = write.take() {
+                write(w, handle, module);
+            }
+        })?;
+        minted.get().ok_or(Error::UNKNOWN)
+    }
+
+    /// The same for several parts, which go onto the tape together: `write` is given the index of each that was not minted.
+    pub fn open_parts(
+        &self,
+        parts: &[&OfContext],
+        kind: HandleKind,
+        mut write: impl FnMut(&mut Writer, usize, u32, u32),
+    ) -> Outcome {
         let _opening = lock(&self.opening);
-        if let Some(handle) = minted.get() {
-            return Ok(handle);
+        let missing: Vec<usize> = (0..parts.len()).filter(|index| parts[*index].get().is_none()).collect();
+        if missing.is_empty() {
+            return Ok(());
         }
         if self.closed.load(Acquire) {
             return Err(Error::INVALID_DEVICE_FUNCTION);
@@ -318,16 +300,20 @@ impl Module {
         let epoch = contexts::epoch();
         let known = self.minted.get();
         let module = known.map_or_else(|| process::mint(HandleKind::Module), Ok)?;
-        let handle = process::mint(kind)?;
+        let handles: Vec<u32> = missing.iter().map(|_| process::mint(kind)).collect::<Outcome<_>>()?;
         work::append(|w| {
             if known.is_none() {
                 operation::module_open(w, module, &source.digest);
             }
-            write(w, handle, module);
+            for (index, handle) in missing.iter().zip(&handles) {
+                write(w, *index, *handle, module);
+            }
         })?;
         self.minted.set_in(epoch, module);
-        minted.set_in(epoch, handle);
-        Ok(handle)
+        for (index, handle) in missing.iter().zip(&handles) {
+            parts[*index].set_in(epoch, *handle);
+        }
+        Ok(())
     }
 
     /// Waits until the host has opened what was asked for: what it refuses in the image is the result, with what deferred calls have left.
@@ -356,6 +342,7 @@ impl Module {
     /// Ends what the host has of the module in the context that the calling thread works for.
     pub fn close_here(&self) {
         if let Some(handle) = self.minted.take() {
+            self.managed.end(handle);
             // A session that cannot take the record has lost the module anyway.
             let _ = work::append(|w| operation::module_close(w, handle));
         }
@@ -364,6 +351,23 @@ impl Module {
     /// Gives managed variables memory: the program is about to touch them.
     pub fn back_managed(&'static self) {
         self.managed.back(self);
+    }
+
+    /// The same where a call asks for them.
+    ///
+    /// # Errors
+    /// cudaErrorNotSupported when the program and the kernels would not see the same.
+    pub fn share_managed(&'static self) -> Outcome {
+        if self.kind == Kind::Registered {
+            self.back_managed();
+            return self.managed.check();
+        }
+        self.managed.share_loaded(self)
+    }
+
+    /// Its handle on the tape, where the host has it open.
+    pub fn opened(&self) -> Option<u32> {
+        self.minted.get()
     }
 }
 
@@ -402,6 +406,7 @@ pub fn error_of(error: &image::Error) -> Error {
     match error {
         image::Error::NoUsableEntry(_) => Error::NO_KERNEL_IMAGE_FOR_DEVICE,
         image::Error::Malformed(_) | image::Error::TooLarge(_) => Error::INVALID_KERNEL_IMAGE,
+        image::Error::TooNew(_) => Error::UNSUPPORTED_PTX_VERSION,
     }
 }
 
@@ -409,26 +414,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Held by tests that reset, or that must not be reset meanwhile.
-#[cfg(test)]
-pub static RESETTING: Mutex<()> = Mutex::new(());
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reset_makes_every_handle_unknown() {
-        let _alone = lock(&RESETTING);
-        let minted = OfContext::default();
-        assert_eq!(minted.get(), None);
-        minted.set(17);
-        assert_eq!(minted.get(), Some(17));
-        contexts::device_was_reset();
-        assert_eq!(minted.get(), None);
-        minted.set(18);
-        assert_eq!((minted.take(), minted.get()), (Some(18), None));
-    }
 
     #[test]
     fn an_unused_module_is_not_announced() {

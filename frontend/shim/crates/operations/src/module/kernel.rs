@@ -12,7 +12,8 @@ use session::process::{self, HandleKind};
 use session::{log, work};
 use tape::generated_operations as operation;
 
-use super::code::{Module, OfContext};
+use super::code::Module;
+use super::of_context::OfContext;
 use super::resources::{self, Limits};
 
 #[derive(Debug)]
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn settings_keep_their_sign_and_end_with_a_reset() {
-        let _alone = super::super::code::RESETTING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _alone = super::super::of_context::RESETTING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let setting = Setting::default();
         assert_eq!(setting.get(), None);
         for value in [-1, 0, 65536, i32::MAX, i32::MIN] {

@@ -143,16 +143,30 @@ pub unsafe fn library_get_global(
     unsafe { global(find(library)?, name, dptr.cast(), bytes) }
 }
 
+pub unsafe fn library_get_managed(
+    dptr: *mut *mut c_void,
+    bytes: *mut usize,
+    library: LibraryHandle,
+    name: *const c_char,
+) -> Outcome {
+    // SAFETY: the program's promise.
+    unsafe { managed_variable(find(library)?, name, dptr.cast(), bytes) }
+}
+
 /// A variable's address and size; both results are optional.
 ///
 /// # Safety
 /// The name is a string or null, the places are null or such places.
 pub unsafe fn global(module: &'static Module, name: *const c_char, address: *mut u64, bytes: *mut usize) -> Outcome {
     // SAFETY: the caller's promise.
-    let variable = loading::variable(module, unsafe { text(name) }?)?;
+    let name = unsafe { text(name) }?;
+    let variable = loading::variable(module, name)?;
     // SAFETY: the caller's promise.
     unsafe {
         if !address.is_null() {
+            if loading::is_managed(module, name)? {
+                module.share_managed()?;
+            }
             give(address, variable.address()?)?;
         }
         if !bytes.is_null() {
@@ -160,6 +174,30 @@ pub unsafe fn global(module: &'static Module, name: *const c_char, address: *mut
         }
     }
     Ok(())
+}
+
+/// As `global`, for a managed variable; one of the results is optional.
+///
+/// # Errors
+/// cudaErrorSymbolNotFound for another variable, too.
+///
+/// # Safety
+/// As `global`.
+pub unsafe fn managed_variable(
+    module: &'static Module,
+    name: *const c_char,
+    address: *mut u64,
+    bytes: *mut usize,
+) -> Outcome {
+    if address.is_null() && bytes.is_null() {
+        return Err(Error::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    if !loading::is_managed(module, unsafe { text(name) }?)? {
+        return Err(Error::SYMBOL_NOT_FOUND);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { global(module, name, address, bytes) }
 }
 
 /// # Safety

@@ -156,15 +156,24 @@ pub fn kernel(module: &'static Module, name: &str) -> Outcome<&'static Kernel> {
 /// # Errors
 /// cudaErrorSymbolNotFound.
 pub fn variable(module: &'static Module, name: &str) -> Outcome<&'static Variable> {
-    let size = *module.contents()?.variables.get(name).ok_or(Error::SYMBOL_NOT_FOUND)?;
-    Ok(table::with(|table| {
-        table.variable_of_module(module, name).unwrap_or_else(|| {
-            let variable: &'static Variable =
-                Box::leak(Box::new(Variable::new(module, name.to_owned(), size as usize)));
-            table.add_variable(std::ptr::from_ref(variable) as usize, variable);
-            variable
-        })
-    }))
+    let known = *module.contents()?.variables.get(name).ok_or(Error::SYMBOL_NOT_FOUND)?;
+    Ok(module.variable(name, known.size as usize))
+}
+
+/// Whether the program reaches the variable without a call.
+///
+/// # Errors
+/// cudaErrorSymbolNotFound.
+pub fn is_managed(module: &'static Module, name: &str) -> Outcome<bool> {
+    Ok(module.contents()?.variables.get(name).ok_or(Error::SYMBOL_NOT_FOUND)?.managed)
+}
+
+/// All of the module's, sorted by name.
+pub fn variables(module: &'static Module) -> Outcome<Vec<&'static Variable>> {
+    let contents = module.contents()?;
+    let mut known: Vec<_> = contents.variables.iter().collect();
+    known.sort_unstable_by_key(|(name, _)| *name);
+    Ok(known.into_iter().map(|(name, known)| module.variable(name, known.size as usize)).collect())
 }
 
 /// # Safety

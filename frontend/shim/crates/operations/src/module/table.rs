@@ -81,12 +81,6 @@ impl Table {
         found.all(|other| std::ptr::eq(*other, first)).then_some(first)
     }
 
-    /// A variable of the module, by name.
-    pub fn variable_of_module(&self, module: &'static Module, name: &str) -> Option<&'static Variable> {
-        let wanted = |variable: &&&'static Variable| std::ptr::eq(variable.module, module) && variable.name() == name;
-        self.variables.values().flatten().find(wanted).copied()
-    }
-
     /// Removes a module and everything that belongs to it.
     pub fn remove_module(&mut self, handle: usize) -> Option<&'static Module> {
         let module = self.modules.remove(&handle)?;
