@@ -16,7 +16,8 @@ pytestmark = pytest.mark.guests
 
 FOLDER = Path(__file__).parent
 _SPEC = importlib.util.spec_from_file_location("numba_suite", FOLDER / "numba_suite.py")
-assert _SPEC is not None and _SPEC.loader is not None
+assert _SPEC is not None
+assert _SPEC.loader is not None
 suite = importlib.util.module_from_spec(_SPEC)
 sys.modules["numba_suite"] = suite  # dataclasses look there
 _SPEC.loader.exec_module(suite)
@@ -32,3 +33,12 @@ def test_sample(share: int) -> None:
     log = done.stdout + done.stderr
     ended = {item.name: item.outcome for item in suite.parse("", log + f"{suite.FINISHED}{done.returncode}\n")}
     assert ended == dict.fromkeys(names, "pass"), log[-6000:]
+
+
+def test_the_kernels_of_the_unit_tests_are_numbas() -> None:
+    """tests/unit/sim/test_numba_kernels.py runs them."""
+    script, folder = FOLDER / "scripts/numba_ptx.py", FOLDER.parent / "unit/sim/numba"
+    done = subprocess.run(
+        [suite.PYTHON, "-W", "ignore", script, "--check", folder], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
