@@ -1,7 +1,7 @@
 """Steering: what compiles to machine code in the guest is led to PTX, where the host's devices take nothing else.
 
 Owns the variables of a guest's environment that do it, each by its user's own switch, and the question whether a host needs it. The stand-in
-for ptxas is `cuda/bin/ptxas`; nvJitLink is the shim's (crates/core/src/steering.rs). docs/python.md lists who is steered and how.
+for ptxas is `cuda/bin/ptxas`; nvJitLink and NVRTC are the shim's (crates/core/src/steering.rs). docs/python.md lists who is steered and how.
 A variable that the user has set stays; `FARLANE_STEERING=off` leaves all of them alone.
 """
 
@@ -13,13 +13,14 @@ from pathlib import Path
 
 from farlane.frontend.errors import UserError
 
-SWITCH = "FARLANE_STEERING"
+SWITCH, ON = "FARLANE_STEERING", "ptx"
 ROOT = Path(__file__).resolve().parent / "cuda"
 PTXAS = ROOT / "bin" / "ptxas"
 TAKE_PTX_ALONE = (None, "sim", "null")  # devices of a host of the guest's own; None is its default
 SECONDS = 2.0  # that a host may take to say what its devices are
 
 VARIABLES: Mapping[str, str] = {
+    SWITCH: ON,  # the shim reads it, for NVRTC
     "CUPY_COMPILE_WITH_PTX": "1",
     "TRITON_PTXAS_PATH": str(PTXAS),
     "TRITON_PTXAS_BLACKWELL_PATH": str(PTXAS),  # from capability 9.0 on
