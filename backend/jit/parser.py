@@ -59,6 +59,8 @@ def _writes(base: str, modifiers: tuple[str, ...]) -> bool:
     """Whether an instruction's first operand is its destination."""
     if base in ("bar", "barrier"):
         return "red" in modifiers
+    if base == "wgmma":  # not executed; a module that has it loads
+        return "mma_async" in modifiers
     if base == "mbarrier":
         return modifiers[:1] not in (("init",), ("inval",), ("expect_tx",), ("complete_tx",))
     return base not in NO_DESTINATION and not (base == "wmma" and "store" in modifiers)
