@@ -64,3 +64,52 @@ def test_the_device_files_of_a_gpu_are_there() -> None:
     """JAX looks for them."""
     script = "import os; print(*(os.path.exists(f'/dev/{name}') for name in ('nvidia0', 'nvidiactl', 'nvidia-none')))"
     assert run("run", "--", sys.executable, "-c", script) == "True True False\n"
+
+
+NVRTC = """
+#include <string.h>
+#define GIVES(name, text) \\
+    int name##Size(void *program, size_t *size) { *size = sizeof text; return 0; } \\
+    int name(void *program, char *code) { memcpy(code, text, sizeof text); return 0; }
+GIVES(nvrtcGetPTX, "PTX")
+GIVES(nvrtcGetCUBIN, "machine code")
+"""
+USER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+int nvrtcGetCUBIN(void *, char *), nvrtcGetCUBINSize(void *, size_t *);
+int main(int count, char **words) {
+    size_t size = 0;
+    char code[64] = "";
+    if (count > 1) {
+        void *library = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
+        ((int (*)(void *, size_t *))dlsym(library, "nvrtcGetCUBINSize"))(0, &size);
+        ((int (*)(void *, char *))dlsym(library, "nvrtcGetCUBIN"))(0, code);
+    }
+#ifdef LINKED
+    else {
+        nvrtcGetCUBINSize(0, &size);
+        nvrtcGetCUBIN(0, code);
+    }
+#endif
+    printf("%s %zu\\n", code, size);
+}
+"""
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["dlsym", "linked"])
+def test_machine_code_of_nvrtc(linked: bool, tmp_path: Path) -> None:
+    """A stand-in for NVRTC says which of its functions was called; tests/guests/test_steering.py has the real one."""
+    library = tmp_path / "libnvrtc.so.13"
+    (tmp_path / "nvrtc.c").write_text(NVRTC)
+    (tmp_path / "user.c").write_text(USER)
+    compiler = ["cc", "-o", library, "-shared", "-fPIC", f"-Wl,-soname,{library.name}", tmp_path / "nvrtc.c"]
+    subprocess.run(compiler, check=True)
+    words = ["-DLINKED", library, f"-Wl,-rpath,{tmp_path}"] if linked else []
+    program = tmp_path / "user"
+    subprocess.run(["cc", "-o", program, tmp_path / "user.c", *words, "-ldl"], check=True)
+    arguments = [] if linked else [str(library)]
+    assert run("run", "--", str(program), *arguments) == "PTX 4\n"
+    assert run("run", "--", str(program), *arguments, FARLANE_STEERING="off") == "machine code 13\n"

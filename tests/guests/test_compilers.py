@@ -39,5 +39,17 @@ def test_products_of_triton(tmp_path: Path) -> None:
 
 def test_jax() -> None:
     """cuDNN and cuBLAS, which JAX opens, have NVIDIA's runtime in them (docs/interoperability.md)."""
-    names = ["sum", "functions", "cumsum", "sort", "gradient", "loop", "random", "product", "softmax"]
+    names = [
+        "sum",
+        "functions",
+        "cumsum",
+        "sort",
+        "gradient",
+        "loop",
+        "random",
+        "product",
+        "softmax",
+        "training",
+        "transform",
+    ]
     assert run("jax_arrays.py", FARLANE_INTEROP="1", TF_CPP_MIN_LOG_LEVEL="3") == ["['gpu']", *names]

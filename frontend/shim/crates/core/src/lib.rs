@@ -9,6 +9,7 @@
 mod clock;
 mod device_files;
 mod io;
+mod nvrtc;
 mod steering;
 
 // Their exported functions are this library's.

@@ -101,16 +101,17 @@ extern "C" fn choose_name(name: *const c_char) -> *const c_char {
         return name;
     }
     // SAFETY: the program says that it is a string.
-    let found = match unsafe { CStr::from_ptr(name) }.to_bytes() {
+    instead_of(unsafe { CStr::from_ptr(name) }).map_or(name, CStr::as_ptr)
+}
+
+/// The function for PTX in the place of one of NVRTC's for machine code, if the guest is steered.
+pub fn instead_of(name: &CStr) -> Option<&'static CStr> {
+    let found = match name.to_bytes() {
         b"nvrtcGetCUBIN" => c"nvrtcGetPTX",
         b"nvrtcGetCUBINSize" => c"nvrtcGetPTXSize",
-        _ => return name,
+        _ => return None,
     };
-    if std::env::var_os("FARLANE_STEERING").is_some_and(|setting| setting == "ptx") {
-        found.as_ptr()
-    } else {
-        name
-    }
+    std::env::var_os("FARLANE_STEERING").is_some_and(|setting| setting == "ptx").then_some(found)
 }
 
 fn is_steered(file: &CStr) -> bool {
