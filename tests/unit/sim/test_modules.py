@@ -178,12 +178,3 @@ def test_an_image_without_ptx_says_what_there_is(program: Program) -> None:
     error = load_error(program, (IMAGES / "machine_code.fatbin").read_bytes())
     assert error.code == 209
     assert "machine code for sm_75, machine code for sm_90" in error.message
-
-
-def test_a_module_with_products_of_warp_groups_loads(device: SimDevice) -> None:
-    """Its launch names the instruction."""
-    text = ".visible .entry product()\n{\n    wgmma.fence.sync.aligned;\n    wgmma.wait_group.sync.aligned 1;\n    ret;\n}\n"
-    program = Program(device, HEADER.replace("75", "90a").replace("7.5", "8.0").encode() + text.encode())
-    with pytest.raises(CudaError, match=r"unsupported instruction wgmma\.fence"):
-        program.launch("product")
-    program.context.close()
