@@ -168,8 +168,7 @@ def combine(
     saturating: bool = False,
 ) -> list[Val]:
     """The registers of d = a b + c from those of a, b and c, for types (d, a, b, c) that go together."""
-    rows, columns, depth = shape
-    d, a, b, c = types
+    (rows, columns, depth), (d, a, b, c) = shape, types
     tile = 4 * ELEMENTS[a]
     if "m" in a:
         # Bytes 0, 1 and bytes 2, 3 of a register become two f16 tiles. It orders k differently, in A and B alike.
