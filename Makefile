@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-glibc test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-compilers test-glibc test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-skipped   the tests that the last 'make test' skipped, after something was installed"
 	@echo "make test-guests  Python packages that speak the driver API, as guests; installs them"
 	@echo "make test-numba   Numba's own test suite, as a guest (an hour)"
+	@echo "make test-compilers  Triton and JAX, as guests; downloads 3 GB"
 	@echo "make test-glibc   programs with their runtime linked in, on other versions of glibc (Debian 11 and 13); downloads 150 MB"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
@@ -39,7 +40,7 @@ demo: install
 	@$(BIN)/python examples/demo.py
 
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
-PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not glibc"
+PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc"
 SKIPPED = .cache/skipped.txt
 
 test: install
@@ -62,6 +63,16 @@ test-guests: install $(GUESTS)/installed
 # Numba's own test suite; the result is tests/guests/numba_results.txt and docs/numba.md. NUMBA_ARGS=--continue goes on where a run was cut off.
 test-numba: install $(GUESTS)/installed
 	$(BIN)/python tests/guests/numba_suite.py $(NUMBA_ARGS)
+
+# Compilers to machine code, which are steered to PTX.
+COMPILERS := .cache/compilers
+$(COMPILERS)/installed: tests/guests/compilers.txt
+	$(PYTHON) -m venv $(COMPILERS)
+	$(COMPILERS)/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+test-compilers: install $(COMPILERS)/installed
+	$(BIN)/python -m pytest -m compilers tests/guests $(PYTEST_ARGS)
 
 # Programs built and run with the C libraries of other Debian releases, in folders made of their packages (tests/glibc/roots.py).
 test-glibc: install

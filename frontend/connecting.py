@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from farlane.frontend import keeper, settings, shim_library
+from farlane.frontend import keeper, settings, shim_library, steering
 from farlane.frontend.errors import UserError
 from farlane.frontend.sizes import parse_size
 
@@ -79,8 +79,7 @@ def connect(wish: Wish) -> str:
     environment = shim_library.guest_environment(
         os.environ, host=host, mode=mode, runtimes=(), report=None, checks=wish.checks, interop=interop
     )
-    if not named and wish.device in shim_library.TAKE_PTX_ALONE:
-        environment.setdefault(*shim_library.CUPY_COMPILES_PTX)
+    steering.steer(environment, wish.device, named)
     os.environ.update(environment)
     _load()
     _done = wish

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from farlane.frontend import settings
+from farlane.frontend import settings, steering
 from farlane.frontend.errors import UserError
 
 FOLDER = Path(__file__).resolve().parent / "lib"
@@ -23,10 +23,6 @@ TIMINGS = ("faithful", "throughput")
 CHECKS = ("memory", "race", "init", "leak")
 CONTINUE = "continue"  # with CHECKS: what memory finds ends the launch and not the context
 CHECK_LOG = "FARLANE_CHECK_LOG"  # a file that takes the reports of checks in standard error's place
-TAKE_PTX_ALONE = (None, "sim", "null")
-"""Devices of an embedded host that take no machine code; None is its default."""
-CUPY_COMPILES_PTX = ("CUPY_COMPILE_WITH_PTX", "1")
-"""CuPy's switch for compiling to PTX in place of machine code."""
 GUESTS_OWN = (
     *("FARLANE_HOST", "FARLANE_DEFER", "FARLANE_REPORT", "FARLANE_MANIFESTS", "FARLANE_TIMING", "FARLANE_GUARDS"),
     *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP"),
@@ -163,7 +159,7 @@ def add_tools(environment: dict[str, str], folder: Path) -> None:
 
 def without_guest(base: Mapping[str, str]) -> dict[str, str]:
     """The environment without what makes a process a guest: for a host that a guest starts, and to leave a shell's again."""
-    kept = {name: value for name, value in base.items() if name not in GUESTS_OWN}
+    kept = {name: value for name, value in steering.unsteered(base).items() if name not in GUESTS_OWN}
     for name, separator in LISTS.items():
         parts = [part for part in kept.get(name, "").split(separator) if part and not _is_ours(Path(part))]
         if name in kept and not parts:

@@ -146,7 +146,7 @@ class Table:
 
 
 # Before emission -----------------------------------------------------------------------------------------------------
-_ALIGNED_WORDS = {"mbarrier": 8, "wmma": 2, "ldmatrix": 16, "stmatrix": 16, "cp": 4}
+_ALIGNED_WORDS = {"mbarrier": 8, "wmma": 2, "wgmma": 2, "ldmatrix": 16, "stmatrix": 16, "cp": 4}
 _TOUCHING = {"ld", "ldu", "st", "atom", "red", "multimem"}
 
 

@@ -28,7 +28,7 @@ from farlane.backend.jit.ssa import Phi, Value
 LANE_SPECIALS = {"laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"}
 # Carry chains read the hidden carry register, which is kept per lane.
 _VARYING_OPERATIONS = {
-    "atom", "shfl", "match", "elect", "call", "tex", "tld4", "suld", "txq", "suq", "redux", "addc", "subc", "madc", "mma", "wmma", "ldmatrix", "movmatrix",
+    "atom", "shfl", "match", "elect", "call", "tex", "tld4", "suld", "txq", "suq", "redux", "addc", "subc", "madc", "mma", "wmma", "wgmma", "ldmatrix", "movmatrix",
     "mbarrier",
 }  # fmt: skip
 # Results that may differ from one execution to the next although the operands do not.

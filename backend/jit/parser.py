@@ -59,6 +59,8 @@ def _writes(base: str, modifiers: tuple[str, ...]) -> bool:
     """Whether an instruction's first operand is its destination."""
     if base in ("bar", "barrier"):
         return "red" in modifiers
+    if base == "wgmma":
+        return "mma_async" in modifiers
     if base == "mbarrier":
         return modifiers[:1] not in (("init",), ("inval",), ("expect_tx",), ("complete_tx",))
     return base not in NO_DESTINATION and not (base == "wmma" and "store" in modifiers)
@@ -296,6 +298,8 @@ class _BodyParser:
             if len(operands) != 2 or not isinstance(operands[1], Symbol):
                 raise PtxError("malformed brx", line)
             return Instruction(base, modifiers, [], operands[:1], line, labels=(operands[1].name,))
+        if base == "wgmma" and destinations:
+            operands.insert(0, Vector(tuple(destinations)))  # the accumulator is read, too
         return Instruction(base, modifiers, destinations, operands, line)
 
     def _destination(self, line: int) -> list[Any]:
@@ -353,7 +357,7 @@ class _BodyParser:
                 if cursor.peek in ("{", "["):
                     raise PtxError("nested vector operand", line)
                 items.append(self._operand())
-                if len(items) > MAX_OPERANDS:
+                if len(items) > 2 * MAX_OPERANDS:  # accumulators of wgmma are 128
                     raise PtxError("vector operand too long", line)
             return Vector(tuple(items))
         if token == "[":

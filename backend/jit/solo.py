@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from farlane.backend.jit.codegen import FunctionEmitter
     from farlane.backend.jit.module import Module
 
-_MATRICES = {"mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"}
+_MATRICES = {"mma", "wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix"}
 
 
 def needed(

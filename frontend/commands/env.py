@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 
-from farlane.frontend import connecting, settings, shim_library
+from farlane.frontend import connecting, settings, shim_library, steering
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import parse_url
 
@@ -48,7 +48,7 @@ def _guest(arguments: argparse.Namespace) -> dict[str, str]:
         )
     parse_url(host)
     shim_library.require_built()
-    return shim_library.guest_environment(
+    environment = shim_library.guest_environment(
         shim_library.without_guest(os.environ),
         host=host,
         mode=shim_library.deferral_mode(arguments.defer),
@@ -57,6 +57,8 @@ def _guest(arguments: argparse.Namespace) -> dict[str, str]:
         checks=connecting.check_names(arguments.check),
         interop=settings.interop(os.environ),
     )
+    steering.steer(environment, None, host)
+    return environment
 
 
 def lines(before: Mapping[str, str], after: Mapping[str, str], shell: str) -> list[str]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from farlane.frontend import manifests, settings, shim_library
+from farlane.frontend import manifests, settings, shim_library, steering
 from farlane.frontend import program as programs
 from farlane.frontend import report as reports
 from farlane.frontend.embedded import EmbeddedHost
@@ -144,8 +144,7 @@ class RunCommand:
                 checks=checks,
                 interop=interop,
             )
-            if embedded is not None and arguments.device in shim_library.TAKE_PTX_ALONE:
-                environment.setdefault(*shim_library.CUPY_COMPILES_PTX)
+            steering.steer(environment, arguments.device, None if embedded else host)
             if os.environ.get(shim_library.SMI) != "off":
                 tools = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-tools-")))
                 shim_library.add_tools(environment, tools)

@@ -3,7 +3,8 @@
 Runs each module by `farlane run` in a process of its own and parses unittest's verbose output; the results of a test's subtests are one
 result. Writes numba_results.txt (every test that does not pass, and the number of those that do) and docs/numba.md from it. Fails, and
 writes nothing, when a test that the committed file does not list fails; `--accept` writes it all the same. `--continue` takes the
-modules whose logs are complete from the last run; a log that ended before its time is run again.
+modules whose logs are complete from the last run; a log that ended before its time is run again. `--choose` runs nothing, but chooses
+the tests of numba_sample.txt anew (test_numba.py).
 
 Does not own: the reasons of failures, which are kept by hand in numba_reasons.toml by module or test.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import re
 import subprocess
 import sys
@@ -25,6 +27,7 @@ FOLDER = Path(__file__).resolve().parent
 PYTHON, FARLANE = ROOT / ".cache/guests/bin/python", ROOT / ".venv/bin/farlane"
 LOGS = ROOT / ".cache/numba"
 RESULTS, REASONS, PAGE = FOLDER / "numba_results.txt", FOLDER / "numba_reasons.toml", ROOT / "docs/numba.md"
+SAMPLE, SAMPLE_SIZE = FOLDER / "numba_sample.txt", 150
 PACKAGE = "numba.cuda.tests"
 FINISHED = "\nexit status "
 SECONDS = 900
@@ -102,16 +105,33 @@ def modules(python: Path) -> list[str]:
     return sorted(".".join(file.parts) for file in files if "data" not in file.parts)
 
 
+def command(python: Path, names: Sequence[str]) -> list[str]:
+    """Runs modules or tests of the suite as a guest."""
+    tests = [f"{PACKAGE}.{name}" for name in names]
+    return [str(FARLANE), "run", "--", str(python), "-W", "ignore", "-m", "numba.runtests", "-v", *tests]
+
+
+def listed(python: Path) -> list[str]:
+    """The names of all tests that the suite's loader finds."""
+    done = subprocess.run([*command(python, [])[:-1], "-l", PACKAGE], capture_output=True, text=True, check=True)
+    return [line.removeprefix(f"{PACKAGE}.") for line in done.stdout.splitlines() if line.startswith(f"{PACKAGE}.")]
+
+
+def sample(names: Iterable[str], committed: str) -> list[str]:
+    """Of the tests that pass, those whose names have the smallest hashes. One that fails may ruin its process for those that follow."""
+    passing = set(names) - set(outcomes(committed))
+    return sorted(sorted(passing, key=lambda name: hashlib.sha256(name.encode()).digest())[:SAMPLE_SIZE])
+
+
 def run(module: str, python: Path, logs: Path, resume: bool) -> str:
     """The log of a module: of the last run where `resume` allows it, and it is complete."""
     path = logs / f"{module}.log"
     if resume and path.exists() and FINISHED in (log := path.read_text(errors="replace")):
         return log
     logs.mkdir(parents=True, exist_ok=True)
-    suite = [python, "-W", "ignore", "-m", "numba.runtests", "-v", f"{PACKAGE}.{module}"]
-    command = ["timeout", "--kill-after=10", str(SECONDS), FARLANE, "run", "--", *suite]
+    timed = ["timeout", "--kill-after=10", str(SECONDS), *command(python, [module])]
     with path.open("w") as file:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(timed, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=False)
         file.write(f"{FINISHED}{done.returncode}\n")
     return path.read_text(errors="replace")
 
@@ -127,10 +147,15 @@ def count(results: Iterable[Result], outcome: str) -> int:
     return sum(item.outcome == outcome for item in results)
 
 
+def outcomes(committed: str) -> dict[str, str]:
+    """The tests of the committed form, which do not pass, with their outcomes."""
+    lines = (line.split(" ", 2) for line in committed.splitlines()[1:])
+    return {name: outcome for outcome, name, *_ in lines}
+
+
 def regressions(results: Iterable[Result], committed: str) -> list[Result]:
     """The failures that the committed file does not have."""
-    known = {tuple(line.split(" ", 2)[:2]) for line in committed.splitlines()}
-    names = {name for outcome, name in known if outcome in ("fail", "error")}
+    names = {name for name, outcome in outcomes(committed).items() if outcome in ("fail", "error")}
     return [item for item in results if item.outcome in ("fail", "error") and item.name not in names]
 
 
@@ -147,6 +172,8 @@ def page(results: Sequence[Result], reasons: dict[str, str]) -> str:
         "",
         "`make test-numba` runs Numba's CUDA tests on the simulated device and writes this page; it takes about an hour.",
         "NUMBA_ARGS=--continue goes on where a run was cut off. How Numba runs as a guest: [python.md](python.md).",
+        "`make test-guests` runs a fixed sample of 150 tests, `make test` a dozen kernels that Numba compiled",
+        "(tests/unit/sim/test_numba_kernels.py): Numba itself is too large a download for it.",
         "",
         "| tests | passed | skipped | failed |",
         "|---|---|---|---|",
@@ -172,7 +199,11 @@ def main() -> int:
     parser.add_argument("--accept", action="store_true", help="write the results although tests fail that did not")
     parser.add_argument("--only", action="append", help="run this module only, and compare; writes nothing", default=[])
     parser.add_argument("--python", type=Path, default=PYTHON, help="the Python that has Numba")
+    parser.add_argument("--choose", action="store_true", help="choose the tests of numba_sample.txt anew")
     options = parser.parse_args()
+    if options.choose:
+        SAMPLE.write_text("\n".join(sample(listed(options.python), RESULTS.read_text())) + "\n")
+        return 0
     results: list[Result] = []
     for module in options.only or modules(options.python):
         found = parse(module, run(module, options.python, LOGS, options.resume))

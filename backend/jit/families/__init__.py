@@ -28,6 +28,7 @@ from farlane.backend.jit.families import (
     textures,
     video,
     warp,
+    warp_groups,
 )
 from farlane.backend.jit.families.addresses import symbol_address
 from farlane.backend.jit.families.base import HANDLERS
@@ -61,6 +62,7 @@ FAMILIES = (
     textures,
     video,
     warp,
+    warp_groups,
 )
 
 

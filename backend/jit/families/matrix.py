@@ -98,7 +98,7 @@ def _shape(
     raise e.fail(f"unsupported {i.text}")
 
 
-def _registers(e: FunctionEmitter, i: Instruction, position: int, kind: str, count: int) -> list[Val]:
+def registers(e: FunctionEmitter, i: Instruction, position: int, kind: str, count: int) -> list[Val]:
     """The first `count` registers of a fragment operand."""
     operand = i.sources[position]
     items = operand.items if isinstance(operand, Vector) else (operand,)
@@ -111,7 +111,7 @@ def _accumulators(name: str, rows: int, columns: int) -> int:
     return rows * columns // LANES // (2 if name == "f16" else 1)
 
 
-def _set(e: FunctionEmitter, i: Instruction, values: list[Val]) -> None:
+def define(e: FunctionEmitter, i: Instruction, values: list[Val]) -> None:
     if len(i.destinations) < len(values):
         raise e.fail(f"malformed {i.text}")
     zero = integer(0, "i32")
@@ -148,12 +148,28 @@ def _multiply(e: FunctionEmitter, i: Instruction, shape: tuple[int, int, int], t
         raise e.fail(f"unsupported {i.text}")
     tile = 4 * ELEMENTS[a]
     if _SPARSE_FORMS & set(i.modifiers):
-        stored = _registers(e, i, 0, "i32", rows // 8 * (depth // tile) // 2)
+        stored = registers(e, i, 0, "i32", rows // 8 * (depth // tile) // 2)
         left = matrix_sparse.expanded(e, i, stored, ELEMENTS[a])
     else:
-        left = _registers(e, i, 0, _WORDS[a], rows // 8 * (depth // tile))
-    right = _registers(e, i, 1, _WORDS[b], columns // 8 * (depth // tile))
-    start = _registers(e, i, 2, _ACCUMULATORS[c], _accumulators(c, rows, columns))
+        left = registers(e, i, 0, _WORDS[a], rows // 8 * (depth // tile))
+    right = registers(e, i, 1, _WORDS[b], columns // 8 * (depth // tile))
+    start = registers(e, i, 2, _ACCUMULATORS[c], _accumulators(c, rows, columns))
+    define(e, i, combine(e, shape, (d, a, b, c), left, right, start, operation, "satfinite" in i.modifiers))
+
+
+def combine(
+    e: FunctionEmitter,
+    shape: tuple[int, int, int],
+    types: tuple[str, str, str, str],
+    left: list[Val],
+    right: list[Val],
+    start: list[Val],
+    operation: str = "",
+    saturating: bool = False,
+) -> list[Val]:
+    """The registers of d = a b + c from those of a, b and c, for types (d, a, b, c) that go together."""
+    (rows, columns, depth), (d, a, b, c) = shape, types
+    tile = 4 * ELEMENTS[a]
     if "m" in a:
         # Bytes 0, 1 and bytes 2, 3 of a register become two f16 tiles. It orders k differently, in A and B alike.
         left = [
@@ -170,8 +186,8 @@ def _multiply(e: FunctionEmitter, i: Instruction, shape: tuple[int, int, int], t
     elif a == "b1":
         # Words take the place of elements.
         shape, a, b = (rows, columns, depth // 32), operation, operation
-    product = matrix_product.Product(shape, a, b, c, d, "satfinite" in i.modifiers)
-    _set(e, i, matrix_product.call(e, product, [*left, *right, *start]))
+    product = matrix_product.Product(shape, a, b, c, d, saturating)
+    return matrix_product.call(e, product, [*left, *right, *start])
 
 
 def _as_halves(e: FunctionEmitter, registers: list[Val], name: str) -> list[Val]:
@@ -289,7 +305,7 @@ def _fragment(e: FunctionEmitter, i: Instruction, types: list[str]) -> None:
                 found.append(read_memory(e, place, element, 1)[0])
         results += _pack_words(e, name, matrix, found)
     if not store:
-        _set(e, i, results)
+        define(e, i, results)
 
 
 def _pack_words(e: FunctionEmitter, name: str, matrix: str, found: list[Val]) -> list[Val]:
@@ -309,8 +325,8 @@ def _store_words(e: FunctionEmitter, i: Instruction, name: str, tiles: int) -> l
     b = e.body
     if name != "f16":
         kind = {"f32": "i32", "s32": "i32", "f64": "i64"}[name]
-        return _registers(e, i, 1, kind, 2 * tiles)
-    words = _registers(e, i, 1, "i32", tiles)
+        return registers(e, i, 1, kind, 2 * tiles)
+    words = registers(e, i, 1, "i32", tiles)
     return [b.cast("trunc", b.bin("lshr", word, integer(shift, "i32")), "i16") for word in words for shift in (0, 16)]
 
 
@@ -355,14 +371,14 @@ def load_matrix(e: FunctionEmitter, i: Instruction) -> None:
         else:
             place = addresses.place_at(e, space, _cells(e, rows, matrix, False, 0), 4, False)
             results.append(b.splat(read_memory(e, place, "i32", 1)[0]))
-    _set(e, i, results)
+    define(e, i, results)
 
 
 @handles("stmatrix")
 def store_matrix(e: FunctionEmitter, i: Instruction) -> None:
     space, rows, count, transposed = _matrix_rows(e, i)
     b = e.body
-    for matrix, value in enumerate(_registers(e, i, 1, "i32", count)):
+    for matrix, value in enumerate(registers(e, i, 1, "i32", count)):
         if not transposed:
             place = addresses.place_at(e, space, _cells(e, rows, matrix, False, 0), 4, True)
             write_memory(e, place, "i32", [value])
@@ -381,4 +397,4 @@ def transpose(e: FunctionEmitter, i: Instruction) -> None:
     order = ", ".join(f"i32 {position % 8 * 8 + position // 8}" for position in range(64))
     cells = b.op(f"bitcast {value} to <64 x i16>", "i16", False).name
     turned = b.op(f"shufflevector <64 x i16> {cells}, <64 x i16> poison, <64 x i32> <{order}>", "i16", False).name
-    _set(e, i, [b.op(f"bitcast <64 x i16> {turned} to <{LANES} x i32>", "i32", True)])
+    define(e, i, [b.op(f"bitcast <64 x i16> {turned} to <{LANES} x i32>", "i32", True)])

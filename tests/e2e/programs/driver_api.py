@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import tempfile
+from pathlib import Path
 
 PTX = b"""
 .version 7.5
@@ -51,15 +54,15 @@ class Error(Exception):
 
 
 class Cuda:
-    """The first device's primary context, and the module above."""
+    """The first device's primary context, and the module above or another image of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, image: bytes = PTX) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
         self("cuInit", 0)
         context, self._module = ctypes.c_void_p(), ctypes.c_void_p()
         self("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
         self("cuCtxSetCurrent", context)
-        self("cuModuleLoadData", ctypes.byref(self._module), PTX)
+        self("cuModuleLoadData", ctypes.byref(self._module), image)
 
     def __call__(self, name: str, *arguments: object) -> None:
         if code := getattr(self._library, name)(*arguments):
@@ -88,9 +91,18 @@ class Cuda:
         return list(words)
 
 
-def stored(count: int = 4) -> list[int]:
+def assembled(ptxas: str, count: int) -> list[int]:
+    """What the first kernel stores, in the image that this ptxas makes of the module."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
+        source.write_bytes(PTX)
+        subprocess.run([ptxas, "-arch=sm_90a", source, "-o", target], check=True)
+        return stored(count, target.read_bytes())
+
+
+def stored(count: int = 4, image: bytes = PTX) -> list[int]:
     """What the first kernel stores: 1, 2, ..."""
-    cuda = Cuda()
+    cuda = Cuda(image)
     memory = cuda.allocate(4 * count)
     cuda.launch("store", count, memory)
     words = cuda.read(memory, count)

@@ -46,3 +46,13 @@ def test_a_failure_that_is_not_committed_is_a_regression() -> None:
     results = suite.parse("m", LOG + END)
     assert [item.name for item in suite.regressions(results, "pass 4\n")] == ["m.T.test_d"]
     assert suite.regressions(results, suite.results_text(results)) == []
+
+
+def test_the_sample_is_of_tests_that_pass_and_always_the_same() -> None:
+    names = [f"m.T.test_{index}" for index in range(400)]
+    committed = "pass 398\nskip m.T.test_0 a device\nfail m.T.test_1\n"
+    chosen = suite.sample(names, committed)
+    assert len(chosen) == 150
+    assert chosen == suite.sample(reversed(names), committed) == sorted(chosen)
+    assert not {"m.T.test_0", "m.T.test_1"} & set(chosen)
+    assert set(suite.sample(chosen, committed)) == set(chosen)

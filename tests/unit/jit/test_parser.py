@@ -91,7 +91,7 @@ def fragment(body: str) -> str:
     ("add.rn.s32 %r1, %r2, %r3;", ".rn"), ("add.u64 %rd1, %r1, %rd2;", "32 bits is read as 64"), ("ld.global.u32 %r1, %r2;", "address"),
     ("mul.u32 %r1, %r2;", "mul"), ("mov.u32 %r1, nothing;", "unknown symbol 'nothing'"), ("add.f32 %f1, 1, %f2;", "integer literal"),
     ("ld.param.u64 %rd1, [p+4];", "outside of the parameters"), ("ld.param.u64 %rd1, [p+8];", "outside of the parameters"), ("lop3.b32 %r1, %r1, %r2, %r3, %r0;", "truth table"),
-    ("tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [p, {%f0, %f1}, %f2];", "address form"), ("call.uni vprintf, ();", "printf"), ("wgmma.fence.sync.aligned;", "wgmma"),
+    ("tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [p, {%f0, %f1}, %f2];", "address form"), ("call.uni vprintf, ();", "printf"), ("tcgen05.wait::ld.sync.aligned;", "tcgen05"),
     ("cvt.f32 %f1, %r1;", "cvt"), ("vmad.u32.u32.u32 %r1, %r2, %r3, %r0.b1;", "a selector of operand 3"), ("setp.lt.b32 %p1, %r1, 0f00000000;", "unsupported"), ("mov.u32 %r1, %pm0;", "special register"),
 ])  # fmt: skip
 def test_errors_name_the_line(body: str, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,15 +14,15 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The files of a wheel built from a copy of the tracked files (the build leaves folders behind in its source tree)."""
+def modes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """The files, with their modes, of a wheel built from a copy of the tracked files (the build leaves folders behind in its source tree)."""
     source = tmp_path_factory.mktemp("source")
     target = tmp_path_factory.mktemp("wheel")
     archive = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     for name in archive.decode().split("\0"):
         if name and (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
+            shutil.copy(ROOT / name, source / name)
     # The shim's own build is what `make install` did; here its libraries are only to arrive in the wheel.
     (source / "frontend" / "shim" / "build.py").write_text("")
     (source / "frontend" / "lib").mkdir()
@@ -32,7 +33,16 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     assert done.returncode == 0, done.stderr
     (wheel,) = target.glob("*.whl")
     assert "py3-none-linux" in wheel.name  # native libraries, any Python
-    return set(zipfile.ZipFile(wheel).namelist())
+    return {item.filename: item.external_attr >> 16 for item in zipfile.ZipFile(wheel).infolist()}
+
+
+@pytest.fixture(scope="module")
+def names(modes: dict[str, int]) -> set[str]:
+    return set(modes)
+
+
+def test_the_stand_in_for_ptxas_can_be_executed(modes: dict[str, int]) -> None:
+    assert modes["farlane/frontend/cuda/bin/ptxas"] & 0o111 == 0o111
 
 
 def test_the_shim_is_in_the_wheel(names: set[str]) -> None:

@@ -7,7 +7,9 @@
 //! Nothing happens in a process that makes no CUDA call: no thread, no connection, no file, no output.
 
 mod clock;
+mod device_files;
 mod io;
+mod nvrtc;
 mod steering;
 
 // Their exported functions are this library's.

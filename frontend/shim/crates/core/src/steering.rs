@@ -1,4 +1,4 @@
-//! Which libraries a guest does not find because its device takes PTX and no machine code: nvJitLink, whose result is machine code.
+//! What a guest finds in place of compilers to machine code because its device takes PTX alone: nvJitLink's library, NVRTC's functions.
 //!
 //! cuda.core, which Numba links its kernels with, uses the driver's linker where nvJitLink lacks the functions that it looks for; that one takes
 //! PTX. So who opens nvJitLink gets this library in its place, which has none of them, when it is preloaded and the device takes no machine
@@ -6,7 +6,11 @@
 //! for other things, name it among what they need, or ask for it themselves, and get it. On a real GPU, and with `FARLANE_STEERING=off`,
 //! everybody does.
 //!
-//! The C library's `dlopen` looks at who calls it. So the call is passed on by a jump: the caller stays the program's.
+//! NVRTC has PTX for each program that it compiles, whatever the architecture. So who looks for `nvrtcGetCUBIN` gets `nvrtcGetPTX`, which takes the
+//! same arguments, where `FARLANE_STEERING=ptx` says so: whoever started the guest has asked its host (frontend/steering.py). Looking a function
+//! up must not connect.
+//!
+//! The C library's `dlopen` and `dlsym` look at who calls them. So calls are passed on by a jump: the caller stays the program's.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::path::Path;
@@ -18,6 +22,7 @@ use session::{log, process};
 
 /// The C library's; set before anything jumps there.
 static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static REAL_DLSYM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 const STEERED: &[u8] = b"libnvJitLink.so";
 /// What is opened in its place: this library, which is loaded already.
@@ -60,6 +65,53 @@ extern "C" fn choose(file: *const c_char, _mode: c_int, caller: *const c_void) -
     static TOLD: Once = Once::new();
     TOLD.call_once(|| log::info(format_args!("nvJitLink is left out: the device takes PTX and no machine code")));
     IN_ITS_PLACE.as_ptr()
+}
+
+/// The C function `dlsym`, which does the same as the C library's but for what is steered.
+///
+/// # Safety
+/// As the C library's.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[no_mangle]
+pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    std::arch::naked_asm!(
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "mov rdi, rsi",
+        "call {choose}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "mov rsi, rax",
+        "mov rax, [rip + {real}]",
+        "jmp rax",
+        choose = sym choose_name,
+        real = sym REAL_DLSYM,
+    )
+}
+
+/// The function to look for when a caller looks for `name`.
+extern "C" fn choose_name(name: *const c_char) -> *const c_char {
+    if REAL_DLSYM.load(Relaxed).is_null() {
+        REAL_DLSYM.store(session::real::dlsym(), Relaxed);
+    }
+    if name.is_null() {
+        return name;
+    }
+    // SAFETY: the program says that it is a string.
+    instead_of(unsafe { CStr::from_ptr(name) }).map_or(name, CStr::as_ptr)
+}
+
+/// The function for PTX in the place of one of NVRTC's for machine code, if the guest is steered.
+pub fn instead_of(name: &CStr) -> Option<&'static CStr> {
+    let found = match name.to_bytes() {
+        b"nvrtcGetCUBIN" => c"nvrtcGetPTX",
+        b"nvrtcGetCUBINSize" => c"nvrtcGetPTXSize",
+        _ => return None,
+    };
+    std::env::var_os("FARLANE_STEERING").is_some_and(|setting| setting == "ptx").then_some(found)
 }
 
 fn is_steered(file: &CStr) -> bool {

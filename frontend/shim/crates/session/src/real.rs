@@ -19,6 +19,21 @@ pub fn function(name: &CStr) -> *mut c_void {
     }
 }
 
+/// The C library's `dlsym`, which this library defines as well: found without it.
+pub fn dlsym() -> *mut c_void {
+    const NAME: &CStr = c"dlsym";
+    // SAFETY: strings that end with NUL.
+    unsafe {
+        [libc::RTLD_NEXT, libc::RTLD_DEFAULT]
+            .into_iter()
+            // In the C library since 2.34, before that in one of its own.
+            .flat_map(|place| [c"GLIBC_2.34", c"GLIBC_2.2.5"].map(|version| (place, version)))
+            .map(|(place, version)| libc::dlvsym(place, NAME.as_ptr(), version.as_ptr()))
+            .find(|found| !found.is_null())
+            .unwrap_or(std::ptr::null_mut())
+    }
+}
+
 /// The C library's `dlopen`, which this library defines as well: found without opening anything.
 pub fn dlopen() -> *mut c_void {
     const NAME: &CStr = c"dlopen";

@@ -1,0 +1,115 @@
+"""What compiles to machine code is led to PTX, with no package but ours: what a program finds, and what the device makes of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from farlane.backend.device.gpu import CupyDevice
+from farlane.backend.host import Host
+from farlane.backend.server.edge import Edge
+from farlane.backend.server.endpoint import parse
+from farlane.frontend import steering
+from farlane.frontend.embedded import EmbeddedHost
+from gpu_double import DoubleDriver
+
+PROGRAMS = Path(__file__).parent / "programs"
+FARLANE = [sys.executable, "-m", "farlane.frontend.cli"]
+FOUND = "import shutil; print(shutil.which('ptxas'))"
+
+
+def run(*words: str, **extra: str) -> str:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
+    environment = kept | {"PYTHONPATH": str(PROGRAMS)} | extra
+    done = subprocess.run([*FARLANE, *words], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("variable", ["", "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"])
+def test_what_ptxas_gives_runs(variable: str) -> None:
+    """As Triton and XLA use it: by a variable or the PATH, and the file's bytes go to cuModuleLoadData."""
+    script = f"import driver_api, os; print(driver_api.assembled(os.environ.get({variable!r}, 'ptxas'), 5))"
+    assert run("run", "--", sys.executable, "-c", script) == "[1, 2, 3, 4, 5]\n"
+
+
+def test_hosts_that_are_named(sim_host: EmbeddedHost) -> None:
+    stand_in = f"{steering.PTXAS}\n"
+    assert run("run", "--host", sim_host.url, "--", sys.executable, "-c", FOUND) == stand_in
+    assert run("run", "--host", sim_host.url, "--", sys.executable, "-c", FOUND, FARLANE_STEERING="off") != stand_in
+    connected = f"import farlane; farlane.connect({sim_host.url!r}); {FOUND}"
+    assert run("run", "--host", sim_host.url, "--", sys.executable, "-c", connected) == stand_in
+    assert f"export CUDA_ROOT={steering.ROOT}\n" in run("env", "--host", sim_host.url)
+
+
+def test_a_gpu_gets_machine_code() -> None:
+    """On the double of CUDA's driver."""
+    driver = DoubleDriver(memory=4 << 30)
+    host = Host(CupyDevice(driver=driver, output=driver.printed), quota=1 << 30)
+    edge = Edge(host)
+    with tempfile.TemporaryDirectory() as short:
+        (endpoint,) = edge.listen([parse(f"unix://{short}/s")])
+        found = run("run", "--host", str(endpoint), "--", sys.executable, "-c", FOUND)
+        edge.stop(5)
+        host.close()
+    driver.close()
+    assert found != f"{steering.PTXAS}\n"
+
+
+def test_the_device_files_of_a_gpu_are_there() -> None:
+    """JAX looks for them."""
+    script = "import os; print(*(os.path.exists(f'/dev/{name}') for name in ('nvidia0', 'nvidiactl', 'nvidia-none')))"
+    assert run("run", "--", sys.executable, "-c", script) == "True True False\n"
+
+
+NVRTC = """
+#include <string.h>
+#define GIVES(name, text) \\
+    int name##Size(void *program, size_t *size) { *size = sizeof text; return 0; } \\
+    int name(void *program, char *code) { memcpy(code, text, sizeof text); return 0; }
+GIVES(nvrtcGetPTX, "PTX")
+GIVES(nvrtcGetCUBIN, "machine code")
+"""
+USER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+int nvrtcGetCUBIN(void *, char *), nvrtcGetCUBINSize(void *, size_t *);
+int main(int count, char **words) {
+    size_t size = 0;
+    char code[64] = "";
+    if (count > 1) {
+        void *library = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
+        ((int (*)(void *, size_t *))dlsym(library, "nvrtcGetCUBINSize"))(0, &size);
+        ((int (*)(void *, char *))dlsym(library, "nvrtcGetCUBIN"))(0, code);
+    }
+#ifdef LINKED
+    else {
+        nvrtcGetCUBINSize(0, &size);
+        nvrtcGetCUBIN(0, code);
+    }
+#endif
+    printf("%s %zu\\n", code, size);
+}
+"""
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["dlsym", "linked"])
+def test_machine_code_of_nvrtc(linked: bool, tmp_path: Path) -> None:
+    """A stand-in for NVRTC says which of its functions was called; tests/guests/test_steering.py has the real one."""
+    library = tmp_path / "libnvrtc.so.13"
+    (tmp_path / "nvrtc.c").write_text(NVRTC)
+    (tmp_path / "user.c").write_text(USER)
+    compiler = ["cc", "-o", library, "-shared", "-fPIC", f"-Wl,-soname,{library.name}", tmp_path / "nvrtc.c"]
+    subprocess.run(compiler, check=True)
+    words = ["-DLINKED", library, f"-Wl,-rpath,{tmp_path}"] if linked else []
+    program = tmp_path / "user"
+    subprocess.run(["cc", "-o", program, tmp_path / "user.c", *words, "-ldl"], check=True)
+    arguments = [] if linked else [str(library)]
+    assert run("run", "--", str(program), *arguments) == "PTX 4\n"
+    assert run("run", "--", str(program), *arguments, FARLANE_STEERING="off") == "machine code 13\n"

@@ -1,0 +1,52 @@
+"""Compilers to machine code, unchanged from PyPI, led to PTX by `farlane run` (docs/python.md): Triton and JAX.
+
+`make test-compilers` makes their environment, a download of 3 GB.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.compilers, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / ".cache/compilers/bin/python"
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def run(script: str, options: tuple[str, ...] = (), **extra: str) -> list[str]:
+    command = [ROOT / ".venv/bin/farlane", "run", *options, "--", PYTHON, "-W", "ignore", SCRIPTS / script]
+    environment = os.environ | extra
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("capability", ["9.0", "12.0"])
+def test_triton(capability: str, tmp_path: Path) -> None:
+    """Its products are wgmma for 9.0, and mma for 12.0."""
+    options = ("--capability", capability)
+    printed = run("triton_kernels.py", options=options, TRITON_CACHE_DIR=str(tmp_path))
+    assert printed == ["add", "softmax", "histogram", "running", "ordered", "uniform", "halves", "floats"]
+
+
+def test_jax() -> None:
+    """cuDNN and cuBLAS, which JAX opens, have NVIDIA's runtime in them (docs/interoperability.md)."""
+    names = [
+        "sum",
+        "functions",
+        "cumsum",
+        "sort",
+        "gradient",
+        "loop",
+        "random",
+        "product",
+        "softmax",
+        "training",
+        "transform",
+    ]
+    assert run("jax_arrays.py", FARLANE_INTEROP="1", TF_CPP_MIN_LOG_LEVEL="3") == ["['gpu']", *names]
