@@ -91,9 +91,8 @@ def _take_conditions(code: list[Instruction], labels: dict[str, int]) -> tuple[s
             following += 1
         if item.base != "bra" or item.guard is None or following == len(targets):
             continue
-        end = targets[
-            following
-        ]  # the first place behind the branch where others come in: there its condition says nothing of them
+        # The first place behind the branch where others come in: its condition says nothing of them.
+        end = targets[following]
         if end != labels.get(item.labels[0]) or end > index + 1 + _MAX_INSTRUCTIONS:
             continue
         register, negated = item.guard

@@ -27,11 +27,11 @@ static const double MOST_SECONDS = 5;
 static const size_t ROOM = 1 << 20;
 static const std::vector<int> CLEAR = {
     CUDA_SUCCESS,           CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_NO_BINARY_FOR_GPU,
-    CUDA_ERROR_INVALID_PTX, CUDA_ERROR_NOT_FOUND,     CUDA_ERROR_NOT_SUPPORTED,
+    CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_NOT_FOUND,     CUDA_ERROR_NOT_SUPPORTED,
 };
 static const std::vector<int> CLEAR_OF_THE_RUNTIME = {
     cudaSuccess,         cudaErrorInvalidValue,   cudaErrorMemoryAllocation, cudaErrorInvalidKernelImage,    cudaErrorNoKernelImageForDevice,
-    cudaErrorInvalidPtx, cudaErrorSymbolNotFound, cudaErrorNotSupported,     cudaErrorInvalidDeviceFunction,
+    cudaErrorInvalidPtx, cudaErrorUnsupportedPtxVersion, cudaErrorSymbolNotFound, cudaErrorNotSupported,     cudaErrorInvalidDeviceFunction,
 };
 static const char* GOOD = PTX_HEADER PTX_FILL;
 
