@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import affine, families, teams
+from farlane.backend.jit import affine, families, support, teams
 from farlane.backend.jit.blocks import EXIT
 from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.families import memory
-from farlane.backend.jit.ir import LANES, Val, integer
+from farlane.backend.jit.ir import LANES, Val
 from farlane.backend.jit.model import Address, Instruction, read_by, registers_of
 from farlane.backend.jit.ssa import Value
 from farlane.backend.jit.strides import constant, row_length
@@ -155,7 +155,7 @@ def cheap(graph: Graph, region: Region) -> bool:
 def emit(e: TeamEmitter, region: Region, bits: Val) -> None:
     """The instructions of a region for some lanes of the warp that is being emitted, if there are any."""
     b = e.body
-    past = _for_some(e, bits)
+    past = support.branch_to_some(e, bits)
     values, forms = dict(e.local), dict(e.forms)
     inside = set(region.blocks)
     one_row = row_length(e.kernel.block) == LANES
@@ -179,15 +179,6 @@ def emit(e: TeamEmitter, region: Region, bits: Val) -> None:
     b.block(past)
 
 
-def _for_some(e: TeamEmitter, bits: Val) -> str:
-    """To the code for the lanes, if there are any; where it leads on is returned."""
-    b = e.body
-    some, past = b.new_label("some"), b.new_label("past")
-    b.branch_if(b.icmp("ne", bits, integer(0, "i32")), some, past)
-    b.block(some)
-    return past
-
-
 def _restore(e: TeamEmitter, values: dict[Value, Val]) -> None:
     """What was computed for some lanes is not known behind it."""
     e.local.clear()
@@ -201,7 +192,7 @@ def _nested(e: TeamEmitter, index: int, nested: int, onward: int, inside: set[in
     if (block.targets[0] == nested) == block.negated:
         bits = b.invert(bits)
     bits = b.bin("and", bits, active)
-    past, values = _for_some(e, bits), dict(e.local)
+    past, values = support.branch_to_some(e, bits), dict(e.local)
     e.mask, e.mask_bits = b.mask(bits), bits
     _instructions(e, nested, inside)
     _edge(e, nested, onward)

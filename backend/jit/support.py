@@ -1,10 +1,12 @@
-"""Fields of the runtime structures, faults and polls as the emitters write them.
+"""Fields of the runtime structures, faults, polls, counted loops and code for some lanes, as the emitters write them.
 
 Offsets mirror runtime.ll and abi.py (tests compare them).
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.ir import Builder, Val, integer
@@ -113,6 +115,44 @@ def last_lane(e: ValueScope) -> Val:
     if e.mask is None:
         return integer(31, "i32")
     return e.body.bin("sub", integer(31, "i32"), e.body.call("ctlz", "i32", [e.mask_bits], "i1 false"))
+
+
+def branch_to_some(e: ValueScope, lanes: Val) -> str:
+    """Branches to a new block where there are such lanes (bits); returns the label of the block for both ways."""
+    b = e.body
+    some, past = b.new_label("some"), b.new_label("past")
+    b.branch_if(b.icmp("ne", lanes, integer(0, "i32")), some, past)
+    b.block(some)
+    return past
+
+
+@contextlib.contextmanager
+def among(e: ValueScope, lanes: Val) -> Iterator[None]:
+    """Code for these lanes (bits) alone, where there are any."""
+    mask, bits = e.mask, e.mask_bits
+    past = branch_to_some(e, lanes)
+    e.mask, e.mask_bits = e.body.mask(lanes), lanes
+    yield
+    e.mask, e.mask_bits = mask, bits
+    e.body.branch(past)
+    e.body.block(past)
+
+
+@contextlib.contextmanager
+def counted(e: ValueScope, name: str, limit: Val, step: int = 1) -> Iterator[Val]:
+    """A loop that counts from 0 to a limit, which is not 0; gives the number of its turn, which lies in the stack slot `name`."""
+    b = e.body
+    slot = e.slot(name, limit.type, False)
+    b.store(integer(0, limit.type), slot)
+    loop, done = b.new_label("loop"), b.new_label("done")
+    b.branch(loop)
+    b.block(loop)
+    turn = b.load(limit.type, False, slot)
+    yield turn
+    following = b.bin("add", turn, integer(step, limit.type))
+    b.store(following, slot)
+    b.branch_if(b.icmp("ult", following, limit), loop, done)
+    b.block(done)
 
 
 def fault(e: ValueScope, kind: int) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import affine, divergence, liveness, streaming, teams
+from farlane.backend.jit import affine, divergence, liveness, streaming, support, teams
 from farlane.backend.jit.cfg import Graph
 from farlane.backend.jit.codegen import FunctionEmitter
 from farlane.backend.jit.ir import LANES, Val, integer
@@ -100,19 +100,11 @@ class TeamValues(FunctionEmitter):
 
     def _in_turn(self) -> Iterator[int]:
         """The same as a loop of the code itself."""
-        b = self.body
-        again, over, turn = b.new_label("warp"), b.new_label("warps"), self.slot("%turn", "i32", False)
-        b.store(integer(0, "i32"), turn)
-        b.branch(again)
-        b.block(again)
-        self.instance = b.load("i32", False, turn)
-        self.each = [dict(self.shared)]
-        self.local = self.each[0]
-        yield 0
-        following = b.bin("add", self.instance, integer(1, "i32"))
-        b.store(following, turn)
-        b.branch_if(b.icmp("ult", following, integer(self.warps, "i32")), again, over)
-        b.block(over)
+        with support.counted(self, "%turn", integer(self.warps, "i32")) as turn:
+            self.instance = turn
+            self.each = [dict(self.shared)]
+            self.local = self.each[0]
+            yield 0
         self.instance, self.local = 0, self.shared
 
     def _differs(self, value: Any) -> bool:

@@ -79,27 +79,18 @@ def _partial(e: FunctionEmitter, operands: list[object], given: Val, size: int) 
     """Words of a source of `given` bytes, zero beyond. Reads only bytes that exist, one at a time."""
     b = e.body
     space, base = addresses.effective(e, operands[1], "global")
-    mask, bits = e.mask, e.mask_bits
     words = [b.splat(integer(0, "i32")) for _ in range(size // 4)]
     touches.begin(e)
     for index in range(size):
         inside = b.splat(b.icmp("ugt", given, integer(index, "i32")))
-        here = b.bin("and", b.bits(inside), bits)
-        some, done = b.new_label("bytes"), b.new_label("copied")
-        before = b.label
-        b.branch_if(b.icmp("ne", here, integer(0, "i32")), some, done)
-        b.block(some)
-        e.mask, e.mask_bits = b.mask(here), here
-        address = b.splat(b.bin("add", base, integer(index, "i64")))
-        place = addresses.place_at(e, space, address, 1, False)
-        value = b.cast("zext", b.splat(read_memory(e, place, "i8", 1)[0]), "i32")
-        value = b.select(e.mask, value, integer(0, "i32"))
-        old = words[index // 4]
-        merged = b.bin("or", old, b.bin("shl", value, integer(index % 4 * 8, "i32")))
-        e.mask, e.mask_bits = mask, bits
-        inner = b.label
-        b.branch(done)
-        b.block(done)
+        here, before, old = b.bin("and", b.bits(inside), e.mask_bits), b.label, words[index // 4]
+        with support.among(e, here):
+            address = b.splat(b.bin("add", base, integer(index, "i64")))
+            place = addresses.place_at(e, space, address, 1, False)
+            value = b.cast("zext", b.splat(read_memory(e, place, "i8", 1)[0]), "i32")
+            value = b.select(b.mask(here), value, integer(0, "i32"))
+            merged = b.bin("or", old, b.bin("shl", value, integer(index % 4 * 8, "i32")))
+            inner = b.label
         shown = f"<{LANES} x i32>"
         words[index // 4] = b.op(f"phi {shown} [ {merged.name}, %{inner} ], [ {old.name}, %{before} ]", "i32", True)
     return words
@@ -190,24 +181,12 @@ def _copy_bytes(e: FunctionEmitter, places: list[tuple[str, Val]], size: Val, ch
 
 def _write_chosen(e: FunctionEmitter, space: str, address: Val, words: list[Val], chosen: Val) -> None:
     b = e.body
-    mask, bits = e.mask, e.mask_bits
     for index in range(16):
         wanted = b.icmp("ne", b.bin("and", chosen, integer(1 << index, "i16")), integer(0, "i16"))
-        here = b.bin("and", b.bits(wanted), bits)
-        some, done = b.new_label("byte"), b.new_label("written")
-        b.branch_if(b.icmp("ne", here, integer(0, "i32")), some, done)
-        b.block(some)
-        e.mask, e.mask_bits = b.mask(here), here
-        value = b.cast("trunc", b.bin("lshr", words[index // 8], integer(index % 8 * 8, "i64")), "i8")
-        write_memory(
-            e,
-            addresses.place_at(e, space, b.bin("add", address, integer(index, "i64")), 1, True),
-            "i8",
-            [b.splat(value)],
-        )
-        e.mask, e.mask_bits = mask, bits
-        b.branch(done)
-        b.block(done)
+        with support.among(e, b.bin("and", b.bits(wanted), e.mask_bits)):
+            value = b.cast("trunc", b.bin("lshr", words[index // 8], integer(index % 8 * 8, "i64")), "i8")
+            place = addresses.place_at(e, space, b.bin("add", address, integer(index, "i64")), 1, True)
+            write_memory(e, place, "i8", [b.splat(value)])
 
 
 @handles("st.bulk")

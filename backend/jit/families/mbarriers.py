@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit import checks
+from farlane.backend.jit import checks, support
 from farlane.backend.jit.checks import Access
 from farlane.backend.jit.clusters import OFFSET_MASK, RANK_SHIFT
 from farlane.backend.jit.families import addresses
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _ORDER = {"release", "acquire", "relaxed", "cta", "cluster", "shared", "shared::cta", "shared::cluster", "b64"}
 _COUNT = (1 << 20) - 1
 _PHASE, _BYTES = 40, 43
+_MOST_RANKS = 16  # of a cluster, as many as multicast has bits
 
 
 ITSELF = Access(strong=True)
@@ -185,27 +186,10 @@ def each_rank(e: FunctionEmitter, wanted: Val) -> Iterator[Callable[[Val], Val]]
     """A loop over the cluster's ranks, for the lanes whose `wanted` bits name the rank; gives what an address is in that block."""
     b = e.body
     wanted, blocks = b.splat(wanted), special(e, "cluster_nctarank")
-    slot = e.slot("%rank", "i32", False)
-    b.store(integer(0, "i32"), slot)
-    loop, body, after, done = (b.new_label(hint) for hint in ("ranks", "rank", "ranked", "sent"))
-    mask, bits = e.mask, e.mask_bits
-    b.branch(loop)
-    b.block(loop)
-    rank = b.load("i32", False, slot)
-    here = b.bin(
-        "and",
-        b.bits(b.icmp("ne", b.bin("and", b.bin("lshr", wanted, rank), integer(1, "i32")), integer(0, "i32"))),
-        bits,
-    )
-    b.branch_if(b.icmp("ne", here, integer(0, "i32")), body, after)
-    b.block(body)
-    e.mask, e.mask_bits = b.mask(here), here
-    named = b.bin("shl", b.cast("zext", b.bin("add", rank, integer(1, "i32")), "i64"), integer(RANK_SHIFT, "i64"))
-    prefix = b.select(b.icmp("eq", blocks, integer(1, "i32")), integer(0, "i64"), named)
-    yield lambda address: b.bin("or", b.bin("and", address, integer(OFFSET_MASK, "i64")), prefix)
-    b.branch(after)
-    b.block(after)
-    e.mask, e.mask_bits = mask, bits
-    b.store(b.bin("add", rank, integer(1, "i32")), slot)
-    b.branch_if(b.icmp("ult", rank, integer(15, "i32")), loop, done)
-    b.block(done)
+    with support.counted(e, "%rank", integer(_MOST_RANKS, "i32")) as rank:
+        asked = b.icmp("ne", b.bin("and", b.bin("lshr", wanted, rank), integer(1, "i32")), integer(0, "i32"))
+        with support.among(e, b.bin("and", b.bits(asked), e.mask_bits)):
+            number = b.cast("zext", b.bin("add", rank, integer(1, "i32")), "i64")
+            named = b.bin("shl", number, integer(RANK_SHIFT, "i64"))
+            prefix = b.select(b.icmp("eq", blocks, integer(1, "i32")), integer(0, "i64"), named)
+            yield lambda address: b.bin("or", b.bin("and", address, integer(OFFSET_MASK, "i64")), prefix)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit import checks, touches
+from farlane.backend.jit import checks, support, touches
 from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.checks import PLAIN
 from farlane.backend.jit.clusters import OFFSET_MASK
@@ -179,43 +179,17 @@ def _move(
     piece = Piece(e, described, log, lane, asked.reading, asked.operation)
     first = b.bin("shl", walk.first, log)  # the coordinate of the row's first byte: it may be negative
     piece.begin(first, inner, b.bin("shl", described.size(0), log))
-    row = e.slot("%tensor.row", "i64", False)
-    b.store(integer(0, "i64"), row)
-    loop, done = b.new_label("rows"), b.new_label("copied")
-    b.branch(loop)
-    b.block(loop)
-    here = b.load("i64", False, row)
-    inside, start = walk.row()
-    source = b.bin("add", b.bin("add", described.field(0, "i64"), start), first)
-    with _steps(e, inner) as at:
-        place = box.place(b.bin("add", b.bin("mul", here, pitch), at), not asked.operation and asked.reading)
-        piece.move(b.bin("add", source, at), at, inside, place)
-    walk.advance()
-    following = b.bin("add", here, integer(1, "i64"))
-    b.store(following, row)
-    b.branch_if(b.icmp("ult", following, walk.rows), loop, done)
-    b.block(done)
+    with support.counted(e, "%tensor.row", walk.rows) as row:
+        inside, start = walk.row()
+        source = b.bin("add", b.bin("add", described.field(0, "i64"), start), first)
+        with support.counted(e, "%tensor.step", inner, CHUNK) as at:
+            place = box.place(b.bin("add", b.bin("mul", row, pitch), at), not asked.operation and asked.reading)
+            piece.move(b.bin("add", source, at), at, inside, place)
+        walk.advance()
     if barrier is None:
         return
     moved = b.cast("trunc", b.bin("mul", walk.rows, inner), "i32")
     update(e, asked.text, "complete_tx", moved, addresses.place_at(e, where[0], b.lane(barrier, lane), 8, True, ITSELF))
-
-
-@contextlib.contextmanager
-def _steps(e: FunctionEmitter, size: Val) -> Iterator[Val]:
-    """A loop over the 16-byte steps of a row; gives the distance from its start."""
-    b = e.body
-    slot = e.slot("%tensor.step", "i64", False)
-    b.store(integer(0, "i64"), slot)
-    loop, done = b.new_label("chunks"), b.new_label("row")
-    b.branch(loop)
-    b.block(loop)
-    at = b.load("i64", False, slot)
-    yield at
-    following = b.bin("add", at, integer(CHUNK, "i64"))
-    b.store(following, slot)
-    b.branch_if(b.icmp("ult", following, size), loop, done)
-    b.block(done)
 
 
 class _Box:

@@ -205,21 +205,13 @@ class Piece:
     @contextlib.contextmanager
     def _elements(self, at: Val, size: int) -> Iterator[Val]:
         """A loop over those elements of 16 bytes that are in the tensor; gives their distance from the first byte."""
-        e, b = self._e, self._e.body
-        slot = e.slot("%tensor.element", "i64", False)
-        b.store(integer(0, "i64"), slot)
-        loop, there, following, done = (b.new_label(hint) for hint in ("elements", "element", "next", "over"))
-        b.branch(loop)
-        b.block(loop)
-        offset = b.load("i64", False, slot)
-        place = b.bin("add", at, offset)
-        inside = b.bin("and", b.icmp("uge", place, self._low), b.icmp("ult", place, self._high))
-        b.branch_if(inside, there, following)
-        b.block(there)
-        yield offset
-        b.branch(following)
-        b.block(following)
-        after = b.bin("add", offset, integer(size, "i64"))
-        b.store(after, slot)
-        b.branch_if(b.icmp("ult", after, integer(CHUNK, "i64")), loop, done)
-        b.block(done)
+        b = self._e.body
+        with support.counted(self._e, "%tensor.element", integer(CHUNK, "i64"), size) as offset:
+            place = b.bin("add", at, offset)
+            inside = b.bin("and", b.icmp("uge", place, self._low), b.icmp("ult", place, self._high))
+            there, following = b.new_label("element"), b.new_label("next")
+            b.branch_if(inside, there, following)
+            b.block(there)
+            yield offset
+            b.branch(following)
+            b.block(following)

@@ -1,7 +1,7 @@
 """Products of warp groups: wgmma.mma_async, fence, commit_group, wait_group.
 
 Each of the group's four warps computes its 16 rows of D when it gets there, as mma does (matrix.py), so nothing is left to wait for. PTX
-lets nobody change the operands in shared memory before the group has waited.
+forbids changes of the operands in shared memory until the group has waited.
 
 An operand in shared memory is given by a descriptor: where it starts, two distances and the swizzling. Along 16 bytes of its contiguous
 direction and 8 places of the other it is one piece; the distances lead from piece to piece. Swizzled, a row of pieces is 32, 64 or 128 bytes,
