@@ -101,8 +101,7 @@ impl Outbox {
 
     /// Slots are 1, 2, 3, ... and begin again only after all of u32.
     pub(crate) fn mint_slot(&mut self) -> u32 {
-        self.last_slot = self.last_slot.checked_add(1).unwrap_or(1);
-        self.last_slot
+        self.mint_slots(1)
     }
 
     /// The first of so many slots that follow each other.

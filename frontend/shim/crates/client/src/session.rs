@@ -212,7 +212,7 @@ impl Session {
             return unsafe { self.read(destination, write) };
         }
         let waiter = Waiter::for_rows(destination).ok_or(UNUSABLE_DESTINATION)?;
-        self.shared.post(write, |slot| Awaited::unwatched(slot, Arc::new(waiter)))
+        self.shared.post(1, write, |slot| Awaited::unwatched(slot, Arc::new(waiter)))
     }
 
     /// As `read_deferred`, but sends nothing: for many reads that arrive together. `from` names where in the program the read comes

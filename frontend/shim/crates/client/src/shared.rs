@@ -242,7 +242,7 @@ impl Shared {
     /// Asks and waits: one round trip.
     pub(crate) fn ask(&self, waiter: Waiter, write: impl FnOnce(&mut Writer, u32)) -> Result<Answer, Failure> {
         let waiter = Arc::new(waiter);
-        self.post(write, |slot| Awaited::new(slot, waiter.clone()))?;
+        self.post(1, write, |slot| Awaited::new(slot, waiter.clone()))?;
         self.counters.round_trips.add(1);
         waiter.wait().ok_or_else(|| self.over())
     }
@@ -255,15 +255,7 @@ impl Shared {
     ) -> Result<Vec<Answer>, Failure> {
         let waiter = Arc::new(Waiter::for_answers(questions));
         let run = Run { left: questions as u64 - 1, slot_step: 1, step: 0 };
-        let mut outbox = self.lock_to_append()?;
-        outbox.forget_ahead();
-        let first = outbox.mint_slots(questions);
-        if !self.write(&mut outbox, |writer| write(writer, first))? {
-            return Err(UNKNOWN); // nothing was asked
-        }
-        outbox.close_loops(Reason::Sync);
-        self.send(&mut outbox, Some(Awaited::new(first, waiter.clone()).followed_by(run)))?;
-        drop(outbox);
+        self.post(questions, write, |first| Awaited::new(first, waiter.clone()).followed_by(run))?;
         self.counters.round_trips.add(1);
         waiter.wait().ok_or_else(|| self.over())?;
         Ok(waiter.take_answers())
@@ -348,15 +340,16 @@ impl Shared {
         Ok(answer)
     }
 
-    /// Appends records, of which the last answers into the slot, and sends everything.
+    /// Appends records, of which the last ones answer into slots that follow each other from the given one on, and sends everything.
     pub(crate) fn post(
         &self,
+        slots: usize,
         write: impl FnOnce(&mut Writer, u32),
         awaited: impl FnOnce(u32) -> Awaited,
     ) -> Result<(), Failure> {
         let mut outbox = self.lock_to_append()?;
         outbox.forget_ahead();
-        let slot = outbox.mint_slot();
+        let slot = outbox.mint_slots(slots);
         if !self.write(&mut outbox, |writer| write(writer, slot))? {
             return Err(UNKNOWN); // nothing was asked
         }

@@ -5,35 +5,19 @@
 use libc::{c_int, c_void};
 use std::ffi::CStr;
 use std::mem::transmute;
-use std::ptr::null_mut;
 
 use crate::steering;
 
 const LIBRARIES: [&CStr; 2] = [c"libnvrtc.so.13", c"libnvrtc.so.12"];
 const NVRTC_ERROR_INTERNAL_ERROR: c_int = 11;
 
-/// NVRTC's function: of the library that the program is linked with, or that belongs to a library it has opened.
-fn real(name: &CStr) -> *mut c_void {
-    // SAFETY: strings that end with NUL; nothing is loaded.
-    unsafe {
-        let next = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
-        if !next.is_null() {
-            return next;
-        }
-        LIBRARIES
-            .iter()
-            .map(|library| libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD))
-            .find(|handle| !handle.is_null())
-            .map_or(null_mut(), |handle| libc::dlsym(handle, name.as_ptr()))
-    }
-}
-
 /// NVRTC's function of that name, or the one that takes its place.
 ///
 /// # Safety
 /// The caller's promises are those of the function.
 unsafe fn call(name: &CStr, program: *mut c_void, result: *mut c_void) -> c_int {
-    let function = real(steering::instead_of(name).unwrap_or(name));
+    // Of the library that the program is linked with, or of one that another library has opened.
+    let function = session::real::function_of(&LIBRARIES, steering::instead_of(name).unwrap_or(name));
     if function.is_null() {
         return NVRTC_ERROR_INTERNAL_ERROR;
     }

@@ -6,9 +6,9 @@
 //! for other things, name it among what they need, or ask for it themselves, and get it. On a real GPU, and with `FARLANE_STEERING=off`,
 //! everybody does.
 //!
-//! NVRTC has PTX for each program that it compiles, whatever the architecture. So who looks for `nvrtcGetCUBIN` gets `nvrtcGetPTX`, which takes the
-//! same arguments, where `FARLANE_STEERING=ptx` says so: whoever started the guest has asked its host (frontend/steering.py). Looking a function
-//! up must not connect.
+//! NVRTC has PTX for each program that it compiles, whatever the architecture. So a program that looks for `nvrtcGetCUBIN` gets `nvrtcGetPTX`, which takes the
+//! same arguments, where `FARLANE_STEERING=ptx` says so: the launcher has asked the host (frontend/steering.py). A lookup of a function must not
+//! connect.
 //!
 //! The C library's `dlopen` and `dlsym` look at who calls them. So calls are passed on by a jump: the caller stays the program's.
 

@@ -69,8 +69,13 @@ fn member(value: c_int, count: c_int) -> Outcome<u8> {
     u8::try_from(value).map_err(|_| Error::INVALID_VALUE)
 }
 
-fn check_address(address: u64, interleave: u8) -> Outcome {
-    require(address.is_multiple_of(if interleave == INTERLEAVE_32B { 32 } else { 16 }))
+/// Of what the address and the strides are multiples.
+fn alignment(interleave: u8) -> u64 {
+    if interleave == INTERLEAVE_32B {
+        32
+    } else {
+        16
+    }
 }
 
 /// What tiled and im2col maps have in common, as the program gives it.
@@ -99,16 +104,16 @@ impl Tensor {
         let data_type = member(self.data_type, PACKED_TYPES)?;
         let least = if interleave == INTERLEAVE_NONE { least_rank } else { least_rank.max(3) };
         require((least..=MOST_AXES).contains(&rank))?;
-        require(fill == 0 || (FIRST_FLOAT..13).contains(&data_type))?;
+        require(fill == 0 || (FIRST_FLOAT..SIZES.len() as u8).contains(&data_type))?;
         require(interleave != INTERLEAVE_32B || swizzle == SWIZZLE_32B)?;
         let address = self.address as u64;
-        check_address(address, interleave)?;
+        let whole = alignment(interleave);
+        require(address.is_multiple_of(whole))?;
         // SAFETY: the caller's promise.
         let (sizes, strides, element_strides) = unsafe {
             (listed(self.sizes, rank)?, listed(self.strides, rank - 1)?, listed(self.element_strides, rank)?)
         };
         require(sizes.iter().all(|size| (1..=MOST_SIZE).contains(size)))?;
-        let whole = if interleave == INTERLEAVE_32B { 32 } else { 16 };
         require(strides.iter().all(|stride| stride.is_multiple_of(whole) && *stride < STRIDE_LIMIT))?;
         let asked = if interleave == INTERLEAVE_NONE { &element_strides[1..] } else { element_strides };
         require(asked.iter().all(|step| (1..=MOST_ELEMENT_STRIDE).contains(step)))?;
@@ -252,7 +257,7 @@ pub unsafe fn cuTensorMapReplaceAddress(tensorMap: *mut CUtensorMap, globalAddre
     // SAFETY: the program says that it is a map; every bit pattern is one.
     let map = unsafe { &mut *place };
     require(map.magic == CUtensorMap::MAGIC)?;
-    check_address(globalAddress as u64, map.interleave)?;
+    require((globalAddress as u64).is_multiple_of(alignment(map.interleave)))?;
     map.address = globalAddress as u64;
     Ok(())
 }

@@ -1,54 +1,56 @@
-//! The C library's function of a name that this library defines as well.
+//! The function of a name that this library defines as well: the C library's, or another one's.
 
 use std::ffi::{c_void, CStr};
 
 /// What comes next behind this library; where it was not preloaded nothing does, and it is the C library's own. Null when there is none.
 pub fn function(name: &CStr) -> *mut c_void {
-    // SAFETY: names that end with NUL; the C library is there, so nothing is loaded.
+    function_of(&[c"libc.so.6"], name)
+}
+
+/// As `function`, for a function of one of these libraries: of the first that is loaded. Nothing is loaded for it.
+pub fn function_of(libraries: &[&CStr], name: &CStr) -> *mut c_void {
+    // SAFETY: names that end with NUL.
     unsafe {
         let next = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
         if !next.is_null() {
             return next;
         }
-        let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        if library.is_null() {
-            library
-        } else {
-            libc::dlsym(library, name.as_ptr())
-        }
+        libraries
+            .iter()
+            .map(|library| libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD))
+            .find(|handle| !handle.is_null())
+            .map_or(std::ptr::null_mut(), |handle| libc::dlsym(handle, name.as_ptr()))
     }
 }
 
 /// The C library's `dlsym`, which this library defines as well: found without it.
 pub fn dlsym() -> *mut c_void {
-    const NAME: &CStr = c"dlsym";
-    // SAFETY: strings that end with NUL.
-    unsafe {
-        [libc::RTLD_NEXT, libc::RTLD_DEFAULT]
-            .into_iter()
-            // In the C library since 2.34, before that in one of its own.
-            .flat_map(|place| [c"GLIBC_2.34", c"GLIBC_2.2.5"].map(|version| (place, version)))
-            .map(|(place, version)| libc::dlvsym(place, NAME.as_ptr(), version.as_ptr()))
-            .find(|found| !found.is_null())
-            .unwrap_or(std::ptr::null_mut())
+    let next = of_the_loader(libc::RTLD_NEXT, c"dlsym");
+    if next.is_null() {
+        of_the_loader(libc::RTLD_DEFAULT, c"dlsym")
+    } else {
+        next
     }
+}
+
+/// A function of the loader's, by its version: the C library has it since 2.34, before that a library of its own.
+fn of_the_loader(place: *mut c_void, name: &CStr) -> *mut c_void {
+    [c"GLIBC_2.34", c"GLIBC_2.2.5"]
+        .into_iter()
+        // SAFETY: strings that end with NUL.
+        .map(|version| unsafe { libc::dlvsym(place, name.as_ptr(), version.as_ptr()) })
+        .find(|found| !found.is_null())
+        .unwrap_or(std::ptr::null_mut())
 }
 
 /// The C library's `dlopen`, which this library defines as well: found without opening anything.
 pub fn dlopen() -> *mut c_void {
     const NAME: &CStr = c"dlopen";
-    // SAFETY: strings that end with NUL.
-    unsafe {
-        let next = libc::dlsym(libc::RTLD_NEXT, NAME.as_ptr());
-        if !next.is_null() {
-            return next;
-        }
-        // In the C library since 2.34, before that in one of its own.
-        let current = libc::dlvsym(libc::RTLD_DEFAULT, NAME.as_ptr(), c"GLIBC_2.34".as_ptr());
-        if current.is_null() {
-            libc::dlvsym(libc::RTLD_DEFAULT, NAME.as_ptr(), c"GLIBC_2.2.5".as_ptr())
-        } else {
-            current
-        }
+    // SAFETY: a string that ends with NUL.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, NAME.as_ptr()) };
+    if next.is_null() {
+        of_the_loader(libc::RTLD_DEFAULT, NAME)
+    } else {
+        next
     }
 }

@@ -70,8 +70,13 @@ fn value_of(session: &Session, answer: Answer) -> Outcome<u64> {
 
 /// Appends a record that answers into the slot, and waits for the answer.
 fn ask(session: &Session, write: impl FnOnce(&mut Writer, u32)) -> Result<Answer, Failure> {
+    answered(|| session.request(write))
+}
+
+/// A question to the host, which has done everything before it when its answer comes.
+fn answered<T>(question: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     let (launches, guarded) = (output::asked(), guards::recorded());
-    let answer = session.request(write)?;
+    let answer = question()?;
     output::answered(launches);
     guards::arrived(guarded);
     Ok(answer)
@@ -148,10 +153,7 @@ pub fn request(write: impl FnOnce(&mut Writer, u32)) -> Outcome<u64> {
 /// its own answer.
 pub fn request_all(questions: usize, write: impl FnOnce(&mut Writer, u32)) -> Outcome<Vec<Outcome<u64>>> {
     let session = process::session()?;
-    let (launches, guarded) = (output::asked(), guards::recorded());
-    let answers = session.request_all(questions, write).map_err(error_of)?;
-    output::answered(launches);
-    guards::arrived(guarded);
+    let answers = answered(|| session.request_all(questions, write)).map_err(error_of)?;
     value_of(session, *answers.first().ok_or(Error::UNKNOWN)?)?;
     Ok(answers.iter().map(|answer| check(answer.error).map(|()| answer.value)).collect())
 }
@@ -164,11 +166,8 @@ pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce
     let _acting = stream.act();
     let (session, tracking) = session_and_tracking()?;
     let start = tracking.order.begin();
-    let (launches, guarded) = (output::asked(), guards::recorded());
     // SAFETY: the caller's promise.
-    unsafe { session.read(destination, write) }.map_err(error_of)?;
-    output::answered(launches);
-    guards::arrived(guarded);
+    answered(|| unsafe { session.read(destination, write) }).map_err(error_of)?;
     permission::answered();
     tracking.order.work_done(stream, start);
     untold(session)
@@ -178,11 +177,8 @@ pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce
 pub fn fetch(answer: &mut [u8], write: impl FnOnce(&mut Writer, u32)) -> Outcome {
     let session = process::session()?;
     let destination = Destination { ptr: answer.as_mut_ptr(), pitch: answer.len(), width: answer.len(), height: 1 };
-    let (launches, guarded) = (output::asked(), guards::recorded());
     // SAFETY: the bytes are borrowed until this returns.
-    unsafe { session.read(destination, write) }.map_err(error_of)?;
-    output::answered(launches);
-    guards::arrived(guarded);
+    answered(|| unsafe { session.read(destination, write) }).map_err(error_of)?;
     permission::answered();
     untold(session)
 }
