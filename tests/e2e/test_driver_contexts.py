@@ -1,4 +1,4 @@
-"""Faults in contexts of the driver API (among them those of bad tensor maps): each ruins its own context, in every mode. Every fault is told on stderr, once."""
+"""Faults in contexts of the driver API (among them those of bad tensor maps): each ruins its own context, in every mode. Each fault is reported on stderr once."""
 
 from __future__ import annotations
 

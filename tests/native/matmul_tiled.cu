@@ -1,5 +1,5 @@
 // Tiled matrix multiplication: static shared memory with barriers, then the same with dynamic shared memory.
-#include "support.cuh"
+#include "product.cuh"
 
 constexpr int TILE = 16;
 
@@ -50,27 +50,15 @@ __global__ void multiply_dynamic(const float *a, const float *b, float *c, int n
 
 int main() {
     const int n = 100;
-    Random random(3);
-    std::vector<float> a(n * n), b(n * n), expected(n * n);
-    for (int i = 0; i < n * n; ++i) {
-        a[i] = static_cast<float>(static_cast<int>(random.below(17)) - 8);
-        b[i] = static_cast<float>(static_cast<int>(random.below(17)) - 8);
-    }
-    for (int i = 0; i < n; ++i) {
-        for (int k = 0; k < n; ++k) {
-            for (int j = 0; j < n; ++j) {
-                expected[i * n + j] += a[i * n + k] * b[k * n + j];
-            }
-        }
-    }
-    DeviceArray<float> device_a(a), device_b(b), device_c(n * n);
+    const Product product(n);
+    DeviceArray<float> device_a(product.a), device_b(product.b), device_c(n * n);
     Verdict verdict;
 
     int blocks = (n + TILE - 1) / TILE;
     multiply_static<<<dim3(blocks, blocks), dim3(TILE, TILE)>>>(device_a.get(), device_b.get(), device_c.get(), n);
     CHECK_LAUNCH();
     std::vector<float> c = device_c.download();
-    verdict.equal(c, expected, "c, static shared memory");
+    verdict.equal(c, product.expected, "c, static shared memory");
     print_checksum("matmul_tiled static", c);
 
     for (int tile : {8, 20, 32}) {
@@ -81,7 +69,7 @@ int main() {
                                                                              device_c.get(), n, tile);
         CHECK_LAUNCH();
         c = device_c.download();
-        verdict.equal(c, expected, "c, dynamic shared memory");
+        verdict.equal(c, product.expected, "c, dynamic shared memory");
         std::printf("tile %d ", tile);
         print_checksum("matmul_tiled dynamic", c);
     }

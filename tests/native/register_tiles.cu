@@ -1,6 +1,6 @@
 // Matrix multiplication with 8x8 sums in each thread's registers: for sizes that are no multiple of a tile, so that threads at the edges part from
 // others; and with two buffers in shared memory and 128-bit accesses, where every second thread goes through the steps backwards.
-#include "support.cuh"
+#include "product.cuh"
 
 constexpr int SIDE = 64, DEPTH = 8, EACH = 8;  // of a block's tile, of a step along k, of a thread's tile
 
@@ -102,33 +102,21 @@ __global__ void two_buffers(const float *a, const float *b, float *c, int n) {
 
 int main() {
     const int n = 100;
-    Random random(3);
-    std::vector<float> a(n * n), b(n * n), expected(n * n);
-    for (int i = 0; i < n * n; ++i) {
-        a[i] = static_cast<float>(static_cast<int>(random.below(17)) - 8);
-        b[i] = static_cast<float>(static_cast<int>(random.below(17)) - 8);
-    }
-    for (int i = 0; i < n; ++i) {
-        for (int k = 0; k < n; ++k) {
-            for (int j = 0; j < n; ++j) {
-                expected[i * n + j] += a[i * n + k] * b[k * n + j];
-            }
-        }
-    }
-    DeviceArray<float> device_a(a), device_b(b), device_c(n * n);
+    const Product product(n);
+    DeviceArray<float> device_a(product.a), device_b(product.b), device_c(n * n);
     Verdict verdict;
     dim3 grid((n + SIDE - 1) / SIDE, (n + SIDE - 1) / SIDE);
     with_edges<<<grid, SIDE>>>(device_a.get(), device_b.get(), device_c.get(), n);
     CHECK_LAUNCH();
     std::vector<float> c = device_c.download();
-    verdict.equal(c, expected, "c, with edges");
+    verdict.equal(c, product.expected, "c, with edges");
     print_checksum("register_tiles with edges", c);
 
     device_c.zero();
     two_buffers<<<grid, SIDE>>>(device_a.get(), device_b.get(), device_c.get(), n);
     CHECK_LAUNCH();
     c = device_c.download();
-    verdict.equal(c, expected, "c, two buffers");
+    verdict.equal(c, product.expected, "c, two buffers");
     print_checksum("register_tiles two buffers", c);
     return verdict.finish();
 }

@@ -15,12 +15,9 @@ namespace cde = cuda::device::experimental;
 
 constexpr int ROWS = 100, COLUMNS = 84, TILE_ROWS = 16, TILE_COLUMNS = 32;
 
-// Adds one to a tile: in by one copy, out by another (the programming guide's example).
-__global__ void add_one(const __grid_constant__ CUtensorMap map) {
-    __shared__ alignas(128) int tile[TILE_ROWS][TILE_COLUMNS];
-#pragma nv_diag_suppress static_var_with_dynamic_init
-    __shared__ barrier bar;
-    int x = blockIdx.x * TILE_COLUMNS, y = blockIdx.y * TILE_ROWS;
+// One thread asks for a copy of so many bytes; all wait until it is there (the programming guide's example).
+template <typename Copy>
+__device__ void receive(barrier &bar, size_t bytes, Copy copy) {
     if (threadIdx.x == 0) {
         init(&bar, blockDim.x);
         cde::fence_proxy_async_shared_cta();
@@ -28,12 +25,21 @@ __global__ void add_one(const __grid_constant__ CUtensorMap map) {
     __syncthreads();
     barrier::arrival_token token;
     if (threadIdx.x == 0) {
-        cde::cp_async_bulk_tensor_2d_global_to_shared(&tile, &map, x, y, bar);
-        token = cuda::device::barrier_arrive_tx(bar, 1, sizeof(tile));
+        copy();
+        token = cuda::device::barrier_arrive_tx(bar, 1, bytes);
     } else {
         token = bar.arrive();
     }
     bar.wait(std::move(token));
+}
+
+// Adds one to a tile: in by one copy, out by another.
+__global__ void add_one(const __grid_constant__ CUtensorMap map) {
+    __shared__ alignas(128) int tile[TILE_ROWS][TILE_COLUMNS];
+#pragma nv_diag_suppress static_var_with_dynamic_init
+    __shared__ barrier bar;
+    int x = blockIdx.x * TILE_COLUMNS, y = blockIdx.y * TILE_ROWS;
+    receive(bar, sizeof(tile), [&] { cde::cp_async_bulk_tensor_2d_global_to_shared(&tile, &map, x, y, bar); });
     for (int i = threadIdx.x; i < TILE_ROWS * TILE_COLUMNS; i += blockDim.x) {
         tile[i / TILE_COLUMNS][i % TILE_COLUMNS] += 1;
     }
@@ -56,19 +62,7 @@ __global__ void neighbours(float *out, int width, int height, int depth) {
     __shared__ alignas(128) float box[BOX + 2][BOX + 2][BOX + 4];
     __shared__ barrier bar;
     int x0 = blockIdx.x * BOX, y0 = blockIdx.y * BOX, z0 = blockIdx.z * BOX;
-    if (threadIdx.x == 0) {
-        init(&bar, blockDim.x);
-        cde::fence_proxy_async_shared_cta();
-    }
-    __syncthreads();
-    barrier::arrival_token token;
-    if (threadIdx.x == 0) {
-        cde::cp_async_bulk_tensor_3d_global_to_shared(&box, &volume, x0 - 1, y0 - 1, z0 - 1, bar);
-        token = cuda::device::barrier_arrive_tx(bar, 1, sizeof(box));
-    } else {
-        token = bar.arrive();
-    }
-    bar.wait(std::move(token));
+    receive(bar, sizeof(box), [&] { cde::cp_async_bulk_tensor_3d_global_to_shared(&box, &volume, x0 - 1, y0 - 1, z0 - 1, bar); });
     for (int i = threadIdx.x; i < BOX * BOX * BOX; i += blockDim.x) {
         int x = i % BOX, y = i / BOX % BOX, z = i / BOX / BOX;
         if (x0 + x < width && y0 + y < height && z0 + z < depth) {
@@ -84,19 +78,7 @@ __global__ void transpose(const CUtensorMap *maps) {
     __shared__ alignas(1024) int4 in[32][8];
     __shared__ alignas(1024) int out[32][32];
     __shared__ barrier bar;
-    if (threadIdx.x == 0) {
-        init(&bar, blockDim.x);
-        cde::fence_proxy_async_shared_cta();
-    }
-    __syncthreads();
-    barrier::arrival_token token;
-    if (threadIdx.x == 0) {
-        cde::cp_async_bulk_tensor_2d_global_to_shared(&in, &maps[0], blockIdx.x * 32, blockIdx.y * 32, bar);
-        token = cuda::device::barrier_arrive_tx(bar, 1, sizeof(in));
-    } else {
-        token = bar.arrive();
-    }
-    bar.wait(std::move(token));
+    receive(bar, sizeof(in), [&] { cde::cp_async_bulk_tensor_2d_global_to_shared(&in, &maps[0], blockIdx.x * 32, blockIdx.y * 32, bar); });
     for (int i = threadIdx.x; i < 32 * 8; i += blockDim.x) {
         int y = i / 8, x = i % 8;
         int4 four = in[y][y % 8 ^ x];

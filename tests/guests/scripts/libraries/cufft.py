@@ -30,12 +30,11 @@ def along_another_axis() -> None:
 @case
 def real() -> None:
     for kind in "fd":
-        x = of(kind, 24, 36)
-        close(cupy.fft.rfft(cupy.asarray(x)), numpy.fft.rfft(x), TOLERANCE[kind] * 10)
-        close(cupy.fft.irfft(cupy.fft.rfft(cupy.asarray(x)), 36), x, TOLERANCE[kind] * 10)
-        x = of(kind, 4, 211)
-        close(cupy.fft.rfft(cupy.asarray(x)), numpy.fft.rfft(x), TOLERANCE[kind] * 10)
-        close(cupy.fft.irfft(cupy.fft.rfft(cupy.asarray(x)), 211), x, TOLERANCE[kind] * 10)
+        for rows, length in ((24, 36), (4, 211)):
+            x = of(kind, rows, length)
+            found = cupy.fft.rfft(cupy.asarray(x))
+            close(found, numpy.fft.rfft(x), TOLERANCE[kind] * 10)
+            close(cupy.fft.irfft(found, length), x, TOLERANCE[kind] * 10)
 
 
 @case

@@ -122,7 +122,7 @@ def geev() -> None:
 
 @case
 def own_interface() -> None:
-    """dgetrf and dgetrs as a C program calls them, and what a singular matrix is told by."""
+    """dgetrf and dgetrs as a C program calls them, and the code that reports a singular matrix."""
     handle = device.get_cusolver_handle()
     a, b = well("d", 20, 20), of("d", 20)
     factors, x = cupy.asarray(a, order="F"), cupy.asarray(b)
