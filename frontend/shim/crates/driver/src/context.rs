@@ -9,6 +9,7 @@ use abi::driver::{
     CUcontext, CUctxCreateParams, CUdevice, CUexecAffinityParam, CUexecAffinityType, CUlimit, CU_CTX_FLAGS_MASK,
     CU_CTX_SCHED_MASK, CU_EXEC_AFFINITY_TYPE_SM_COUNT, CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED, CU_LIMIT_SHMEM_SIZE,
 };
+use operations::stream::held;
 use operations::{device, ownership};
 use session::call::{Error, Outcome};
 use session::contexts::act_for;
@@ -277,6 +278,7 @@ pub unsafe fn cuCtxGetExecAffinity(pExecAffinity: *mut CUexecAffinityParam, type
 
 pub unsafe fn cuCtxSynchronize_v2(ctx: CUcontext) -> Outcome {
     let _acting = act_for(named(ctx)?.tape());
+    held::settle_all()?;
     work::synchronize_device()
 }
 

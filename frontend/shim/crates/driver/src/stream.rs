@@ -28,7 +28,7 @@ pub unsafe fn cuStreamAddCallback(
     let Some(callback) = callback.filter(|_| flags == 0) else {
         return Err(Error::INVALID_VALUE);
     };
-    stream::then(default, hStream, |waited| {
+    stream::then(default, hStream, move |waited| {
         let status = waited.map_or_else(result_of, |()| CUresult::SUCCESS);
         // SAFETY: the program says that it is such a function.
         unsafe { callback(hStream, status, userData) };

@@ -9,6 +9,7 @@
 
 use std::ffi::{c_double, c_int, c_uint};
 
+use crate::stream::held;
 use crate::types::DeviceAttr;
 use session::call::{give, Error, Outcome};
 use session::process::{self, device_of};
@@ -82,6 +83,7 @@ pub unsafe fn driver_get_version(driverVersion: *mut c_int) -> Outcome {
 }
 
 pub unsafe fn synchronize() -> Outcome {
+    held::settle_all()?;
     if permission::local_sync() {
         return work::settled();
     }
@@ -97,6 +99,7 @@ pub fn reset(alone: bool) -> Outcome {
         return crate::ownership::end(contexts::PRIMARY);
     }
     crate::ownership::end_modules(contexts::PRIMARY);
+    held::forget(None);
     crate::graph::forget();
     crate::managed::forget();
     crate::hostmem::forget_reached();

@@ -10,7 +10,7 @@
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use crate::graph::{self, capture};
-use crate::stream;
+use crate::stream::{self, held};
 use crate::types::{EventHandle, StreamHandle};
 use session::call::{Error, Outcome};
 use session::contexts;
@@ -94,6 +94,10 @@ impl Event {
     }
 
     fn settle(&self, operation: fn(&mut tape::Writer, u32, u32)) -> Outcome {
+        held::advance()?;
+        if held::holds_record(self) {
+            return Err(Error::NOT_READY);
+        }
         match self.pending()? {
             None => {
                 let _acting = contexts::act_for(self.context);
@@ -178,9 +182,14 @@ pub unsafe fn create_with_flags(event: *mut EventHandle, flags: c_uint) -> Outco
 }
 
 pub unsafe fn destroy(event: EventHandle) -> Outcome {
-    let number = resolve(event)?.number;
+    let event = resolve(event)?;
+    let number = event.number;
     events()?.remove(number).ok_or(Error::INVALID_RESOURCE_HANDLE)?;
-    work::append(|w| operation::event_destroy(w, number))
+    let end = move || work::append(|w| operation::event_destroy(w, number));
+    if held::destroy_behind(&event, end) {
+        return Ok(());
+    }
+    end()
 }
 
 pub unsafe fn record(default: DefaultStream, event: EventHandle, stream: StreamHandle) -> Outcome {
@@ -207,6 +216,10 @@ fn record_flagged(default: DefaultStream, event: EventHandle, stream: StreamHand
             return capture::add(&stream, graph::Work::EventRecord(event)).map(drop);
         }
         *event.captured() = Some(capture::tips(&stream)?);
+        return Ok(());
+    }
+    if held::blocks(&stream) {
+        held::add(&stream, graph::Work::EventRecord(event));
         return Ok(());
     }
     record_in(&event, &stream)
@@ -238,6 +251,10 @@ pub fn wait_for(event: &Arc<Event>, stream: &Arc<Stream>, flags: c_uint) -> Outc
             return Err(Error::STREAM_CAPTURE_ISOLATION);
         }
     }
+    if held::blocks(stream) || held::holds_record(event) {
+        held::add(stream, graph::Work::EventWait(event.clone()));
+        return Ok(());
+    }
     wait_in(event, stream)
 }
 
@@ -259,6 +276,7 @@ pub unsafe fn query(event: EventHandle) -> Outcome {
 pub unsafe fn synchronize(event: EventHandle) -> Outcome {
     let event = resolve(event)?;
     event.check_not_captured()?;
+    held::settle_event(&event)?;
     if permission::local_sync() {
         return work::settled();
     }
@@ -274,6 +292,10 @@ pub unsafe fn elapsed_time(ms: *mut c_float, start: EventHandle, end: EventHandl
     end.check_not_captured()?;
     if (start.flags | end.flags) & DISABLE_TIMING != 0 || start.context != end.context {
         return Err(Error::INVALID_RESOURCE_HANDLE);
+    }
+    held::advance()?;
+    if held::holds_record(&start) || held::holds_record(&end) {
+        return Err(Error::NOT_READY);
     }
     let point_of = |event: &Event| event.record().as_ref().map(|record| record.point.at());
     let (Some(from), Some(to)) = (point_of(&start), point_of(&end)) else {

@@ -25,6 +25,7 @@ mod updates;
 
 pub use attributes::*;
 pub use conditional::conditional_handle_create;
+pub use exec::{Exec, Position};
 pub use node::Work;
 pub use nodes::*;
 pub use objects::*;
@@ -33,7 +34,7 @@ pub use state::{graph_id, node_id, Id};
 pub use topology::*;
 pub use updates::*;
 
-use crate::stream;
+use crate::stream::{self, held};
 use crate::types::{
     GraphExecHandle, GraphExecUpdateResultInfo, GraphHandle, GraphInstantiateParams, GraphMemAttributeType,
     GraphNodeHandle, StreamHandle,
@@ -41,12 +42,29 @@ use crate::types::{
 use session::call::{give, Error, Outcome};
 use session::function::DefaultStream;
 use session::process;
+use session::work::order::Stream;
 use state::{graph_handle, node_handle, state};
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::sync::Arc;
 
 const INSTANTIATE_FLAGS: c_ulonglong = crate::types::GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH
     | crate::types::GRAPH_INSTANTIATE_FLAG_UPLOAD
     | crate::types::GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+
+/// Whether work for the stream goes elsewhere than to the tape: into a capture, or behind held work.
+#[inline(always)]
+pub fn diverts(stream: &Stream) -> bool {
+    capture::of(stream) || held::blocks(stream)
+}
+
+/// Work of a stream that `diverts`.
+pub fn divert(stream: &Arc<Stream>, work: Work) -> Outcome {
+    if capture::of(stream) {
+        return capture::add(stream, work).map(drop);
+    }
+    held::add(stream, work);
+    Ok(())
+}
 
 /// The device was reset: nothing is left.
 pub fn forget() {

@@ -140,11 +140,11 @@ pub unsafe fn launch_host_func(
 ) -> Outcome {
     let function = r#fn.ok_or(Error::INVALID_VALUE)?;
     let captured = stream::resolve(default, stream)?;
-    if graph::capture::of(&captured) {
+    if graph::diverts(&captured) {
         let host = HostNodeParams { fn_: r#fn, userData };
-        return graph::capture::add(&captured, graph::Work::Host(host)).map(drop);
+        return graph::divert(&captured, graph::Work::Host(host));
     }
-    stream::then(default, stream, |waited| {
+    stream::then(default, stream, move |waited| {
         // After an error of the context CUDA does not call it.
         if waited.is_ok() {
             // SAFETY: the program says that it is such a function.
@@ -236,9 +236,9 @@ pub unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch
     if stream.context.is_some_and(|context| context != contexts::acting()) {
         return Err(Error::INVALID_RESOURCE_HANDLE);
     }
-    if graph::capture::of(&stream) {
+    if graph::diverts(&stream) {
         // SAFETY: the caller's promise.
-        return graph::capture::add(&stream, unsafe { graph::Work::launch(func, &launch, args) }?).map(drop);
+        return graph::divert(&stream, unsafe { graph::Work::launch(func, &launch, args) }?);
     }
     let function = prepared.kernel.function()?;
     let stream: &Stream = &stream;

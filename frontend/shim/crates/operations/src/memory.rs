@@ -50,9 +50,10 @@ pub use shape::{Extent, Layout};
 
 use crate::allocator::Refused;
 use crate::graph::{capture, Work};
+use crate::hostmem;
 use crate::managed::{self as regions, Kind};
+use crate::stream::{self, held};
 use crate::types::{BoxExtent, MemPoolHandle, PitchedPtr, PointerAttributes, StreamHandle};
-use crate::{hostmem, stream};
 use session::call::{Error, Outcome};
 use session::function::DefaultStream;
 use session::work;
@@ -81,6 +82,13 @@ pub fn allocate(size: usize) -> Outcome<*mut c_void> {
 }
 
 pub fn free(pointer: *mut c_void) -> Outcome {
+    if !pointer.is_null() {
+        held::settle_all()?;
+    }
+    free_now(pointer)
+}
+
+fn free_now(pointer: *mut c_void) -> Outcome {
     let addresses = addresses()?;
     // Freeing null does nothing, but is how programs start CUDA: the session is open afterwards.
     if pointer.is_null() {
@@ -210,7 +218,11 @@ pub unsafe fn free_async(default: DefaultStream, devPtr: *mut c_void, hStream: S
     if capture::of(&stream) {
         return capture::add(&stream, Work::Free(free_of_graph(devPtr)?)).map(drop);
     }
-    free(devPtr)
+    if held::blocks(&stream) {
+        held::add_call(&stream, move || free_now(devPtr));
+        return Ok(());
+    }
+    free_now(devPtr)
 }
 
 pub unsafe fn get_info(free: *mut usize, total: *mut usize) -> Outcome {

@@ -25,6 +25,7 @@ use crate::{device, event, hostmem, managed, memory, stream, texture};
 /// Why the session cannot be told; what is known of it here has ended all the same.
 pub fn end(context: u32) -> Outcome {
     let _acting = contexts::act_for(context);
+    stream::held::forget(Some(context));
     texture::end_of(context);
     let starts: BTreeSet<u64> = memory::addresses()?.lock().owned_by(context).into_iter().collect();
     let arrays = memory::arrays_at(&starts);

@@ -30,6 +30,7 @@ use tape::generated_operations as operation;
 
 mod attributes;
 mod capture;
+pub mod held;
 pub mod memory_operations;
 
 pub use attributes::*;
@@ -98,13 +99,23 @@ fn check_not_captured(stream: &Stream) -> Outcome {
 }
 
 /// Waits for the stream's work, then runs the function with what the wait gave; see the module's comment.
-pub fn then(default: DefaultStream, stream: StreamHandle, function: impl FnOnce(Outcome)) -> Outcome {
+pub fn then(default: DefaultStream, stream: StreamHandle, function: impl FnOnce(Outcome) + 'static) -> Outcome {
     let stream = resolve(default, stream)?;
     check_not_captured(&stream)?;
-    let waited = work::synchronize_stream(&stream);
-    output::synchronized();
-    function(waited);
-    Ok(())
+    let call = {
+        let stream = stream.clone();
+        move || {
+            let waited = work::synchronize_stream(&stream);
+            output::synchronized();
+            function(waited);
+            Ok(())
+        }
+    };
+    if held::blocks(&stream) {
+        held::add_call(&stream, call);
+        return Ok(());
+    }
+    call()
 }
 
 pub unsafe fn create(pStream: *mut StreamHandle) -> Outcome {
@@ -134,26 +145,40 @@ pub unsafe fn create_with_priority(pStream: *mut StreamHandle, flags: c_uint, pr
 }
 
 pub unsafe fn destroy(stream: StreamHandle) -> Outcome {
-    let number = created(stream)?.number;
+    let stream = created(stream)?;
+    let number = stream.number;
     if capturing::any() {
         capturing::abandon(Some(number));
     }
-    tracking()?.order.remove(number).ok_or(Error::INVALID_RESOURCE_HANDLE)?;
-    work::append(|w| operation::stream_destroy(w, number))
+    let end = move || {
+        tracking()?.order.remove(number).ok_or(Error::INVALID_RESOURCE_HANDLE)?;
+        work::append(|w| operation::stream_destroy(w, number))
+    };
+    if held::blocks(&stream) {
+        held::add_call(&stream, end);
+        return Ok(());
+    }
+    end()
 }
 
 pub unsafe fn synchronize(default: DefaultStream, stream: StreamHandle) -> Outcome {
     let stream = resolve(default, stream)?;
     check_not_captured(&stream)?;
+    held::settle(&stream)?;
     if permission::local_sync() {
         return work::settled();
     }
-    work::synchronize_stream(&stream)
+    work::synchronize_stream(&stream)?;
+    held::advance()
 }
 
 pub unsafe fn query(default: DefaultStream, stream: StreamHandle) -> Outcome {
     let stream = resolve(default, stream)?;
     check_not_captured(&stream)?;
+    held::advance()?;
+    if held::blocks(&stream) {
+        return Err(Error::NOT_READY);
+    }
     work::query_stream(&stream)
 }
 

@@ -17,7 +17,7 @@ pub unsafe fn cudaStreamAddCallback(
     let Some(callback) = callback.filter(|_| flags == 0) else {
         return Err(Error::INVALID_VALUE);
     };
-    then(default, stream, |waited| {
+    then(default, stream, move |waited| {
         let status = waited.err().map_or(CudaError::SUCCESS, |error| CudaError(error.0));
         // SAFETY: the program says that it is such a function.
         unsafe { callback(stream, status, userData) };

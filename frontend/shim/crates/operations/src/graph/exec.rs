@@ -16,6 +16,7 @@ use super::state::{node_id, state, Id, State};
 use super::templates::{Records, MAX_BODY};
 use crate::event::{self, Event};
 use crate::memory::{self, Step, Wait};
+use crate::stream::held;
 use crate::stream::memory_operations::{self, Batch};
 use crate::types::{GraphExecHandle, GraphNodeHandle, HostNodeParams};
 use session::call::{Error, Outcome};
@@ -28,6 +29,13 @@ use tape::Writer;
 
 /// Streams for which plans are kept.
 const MAX_PLANS: usize = 8;
+
+/// How far a launch has come: the part, and in a part of memory operations the operation.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Position {
+    segment: usize,
+    operation: usize,
+}
 
 /// One node's work.
 #[derive(Debug, Clone)]
@@ -186,7 +194,7 @@ pub fn destroy(handle: GraphExecHandle) -> Outcome {
         return Ok(());
     }
     // Launches may still use what the objects stand for.
-    let synchronized = work::synchronize_device();
+    let synchronized = held::settle_all().and_then(|()| work::synchronize_device());
     objects::release_all(&held);
     synchronized
 }
@@ -197,6 +205,50 @@ pub fn clear() {
 }
 
 impl Exec {
+    /// One node, launched once.
+    pub fn of(work: Work) -> Self {
+        let (from, inner) = Default::default();
+        let items = vec![Item { node: 0, work, enabled: true, from, inner, follow: 0 }];
+        let (flags, graph, conditions, steps, plans) = Default::default();
+        Self { items, flags, graph, conditions, steps, plans }
+    }
+
+    /// As it is now, to be launched later.
+    pub fn snapshot(&self) -> Self {
+        Self {
+            items: self.items.clone(),
+            flags: self.flags,
+            graph: self.graph,
+            conditions: self.conditions.clone(),
+            steps: self.steps.clone(),
+            plans: HashMap::new(),
+        }
+    }
+
+    fn works(&self) -> impl Iterator<Item = &Work> {
+        self.items.iter().filter(|item| item.enabled).map(|item| &item.work)
+    }
+
+    /// The events that a launch records.
+    pub fn recorded(&self) -> Vec<Arc<Event>> {
+        let event = |work: &Work| if let Work::EventRecord(event) = work { Some(event.clone()) } else { None };
+        self.works().filter_map(event).collect()
+    }
+
+    /// Whether a launch records the event or waits for it.
+    pub fn mentions(&self, event: &Event) -> bool {
+        let named = |work: &Work| matches!(work, Work::EventRecord(other) | Work::EventWait(other) if other.number == event.number);
+        self.works().any(named)
+    }
+
+    /// The word that a launch which has come so far waits for.
+    pub fn awaited(&self, position: Position) -> Option<u64> {
+        self.plans.values().find_map(|plan| match plan.get(position.segment)? {
+            Segment::MemoryOperations(batch) => batch.operations.get(position.operation)?.awaited(),
+            _ => None,
+        })
+    }
+
     /// Changes the work of a node; what it is stays.
     pub fn replace(&mut self, node: GraphNodeHandle, work: Work) -> Outcome {
         let item = self.item(node)?;
@@ -322,9 +374,27 @@ impl Exec {
         Ok(plan)
     }
 
+    /// Launches the graph, or what is left of it where a part has to wait (`held`).
+    ///
     /// # Safety
     /// Host memory that the graph copies from or to is there until the stream is synchronized.
     pub unsafe fn launch(&mut self, stream: &Arc<Stream>) -> Outcome {
+        if held::blocks(stream) {
+            held::add_launch(stream, self.snapshot(), Position::default());
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        if let Some(position) = unsafe { self.launch_from(stream, Position::default()) }? {
+            held::add_launch(stream, self.snapshot(), position);
+        }
+        Ok(())
+    }
+
+    /// Does the parts of a launch from the position on, up to one that has to wait: its position.
+    ///
+    /// # Safety
+    /// As above.
+    pub unsafe fn launch_from(&mut self, stream: &Arc<Stream>, from: Position) -> Outcome<Option<Position>> {
         let _acting = stream.act();
         // A default stream is every context's, and each context has functions of its own.
         let place = (stream.number, contexts::epoch());
@@ -335,13 +405,16 @@ impl Exec {
             }
             self.plans.insert(place, plan);
         }
-        if !self.steps.is_empty() {
+        let begins = (from.segment, from.operation) == (0, 0);
+        if begins && !self.steps.is_empty() {
             memory::launch_steps(
                 &self.steps,
                 self.flags & crate::types::GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH != 0,
             )?;
         }
-        for segment in self.plans.get_mut(&place).into_iter().flatten() {
+        let mut operation = from.operation;
+        for (at, segment) in self.plans.get_mut(&place).into_iter().flatten().enumerate().skip(from.segment) {
+            let first = std::mem::take(&mut operation);
             match segment {
                 Segment::Records(records) => {
                     records.send(stream)?;
@@ -359,14 +432,21 @@ impl Exec {
                     }
                 }
                 Segment::EventRecord(event) => event::record_in(event, stream)?,
+                Segment::EventWait(event) if held::holds_record(event) => {
+                    return Ok(Some(Position { segment: at, operation: 0 }));
+                }
                 Segment::EventWait(event) => event::wait_in(event, stream)?,
-                Segment::MemoryOperations(operations) => memory_operations::run(stream, &operations.operations)?,
+                Segment::MemoryOperations(operations) => {
+                    if let Some(stopped) = memory_operations::run(stream, &operations.operations, first)? {
+                        return Ok(Some(Position { segment: at, operation: stopped }));
+                    }
+                }
                 Segment::Branch(branch) => {
                     branch.send(stream)?;
                     output::graph_launched();
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 }

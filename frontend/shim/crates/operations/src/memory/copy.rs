@@ -14,6 +14,7 @@ use super::payloads::{self, Target};
 use super::shape::{parts, pieces, Extent, Layout, Part};
 use crate::graph::{capture, Work};
 use crate::memory::addresses;
+use crate::stream::held;
 use crate::types::CopyKind;
 use crate::{hostmem, managed, module};
 use client::Destination;
@@ -172,6 +173,13 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
             _ => capture::add(stream, Work::captured_copy(to, from, extent)).map(drop),
         };
     }
+    if held::blocks(stream) {
+        // SAFETY: the caller's promise.
+        if wait != Wait::Always && unsafe { hold(stream, to, from, extent) } {
+            return Ok(());
+        }
+        held::settle(stream)?;
+    }
     let _inside = guards::enter();
     if hostmem::any_placed() {
         // SAFETY: the caller's promise.
@@ -207,6 +215,33 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
         }
     }
     Ok(())
+}
+
+/// Copies behind held work. False, and nothing is held, where CUDA waits for the copy: one to pageable memory of the program, or within it.
+///
+/// # Safety
+/// As for `copy`; pinned memory, until the copy is done.
+unsafe fn hold(stream: &Arc<Stream>, to: End, from: End, extent: Extent) -> bool {
+    let pageable = |end: &End| match (end.start, end.layout.span(&extent)) {
+        (Start::Host(start), Some(span)) if !hostmem::holds(start as usize, span as usize) => Some((start, span)),
+        _ => None,
+    };
+    if pageable(&to).is_some() {
+        return false;
+    }
+    let Some((start, span)) = pageable(&from) else {
+        held::add(stream, Work::captured_copy(to, from, extent));
+        return true;
+    };
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(start.cast_const(), span as usize) }.to_vec();
+    let (stream, layout) = (stream.clone(), from.layout);
+    held::add_call(&stream.clone(), move || {
+        let kept = End { start: Start::Host(bytes.as_ptr().cast_mut()), layout };
+        // SAFETY: the source is `bytes`, as it was when the call was made.
+        unsafe { copy(&stream, to, kept, extent, Wait::Never) }
+    });
+    true
 }
 
 /// Kernels may follow addresses of pinned memory that are copied to the device.

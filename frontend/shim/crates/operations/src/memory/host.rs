@@ -5,6 +5,7 @@
 use crate::hostmem;
 use crate::managed::{self, Kind};
 use crate::memory::addresses;
+use crate::stream::held;
 use session::call::{Error, Outcome};
 use session::work::tracking;
 use std::ffi::{c_uint, c_void};
@@ -37,6 +38,7 @@ pub unsafe fn host_alloc(pHost: *mut *mut c_void, size: usize, flags: c_uint) ->
 }
 
 pub unsafe fn free_host(ptr: *mut c_void) -> Outcome {
+    held::settle_all()?;
     let addresses = addresses()?;
     // Before its addresses may be another thread's.
     hostmem::end_reached(ptr as usize);

@@ -2,7 +2,7 @@
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use super::shape::{parts, Extent, Layout};
-use crate::graph::{capture, Work};
+use crate::graph::{self, Work};
 use crate::memory::addresses;
 use crate::types::{BoxExtent, MemsetParams, PitchedPtr, StreamHandle};
 use crate::{hostmem, managed, stream};
@@ -11,6 +11,7 @@ use session::function::DefaultStream;
 use session::work::order::Stream;
 use session::work::{self};
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 use tape::generated_operations as operation;
 use tape::Writer;
 
@@ -64,8 +65,8 @@ fn set(
     let address = start as u64;
     let rows_overlap = extent.height > 1 && layout.pitch < extent.width;
     let span = layout.span(&extent).filter(|_| !rows_overlap).ok_or(Error::INVALID_VALUE)?;
-    if capture::of(&stream) {
-        return capture_set(&stream, address, layout, pattern, extent);
+    if graph::diverts(&stream) {
+        return divert_set(&stream, address, layout, pattern, extent);
     }
     let _kept = hostmem::keep();
     let address = managed::device_address(start as usize).map_or(address, |found| found as u64);
@@ -86,14 +87,14 @@ fn set(
     Ok(())
 }
 
-fn capture_set(stream: &Stream, address: u64, layout: Layout, pattern: Pattern, extent: Extent) -> Outcome {
+fn divert_set(stream: &Arc<Stream>, address: u64, layout: Layout, pattern: Pattern, extent: Extent) -> Outcome {
     for part in parts(extent, layout, layout) {
         let (dst, pitch) = ((address + part.to) as *mut c_void, layout.pitch.max(part.width) as usize);
         let Pattern { value, size: elementSize } = pattern;
         let (width, height) = (part.width as usize / elementSize as usize, part.height as usize);
         let set = MemsetParams { dst, pitch, value, elementSize, width, height };
         check_set(&set)?;
-        capture::add(stream, Work::Memset(set))?;
+        graph::divert(stream, Work::Memset(set))?;
     }
     Ok(())
 }

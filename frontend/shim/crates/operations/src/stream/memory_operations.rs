@@ -1,8 +1,7 @@
 //! Memory operations of streams: writes of a word, and waits until a word compares with a value.
 //!
 //! A write is a copy of 4 or 8 bytes in the stream's order. A wait reads the word behind all work that precedes it: where the word compares, the
-//! wait is over. Where it does not, only later calls could end the wait, and the work of a session is done in the order of its calls, so
-//! the wait is refused (docs/limitations.md).
+//! wait is over. Where it does not, the wait and what comes behind it are held in the guest until it does (`held`).
 //!
 //! Source: CUDA driver API, "Stream Memory Operations".
 
@@ -10,11 +9,11 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 
-use crate::graph::{capture, Work};
+use crate::graph::{self, Exec, Work};
 use crate::memory::{self, addresses, End, Extent, Layout, Place, Wait};
+use crate::stream::held;
 use crate::{hostmem, managed};
 use session::call::{Error, Outcome};
-use session::log;
 use session::work::order::Stream;
 use session::work::{self};
 
@@ -143,18 +142,21 @@ impl Operation {
         }
     }
 
-    fn run(&self, stream: &Arc<Stream>) -> Outcome {
+    /// The address of the word that it waits for.
+    pub fn awaited(&self) -> Option<u64> {
+        if let Self::Wait(word, ..) = self {
+            Some(word.address)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it is done; false for a wait that is not over.
+    fn run(&self, stream: &Arc<Stream>) -> Outcome<bool> {
         match *self {
-            Self::Write(word, value) => word.write(stream, value),
-            Self::Barrier | Self::Flush => Ok(()),
-            Self::Wait(word, value, compare) if compare.holds(word.read(stream)?, value, word.size) => Ok(()),
-            Self::Wait(word, ..) => {
-                log::error(format_args!(
-                    "a stream is to wait for the word at {:#x}, which no earlier work has set as it asks: that is not supported yet",
-                    word.address
-                ));
-                Err(Error::NOT_SUPPORTED)
-            }
+            Self::Write(word, value) => word.write(stream, value).map(|()| true),
+            Self::Barrier | Self::Flush => Ok(true),
+            Self::Wait(word, value, compare) => Ok(compare.holds(word.read(stream)?, value, word.size)),
         }
     }
 }
@@ -162,15 +164,23 @@ impl Operation {
 /// Does the operations in the order of the stream, or makes them a node of its capture.
 pub fn submit(stream: &Arc<Stream>, operations: Vec<Operation>) -> Outcome {
     operations.iter().try_for_each(Operation::check)?;
-    if capture::of(stream) {
-        return capture::add(stream, Work::MemoryOperations(Batch::new(operations))).map(drop);
+    let work = Work::MemoryOperations(Batch::new(operations));
+    if graph::diverts(stream) {
+        return graph::divert(stream, work);
     }
-    run(stream, &operations)
+    // SAFETY: operations on words, which were checked, use no other memory of the program.
+    unsafe { Exec::of(work).launch(stream) }?;
+    held::advance()
 }
 
-/// Does the operations in the order of a stream that is not being captured.
-pub fn run(stream: &Arc<Stream>, operations: &[Operation]) -> Outcome {
-    operations.iter().try_for_each(|operation| operation.run(stream))
+/// Does the operations from the first one on in the order of a stream that is not being captured, up to a wait that is not over: its place.
+pub fn run(stream: &Arc<Stream>, operations: &[Operation], first: usize) -> Outcome<Option<usize>> {
+    for (at, operation) in operations.iter().enumerate().skip(first) {
+        if !operation.run(stream)? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -1,0 +1,267 @@
+//! Held work: what streams were given behind a wait for a word that only later work, or the program itself, will set.
+//!
+//! The host does a session's records in the order of the calls, so a wait that does not hold yet stays in the guest, and with it whatever
+//! comes behind it: later work of its stream, work that waits for an event recorded there, and by the rules of the legacy stream the work of
+//! other streams. All of it is one list in the order of the calls; `advance` goes through it and does what nothing before it holds back.
+//! Each entry is an executable graph of one node (or the graph that was launched), so that it is done as launches of graphs are: pinned
+//! memory is read and written when the work is done, host functions run then.
+//!
+//! Words are looked at when something asks: whatever waits for held work (`settle`), asks about it or synchronizes anything, and a write by
+//! `cuStreamWriteValue`. A program that looks at memory alone, without a call, sees no progress.
+//!
+//! Locking: `QUEUE` for moments; `ADVANCING` while entries are done, so that one thread does them; a host function may take what time it likes.
+//! Source: CUDA driver API, "Stream Memory Operations"; CUDA runtime API, "Stream synchronization behavior".
+
+use crate::event::Event;
+use crate::graph::{Exec, Position, Work};
+use session::call::{Error, Outcome};
+use session::work::order::{Kind, Stream};
+use session::{contexts, log};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What is to be done when nothing holds it back any more.
+enum Task {
+    /// A launch, from the position on.
+    Launch(Box<Exec>, Position),
+    Call(Call),
+    /// A thread is doing it.
+    UnderWay,
+}
+
+/// A function of ours with what it needs of the program's.
+struct Call(Box<dyn FnOnce() -> Outcome>);
+
+// SAFETY: what it holds of the program are pointers that CUDA, too, hands back on another thread.
+unsafe impl Send for Call {}
+
+struct Entry {
+    stream: Arc<Stream>,
+    /// The context that the call was made in.
+    context: u32,
+    /// Events that it records.
+    records: Vec<Arc<Event>>,
+    task: Task,
+}
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static QUEUE: Mutex<VecDeque<Entry>> = Mutex::new(VecDeque::new());
+static ADVANCING: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// The place of the entry that this thread is doing: only what is before it holds it back.
+    static DOING: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Between two looks at words that do not hold, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
+const LAST_PAUSE: Duration = Duration::from_millis(5);
+/// After so long the program is told what it waits for.
+const LONG: Duration = Duration::from_secs(10);
+
+fn queue() -> MutexGuard<'static, VecDeque<Entry>> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn doing() -> Option<usize> {
+    DOING.get()
+}
+
+/// Whether any work is held.
+#[inline(always)]
+pub fn any() -> bool {
+    HELD.load(Relaxed) != 0
+}
+
+/// Whether work of one stream waits for earlier work of the other.
+fn ordered(one: &Stream, other: &Stream) -> bool {
+    one.number == other.number
+        || matches!((one.kind, other.kind), (Kind::Legacy, Kind::Blocking) | (Kind::Blocking, Kind::Legacy))
+}
+
+/// Whether work that the stream is given now has to wait for held work.
+#[inline(always)]
+pub fn blocks(stream: &Stream) -> bool {
+    any() && blocks_now(stream)
+}
+
+#[cold]
+fn blocks_now(stream: &Stream) -> bool {
+    doing().is_none() && queue().iter().any(|entry| ordered(&entry.stream, stream))
+}
+
+/// Whether a record of the event, made before what this thread does, is held.
+pub fn holds_record(event: &Event) -> bool {
+    if !any() {
+        return false;
+    }
+    let before = doing().unwrap_or(usize::MAX);
+    queue().iter().take(before).any(|entry| entry.records.iter().any(|other| other.number == event.number))
+}
+
+/// Work for a stream that `blocks`, or that has to wait for an event whose record is held.
+pub fn add(stream: &Arc<Stream>, work: Work) {
+    add_launch(stream, Exec::of(work), Position::default());
+}
+
+/// The launch of a graph, whose parts up to the position are done.
+pub fn add_launch(stream: &Arc<Stream>, exec: Exec, position: Position) {
+    let records = exec.recorded();
+    push(stream, records, Task::Launch(Box::new(exec), position));
+}
+
+/// Whatever else is done in the order of the stream.
+pub fn add_call(stream: &Arc<Stream>, call: impl FnOnce() -> Outcome + 'static) {
+    push(stream, Vec::new(), Task::Call(Call(Box::new(call))));
+}
+
+fn push(stream: &Arc<Stream>, records: Vec<Arc<Event>>, task: Task) {
+    let entry = Entry { stream: stream.clone(), context: contexts::acting(), records, task };
+    let mut queue = queue();
+    queue.push_back(entry);
+    HELD.store(queue.len(), Relaxed);
+}
+
+/// Ends an event when its held records are done; false where there are none.
+pub fn destroy_behind(event: &Arc<Event>, destroy: impl FnOnce() -> Outcome + 'static) -> bool {
+    let mentions = |entry: &Entry| match &entry.task {
+        Task::Launch(exec, _) => exec.mentions(event),
+        Task::Call(_) | Task::UnderWay => entry.records.iter().any(|other| other.number == event.number),
+    };
+    let last =
+        if any() { queue().iter().rfind(|entry| mentions(entry)).map(|entry| entry.stream.clone()) } else { None };
+    last.inspect(|stream| add_call(stream, destroy)).is_some()
+}
+
+/// The work of the entry at that place, if nothing before holds it back.
+fn take(queue: &mut VecDeque<Entry>, at: usize) -> Option<(Arc<Stream>, u32, Task)> {
+    let stream = queue[at].stream.clone();
+    if queue.iter().take(at).any(|before| ordered(&before.stream, &stream)) {
+        return None;
+    }
+    let entry = &mut queue[at];
+    Some((stream, entry.context, std::mem::replace(&mut entry.task, Task::UnderWay)))
+}
+
+/// Does what is held back no longer. What fails fails behind its call: the first error is the result.
+pub fn advance() -> Outcome {
+    if !any() || doing().is_some() {
+        return Ok(());
+    }
+    let _advancing = ADVANCING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut first_error = Ok(());
+    let mut at = 0;
+    loop {
+        let taken = {
+            let mut queue = queue();
+            if at >= queue.len() {
+                break;
+            }
+            take(&mut queue, at)
+        };
+        let Some((stream, context, task)) = taken else {
+            at += 1;
+            continue;
+        };
+        let (left, done) = perform(&stream, context, task, at);
+        first_error = first_error.and(done);
+        let mut queue = queue();
+        match left {
+            Some(task) => {
+                queue[at].task = task;
+                at += 1;
+            }
+            None => drop(queue.remove(at)),
+        }
+        HELD.store(queue.len(), Relaxed);
+    }
+    first_error
+}
+
+/// What is left of the entry at that place.
+fn perform(stream: &Arc<Stream>, context: u32, task: Task, at: usize) -> (Option<Task>, Outcome) {
+    let _acting = contexts::act_for(context);
+    DOING.set(Some(at));
+    let result = match task {
+        // SAFETY: the program's promise when it made the call: the memory is there until the stream is synchronized.
+        Task::Launch(mut exec, position) => match unsafe { exec.launch_from(stream, position) } {
+            Ok(Some(position)) => (Some(Task::Launch(exec, position)), Ok(())),
+            Ok(None) => (None, Ok(())),
+            Err(error) => (None, Err(error)),
+        },
+        Task::Call(call) => (None, (call.0)()),
+        Task::UnderWay => (None, Err(Error::UNKNOWN)),
+    };
+    DOING.set(None);
+    result
+}
+
+/// Waits until `held` says no.
+fn wait_until_free(held: impl Fn() -> bool) -> Outcome {
+    let (start, mut pause, mut told) = (Instant::now(), FIRST_PAUSE, false);
+    loop {
+        advance()?;
+        if !held() {
+            return Ok(());
+        }
+        if !told && start.elapsed() > LONG {
+            told = true;
+            tell_words();
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LAST_PAUSE);
+    }
+}
+
+#[cold]
+fn tell_words() {
+    for entry in queue().iter() {
+        if let Task::Launch(exec, position) = &entry.task {
+            if let Some(address) = exec.awaited(*position) {
+                log::error(format_args!(
+                    "a stream has waited {} s for the word at {address:#x} (cuStreamWaitValue)",
+                    LONG.as_secs()
+                ));
+            }
+        }
+    }
+}
+
+/// Waits until no held work is in the way of the stream's.
+pub fn settle(stream: &Stream) -> Outcome {
+    if any() && doing().is_none() {
+        return wait_until_free(|| blocks(stream));
+    }
+    Ok(())
+}
+
+/// Waits until none of the current context is held.
+pub fn settle_all() -> Outcome {
+    if any() && doing().is_none() {
+        let context = contexts::acting();
+        return wait_until_free(|| queue().iter().any(|entry| entry.context == context));
+    }
+    Ok(())
+}
+
+/// Waits until no record of the event is held.
+pub fn settle_event(event: &Event) -> Outcome {
+    if any() && doing().is_none() {
+        return wait_until_free(|| holds_record(event));
+    }
+    Ok(())
+}
+
+/// A context ends, or all do: what it holds will not be done.
+pub fn forget(context: Option<u32>) {
+    if !any() || doing().is_some() {
+        return;
+    }
+    let _advancing = ADVANCING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut queue = queue();
+    queue.retain(|entry| context.is_some_and(|context| entry.context != context));
+    HELD.store(queue.len(), Relaxed);
+}
