@@ -23,14 +23,12 @@ from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import SPECIFICATIONS, Toolchain, ToolchainError, install
 from farlane.frontend.embedded import EmbeddedHost
-from native_builds import REGISTRY, Row
+from native_builds import REGISTRY, VARYING, Row, one_level
 
 MODES = ("none", "calls", "loops")
 RESULT = Path(__file__).with_name("matrix.txt")
 # How far the host runs ahead depends on its speed, and so do the round trips that this saves.
 SETTINGS = {"FARLANE_AHEAD": "off"}
-# Several threads wait for each other's work: their round trips differ from run to run.
-VARYING = ("threads", "pinned_in_kernels")
 SAME_OUTPUT = "the same output; round trips vary with its threads"
 LONGEST = 900  # seconds that one run may take
 
@@ -49,9 +47,9 @@ class Cell:
 
 def cells(toolchains: list[str], names: set[str]) -> Iterator[Cell]:
     for toolchain in toolchains:
-        for index, entry in enumerate(e for e in registry.load(REGISTRY) if not e.helper):
+        for entry in (e for e in registry.load(REGISTRY) if not e.helper):
             if SPECIFICATIONS[toolchain].compiler in entry.compilers and (not names or entry.name in names):
-                yield Cell(entry, toolchain, 3 if index % 2 else 0)
+                yield Cell(entry, toolchain, one_level(entry))
 
 
 def outcome(guest: Guest, cell: Cell, toolchain: Toolchain, cudart: str) -> tuple[list[int], str]:

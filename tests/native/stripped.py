@@ -20,15 +20,13 @@ from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import Toolchain, ToolchainError, install
 from farlane.frontend.embedded import EmbeddedHost
-from native_builds import REGISTRY, Row
+from native_builds import REGISTRY, VARYING, Row, one_level
 
 MODES = ("none", "calls", "loops")
 RESULT = Path(__file__).with_name("stripped.txt")
 ON = {"FARLANE_INTEROP": "1", "FARLANE_AHEAD": "off"}
 # The embedded runtime starts with questions of its own.
 MOST_MORE = 2
-# Several threads wait for each other's work: their round trips differ from run to run.
-VARYING = ("threads", "pinned_in_kernels")
 
 
 def stripped(entry: Entry, toolchain: Toolchain, row: Row, folder: Path) -> list[str]:
@@ -88,11 +86,11 @@ def main() -> int:
             except ToolchainError as error:
                 lines.append(f"{name}: not run: {error}")
                 continue
-            for index, entry in enumerate(entries):
+            for entry in entries:
                 if names and entry.name not in names:
                     continue
                 if toolchain.specification.compiler in entry.compilers and not entry.build.driver:
-                    text, fine = line(guest, entry, toolchain, 3 if index % 2 else 0)
+                    text, fine = line(guest, entry, toolchain, one_level(entry))
                     text = text if fine else f"FAILED {text}"
                     print(text, flush=True)
                     head = text.removeprefix("FAILED ").partition(":")[0]
