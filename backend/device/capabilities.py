@@ -35,10 +35,8 @@ CAPABILITIES: dict[tuple[int, int], Capability] = {
     (8, 6): Capability(1536, 16, 100, 99, 1, 64, clusters=False),
     (9, 0): Capability(2048, 32, 228, 227, 1, 2, clusters=True),
     (12, 0): Capability(1536, 24, 100, 99, 1, 64, clusters=True),
-    # Of no GPU yet: one generation behind those that libraries have machine code for, so that they take their PTX.
-    (13, 0): Capability(1536, 24, 100, 99, 1, 64, clusters=True),
 }
-DEFAULT = (9, 0)
+DEFAULT = (12, 0)
 VARIABLE = "FARLANE_CAPABILITY"  # `farlane serve --capability` sets it for the device, in whatever process that is
 
 

@@ -37,7 +37,7 @@ class RunCommand:
         parser.add_argument(
             "--capability",
             metavar="X.Y",
-            help="compute capability of the embedded host's simulated device (default: 9.0)",
+            help="compute capability of the embedded host's simulated device (default: 12.0)",
         )
         parser.add_argument("--quota", metavar="BYTES", help="device memory on the embedded host, for example 512M")
         parser.add_argument(

@@ -29,7 +29,7 @@ cudaGetDeviceProperties(&prop, 0) = 0
 cudaGetDeviceProperties(&prop, 1) = 101
 cudaGetDeviceProperties(0, 0) = 1
 unused: 0 0
-name: Farlane, compute 9.0, managed 1, pools 1
+name: Farlane, compute 12.0, managed 1, pools 1
 memory: 1
 cudaDeviceGetAttribute(&number, (enum cudaDeviceAttr)100000, 0) = 1
 cudaDeviceGetAttribute(&number, (enum cudaDeviceAttr)0, 0) = 1

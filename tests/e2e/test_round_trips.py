@@ -173,7 +173,7 @@ def test_a_large_image_that_comes_late_is_asked_for(toolchain: Callable[[str], T
 def test_of_a_fat_binary_the_host_gets_what_its_device_runs(toolchain: Callable[[str], Toolchain]) -> None:
     """The same PTX beside code for other architectures is the same image: a host that has it is not sent it again."""
     nvcc = toolchain("13.0")
-    others = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_120,code=[sm_120,compute_120]")
+    others = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90a,code=[sm_90a,compute_90a]")
     libraries = [
         compile_program(
             nvcc,

@@ -40,7 +40,7 @@ IMAGES: dict[str, Build] = {
 
 
 # Several threads wait for each other's work: their round trips differ from run to run.
-VARYING = ("threads", "pinned_in_kernels")
+VARYING = ("threads", "driver_threads", "pinned_in_kernels")
 
 
 def one_level(entry: Entry) -> int:

@@ -2,7 +2,7 @@
 
 Owns the comparison of a launch's shape with the device's limits and with what its kernel says of itself.
 
-Source: CUDA programming guide, "Technical specifications per compute capability" (9.0); cudaLaunchKernel.
+Source: CUDA programming guide, "Technical specifications per compute capability"; cudaLaunchKernel.
 """
 
 from __future__ import annotations

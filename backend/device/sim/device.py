@@ -46,7 +46,7 @@ class SimDevice(Device):
             oversubscription: how sessions get by with less device memory than they allocate; by default as FARLANE_DEVICE_MEMORY
                 and its like say, or they have what they allocate.
             watched: sessions run under the model of the memory system; by default as FARLANE_SIM_MODEL says.
-            capability: the compute capability, one of `capabilities`; by default as FARLANE_CAPABILITY says, or 9.0.
+            capability: the compute capability, one of `capabilities`; by default as FARLANE_CAPABILITY says, or 12.0.
 
         Raises:
             ValueError: a setting of the environment is wrong.

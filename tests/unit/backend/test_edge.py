@@ -140,7 +140,7 @@ class TestBothTransports:
         assert (welcome.credit_bytes, welcome.message_bytes) == (CREDIT_BYTES, MESSAGE_BYTES)
         assert welcome.memory_quota == 16 << 30
         (device,) = welcome.devices
-        assert (device.backend, device.compute_major, device.attributes[10]) == ("null", 9, 32)
+        assert (device.backend, device.compute_major, device.attributes[10]) == ("null", 12, 32)
 
     def test_memory_and_launches(self, served: Served, transport: int) -> None:
         wire = served.wire(transport)

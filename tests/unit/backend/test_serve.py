@@ -243,7 +243,7 @@ class TestDevices:
         assert devices.main([]) == 0
         text = capsys.readouterr().out
         assert "null: Farlane Null Device" in text
-        assert "compute capability 9.0, 16 GiB of memory" in text
+        assert "compute capability 12.0, 16 GiB of memory" in text
         assert "cupy: not available" in text
 
     def test_of_a_host(self, start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -137,7 +137,7 @@ def test_the_description() -> None:
     description = device.describe()
     assert description.backend == "sim"
     assert (description.takes_ptx, description.takes_machine_code) == (True, False)
-    assert description.compute_capability == (9, 0)
+    assert description.compute_capability == (12, 0)
     assert len(description.uuid) == 16
     assert description.attributes[16] == 3
     assert description.total_memory > 1 << 30

@@ -88,11 +88,11 @@ def test_dynamic_shared_memory_needs_the_attribute_beyond_48_kib(program: Progra
     program.launch("reverse", pack("Q", at), block=64, shared=48 << 10)
     assert refused(program, "reverse", pack("Q", at), block=64, shared=(48 << 10) + 1).code == 1
     function = program.context.function(program.module, "reverse")
-    program.context.set_function_attribute(function, 8, 100 << 10)
-    program.launch("reverse", pack("Q", at), block=64, shared=100 << 10)
-    assert refused(program, "reverse", pack("Q", at), block=64, shared=(100 << 10) + 1).code == 1
+    program.context.set_function_attribute(function, 8, 99 << 10)
+    program.launch("reverse", pack("Q", at), block=64, shared=99 << 10)
+    assert refused(program, "reverse", pack("Q", at), block=64, shared=(99 << 10) + 1).code == 1
     program.context.set_function_attribute(function, 8, 1 << 30)
-    assert refused(program, "reverse", pack("Q", at), block=64, shared=228 << 10).code == 1
+    assert refused(program, "reverse", pack("Q", at), block=64, shared=100 << 10).code == 1
 
 
 def test_shapes_in_turn_are_prepared_once(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,12 @@
 //! The C library's `dlopen` and `dlsym` look at who calls them. So calls are passed on by a jump: the caller stays the program's.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::sync::Once;
 
-use session::{log, process};
+use session::process::{self, Device};
+use session::{callers, log};
 
 /// The C library's; set before anything jumps there.
 static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -59,7 +59,11 @@ extern "C" fn choose(file: *const c_char, _mode: c_int, caller: *const c_void) -
         REAL.store(session::real::dlopen(), Relaxed);
     }
     // SAFETY: null, or the program says that it is a string.
-    if file.is_null() || !is_steered(unsafe { CStr::from_ptr(file) }) || keeps_it(caller) || !takes_ptx_alone() {
+    if file.is_null()
+        || !is_steered(unsafe { CStr::from_ptr(file) })
+        || callers::is_nvidias(caller)
+        || !takes_ptx_alone()
+    {
         return file;
     }
     static TOLD: Once = Once::new();
@@ -120,24 +124,7 @@ fn is_steered(file: &CStr) -> bool {
     name.starts_with(STEERED)
 }
 
-/// NVIDIA's libraries get what they ask for.
-fn keeps_it(caller: *const c_void) -> bool {
-    // SAFETY: dladdr only looks the address up; the strings belong to the loader.
-    unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        if libc::dladdr(caller, &mut info) == 0 || info.dli_fname.is_null() {
-            return false;
-        }
-        let path = CStr::from_ptr(info.dli_fname).to_string_lossy();
-        let name = Path::new(path.as_ref()).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        ["libcu", "libnv"].iter().any(|prefix| name.starts_with(prefix))
-    }
-}
-
 /// Asks the host, if nobody has: who opens nvJitLink is about to use the device.
 fn takes_ptx_alone() -> bool {
-    if std::env::var_os("FARLANE_STEERING").is_some_and(|setting| setting == "off") {
-        return false;
-    }
-    process::device().is_ok_and(|device| device.description.takes_ptx && !device.description.takes_machine_code)
+    callers::may_be_steered() && process::device().is_ok_and(Device::takes_ptx_alone)
 }

@@ -31,6 +31,7 @@ pub mod initialization;
 mod interop;
 mod jit;
 mod launch;
+mod libraries;
 mod library;
 mod link;
 mod memory;

@@ -46,6 +46,8 @@ pub use abi::{
     cudaDevAttrCanMapHostMemory as DEV_ATTR_CAN_MAP_HOST_MEMORY,
     cudaDevAttrCanUseHostPointerForRegisteredMem as DEV_ATTR_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
     cudaDevAttrClockRate as DEV_ATTR_CLOCK_RATE, cudaDevAttrClusterLaunch as DEV_ATTR_CLUSTER_LAUNCH,
+    cudaDevAttrComputeCapabilityMajor as DEV_ATTR_COMPUTE_CAPABILITY_MAJOR,
+    cudaDevAttrComputeCapabilityMinor as DEV_ATTR_COMPUTE_CAPABILITY_MINOR,
     cudaDevAttrConcurrentManagedAccess as DEV_ATTR_CONCURRENT_MANAGED_ACCESS,
     cudaDevAttrCooperativeLaunch as DEV_ATTR_COOPERATIVE_LAUNCH,
     cudaDevAttrCooperativeMultiDeviceLaunch as DEV_ATTR_COOPERATIVE_MULTI_DEVICE_LAUNCH,

@@ -10,6 +10,7 @@
 
 pub mod above;
 pub mod call;
+pub mod callers;
 pub mod contexts;
 pub mod frame;
 pub mod function;

@@ -34,6 +34,11 @@ impl Device {
     pub fn attribute(&self, attribute: i32) -> Option<i32> {
         self.attributes.get(&attribute).copied()
     }
+
+    /// Whether it executes PTX and no machine code, as the simulated device does.
+    pub fn takes_ptx_alone(&self) -> bool {
+        self.description.takes_ptx && !self.description.takes_machine_code
+    }
 }
 
 struct Opened {
