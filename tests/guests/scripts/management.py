@@ -13,7 +13,7 @@ assert pynvml.nvmlDeviceGetComputeRunningProcesses(device) == []
 assert pynvml.nvmlDeviceGetMemoryInfo(device).used == 0
 assert pynvml.nvmlDeviceGetMemoryInfo(device, version=pynvml.nvmlMemory_v2).used == 0
 assert 0 <= pynvml.nvmlDeviceGetUtilizationRates(device).gpu <= 100
-assert pynvml.nvmlDeviceGetArchitecture(device) == pynvml.NVML_DEVICE_ARCH_HOPPER
+assert pynvml.nvmlDeviceGetArchitecture(device) == pynvml.NVML_DEVICE_ARCH_BLACKWELL
 for absent in (
     pynvml.nvmlDeviceGetPowerUsage,
     pynvml.nvmlDeviceGetMigMode,

@@ -25,6 +25,8 @@ static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static REAL_DLSYM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 const STEERED: &[u8] = b"libnvJitLink.so";
+/// How the names of NVIDIA's libraries begin, which get what they ask for.
+const NVIDIAS: [&str; 2] = ["libcu", "libnv"];
 /// What is opened in its place: this library, which is loaded already.
 const IN_ITS_PLACE: &CStr = c"libfarlane_core.so";
 
@@ -61,7 +63,7 @@ extern "C" fn choose(file: *const c_char, _mode: c_int, caller: *const c_void) -
     // SAFETY: null, or the program says that it is a string.
     if file.is_null()
         || !is_steered(unsafe { CStr::from_ptr(file) })
-        || callers::is_nvidias(caller)
+        || callers::is_of(caller as usize, &NVIDIAS)
         || !takes_ptx_alone()
     {
         return file;

@@ -7,12 +7,12 @@ use std::ffi::{c_char, c_int, c_uint};
 use abi::driver::{
     CUarray_format, CUdevice, CUdevice_attribute, CUdevprop, CUexecAffinityType, CUuuid, CU_EXEC_AFFINITY_TYPE_SM_COUNT,
 };
-use operations::device::attribute;
+use operations::device::{attribute, capability};
 use operations::types::DeviceAttr;
 use session::call::{Error, Outcome};
 use session::process;
 
-use super::{formats, give, libraries};
+use super::{formats, give};
 
 pub unsafe fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> Outcome {
     process::check_device(ordinal)?;
@@ -39,8 +39,7 @@ const LAST_ATTRIBUTE: CUdevice_attribute = 161;
 
 /// An attribute that only the driver API has, and the host did not tell, reads 0: not supported.
 pub unsafe fn cuDeviceGetAttribute(pi: *mut c_int, attrib: CUdevice_attribute, dev: CUdevice) -> Outcome {
-    let device = process::device_of(dev)?;
-    let told = libraries::attribute(device, attrib).or_else(|| attribute(device, attrib));
+    let told = attribute(process::device_of(dev)?, attrib);
     let value = told.or((1..=LAST_ATTRIBUTE).contains(&attrib).then_some(0)).ok_or(Error::INVALID_VALUE)?;
     // SAFETY: the caller's place for the value.
     unsafe { give(pi, value) }
@@ -71,12 +70,11 @@ pub unsafe fn cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice) -> Outcome {
 }
 
 pub unsafe fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, dev: CUdevice) -> Outcome {
-    let device = process::device_of(dev)?;
-    let (known_major, known_minor) = libraries::capability(device).unwrap_or(device.compute);
+    let (known_major, known_minor) = capability(process::device_of(dev)?);
     // SAFETY: the caller's places for the numbers.
     unsafe {
-        give(major, known_major.cast_signed())?;
-        give(minor, known_minor.cast_signed())
+        give(major, known_major)?;
+        give(minor, known_minor)
     }
 }
 

@@ -31,7 +31,6 @@ pub mod initialization;
 mod interop;
 mod jit;
 mod launch;
-mod libraries;
 mod library;
 mod link;
 mod memory;

@@ -3,7 +3,7 @@
 //! Everything but the last two is answered from the handshake, without the network. One file per part: `attributes` (what
 //! the host said, and what a guest of Farlane sees differently), `properties` (cudaDeviceProp), `settings` (flags, limits,
 //! preferences), `identity` (PCI addresses, the choice of a device), `peers` (access between devices: none),
-//! `resources` (a device as one part).
+//! `resources` (a device as one part), `capability` (what NVIDIA's libraries are told).
 //!
 //! Source: CUDA runtime API, "Device Management", "Version Management", "Peer Device Memory Access", "Profiler Control".
 
@@ -16,12 +16,14 @@ use session::process::{self, device_of};
 use session::{contexts, permission, work};
 
 mod attributes;
+mod capability;
 mod identity;
 mod peers;
 mod resources;
 mod settings;
 
 pub use attributes::attribute;
+pub use capability::capability;
 pub use identity::*;
 pub use peers::*;
 pub use resources::*;

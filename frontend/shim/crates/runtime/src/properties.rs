@@ -131,7 +131,7 @@ macro_rules! identity_fields {
         copy_bytes(&mut $prop.name[..255], description.name.as_bytes()); // a NUL stays behind it
         copy_bytes(&mut $prop.uuid.bytes, &description.uuid);
         $prop.totalGlobalMem = usize::try_from(description.total_memory).unwrap_or(usize::MAX);
-        ($prop.major, $prop.minor) = ($device.compute.0.cast_signed(), $device.compute.1.cast_signed());
+        ($prop.major, $prop.minor) = operations::device::capability($device);
     }};
 }
 
