@@ -60,12 +60,9 @@ extern "C" fn choose(file: *const c_char, _mode: c_int, caller: *const c_void) -
     if REAL.load(Relaxed).is_null() {
         REAL.store(session::real::dlopen(), Relaxed);
     }
-    // SAFETY: null, or the program says that it is a string.
-    if file.is_null()
-        || !is_steered(unsafe { CStr::from_ptr(file) })
-        || callers::is_of(caller as usize, &NVIDIAS)
-        || !takes_ptx_alone()
-    {
+    // SAFETY: not null, so the program says that it is a string.
+    let steered = !file.is_null() && is_steered(unsafe { CStr::from_ptr(file) });
+    if !steered || callers::is_of(caller as usize, &NVIDIAS) || !takes_ptx_alone() {
         return file;
     }
     static TOLD: Once = Once::new();
