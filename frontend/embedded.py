@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -32,9 +33,17 @@ class EmbeddedHost:
         device: name of the device it serves.
         quota: device memory of the session in bytes; None for the host's default.
         extra: further arguments of `farlane serve`.
+        environment: the host's; None for this process's.
     """
 
-    def __init__(self, device: str, quota: int | None = None, extra: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        device: str,
+        quota: int | None = None,
+        extra: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._environment = environment
         self._device = device
         self._quota = quota
         self._extra = extra
@@ -62,7 +71,12 @@ class EmbeddedHost:
             arguments += ["--quota", str(self._quota)]
         # A process group of its own: the terminal's Ctrl-C reaches the program, whose last work the host then still does.
         self._process = subprocess.Popen(
-            arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(writer,), process_group=0
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(writer,),
+            process_group=0,
+            env=self._environment,
         )
         os.close(writer)
         try:

@@ -169,6 +169,11 @@ def without_guest(base: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
+def in_guest(base: Mapping[str, str]) -> bool:
+    """Whether a process with this environment is a guest."""
+    return any(_is_ours(Path(part)) for part in base.get("LD_PRELOAD", "").split(":") if part)
+
+
 def _is_ours(path: Path) -> bool:
     return path == FOLDER or path.parent == FOLDER
 

@@ -102,6 +102,7 @@ class RunCommand:
             raise UserError("no program given", "farlane run [options] -- ./program arguments", status=2)
         if words[0] == "nvidia-smi" and os.environ.get(shim_library.SMI) != "off":
             words = ["/bin/sh", "-c", 'exec nvidia-smi "$@"', *words]  # the one of the program's PATH, not of ours
+        outer = _leave_guest()
         write_report = _report_writer(arguments.report)
         checks = _checks(arguments)
         mode = shim_library.deferral_mode(arguments.defer)
@@ -127,7 +128,9 @@ class RunCommand:
                 quota = parse_size(arguments.quota) if arguments.quota else None
                 counted = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-report-")))
                 extra = _host_options(arguments, counted)
-                embedded = stack.enter_context(EmbeddedHost(arguments.device or "sim", quota, extra))
+                # The GPU of a host in a guest is the guest's own.
+                around = outer if arguments.device == "cupy" else None
+                embedded = stack.enter_context(EmbeddedHost(arguments.device or "sim", quota, extra, around))
                 host = embedded.url
             manifest_folder = _manifests(arguments, mode, program)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-report-")))
@@ -160,6 +163,17 @@ class RunCommand:
         if arguments.error_exitcode is not None and report.sections.get("check", {}).get("errors"):
             return int(arguments.error_exitcode)
         return status
+
+
+def _leave_guest() -> dict[str, str]:
+    """The environment as it was. From now on it is no guest's: of an outer guest's settings its host stays, and the user's word on interoperability."""
+    outer = dict(os.environ)
+    if shim_library.in_guest(outer):
+        kept = {name: outer[name] for name in ("FARLANE_HOST", settings.INTEROP) if name in outer}
+        own = shim_library.without_guest(outer) | kept
+        os.environ.clear()
+        os.environ.update(own)
+    return outer
 
 
 def _manifests(arguments: argparse.Namespace, mode: str, program: programs.Program) -> str | None:

@@ -97,6 +97,7 @@ int main() {
     // A reset ends everything in the context, but not that it is retained.
     OK(cuDevicePrimaryCtxReset(device));
     FAILS(cuDevicePrimaryCtxReset(device + 1), CUDA_ERROR_INVALID_DEVICE);
+    OK(cuDevicePrimaryCtxRelease(device));
     OK(cuDevicePrimaryCtxRetain(&second, device));
     OK(cuCtxSetCurrent(second));
     FAILS(cuMemFree(data), CUDA_ERROR_INVALID_VALUE);

@@ -116,7 +116,7 @@ class CupyDevice(Device):
             compute_capability=capability,
             total_memory=total,
             takes_ptx=True,
-            takes_machine_code=True,
+            takes_machine_code=not self._driver.is_farlane,
             makes_objects=True,
             has_mappings=self.maps,
             pci_bus_id=bus,

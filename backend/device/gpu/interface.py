@@ -185,6 +185,9 @@ class TextureSpec(NamedTuple):
 class Driver(Protocol):
     """See the module. Calls that take a stream are asynchronous."""
 
+    is_farlane: bool
+    """Farlane's own driver: this host is a guest, and the device behind it takes PTX alone."""
+
     # GPUs and contexts
     def version(self) -> int: ...
     def count(self) -> int: ...

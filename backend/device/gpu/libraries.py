@@ -52,6 +52,7 @@ class Libraries:
         except DriverError as error:
             raise Missing(f"the NVIDIA driver does not work: {error}") from error
         self._check_versions()
+        self.is_farlane = hasattr(ctypes.CDLL(None), "farlane_fence")
 
     def _check_versions(self) -> None:
         """A runtime newer than the driver fails at every call, and the driver's own calls do not: better said at once."""

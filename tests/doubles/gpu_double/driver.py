@@ -53,6 +53,7 @@ class DoubleDriver(Textures):
         self.failures: dict[str, list[int]] = {}
         self.lost = 0
         self._said = [b"", b""]
+        self.is_farlane = False
         self._life, self._current = 1, threading.local()  # of the context; and the one that is a thread's
         self._maps, self._tells_layout, self._memory, self._hints, self._gpus = maps, tells_layout, memory, hints, gpus
         self._attributes = attributes(Specification(multiprocessors=4, compute_capability=CAPABILITY))

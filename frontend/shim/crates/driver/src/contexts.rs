@@ -222,12 +222,11 @@ pub fn release_primary(device: c_int) -> Outcome<bool> {
     Ok(primary.retained == 0 && !primary.context.is_in_use() && primary.context.mark_ended())
 }
 
-/// The device was reset: its primary context is inactive until the next use, with no references.
+/// The device was reset: its primary context is inactive until the next use. Who has retained it still has to release it, says CUDA's documentation.
 pub fn reset_primary(device: c_int) -> Outcome {
     let context = {
         let mut contexts = lock();
         let primary = contexts.primary(device)?;
-        primary.retained = 0;
         primary.context.mark_ended();
         primary.context
     };
