@@ -190,4 +190,5 @@ check("DLPack", lambda: np.from_dlpack(cupy.asnumpy(x)), a)
 check("memory of the device", lambda: 0 < cupy.cuda.Device().mem_info[0] < cupy.cuda.Device().mem_info[1], True)
 group("streams and memory")
 
-print("failed:", ", ".join(failures) or "none")
+if __name__ == "__main__":
+    print("failed:", ", ".join(failures) or "none")
