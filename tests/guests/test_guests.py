@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 from farlane.frontend.devtools.guest import Guest
+from farlane.frontend.embedded import EmbeddedHost
 
 pytestmark = pytest.mark.guests
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".cache/guests/bin/python"
 SCRIPTS = Path(__file__).parent / "scripts"
+CUPY = {"FARLANE_INTEROP": "1", "CUPY_COMPILE_WITH_PTX": "1"}  # what `farlane run` and the user would set
 
 PRINTED = {
     "bindings": "launch\ngraph\npool\nvirtual memory\ninvalid PTX\nPASS\n",
@@ -63,10 +65,9 @@ def test_cupy_agrees_with_numpy_and_scipy() -> None:
 
 def test_round_trips_of_cupy(guest: Guest) -> None:
     """After the first time nothing waits but what looks at the value."""
-    extra = {"FARLANE_INTEROP": "1", "CUPY_COMPILE_WITH_PTX": "1"}
 
     def trips(*steps: str) -> int:
-        outcome = guest.run([str(PYTHON), str(SCRIPTS / "cupy_sum.py"), *steps], "loops", extra=extra)
+        outcome = guest.run([str(PYTHON), str(SCRIPTS / "cupy_sum.py"), *steps], "loops", extra=CUPY)
         assert outcome.status == 0, outcome.stderr
         return outcome.report.round_trips
 
@@ -95,3 +96,23 @@ def test_library_agrees_with_numpy(library: str, options: tuple[str, ...]) -> No
     assert (done.returncode, done.stdout) == (0, f"{library}: right\n"), done.stderr[-4000:]
     # One case asks for a product that the library has as tiles only.
     assert ("the image is CUDA Tile IR" in done.stderr) == (library == "cublas"), done.stderr[-4000:]
+
+
+@pytest.mark.parametrize("step", ["spawn", "fork", "large"])
+def test_processes_and_large_arrays(step: str, guest: Guest) -> None:
+    outcome = guest.run([str(PYTHON), str(SCRIPTS / "processes.py"), step], "loops", extra=CUPY)
+    assert (outcome.status, outcome.stdout) == (0, f"{step}\n"), outcome.stderr
+
+
+def test_three_thousand_modules() -> None:
+    """Neither side grows: the guest asserts it of itself."""
+
+    def run(host: EmbeddedHost) -> int:
+        command = [str(PYTHON), str(SCRIPTS / "processes.py"), "modules=3000-100"]
+        outcome = Guest(host.url).run(command, "loops", extra=CUPY)
+        assert (outcome.status, outcome.stdout) == (0, "modules\n"), outcome.stderr
+        return int(Path(f"/proc/{host.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    with EmbeddedHost("sim") as host:
+        first = run(host)
+        assert run(host) - first < 16 << 20
