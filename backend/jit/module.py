@@ -25,6 +25,7 @@ MAX_VARIABLE = 1 << 32
 MAX_PARAMETERS = 4096
 LINKING = {".visible", ".extern", ".weak", ".common"}
 _DELIMITER = re.compile(r'[{};"]')
+_IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*", re.ASCII)
 WORDS = re.compile(r"\s*([.$%\w]+)")
 LINE_DIRECTIVES = {".version", ".target", ".address_size", ".file", ".loc"}
 
@@ -248,6 +249,8 @@ def _function_header(cursor: Cursor, line: int) -> Function:
             cursor.next()
     returns = () if entry else parameter_list(cursor)
     name = cursor.word("a function name")
+    if not _IDENTIFIER.fullmatch(name):
+        raise PtxError(f"'{name}' is no name of a function", line)
     parameters = parameter_list(cursor)
     while cursor.peek:  # performance directives and their values
         token = cursor.next()

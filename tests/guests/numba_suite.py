@@ -96,13 +96,14 @@ def _unquoted(text: str) -> str:
 
 
 def modules(python: Path) -> list[str]:
-    """The suite's modules, in order, but for its benchmarks, which are pytest's: asked for a module without tests, it runs those of all of Numba."""
+    """The suite's modules, in order, but for those that pytest alone runs (benchmarks, functions): asked for one, the suite runs all of Numba's tests."""
     # Not by importing Numba: its tests' package looks for a device.
     script = "import importlib.util as u; print(u.find_spec('numba_cuda').submodule_search_locations[0])"
     place = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
     tests = Path(place) / "numba/cuda/tests"
-    files = (path.relative_to(tests).with_suffix("") for path in tests.rglob("test_*.py"))
-    return sorted(".".join(file.parts) for file in files if not {"data", "benchmarks"} & {*file.parts})
+    found = (path for path in tests.rglob("test_*.py") if re.search(r"^class \w+\(", path.read_text(), re.MULTILINE))
+    files = (path.relative_to(tests).with_suffix("") for path in found)
+    return sorted(".".join(file.parts) for file in files if "data" not in file.parts)
 
 
 def command(python: Path, names: Sequence[str]) -> list[str]:
