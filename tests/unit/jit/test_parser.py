@@ -25,7 +25,7 @@ SAMPLE = (
 .func (.param .align 8 .b8 func_retval0[16]) pair(.param .b64 x, .param .align 4 .b8 y[12]) ;
 .visible .func (.param .align 8 .b8 func_retval0[16]) pair(.param .b64 x, .param .align 4 .b8 y[12])
 { .reg .b64 %rd<3>; ld.param.u64 %rd1, [x]; st.param.b64 [func_retval0+0], %rd1; st.param.b64 [func_retval0+8], %rd1; ret; }
-.weak .entry $weird$name.1(
+.weak .entry $weird$name_1(
 	.param .u64 .ptr .global .align 4 k_param_0, /* inner
 	comment */ .param .align 8 .b8 k_param_1[24]
 )
@@ -63,7 +63,7 @@ def compile_text(text: str) -> str:
 
 def test_grammar() -> None:
     module = jit.parse_module(SAMPLE)
-    entry = module.entries["$weird$name.1"]
+    entry = module.entries["$weird$name_1"]
     assert [(item.offset, item.size, item.align) for item in entry.parameters] == [(0, 8, 8), (8, 24, 8)]
     assert entry.parameter_bytes == 32
     assert entry.max_threads == (256, 1, 1)
@@ -76,7 +76,7 @@ def test_grammar() -> None:
     first, second = variables["where"].relocations
     assert (first.offset, first.symbol, first.addend, first.generic) == (0, "table", 4, True)
     assert (second.offset, second.symbol, second.addend, second.generic) == (8, "table", 0, False)
-    body = body_of(module, module.functions["$weird$name.1"])
+    body = body_of(module, module.functions["$weird$name_1"])
     lines = {item.text: item.line for item in body.instructions}
     assert lines["mov.u64"] == SAMPLE[: SAMPLE.index("mov.u64 %SPL")].count("\n") + 1
     assert "farlane_kernel" in compile_text(SAMPLE)
@@ -104,6 +104,7 @@ def test_errors_name_the_line(body: str, message: str) -> None:
 @pytest.mark.parametrize("text", [
     "", "hello", HEADER + "{", HEADER + ".visible .entry k() {", HEADER + '.pragma "x', HEADER + ".global .u32 x[99999999999999];",
     HEADER + ".global .u32 x[2] = {1, 2, 3};", HEADER + ".visible .entry k() { ret; } .visible .entry k() { ret; }", ".version 8.0\n.address_size 32\n",
+    HEADER + ".visible .entry fill.weak(.param .u64 p) { ret; }",
     HEADER + ".global .u64 x = {" * 40, HEADER + ".visible .entry k(.param .u32 a" + ", .param .u32 a" * 5000 + ") { ret; }",
 ])  # fmt: skip
 def test_malformed_modules(text: str) -> None:
