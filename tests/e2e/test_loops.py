@@ -56,7 +56,8 @@ def test_bytes_and_round_trips_do_not_depend_on_the_trip_count(scenario: str, pr
         assert outcome.report.round_trips == ROUND_TRIPS
         bytes_up[count] = bytes_beside_parts(outcome)
     assert bytes_up[10_000] - bytes_up[100] <= 1024
-    assert bytes_up[10_000] - bytes_up[1] <= 4096  # iterations seen before the loop was known, and its template
+    # Iterations seen before the loop was known, and its template; a busy machine may send a part of the first ones early, and begin anew.
+    assert bytes_up[10_000] - bytes_up[1] <= 8192
 
 
 @pytest.mark.parametrize("scenario", ["affine", "several"])
