@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from farlane.backend import jit
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
 
-def run(device: TinyDevice, body: str, words: int, block: int = 32, inputs: np.ndarray | None = None) -> np.ndarray:
+def run(
+    device: TinyDevice,
+    body: str,
+    words: int,
+    block: int = 32,
+    inputs: np.ndarray | None = None,
+    options: jit.Options | None = None,
+) -> np.ndarray:
     """The body sets %o0.. and finds its input word in %r1; returns the outputs by thread."""
     stores = "\n".join(f"st.global.u32 [%rd0+{4 * index}], %o{index};" for index in range(words))
     text = f"""{HEADER}
@@ -25,7 +33,7 @@ def run(device: TinyDevice, body: str, words: int, block: int = 32, inputs: np.n
     module = device.load(text)
     out = device.upload(np.zeros(block * words, "u4"))
     values = np.arange(block, dtype="u4") if inputs is None else inputs.astype("u4")
-    assert device.launch(module, "k", 1, block, [out, device.upload(values)]) == 0, device.fault.kind
+    assert device.launch(module, "k", 1, block, [out, device.upload(values)], options=options) == 0, device.fault.kind
     return device.download(out, "u4", block * words).reshape(block, words)
 
 
@@ -154,3 +162,20 @@ def test_redux_of_groups_and_floats(device: TinyDevice) -> None:
         assert list(got[:3]) == [np.nanmin(inputs), np.nanmax(inputs), np.abs(inputs[:16]).max()]
         assert np.isnan(got[3]) if nan else got[3] == inputs.min()
         assert got[4] == inputs[:8].max()
+
+
+@pytest.mark.parametrize("light", [True, False])
+@pytest.mark.parametrize("wanted", [0, 16])
+def test_where_the_larger_of_two_lanes_is(device: TinyDevice, wanted: int, light: bool) -> None:
+    """A step of a search for the largest value whose result is told to all lanes: one lane alone of the comparison is wanted."""
+    values = np.random.default_rng(5).permutation(32).astype("f4")
+    for found in (values, 31 - values):
+        for distance in (1, 2, 4, 8):
+            body = f"""
+            add.f32 %r1, %r1, 0f00000000;
+            shfl.sync.down.b32 %r2, %r1, {distance}, 31, -1; shfl.sync.down.b32 %r3, %r0, {distance}, 31, -1;
+            setp.lt.f32 %p0, %r1, %r2; selp.b32 %r4, %r3, %r0, %p0; shfl.sync.idx.b32 %o0, %r4, {wanted}, 31, -1;
+            """
+            outputs = run(device, body, 1, inputs=found.view("u4"), options=jit.Options(light=light))
+            right = wanted + distance if found[wanted] < found[wanted + distance] else wanted
+            assert (outputs == right).all(), distance
