@@ -1,0 +1,69 @@
+"""C++ programs of NVIDIA's libraries, compiled by plain nvcc, and of Thrust and CUB, whose code becomes theirs.
+
+The libraries are those of the guests' environment, linked as a user would link them. Each program compares what it gets
+with a reference that it computes by the operation's definition (tests/guests/programs/check.h).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from farlane.frontend.devtools.programs import Build, compile_program
+from farlane.frontend.devtools.toolchain import Toolchain
+
+pytestmark = pytest.mark.guests
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = Path(__file__).parent / "programs"
+SECONDS = 280
+
+LIBRARIES = {
+    "cublas": ("libcublas.so.13", "libcublasLt.so.13"),
+    "cublaslt": ("libcublasLt.so.13",),
+    "cufft": ("libcufft.so.12",),
+    "curand": ("libcurand.so.10",),
+    "curand_device": (),
+    "cusolver": ("libcusolver.so.12",),
+    "cusparse": ("libcusparse.so.12",),
+    "thrust": (),
+    "cub": (),
+}
+
+
+def wheels() -> Path:
+    """Where the libraries' headers and shared objects are."""
+    return next((ROOT / ".cache/guests/lib").glob("python3*/site-packages/nvidia/cu13"))
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_program(name: str, toolchain: Callable[[str], Toolchain]) -> None:
+    folder = wheels()
+    linked = [option for library in LIBRARIES[name] for option in ("-Xlinker", str(folder / "lib" / library))]
+    flags = ("--extended-lambda", f"-I{folder}/include", *linked, "-Xlinker", "-rpath", "-Xlinker", f"{folder}/lib")
+    build = Build(optimization=2, architecture="compute_75", nvcc_flags=flags, cudart="static")
+    program = compile_program(toolchain("13.5"), [PROGRAMS / f"{name}.cu"], name, build)
+    done = subprocess.run(
+        [ROOT / ".venv/bin/farlane", "run", "--", program],
+        env=os.environ | {"FARLANE_INTEROP": "1"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["PASS"]), done.stdout + done.stderr
+    if name == "cublas":
+        refused = [line for line in done.stdout.splitlines() if "STATUS" in line]
+        assert refused == REFUSED  # docs/libraries.md
+
+
+# cuBLAS's kernels for these are CUDA Tile IR, or it has none for a device that it does not know.
+REFUSED = [
+    "bytes, 7: CUBLAS_STATUS_NOT_SUPPORTED",
+    "half, sums in float, 64: CUBLAS_STATUS_INTERNAL_ERROR",
+    "bfloat16, sums in float, 64: CUBLAS_STATUS_INTERNAL_ERROR",
+    "bytes, 64: CUBLAS_STATUS_NOT_SUPPORTED",
+]
