@@ -94,7 +94,14 @@ pub(crate) fn check_machine_code(module: &Module, target: &Target) -> Result<(),
     if target.takes_machine_code && target.matches_machine_code(module.architecture, Reach::Forward) {
         return Ok(());
     }
-    Err(nothing_for(target, [format!("machine code for sm_{}", module.architecture)].into_iter()))
+    const SHOWN: usize = 3;
+    let mut names: Vec<&str> = module.kernels.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    let more = names.len().saturating_sub(SHOWN);
+    names.truncate(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let kernels = if names.is_empty() { String::new() } else { format!(" ({}{more})", names.join(", ")) };
+    Err(nothing_for(target, [format!("machine code for sm_{}{kernels}", module.architecture)].into_iter()))
 }
 
 fn best<'c, 'a>(container: &'c Container<'a>, usable: impl Fn(&Entry<'a>) -> bool) -> Option<&'c Entry<'a>> {

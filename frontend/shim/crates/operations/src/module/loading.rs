@@ -15,7 +15,7 @@ use session::call::{Error, Outcome};
 use session::log;
 
 use super::code::{self, Kind, Module, Refused};
-use super::source::{Origin, Source};
+use super::source::{loader, Origin, Source};
 use super::{Kernel, Variable};
 
 /// Larger texts and images than any program has.
@@ -38,8 +38,8 @@ pub enum Stays {
 pub unsafe fn load(kind: Kind, address: *const c_void, stays: Stays) -> Result<&'static Module, Refused> {
     let refused = |error: image::Error| {
         match error {
-            image::Error::NoUsableEntry(_) => log::error(format_args!("the image at {address:p}: {error}")),
-            _ => log::info(format_args!("the image at {address:p}: {error}")),
+            image::Error::NoUsableEntry(_) => log::error(format_args!("an image that {} loads: {error}", loader())),
+            _ => log::info(format_args!("the image at {address:p} that {} loads: {error}", loader())),
         }
         Refused { error: code::error_of(&error), message: error.to_string() }
     };

@@ -10,6 +10,7 @@ use std::fmt;
 use image::{container_length, Container, Error, Target, Wrapper, CONTAINER_HEADER, WRAPPER_SIZE};
 
 use crate::module::mapped::{self, Map};
+use session::{callers, frame};
 
 const MOST_LINKED: u64 = image::MOST_PARTS as u64;
 
@@ -53,20 +54,20 @@ impl Origin {
     }
 }
 
-/// Names the file that the image came with, for messages.
+/// Who makes the current call, for messages about what it loads.
+pub fn loader() -> String {
+    callers::file_at(frame::site()).map_or_else(|| "the program".to_owned(), |file| file.display().to_string())
+}
+
+/// Names the file that the image came with, or, of one loaded at run time, that of the code that makes the current call.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = match self {
             Origin::Wrapper(address) => *address,
             Origin::Memory(container) => container.as_ptr() as usize,
-            Origin::Bytes(_) => return f.write_str("an image loaded at run time"),
+            Origin::Bytes(_) => return write!(f, "an image that {} loads", loader()),
         };
-        // SAFETY: dladdr only looks the address up; the strings belong to the loader.
-        let file = unsafe {
-            let mut info: libc::Dl_info = std::mem::zeroed();
-            let found = libc::dladdr(address as *const libc::c_void, &mut info) != 0 && !info.dli_fname.is_null();
-            found.then(|| std::ffi::CStr::from_ptr(info.dli_fname).to_string_lossy().into_owned())
-        };
+        let file = callers::file_at(address).map(|file| file.display().to_string());
         write!(f, "the GPU code of {}", file.unwrap_or_else(|| "an unknown file".to_owned()))
     }
 }
