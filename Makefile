@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-compilers test-glibc test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-cupy test-compilers test-glibc test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-skipped   the tests that the last 'make test' skipped, after something was installed"
 	@echo "make test-guests  Python packages that speak the driver API, as guests; installs them"
 	@echo "make test-numba   Numba's own test suite, as a guest (an hour)"
+	@echo "make test-cupy    a share of CuPy's own test suite, as a guest (15 minutes)"
 	@echo "make test-compilers  Triton and JAX, as guests; downloads 3 GB"
 	@echo "make test-glibc   programs with their runtime linked in, on other versions of glibc (Debian 11 and 13); downloads 150 MB"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
@@ -63,6 +64,10 @@ test-guests: install $(GUESTS)/installed
 # Numba's own test suite; the result is tests/guests/numba_results.txt and docs/numba.md. NUMBA_ARGS=--continue goes on where a run was cut off.
 test-numba: install $(GUESTS)/installed
 	$(BIN)/python tests/guests/numba_suite.py $(NUMBA_ARGS)
+
+# A share of CuPy's own test suite; the result is tests/guests/cupy_results.txt and docs/cupy.md. CUPY_ARGS='--every 1 --only logic' runs a part whole.
+test-cupy: install $(GUESTS)/installed
+	$(BIN)/python tests/guests/cupy_suite.py $(CUPY_ARGS)
 
 # Compilers to machine code, which are steered to PTX.
 COMPILERS := .cache/compilers

@@ -51,6 +51,19 @@ int main() {
     int number = 7;
     EXPECT(cudaGetDevice(&number) == cudaSuccess && number == device);
 
+    // Calls that ask a device's context for something make it current; those that ask for a device do not.
+    std::thread asking([&] {
+        CUcontext mine = current;
+        int count;
+        size_t free_bytes, all;
+        EXPECT(cudaGetDeviceCount(&count) == cudaSuccess);
+        OK(cuCtxGetCurrent(&mine));
+        EXPECT(!mine);
+        EXPECT(cudaMemGetInfo(&free_bytes, &all) == cudaSuccess);
+        OK(cuCtxGetCurrent(&mine));
+        EXPECT(mine == current);
+    });
+    asking.join();
     // In another thread each API begins on its own.
     std::thread other([&] {
         CUcontext mine = current;

@@ -71,12 +71,24 @@ pub fn set_last_error(error: CudaError) {
     }
 }
 
-/// Calls that make the primary context current; one of the local ones is a request to do so, and a reset ends it.
+/// Calls that make the primary context current: those that the device has a part in, and the local ones that CUDA
+/// needs a context for (CuPy counts on cudaMemGetInfo). A reset ends it.
 #[inline]
 fn needs_context(function: Function) -> bool {
+    use Function as F;
     match function {
-        Function::cudaSetDevice | Function::cudaInitDevice => true,
-        Function::cudaDeviceReset => false,
+        F::cudaSetDevice | F::cudaInitDevice => true,
+        F::cudaMemGetInfo | F::cudaMallocHost | F::cudaHostRegister | F::cudaHostUnregister => true,
+        F::cudaHostGetFlags | F::cudaHostGetDevicePointer | F::cudaPointerGetAttributes => true,
+        F::cudaDeviceGetLimit | F::cudaDeviceGetCacheConfig | F::cudaDeviceSetCacheConfig => true,
+        F::cudaDeviceGetStreamPriorityRange | F::cudaCtxResetPersistingL2Cache => true,
+        F::cudaFuncGetAttributes | F::cudaFuncSetCacheConfig | F::cudaGetFuncBySymbol => true,
+        F::cudaOccupancyMaxActiveBlocksPerMultiprocessor => true,
+        F::cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags => true,
+        F::cudaOccupancyAvailableDynamicSMemPerBlock => true,
+        F::cudaStreamGetPriority | F::cudaStreamGetFlags | F::cudaStreamGetId => true,
+        F::cudaStreamIsCapturing | F::cudaStreamBeginCapture | F::cudaStreamBeginCaptureToGraph => true,
+        F::cudaDeviceReset => false,
         _ => function.class() != Class::Local,
     }
 }
