@@ -39,6 +39,14 @@ def test_script(script: str, mode: str, guest: Guest) -> None:
     assert outcome.report.unsupported == []
 
 
+def test_nvidias_shared_runtime_by_its_path() -> None:
+    """What a package that brings it along does; our own, of the same name, is there before it."""
+    command = [ROOT / ".venv/bin/farlane", "run", "--", PYTHON, SCRIPTS / "runtime.py"]
+    environment = os.environ | {"FARLANE_INTEROP": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout == "PASS\n", done.stderr
+
+
 def test_a_numba_loop_is_one_round_trip(guest: Guest) -> None:
     """10,000 launches on device arrays, then one copy: what a run with a tenth of them costs."""
 

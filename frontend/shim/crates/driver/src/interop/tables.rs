@@ -43,7 +43,11 @@ macro_rules! table {
     }};
 }
 
-static RUNTIME: [Word; 13] = table!(1, 13, sized, [0 1 2 3 4 5 6 7 8 9 10 11 12], { 2 => slots::primary_context, });
+static RUNTIME: [Word; 13] = table!(1, 13, sized, [0 1 2 3 4 5 6 7 8 9 10 11 12], {
+    2 => slots::primary_context,
+    // The shared 13.5 calls it without arguments when it starts, and goes on where it succeeds.
+    12 => slots::nothing_to_do,
+});
 static THREADS: [Word; 4] = table!(2, 4, sized, [0 1 2 3], { 2 => slots::current_context, });
 static HOOKS: [Word; 7] = table!(3, 7, sized, [0 1 2 3 4 5 6], {
     1 => slots::nothing_to_do,
