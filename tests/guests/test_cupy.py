@@ -17,11 +17,11 @@ suite = importlib.util.module_from_spec(_SPEC)
 sys.modules["cupy_suite"] = suite  # dataclasses look there
 _SPEC.loader.exec_module(suite)
 
-EVERY = {"logic": 50, "sorting": 25, "statistics": 40}
+EVERY = {"logic": 60, "sorting": 30, "statistics": 45}
 
 
 def test_shares() -> None:
     for part, every in EVERY.items():
         results = suite.run(part, every, 2)
-        assert suite.count(results, "pass") >= 15, part
+        assert suite.count(results, "pass") >= 10, part
         assert [item for item in results if item.outcome in ("fail", "error")] == []
