@@ -18,12 +18,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / ".cache/guests/bin/python"
-FARLANE = str(ROOT / ".venv/bin/farlane")
+from _environment import FARLANE_RUN, INTEROP, PYTHON
+
 THREADS = "2"
 WARM_S = 12.0  # full code of the largest kernels is there by then
 
@@ -115,8 +113,8 @@ def main() -> None:
     if not PYTHON.exists():
         raise SystemExit("the guests' environment is not there: make test-guests makes it")
     threads = {"OPENBLAS_NUM_THREADS": THREADS, "NUMBA_NUM_THREADS": THREADS}
-    command = [FARLANE, "run", "--", str(PYTHON), "-W", "ignore", __file__, "--inside", *sys.argv[1:]]
-    environment = os.environ | threads | {"FARLANE_INTEROP": "1", "CUPY_COMPILE_WITH_PTX": "1"}
+    command = [*FARLANE_RUN, "--", str(PYTHON), "-W", "ignore", __file__, "--inside", *sys.argv[1:]]
+    environment = os.environ | threads | INTEROP
     raise SystemExit(subprocess.run(command, env=environment, check=False).returncode)
 
 

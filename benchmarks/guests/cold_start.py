@@ -14,18 +14,14 @@ import argparse
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
+from _environment import FARLANE_RUN, INTEROP, PYTHON, ROOT
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import install
 
-ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / ".cache/guests/bin/python"
-FARLANE = str(Path(sys.executable).with_name("farlane"))
 IMPORT, SUM = "import cupy", "import cupy; print(cupy.arange(10).sum())"
 
 
@@ -54,9 +50,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     program = compile_program(install("13.0"), [ROOT / "benchmarks/programs/kernels20.cu"], "kernels20", Build())
-    command = [FARLANE, "run", "--", str(program)]
-    seconds(command)  # its manifest is kept beside the kernels' cache of the user: not what is measured
-    cold, warm = cold_and_warm([FARLANE, "run", "--no-manifest", "--", str(program)], options.rounds)
+    # Analyzing the program is not what is measured.
+    cold, warm = cold_and_warm([*FARLANE_RUN, "--no-manifest", "--", str(program)], options.rounds)
     print(
         f"twenty kernels: cold {cold:.2f} s, warm {warm:.2f} s: {cold - warm:.2f} s more (goal 1.5), {cold / warm:.1f} times"
     )
@@ -64,8 +59,8 @@ def main() -> None:
         print("CuPy: not installed (make test-guests)")
         return
     with tempfile.TemporaryDirectory() as kernels:
-        environment = {"FARLANE_INTEROP": "1", "CUPY_COMPILE_WITH_PTX": "1", "CUPY_CACHE_DIR": kernels}
-        command = [FARLANE, "run", "--", str(PYTHON), "-c", SUM]
+        environment = INTEROP | {"CUPY_CACHE_DIR": kernels}
+        command = [*FARLANE_RUN, "--", str(PYTHON), "-c", SUM]
         seconds(command, **environment)
         cold, warm = cold_and_warm(command, options.rounds, **environment)
         alone = statistics.median(seconds([str(PYTHON), "-c", IMPORT]) for _ in range(options.rounds))

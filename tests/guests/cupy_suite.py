@@ -20,23 +20,23 @@ import re
 import subprocess
 import sys
 import tarfile
+import tempfile
 import tomllib
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from farlane.frontend.devtools.toolchain import install
+from running import FARLANE, PYTHON, ROOT
+from suites import Result, add, count, new_failures, reason
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).resolve().parent
-PYTHON, FARLANE = ROOT / ".cache/guests/bin/python", ROOT / ".venv/bin/farlane"
 SOURCE = ROOT / ".cache/cupy"
 RESULTS, REASONS, PAGE = FOLDER / "cupy_results.txt", FOLDER / "cupy_reasons.toml", ROOT / "docs/cupy.md"
 VERSION = "14.2.0"  # the one of requirements.txt
 DIGEST = "cfed725e612178cfbdbf62f4a3a598b60edecbbca718c0d4580c21a16ae4a62c"
-INDEX = "https://pypi.org/simple"  # unless pip is told of another
+INDEX = "https://pypi.org/simple"  # used where pip's settings name no index
 # One test in so many of each part is run: about 100 of each.
 PARTS = {
     "core": 30,
@@ -51,16 +51,6 @@ PARTS = {
     "statistics": 7,
 }
 SECONDS = 3600  # for a part
-
-
-@dataclass(frozen=True, order=True)
-class Result:
-    """A test's part and name in it, its outcome (pass, skip, fail, error), and the suite's words."""
-
-    part: str
-    name: str
-    outcome: str
-    words: str = ""
 
 
 def source() -> Path:
@@ -82,10 +72,13 @@ def source() -> Path:
         archive.write_bytes(answer.read())
     if hashlib.sha256(archive.read_bytes()).hexdigest() != DIGEST:
         sys.exit(f"{archive} is not the archive that this suite was written for: its SHA-256 is another one")
-    with tarfile.open(archive) as file:
-        kept = [item for item in file.getmembers() if item.name.startswith(f"cupy-{VERSION}/tests/")]
-        file.extractall(SOURCE, members=kept, filter="data")
-    (tests / "pytest.ini").write_text("[pytest]\n")  # tests are named from here, and Farlane's settings are not theirs
+    with tempfile.TemporaryDirectory(dir=SOURCE) as temporary, tarfile.open(archive) as file:
+        kept = [item for item in file.getmembers() if item.name.startswith(f"{tests.parent.name}/tests/")]
+        file.extractall(temporary, members=kept, filter="data")
+        made = Path(temporary) / tests.parent.name
+        # Tests are named from the folder of this file, which is also read in place of Farlane's settings.
+        (made / "tests/pytest.ini").write_text("[pytest]\n")
+        made.rename(tests.parent)
     return tests
 
 
@@ -93,7 +86,8 @@ def run(part: str, every: int, workers: int) -> list[Result]:
     """The results of a part's share. Raises SystemExit when pytest itself ended early."""
     tests, outcomes = source(), SOURCE / f"{part}.jsonl"
     outcomes.unlink(missing_ok=True)
-    outer = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}  # of a test of this
+    # Without what a test that calls this has from its own pytest.
+    outer = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment = outer | {
         "FARLANE_INTEROP": "1",
         "CUPY_EVERY": str(every),
@@ -137,45 +131,36 @@ def run(part: str, every: int, workers: int) -> list[Result]:
 
 
 def parse(part: str, text: str) -> list[Result]:
-    """The results in the plugin's file; of a test with several (its call, what is around it) the worst counts."""
+    """The results in the plugin's file, by part/name; of a test with several (its call, what is around it) the worst counts."""
     found: dict[str, Result] = {}
-    ranks = {"pass": 0, "skip": 1, "fail": 2, "error": 3}
     for line in text.splitlines():
         name, outcome, words = json.loads(line)
-        name = name.removeprefix("cupy_tests/").removeprefix(f"{part}_tests/")
-        if name not in found or ranks[outcome] > ranks[found[name].outcome]:
-            found[name] = Result(part, name, outcome, words)
+        add(found, Result(f"{part}/{name.removeprefix('cupy_tests/').removeprefix(f'{part}_tests/')}", outcome, words))
     return sorted(found.values())
 
 
-def count(results: Iterable[Result], outcome: str) -> int:
-    """How many results have that outcome."""
-    return sum(item.outcome == outcome for item in results)
+def by_part(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """The results of each part."""
+    parts: dict[str, list[Result]] = {}
+    for item in results:
+        parts.setdefault(item.name.partition("/")[0], []).append(item)
+    return parts
 
 
 def results_text(results: Sequence[Result]) -> str:
     """The committed form: a line of numbers for each part, and one for each test that neither passes nor is skipped."""
     lines = []
-    for part in sorted({item.part for item in results}):
-        of_part = [item for item in results if item.part == part]
-        numbers = " ".join(f"{outcome} {count(of_part, outcome)}" for outcome in ("pass", "skip", "fail", "error"))
+    for part, found in sorted(by_part(results).items()):
+        numbers = " ".join(f"{outcome} {count(found, outcome)}" for outcome in ("pass", "skip", "fail", "error"))
         lines.append(f"{part}: {numbers}")
-        lines += [f"{item.outcome} {part}/{item.name}" for item in of_part if item.outcome in ("fail", "error")]
+        lines += [f"{item.outcome} {item.name}" for item in found if item.failed]
     return "\n".join(lines) + "\n"
 
 
 def regressions(results: Iterable[Result], committed: str) -> list[Result]:
     """The failures that the committed file does not have."""
-    known = {line.split(" ", 1)[1] for line in committed.splitlines() if line.startswith(("fail ", "error "))}
-    return [item for item in results if item.outcome in ("fail", "error") and f"{item.part}/{item.name}" not in known]
-
-
-def reason(name: str, reasons: dict[str, str]) -> str:
-    """The hand-kept reason for a test: that of the longest beginning of its name. Raises KeyError when there is none."""
-    keys = [key for key in reasons if name.startswith(key)]
-    if not keys:
-        raise KeyError(f"cupy_reasons.toml has no reason for {name}")
-    return reasons[max(keys, key=len)]
+    failures = (line for line in committed.splitlines() if line.startswith(("fail ", "error ")))
+    return new_failures(results, {line.split(" ", 1)[1] for line in failures})
 
 
 def page(results: Sequence[Result], shares: dict[str, int], reasons: dict[str, str]) -> str:
@@ -191,17 +176,18 @@ def page(results: Sequence[Result], shares: dict[str, int], reasons: dict[str, s
         "| part | one in | run | passed | skipped | failed |",
         "|---|---|---|---|---|---|",
     ]
+    parts = by_part(results)
     for part, every in shares.items():
-        found = [item for item in results if item.part == part]
+        found = parts.get(part, [])
         passed, skipped = count(found, "pass"), count(found, "skip")
         failed = len(found) - passed - skipped
         rate = f"{passed / (passed + failed):.1%}" if passed + failed else "-"
         out.append(f"| {part} | {every} | {len(found)} | {passed} ({rate}) | {skipped} | {failed} |")
     out += ["", "Percentages are of the tests that were not skipped: the suite skips some by itself.", ""]
-    failures = [item for item in results if item.outcome in ("fail", "error")]
+    failures = [item for item in results if item.failed]
     if failures:
         out += ["## Failed", ""]
-        out += [f"- `{item.part}/{item.name}`:\n  {reason(f'{item.part}/{item.name}', reasons)}" for item in failures]
+        out += [f"- `{item.name}`:\n  {reason(item.name, reasons)}" for item in failures]
     return "\n".join(out).rstrip("\n") + "\n"
 
 
@@ -223,7 +209,7 @@ def main() -> int:
         results += found
     worse = regressions(results, RESULTS.read_text() if RESULTS.exists() else "")
     for item in worse:
-        print(f"{item.outcome}: {item.part}/{item.name}: {item.words}")
+        print(f"{item.outcome}: {item.name}: {item.words}")
     if options.every or options.only or (worse and not options.accept):
         return 1 if worse else 0
     text = page(results, PARTS, tomllib.loads(REASONS.read_text())["reasons"])

@@ -19,12 +19,12 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from running import FARLANE, PYTHON, ROOT
+from suites import Result, add, count, new_failures, reason
+
 FOLDER = Path(__file__).resolve().parent
-PYTHON, FARLANE = ROOT / ".cache/guests/bin/python", ROOT / ".venv/bin/farlane"
 LOGS = ROOT / ".cache/numba"
 RESULTS, REASONS, PAGE = FOLDER / "numba_results.txt", FOLDER / "numba_reasons.toml", ROOT / "docs/numba.md"
 SAMPLE, SAMPLE_SIZE = FOLDER / "numba_sample.txt", 150
@@ -37,15 +37,6 @@ _STATUS = re.compile(r"(?:^|\.\.\. )(ok|FAIL|ERROR|expected failure|unexpected s
 _SUMMARY = re.compile(
     rf"^(FAIL|ERROR|UNEXPECTED SUCCESS): .*?\(((?:{re.escape(PACKAGE)}|unittest\.loader)[\w.]*)\)", re.M
 )
-
-
-@dataclass(frozen=True, order=True)
-class Result:
-    """A test's name behind `numba.cuda.tests.`, its outcome (pass, skip, fail, error), and the suite's words for a skip."""
-
-    name: str
-    outcome: str
-    words: str = ""
 
 
 def parse(module: str, log: str) -> list[Result]:
@@ -73,9 +64,6 @@ def _name(module: str, test: str) -> str:
     return module if test.startswith("unittest.") else test.removeprefix(f"{PACKAGE}.")
 
 
-_RANKS = {"pass": 0, "skip": 1, "fail": 2, "error": 3}
-
-
 def _add(found: dict[str, Result], name: str, status: str) -> None:
     """Of several results (of subtests) the worst one counts."""
     words = ""
@@ -83,9 +71,7 @@ def _add(found: dict[str, Result], name: str, status: str) -> None:
         outcome, words = "skip", _unquoted(status.removeprefix("skipped "))
     else:
         outcome = {"ok": "pass", "expected failure": "pass", "ERROR": "error"}.get(status, "fail")
-    known = found.get(name)
-    if known is None or _RANKS[outcome] > _RANKS[known.outcome]:
-        found[name] = Result(name, outcome, words)
+    add(found, Result(name, outcome, words))
 
 
 def _unquoted(text: str) -> str:
@@ -143,11 +129,6 @@ def results_text(results: Sequence[Result]) -> str:
     return "\n".join([f"pass {count(results, 'pass')}", *lines]) + "\n"
 
 
-def count(results: Iterable[Result], outcome: str) -> int:
-    """How many results have that outcome."""
-    return sum(item.outcome == outcome for item in results)
-
-
 def outcomes(committed: str) -> dict[str, str]:
     """The tests of the committed form, which do not pass, with their outcomes."""
     lines = (line.split(" ", 2) for line in committed.splitlines()[1:])
@@ -156,13 +137,9 @@ def outcomes(committed: str) -> dict[str, str]:
 
 def regressions(results: Iterable[Result], committed: str) -> list[Result]:
     """The failures that the committed file does not have."""
-    names = {name for name, outcome in outcomes(committed).items() if outcome in ("fail", "error")}
-    return [item for item in results if item.outcome in ("fail", "error") and item.name not in names]
-
-
-def reason(name: str, reasons: dict[str, str]) -> str:
-    """The hand-kept reason for a test: that of the longest name that it begins with. Raises KeyError when there is none."""
-    return reasons[max((key for key in reasons if f"{name}.".startswith(f"{key}.")), key=len)] if reasons else ""
+    return new_failures(
+        results, {name for name, outcome in outcomes(committed).items() if outcome in ("fail", "error")}
+    )
 
 
 def page(results: Sequence[Result], reasons: dict[str, str]) -> str:
@@ -187,8 +164,8 @@ def page(results: Sequence[Result], reasons: dict[str, str]) -> str:
         "",
     ]
     for item in results:
-        if item.outcome in ("fail", "error"):
-            out.append(f"- `{item.name}`:\n  {reason(item.name, reasons)}")
+        if item.failed:
+            out.append(f"- `{item.name}`:\n  {reason(item.name, reasons, '.')}")
     out += ["", "## Skipped", "", "The suite skips these itself, for the reasons that it prints.", ""]
     out += [f"- `{item.name}`:\n  {item.words}".rstrip() for item in results if item.outcome == "skip"]
     return "\n".join(out) + "\n"

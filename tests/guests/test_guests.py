@@ -6,18 +6,15 @@ The packages live in an environment of their own (`make test-guests` makes it), 
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.embedded import EmbeddedHost
+from running import PYTHON, SCRIPTS, farlane_run
 
 pytestmark = pytest.mark.guests
 
-ROOT = Path(__file__).resolve().parents[2]
-PYTHON = ROOT / ".cache/guests/bin/python"
-SCRIPTS = Path(__file__).parent / "scripts"
 CUPY = {"FARLANE_INTEROP": "1", "CUPY_COMPILE_WITH_PTX": "1"}  # what `farlane run` and the user would set
 
 PRINTED = {
@@ -41,9 +38,7 @@ def test_script(script: str, mode: str, guest: Guest) -> None:
 
 def test_nvidias_shared_runtime_by_its_path() -> None:
     """What a package that brings it along does; our own, of the same name, is there before it."""
-    command = [ROOT / ".venv/bin/farlane", "run", "--", PYTHON, SCRIPTS / "runtime.py"]
-    environment = os.environ | {"FARLANE_INTEROP": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    done = farlane_run(PYTHON, SCRIPTS / "runtime.py", timeout=100)
     assert done.stdout == "PASS\n", done.stderr
 
 
@@ -62,9 +57,7 @@ def test_a_numba_loop_is_one_round_trip(guest: Guest) -> None:
 
 def test_cupy_agrees_with_numpy_and_scipy() -> None:
     """By `farlane run`, which has CuPy compile to PTX; CuPy has NVIDIA's runtime in it (docs/interoperability.md)."""
-    command = [ROOT / ".venv/bin/farlane", "run", "--", PYTHON, SCRIPTS / "cupy_libraries.py"]
-    environment = os.environ | {"FARLANE_INTEROP": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    done = farlane_run(PYTHON, SCRIPTS / "cupy_libraries.py", timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     counts = dict(line.split(": ") for line in done.stdout.splitlines())
     assert counts.pop("failed") == "none", done.stderr[-2000:]
@@ -97,10 +90,7 @@ LIBRARIES = ["cublas", "cublaslt", "cufft", "curand", "cusolver", "cusparse"]
 )
 def test_library_agrees_with_numpy(library: str, options: tuple[str, ...]) -> None:
     """Whatever the device: the libraries are told of one that they have no machine code for (docs/libraries.md)."""
-    script = SCRIPTS / "libraries"
-    command = [ROOT / ".venv/bin/farlane", "run", *options, "--", PYTHON, script, library]
-    environment = os.environ | {"FARLANE_INTEROP": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    done = farlane_run(PYTHON, SCRIPTS / "libraries", library, options=options, timeout=900)
     assert (done.returncode, done.stdout) == (0, f"{library}: right\n"), done.stderr[-4000:]
     # One case asks for a product that the library has as tiles only.
     assert ("the image is CUDA Tile IR" in done.stderr) == (library == "cublas"), done.stderr[-4000:]

@@ -6,20 +6,17 @@ with a reference that it computes by the operation's definition (tests/guests/pr
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
+from running import ROOT, farlane_run
 
 pytestmark = pytest.mark.guests
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-SECONDS = 280
 
 LIBRARIES = {
     "cublas": ("libcublas.so.13", "libcublasLt.so.13"),
@@ -46,14 +43,7 @@ def test_program(name: str, toolchain: Callable[[str], Toolchain]) -> None:
     flags = ("--extended-lambda", f"-I{folder}/include", *linked, "-Xlinker", "-rpath", "-Xlinker", f"{folder}/lib")
     build = Build(optimization=2, architecture="compute_75", nvcc_flags=flags, cudart="static")
     program = compile_program(toolchain("13.5"), [PROGRAMS / f"{name}.cu"], name, build)
-    done = subprocess.run(
-        [ROOT / ".venv/bin/farlane", "run", "--", program],
-        env=os.environ | {"FARLANE_INTEROP": "1"},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    done = farlane_run(program)
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["PASS"]), done.stdout + done.stderr
     if name == "cublas":
         refused = [line for line in done.stdout.splitlines() if "STATUS" in line]

@@ -5,22 +5,15 @@ They are those of numba_sample.txt: `numba_suite.py --choose` chooses 150 by the
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
-import sys
 from pathlib import Path
 
+import numba_suite as suite
 import pytest
 
 pytestmark = pytest.mark.guests
 
 FOLDER = Path(__file__).parent
-_SPEC = importlib.util.spec_from_file_location("numba_suite", FOLDER / "numba_suite.py")
-assert _SPEC is not None
-assert _SPEC.loader is not None
-suite = importlib.util.module_from_spec(_SPEC)
-sys.modules["numba_suite"] = suite  # dataclasses look there
-_SPEC.loader.exec_module(suite)
 
 SHARES = 2  # each a process, for two workers
 

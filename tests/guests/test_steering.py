@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
+from running import PYTHON, SCRIPTS, farlane_run
 
 pytestmark = pytest.mark.guests
 
-ROOT = Path(__file__).resolve().parents[2]
-PYTHON = ROOT / ".cache/guests/bin/python"
-
 
 def run(folder: Path, **extra: str) -> subprocess.CompletedProcess[str]:
-    command = [ROOT / ".venv/bin/farlane", "run", "--", PYTHON, "-W", "ignore"]
-    script = Path(__file__).parent / "scripts/machine_code.py"
-    environment = os.environ | {"FARLANE_INTEROP": "1", "CUPY_CACHE_DIR": str(folder)} | extra
-    return subprocess.run([*command, script], env=environment, capture_output=True, text=True, timeout=280, check=False)
+    return farlane_run(PYTHON, "-W", "ignore", SCRIPTS / "machine_code.py", CUPY_CACHE_DIR=str(folder), **extra)
 
 
 def test_machine_code_of_nvrtc_is_ptx(tmp_path: Path) -> None:

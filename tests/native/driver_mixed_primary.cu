@@ -64,6 +64,7 @@ int main() {
         EXPECT(mine == current);
     });
     asking.join();
+
     // In another thread each API begins on its own.
     std::thread other([&] {
         CUcontext mine = current;

@@ -15,6 +15,7 @@ from typing import Any
 from farlane_codegen.problems import TableError, require_keys
 
 CLASSES = ("local", "deferred", "sync")
+NEEDS = ("nothing", "context")
 VERSIONS = ("12", "13")
 TWINS = {"none": None, "argument": "_ptsz", "implicit": "_ptds"}
 _NAME = re.compile(r"(__)?cuda[A-Z]\w*")
@@ -38,6 +39,7 @@ class Function:
     by_hand: bool  # the face decides something: its function is written by hand, and there is no operation of this name
     operation_given: str | None  # the operation's name, where it is not the function's
     versioned: bool  # another row has the same name for the other major version
+    needs: str  # of NEEDS: whether the call makes the primary context current
 
     @property
     def rust_name(self) -> str:
@@ -100,7 +102,7 @@ def _parse_function(family: str, row: dict[str, Any]) -> Function:
         where,
         row,
         {"name", "class", "args"},
-        {"returns", "operations", "since", "until", "stream", "doc", "alias_of", "by_hand", "operation"},
+        {"returns", "operations", "since", "until", "stream", "doc", "alias_of", "by_hand", "operation", "needs"},
     )
     name, execution = row["name"], row["class"]
     if not _NAME.fullmatch(name):
@@ -122,6 +124,9 @@ def _parse_function(family: str, row: dict[str, Any]) -> Function:
         raise TableError(f"{where}: since is like 12.0, until is 12 (or absent), not {since!r} and {until!r}")
     if stream not in TWINS:
         raise TableError(f"{where}: stream {stream!r} is none of {', '.join(TWINS)}")
+    needs = row.get("needs", "nothing" if execution == "local" else "context")
+    if needs not in NEEDS:
+        raise TableError(f"{where}: needs {needs!r} is none of {', '.join(NEEDS)}")
     versions = tuple(v for v in VERSIONS if int(v) >= int(since.split(".")[0]) and (until is None or v <= until))
     if not versions:
         raise TableError(f"{where}: no version is left between since {since} and until {until}")
@@ -139,6 +144,7 @@ def _parse_function(family: str, row: dict[str, Any]) -> Function:
         by_hand=row.get("by_hand", False),
         operation_given=row.get("operation"),
         versioned=False,
+        needs=needs,
     )
 
 

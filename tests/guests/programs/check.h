@@ -74,7 +74,7 @@ std::vector<T> random_values(size_t count) {
 // How far a value of a type may be from a sum of a few dozen products of numbers below 1.
 template <class T>
 constexpr double tolerance() {
-    return sizeof(T) == sizeof(double) && !std::is_same_v<T, std::complex<float>> || sizeof(T) == 2 * sizeof(double) ? 1e-12 : 2e-5;
+    return std::is_same_v<T, double> || std::is_same_v<T, Wide> ? 1e-12 : 2e-5;
 }
 
 template <class T>

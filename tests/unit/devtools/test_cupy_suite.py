@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
+import cupy_suite as suite
 import pytest
-
-_PATH = Path(__file__).resolve().parents[2] / "guests/cupy_suite.py"
-_SPEC = importlib.util.spec_from_file_location("cupy_suite", _PATH)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-suite = importlib.util.module_from_spec(_SPEC)
-sys.modules["cupy_suite"] = suite  # dataclasses look there
-_SPEC.loader.exec_module(suite)
+from suites import Result
 
 
 def test_of_several_outcomes_the_worst_counts() -> None:
@@ -24,13 +15,13 @@ def test_of_several_outcomes_the_worst_counts() -> None:
         ["cupy_tests/logic_tests/test_x.py::a", "error", "at its end"],
     ]
     (result,) = suite.parse("logic", "\n".join(map(json.dumps, lines)))
-    assert result == suite.Result("logic", "test_x.py::a", "error", "at its end")
+    assert result == Result("logic/test_x.py::a", "error", "at its end")
     assert suite.regressions([result], "logic: pass 0 skip 0 fail 0 error 1\nerror logic/test_x.py::a\n") == []
     assert suite.regressions([result], "logic: pass 1 skip 0 fail 0 error 0\n") == [result]
 
 
 def test_a_failure_without_a_reason_is_not_written() -> None:
-    result = suite.Result("logic", "test_x.py::a", "fail")
+    result = Result("logic/test_x.py::a", "fail")
     with pytest.raises(KeyError, match="no reason for logic"):
         suite.page([result], {"logic": 1}, {"core/": "of another part"})
     assert "of this part" in suite.page([result], {"logic": 1}, {"logic/": "of this part"})

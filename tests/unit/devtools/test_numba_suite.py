@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
-_PATH = Path(__file__).resolve().parents[2] / "guests/numba_suite.py"
-_SPEC = importlib.util.spec_from_file_location("numba_suite", _PATH)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-suite = importlib.util.module_from_spec(_SPEC)
-sys.modules["numba_suite"] = suite
-_SPEC.loader.exec_module(suite)
+import numba_suite as suite
+from suites import Result
 
 LOG = """\
 test_a (numba.cuda.tests.m.T.test_a) ... ok
@@ -39,7 +30,7 @@ def test_outcomes() -> None:
 
 def test_a_run_that_was_cut_off_is_an_error() -> None:
     results = suite.parse("m", LOG + "\nexit status 124\n")
-    assert suite.Result("m", "error", "timeout") in results
+    assert Result("m", "error", "timeout") in results
 
 
 def test_a_failure_that_is_not_committed_is_a_regression() -> None:

@@ -167,7 +167,7 @@ def test_redux_of_groups_and_floats(device: TinyDevice) -> None:
 @pytest.mark.parametrize("light", [True, False])
 @pytest.mark.parametrize("wanted", [0, 16])
 def test_where_the_larger_of_two_lanes_is(device: TinyDevice, wanted: int, light: bool) -> None:
-    """A step of a search for the largest value whose result is told to all lanes: one lane alone of the comparison is wanted."""
+    """One step of an argmax, broadcast from one lane: LLVM then computes that lane of the comparison alone."""
     values = np.random.default_rng(5).permutation(32).astype("f4")
     for found in (values, 31 - values):
         for distance in (1, 2, 4, 8):

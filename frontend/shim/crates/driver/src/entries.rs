@@ -5,12 +5,12 @@
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire};
 use std::sync::OnceLock;
 
+use session::callers;
 use session::function::DefaultStream;
 
 const LIBRARY: &str = "libcuda.so.1";
@@ -67,16 +67,8 @@ fn lines() -> &'static [Line] {
 /// Loads libcuda.so.1 from the folder that the core is in; its constructor tells where its table is.
 #[cold]
 fn open() {
-    // SAFETY: dladdr only looks the address up; the string belongs to the loader.
-    let folder = unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        if libc::dladdr(ptr::from_ref(&farlane_driver_entries).cast(), &mut info) == 0 || info.dli_fname.is_null() {
-            return;
-        }
-        let core = Path::new(std::ffi::OsStr::from_bytes(CStr::from_ptr(info.dli_fname).to_bytes()));
-        core.parent().map(Path::to_path_buf).unwrap_or_default()
-    };
-    let Ok(path) = CString::new(folder.join(LIBRARY).as_os_str().as_bytes()) else { return };
+    let Some(core) = callers::file_at(ptr::from_ref(&farlane_driver_entries) as usize) else { return };
+    let Ok(path) = CString::new(core.with_file_name(LIBRARY).as_os_str().as_bytes()) else { return };
     // SAFETY: a library of ours, which only tells its table.
     if unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }.is_null() {
         session::log::error(format_args!("{LIBRARY} is not beside the core library: the driver API is not there"));

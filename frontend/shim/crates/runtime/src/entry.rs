@@ -11,7 +11,7 @@ use driver::current;
 use operations::entry::pass;
 pub use operations::entry::pass_value as enter_value;
 use session::call::Outcome;
-use session::function::{Class, Function};
+use session::function::Function;
 use session::report;
 
 thread_local! {
@@ -23,7 +23,7 @@ thread_local! {
 pub fn enter(function: Function, body: impl FnOnce() -> Outcome) -> CudaError {
     match pass(function, current::admit_runtime, body) {
         Ok(()) => {
-            if needs_context(function) {
+            if function.makes_context() {
                 current::runtime_used();
             }
             CudaError::SUCCESS
@@ -68,28 +68,6 @@ pub fn set_last_error(error: CudaError) {
     if error.0 != 0 {
         // A thread that is ending has no last error any more.
         let _ = LAST_ERROR.try_with(|slot| slot.set(error.0));
-    }
-}
-
-/// Calls that make the primary context current: those that the device has a part in, and the local ones that CUDA
-/// needs a context for (CuPy counts on cudaMemGetInfo). A reset ends it.
-#[inline]
-fn needs_context(function: Function) -> bool {
-    use Function as F;
-    match function {
-        F::cudaSetDevice | F::cudaInitDevice => true,
-        F::cudaMemGetInfo | F::cudaMallocHost | F::cudaHostRegister | F::cudaHostUnregister => true,
-        F::cudaHostGetFlags | F::cudaHostGetDevicePointer | F::cudaPointerGetAttributes => true,
-        F::cudaDeviceGetLimit | F::cudaDeviceGetCacheConfig | F::cudaDeviceSetCacheConfig => true,
-        F::cudaDeviceGetStreamPriorityRange | F::cudaCtxResetPersistingL2Cache => true,
-        F::cudaFuncGetAttributes | F::cudaFuncSetCacheConfig | F::cudaGetFuncBySymbol => true,
-        F::cudaOccupancyMaxActiveBlocksPerMultiprocessor => true,
-        F::cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags => true,
-        F::cudaOccupancyAvailableDynamicSMemPerBlock => true,
-        F::cudaStreamGetPriority | F::cudaStreamGetFlags | F::cudaStreamGetId => true,
-        F::cudaStreamIsCapturing | F::cudaStreamBeginCapture | F::cudaStreamBeginCaptureToGraph => true,
-        F::cudaDeviceReset => false,
-        _ => function.class() != Class::Local,
     }
 }
 
