@@ -16,9 +16,9 @@ import sys
 import traceback
 from pathlib import Path
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.analysis import program as analysis
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops import analysis
 from farlane.analyzer.loops.model import ProgramReport
 
 FAILED, OUT_OF_TIME, OUR_FAULT = 1, 3, 70  # exit statuses
@@ -124,15 +124,15 @@ class AnalyzeCommand:
 
             files.write(arguments.html, html.page(program, report).encode())
         elif arguments.json:
-            from farlane.analyzer.report import export
+            from farlane.analyzer.report import text as export
 
             sys.stdout.write(export.to_json(report))
         elif arguments.dot:
-            from farlane.analyzer.report import export
+            from farlane.analyzer.report import text as export
 
             sys.stdout.write(export.to_dot(report))
         else:
-            from farlane.analyzer.report import table
+            from farlane.analyzer.report import text as table
 
             print("\n".join(table.lines(report)))
 

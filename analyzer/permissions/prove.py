@@ -8,21 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from farlane.analyzer.budget import Budget
-from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow import interface
-from farlane.analyzer.flow.forms import BY_ADDRESS, DEVICE_TO_HOST, Copy
+from farlane.analyzer.externals import interface
+from farlane.analyzer.externals.forms import BY_ADDRESS, DEVICE_TO_HOST, Copy
+from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import RETURN, TAIL
-from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.graph.structure import Loop, Structure
+from farlane.analyzer.limits import AnalysisError, Budget
 from farlane.analyzer.machine.instruction import RSP
-from farlane.analyzer.permissions import library
-from farlane.analyzer.permissions.again import Again
-from farlane.analyzer.permissions.calls import host_memory, passed, structured_host
-from farlane.analyzer.permissions.codes import Codes
-from farlane.analyzer.permissions.domain import (
+from farlane.analyzer.permissions.abstract import library
+from farlane.analyzer.permissions.abstract.calls import host_memory, passed, structured_host
+from farlane.analyzer.permissions.abstract.domain import (
     ANYTHING,
     CONSTANT,
     EXACT,
@@ -34,12 +31,15 @@ from farlane.analyzer.permissions.domain import (
     Value,
     constant,
 )
-from farlane.analyzer.permissions.inlining import guard, inlined
-from farlane.analyzer.permissions.instructions import Refused
-from farlane.analyzer.permissions.memory import GIVEN, LEAVES, LOWEST, Access, State
+from farlane.analyzer.permissions.abstract.facts import Regions
+from farlane.analyzer.permissions.abstract.memory import GIVEN, LEAVES, LOWEST, Access, State
+from farlane.analyzer.permissions.abstract.operands import Refused
+from farlane.analyzer.permissions.abstract.walk import Walker
+from farlane.analyzer.permissions.codes.proof import Codes
 from farlane.analyzer.permissions.model import Permission
-from farlane.analyzer.permissions.symbols import ZERO, Expression, both, either, encode, moved, show
-from farlane.analyzer.permissions.walk import Regions, Walker
+from farlane.analyzer.permissions.reachability.again import Again
+from farlane.analyzer.permissions.reachability.expressions import ZERO, Expression, both, either, encode, moved, show
+from farlane.analyzer.permissions.reachability.inlining import guard, inlined
 
 MAXIMUM_CHAINS = 500  # of calls that are followed to copies in callees, in one program
 MAXIMUM_LINKS = 6  # of one chain

@@ -16,9 +16,8 @@ from typing import Protocol
 from farlane.analyzer.loops.model import Call, Class, LoopReport, ProgramReport
 from farlane.analyzer.report import listing
 from farlane.analyzer.report.drawing import CLASS_STYLES, graph, label
-from farlane.analyzer.report.explanations import CLASSES, KINDS, REASONS
 from farlane.analyzer.report.listing import Function, Line
-from farlane.analyzer.report.names import readable
+from farlane.analyzer.report.words import CLASSES, KINDS, REASONS, readable
 
 
 class Permitted(Protocol):

@@ -11,17 +11,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import ControlFlow
-from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.splitting import split
 from farlane.analyzer.graph.structure import Structure
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.model import Call, LoopReport, ProgramReport
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.report.names import readable
+from farlane.analyzer.report.words import readable
 
 MAXIMUM_INSTRUCTIONS = 40_000
 MAXIMUM_BLOCKS = 600  # of one function's drawing

@@ -11,16 +11,16 @@ from typing import Any
 
 import native_builds
 import pytest
+from farlane.analyzer.analysis.program import analyze, may_hold
 from farlane.analyzer.commands.analyze import command
 from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops import dependence
-from farlane.analyzer.loops.analysis import analyze, may_hold
-from farlane.analyzer.loops.model import LoopReport, ProgramReport
-from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.loops.dependence import judging as dependence
+from farlane.analyzer.loops.model import LoopReport, ProgramReport, Reason
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.report import export, table
+from farlane.analyzer.report import text as export
+from farlane.analyzer.report import text as table
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
 

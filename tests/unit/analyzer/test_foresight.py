@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.manifest import reader, writer
 from farlane.analyzer.manifest.build import build as build_manifest
 from farlane.analyzer.manifest.model import ArgumentKind, Site

@@ -11,11 +11,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.loops.analysis import analyze
-from farlane.analyzer.loops.model import Class, Kind
-from farlane.analyzer.loops.reasons import Reason
-from farlane.analyzer.report import explanations, html, layout, listing
-from farlane.analyzer.report.names import readable
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.loops.model import Class, Kind, Reason
+from farlane.analyzer.report import html, layout, listing
+from farlane.analyzer.report import words as explanations
+from farlane.analyzer.report.words import readable
 
 # A program that calls what it takes for CUDA's functions. The symbol is changed in the file: no assembler takes such a name.
 HOSTILE = "<script>alert(1)</script>&\"'"

@@ -14,7 +14,7 @@ from farlane.analyzer.graph.program import Program
 from farlane.analyzer.loader import elf
 from farlane.analyzer.machine import decoder
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.permissions import instructions
+from farlane.analyzer.permissions.abstract import instructions
 from farlane.analyzer.permissions.model import Permission
 from farlane.analyzer.permissions.prove import Prover
 from farlane.frontend.devtools.programs import Build, compile_program

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.flow import recursion
 from farlane.analyzer.graph.reach import circles
-from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.loops.model import Kind
 
 RUNTIME = 'extern "C" { int cudaMemset(void *, int, unsigned long) { return 0; } void leak(void *) {} }'

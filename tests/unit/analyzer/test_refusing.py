@@ -5,7 +5,7 @@ from __future__ import annotations
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, STOP, TAKEN, Block, ControlFlow, Edge
 from farlane.analyzer.graph.program import Callee
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.permissions.refusing import refusal
+from farlane.analyzer.permissions.codes.refusing import refusal
 from one_block import RET, SITE, Endings, flow
 
 CALL = bytes.fromhex("e800000000")
