@@ -53,7 +53,7 @@ NO_CODES = runtime.NO_CODES | driver.NO_CODES
 
 # For permissions:
 
-# Where calls touch host memory, beside `ROLES`, in the letters of `permissions.library`; "h" new memory is put there.
+# Where calls touch host memory, beside `ROLES`, in the letters of `library`; "h" new memory is put there.
 TOUCHES: dict[str, str] = {**runtime.TOUCHES, **driver.TOUCHES}
 # Those that may copy to the host.
 COPIES_TO_HOST = runtime.COPIES_TO_HOST | driver.COPIES_TO_HOST

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from farlane.analyzer.externals import interface
+from farlane.analyzer.externals import interface, names
 from farlane.analyzer.externals.forms import BY_ADDRESS, DEVICE_TO_HOST, Copy
 from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph import control_flow
@@ -17,7 +17,6 @@ from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.limits import AnalysisError, Budget
 from farlane.analyzer.machine.instruction import RSP
-from farlane.analyzer.permissions.abstract import library
 from farlane.analyzer.permissions.abstract.calls import host_memory, passed, structured_host
 from farlane.analyzer.permissions.abstract.domain import (
     ANYTHING,
@@ -201,7 +200,7 @@ class Prover:
         """Raises Refused where no permission is given to anything."""
         imports = self._walker.imports
         calling = {name for name in imports if interface.plain(name) in interface.CALLS_BACK}
-        forbidden = sorted(calling | (imports & library.REFUSED_IMPORTS))
+        forbidden = sorted(calling | (imports & names.REFUSED_IMPORTS))
         if forbidden:
             raise Refused(f"the program uses {forbidden[0]}")
 
@@ -254,7 +253,7 @@ class Prover:
         if loop.irreducible:
             raise Refused("the loop has several entries")
         imports = self._walker.imports
-        if imports & library.SIGNALS and (imports & library.JUMPS or self._walker.catches):
+        if imports & names.SIGNALS and (imports & names.JUMPS or self._walker.catches):
             raise Refused("a signal's handler may leave the loop")
         state = regions.sites.get(site)
         if state is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from farlane.analyzer.machine.effects import UNITS
 from farlane.analyzer.machine.instruction import (
     NONE,
     RAX,
@@ -133,7 +134,7 @@ def _string_store(state: State, instruction: Instruction) -> None:
     """rep stos/movs: from rdi on, in units the count register names."""
     target, count = state.registers[RDI], state.registers[RCX]
     _, name = instruction.mnemonic.split()
-    unit = {"b": 1, "w": 2, "d": 4, "q": 8}[name[-1]]
+    unit = UNITS[name[-1]]
     if name.startswith("movs"):
         state.escape_range(state.registers[RSI])
     length = state.memory.values.scale(count, unit) if count.is_constant else None

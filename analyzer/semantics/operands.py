@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from farlane.analyzer.machine.effects import targets
 from farlane.analyzer.machine.instruction import NONE, XMM0, Immediate, Instruction, Memory, Operand, Register
 from farlane.analyzer.values.cells import FLAGS
 from farlane.analyzer.values.expression import OPAQUE, OPERATION, Value
 from farlane.analyzer.values.state import State
-
-_EXCHANGES = {"xchg", "xadd", "cmpxchg"}
-_READ_ONLY = {"cmp", "test", "comiss", "comisd", "ucomiss", "ucomisd", "bt", "ptest", "prefetcht0", "prefetchw", "nop"}
 
 
 def lane(register: int, half: int = 0) -> int:
@@ -101,9 +99,8 @@ def unknown(state: State, instruction: Instruction) -> None:
             state.registers[lane(number, 1)] = opaque(state, instruction, lane(number, 1))
         elif number != NONE:
             state.registers[number] = opaque(state, instruction, number)
-    written = instruction.operands if instruction.mnemonic in _EXCHANGES else instruction.operands[:1]
-    for operand in written:
-        if not isinstance(operand, Memory) or instruction.mnemonic in _READ_ONLY:
+    for operand in targets(instruction):
+        if not isinstance(operand, Memory):
             continue
         if operand.size <= 8:
             put(state, operand, opaque(state, instruction, "memory"), instruction)

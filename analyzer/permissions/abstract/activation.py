@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
+from farlane.analyzer.externals import names
 from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph import kernels
 from farlane.analyzer.graph.control_flow import (
@@ -27,7 +28,6 @@ from farlane.analyzer.machine.instruction import (
     Instruction,
     Memory,
 )
-from farlane.analyzer.permissions.abstract import library
 from farlane.analyzer.permissions.abstract.calls import Call
 from farlane.analyzer.permissions.abstract.domain import (
     CONSTANT,
@@ -213,10 +213,10 @@ class Activation:
         bounds = self._bounds
         pushed = self._top is not None and stack.number < self._top
         if callee == UNKNOWN and walker.widens(self._flow, block):
-            callee = Callee(library.WIDEN, None)
+            callee = Callee(names.WIDEN, None)
         call = Call(state, records, at, chain, bounds, pushed, callee.name, kernels.of(program).sizes)
         throws = False
-        if callee.name in library.RETURNS_TWICE:
+        if callee.name in names.RETURNS_TWICE:
             raise Refused(f"{callee.name} at {instruction.address:#x}")
         if callee.address is not None:
             throws = self._inside(call, program.owner.get(callee.address, callee.address), bounds)
@@ -224,13 +224,13 @@ class Activation:
             known = len(records)
             call.cuda()
             throws = any(access.kind == "leaves" for access in records[known:])
-        elif callee.name in library.ENDS:
+        elif callee.name in names.ENDS:
             pass
         elif not program.returns(callee):
             self._ending(call, callee.name)
             throws = True
         elif call.library():
-            throws = library.may_throw(callee.name, walker.streams_throw)
+            throws = names.may_throw(callee.name, walker.streams_throw)
             if throws and walker.catches:
                 call.leaves()
         else:
@@ -243,9 +243,9 @@ class Activation:
 
     def _ending(self, call: Call, name: str) -> None:
         """A function that does not return: the process ends, through handlers of the program's, or something else happens."""
-        if name == library.BAD_CAST:
+        if name == names.BAD_CAST:
             return
-        if name not in library.ENDS_WITH_HANDLERS | library.TERMINATES:
+        if name not in names.ENDS_WITH_HANDLERS | names.TERMINATES:
             call.leaves()  # an exception, which somebody may catch, a jump, the end of a thread
             return
         call.touch(READ, WILD._replace(objects=IN_OUTSIDE), None)

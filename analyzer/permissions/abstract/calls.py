@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from farlane.analyzer.externals import interface
+from farlane.analyzer.externals import interface, library
 from farlane.analyzer.externals.forms import (
     ARRAY_MEMORY,
     DEVICE_MEMORY,
@@ -20,7 +20,6 @@ from farlane.analyzer.externals.forms import (
 )
 from farlane.analyzer.graph.kernels import Passed
 from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
-from farlane.analyzer.permissions.abstract import library
 from farlane.analyzer.permissions.abstract.domain import (
     ANY,
     CONSTANT,
@@ -184,16 +183,14 @@ class Call:
 
     def library(self) -> bool:
         """A function of the table; False when it is not there."""
-        known = library.KNOWN.get(self.name)
+        known = library.TRUSTED.get(self.name)
         if known is None:
             return False
-        letters, result = known
-        self._apply(list(self._letters(letters)))
-        self.finish(self._result(result))
+        self._apply(list(self._letters(known.arguments)))
+        self.finish(self._result(known.result))
         return True
 
-    def _letters(self, text: str) -> Iterator[tuple[str, Value]]:
-        row = text.split()
+    def _letters(self, row: Sequence[str]) -> Iterator[tuple[str, Value]]:
         for index, letter in enumerate(row):
             if letter.endswith("*"):
                 kind = letter[:-1]
@@ -219,6 +216,8 @@ class Call:
         return self.state.image.string(value.number) if segment is not None and not segment.writable else None
 
     def _size(self, letter: str) -> int | None:
+        if "<" in letter:
+            return None  # perhaps fewer
         if "@" in letter:
             value = self.inputs[int(letter.split("@")[1])]
             return value.number if value.kind == CONSTANT and 0 <= value.number < 2**40 else None
@@ -231,11 +230,11 @@ class Call:
             kind, size = letter[0], self._size(letter)
             if kind == "v" and value.objects - IN_OUTSIDE - IN_GLOBAL:
                 self.touch(WRITE, value, None)  # host memory where the device's is expected
-            if kind in "rbcd":
+            if kind in "rbcdlo":
                 self.touch(READ, value, size)
             if kind == "d":
                 state.escape(state.pointees(value, size))
-            if kind in "wb":
+            if kind in "wblo":
                 self.touch(WRITE, value, size)
                 if size is None and value.kind == EXACT:
                     value = Value(ANY, 0, value.objects)
@@ -255,9 +254,9 @@ class Call:
     def _result(self, letter: str) -> Value:
         if letter == "h":
             return self._new()
-        if letter == "0":
+        if letter in ("0", "p"):
             value = self.inputs[0]
-            exact = self.name.startswith(("mem", "__mem")) and self.name != "memchr"
+            exact = letter == "0" and self.name.startswith(("mem", "__mem"))
             return value if exact else based_on(value.objects)
         return NUMBER if letter == "n" else UNKNOWN
 
@@ -283,7 +282,7 @@ class Call:
         elif structured is not None:
             self._structured_copy(structured)
         elif launch is None and (name in interface.TOUCHES or name in interface.ROLES):
-            self._apply(list(self._letters(interface.TOUCHES.get(name) or _letters(interface.ROLES[name]))))
+            self._apply(list(self._letters((interface.TOUCHES.get(name) or _letters(interface.ROLES[name])).split())))
         else:
             self.unknown()
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from farlane.analyzer.externals import interface
+from farlane.analyzer.externals import interface, names
 from farlane.analyzer.graph import control_flow, structure
 from farlane.analyzer.graph.control_flow import (
     Block,
@@ -21,7 +21,6 @@ from farlane.analyzer.machine.instruction import (
     Memory,
     Register,
 )
-from farlane.analyzer.permissions.abstract import library
 from farlane.analyzer.permissions.abstract.domain import (
     Objects,
 )
@@ -67,8 +66,8 @@ class Facts:
         self.imports = frozenset(self.image.slots.values()) | frozenset(self.image.stubs.values())
         # With a C++ library linked into the file, what it imports says nothing.
         pads = any(function.landing_pads for function in self.image.functions)
-        self.catches = library.CATCHES in self.imports or (pads and not self.imports & library.UNWINDS)
-        self.streams_throw = library.CLEAR in self.imports or not self.imports & library.UNWINDS
+        self.catches = names.CATCHES in self.imports or (pads and not self.imports & names.UNWINDS)
+        self.streams_throw = names.CLEAR in self.imports or not self.imports & names.UNWINDS
         self._structures: dict[int, Structure | str] = {}
         self._tops: dict[int, int | None] = {}
         self._positions: dict[int, dict[int, int]] = {}
@@ -101,7 +100,7 @@ class Facts:
                 if isinstance(operand, Memory) and operand.base == NONE and operand.indexed == NONE:
                     function = self.program.ranges.get(operand.displacement)
                     named = function.name if function else self.image.slots.get(operand.displacement)
-                    if named == library.WIDEN:
+                    if named == names.WIDEN:
                         return True
         return False
 

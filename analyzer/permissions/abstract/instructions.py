@@ -9,6 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from farlane.analyzer.machine.arithmetic import signed
+from farlane.analyzer.machine.effects import (
+    CLEARS,
+    COMPARES,
+    NOTHING,
+    SETS,
+    UNITS,
+    Flags,
+    clears,
+    flags,
+    string,
+    targets,
+)
 from farlane.analyzer.machine.instruction import (
     NONE as NO_REGISTER,
 )
@@ -45,38 +57,14 @@ from farlane.analyzer.permissions.abstract.domain import (
     scale,
     widened,
 )
-from farlane.analyzer.permissions.abstract.memory import READ, WRITE, Flags
+from farlane.analyzer.permissions.abstract.memory import READ, WRITE
+from farlane.analyzer.permissions.abstract.memory import Flags as Compared
 from farlane.analyzer.permissions.abstract.operands import Operands, Refused, address_of, lane
 
 _MOVES = {"mov", "movabs", "movzx"}
 _WIDE_MOVES = {"movaps", "movups", "movdqa", "movdqu", "movapd", "movupd"}
 _LOW_MOVES = {"movq": 8, "movd": 4, "movss": 4, "movsd": 8}
 _HALF_MOVES = {"movhps": 1, "movhpd": 1, "movlps": 0, "movlpd": 0}
-_COMPARES = {"cmp", "test", "comiss", "comisd", "ucomiss", "ucomisd", "bt", "ptest", "vcomiss", "vcomisd", "vucomiss"}
-_NOTHING = {
-    "nop",
-    "endbr64",
-    "ret",
-    "pause",
-    "lfence",
-    "mfence",
-    "sfence",
-    "vzeroupper",
-    "vzeroall",
-    "emms",
-    "ud2",
-    "hlt",
-}
-_CONDITIONS = ("o", "no", "b", "ae", "e", "ne", "be", "a", "s", "ns", "p", "np", "l", "ge", "le", "g")
-_SETS = {f"set{condition}" for condition in _CONDITIONS}
-_KEEP_FLAGS = {
-    *(_MOVES | _WIDE_MOVES | _SETS),
-    *_LOW_MOVES,
-    *_HALF_MOVES,
-    *("movsx", "movsxd", "lea", "push", "pop", "nop"),
-}
-_CLEARS = {"xor", "sub", "pxor", "xorps", "xorpd", "vpxor", "vxorps", "vxorpd"}
-_STRINGS = ("movs", "stos", "lods", "scas", "cmps")
 # Instructions that touch memory without an operand that says so, or do what is not followed.
 _REFUSED = (
     *("syscall", "sysenter", "int", "enter", "xlatb", "maskmov", "vmaskmovdqu", "xsave", "xrstor", "fxsave", "fxrstor"),
@@ -93,15 +81,15 @@ class Step(Operands):
     def execute(self, instruction: Instruction) -> None:
         state, mnemonic = self.state, instruction.mnemonic
         handler = _HANDLERS.get(mnemonic)
-        flags = state.flags
+        before = state.flags
         state.flags = None
         # Of what has a handler, only movsd may be a string instruction.
         if handler is not None and (mnemonic != "movsd" or not self._string(instruction)):
             handler(self, instruction)
-            if mnemonic in _KEEP_FLAGS:
-                state.flags = flags
-        elif mnemonic in _NOTHING or (mnemonic.startswith("j") and mnemonic != "jmp") or mnemonic == "jmp":
-            state.flags = flags
+            if mnemonic in _KEEPING:
+                state.flags = before
+        elif mnemonic in NOTHING or (mnemonic.startswith("j") and mnemonic != "jmp") or mnemonic == "jmp":
+            state.flags = before
             if mnemonic == "jmp" and instruction.operands and isinstance(instruction.operands[0], Memory):
                 self.touch(instruction, READ, address_of(state, instruction.operands[0]), 8)
         elif mnemonic.startswith("prefetch"):
@@ -133,7 +121,7 @@ class Step(Operands):
             second = constant(source.value)
             if size < 8:
                 second = constant(signed(source.value) & ((1 << 8 * size) - 1))
-        if target == source and name in _CLEARS:
+        if target == source and name in CLEARS:
             result = constant(0)
         elif name == "add":
             if size == 4 and isinstance(source, Immediate):
@@ -151,10 +139,10 @@ class Step(Operands):
             result = based_on(first.objects | second.objects)
         self.put(target, result, instruction)
         if name == "sub":
-            state.flags = Flags("cmp", size, first, second)
+            state.flags = Compared("cmp", size, first, second)
         elif name in ("and", "or", "xor"):
             done = narrow(result, size)
-            state.flags = Flags("test", size, done, done)
+            state.flags = Compared("test", size, done, done)
 
     def negate(self, instruction: Instruction) -> None:
         (target,) = instruction.operands
@@ -191,7 +179,7 @@ class Step(Operands):
         first, second = instruction.operands[0], instruction.operands[1]
         left, right = self.get(first, instruction), self.get(second, instruction)
         if instruction.mnemonic in ("cmp", "test"):
-            self.state.flags = Flags(instruction.mnemonic, first.size, left, right)
+            self.state.flags = Compared(instruction.mnemonic, first.size, left, right)
 
     def push(self, instruction: Instruction) -> None:
         state = self.state
@@ -306,14 +294,12 @@ class Step(Operands):
 
     def _string(self, instruction: Instruction) -> bool:
         """String instructions, `movsd` between two places in memory among them."""
-        name = instruction.mnemonic.removeprefix("repne ").removeprefix("repe ").removeprefix("rep ")
-        if name[:4] not in _STRINGS or name[4:] not in ("b", "w", "d", "q") or name == "cmpsd":
-            return False
-        if name == "movsd" and any(isinstance(o, Register) and o.number != NO_REGISTER for o in instruction.operands):
+        name = string(instruction)
+        if name is None:
             return False
         registers, state = self.state.registers, self.state
         repeated = name != instruction.mnemonic
-        unit = {"b": 1, "w": 2, "d": 4, "q": 8}[name[4]]
+        unit = UNITS[name[4]]
         count = registers[RCX]
         size = unit if not repeated else unit * count.number if count.kind == CONSTANT and count.number >= 0 else None
         target, source = registers[RDI], registers[RSI]
@@ -346,7 +332,7 @@ class Step(Operands):
         for operand in operands:
             if not isinstance(operand, Immediate):
                 objects |= self.get(operand, instruction).objects
-        if mnemonic in _CLEARS and len(operands) == 2 and operands[0] == operands[1]:
+        if clears(instruction):
             objects = NONE
         named = {operand.number for operand in operands if isinstance(operand, Register)}
         implicit = [number for number in instruction.writes if number not in named]
@@ -358,11 +344,11 @@ class Step(Operands):
                 implicit = [RAX, RDX]
         if mnemonic.startswith("f") and any(isinstance(operand, Memory) for operand in operands):
             objects |= WILD.objects  # moves through the old floating-point registers
-        if mnemonic in _COMPARES:
+        if mnemonic in COMPARES:
             return
         if mnemonic.startswith("cvt") or mnemonic in SCALAR_FLOATING:
             objects -= UNKNOWN.objects
-        for operand in operands[:2] if mnemonic in ("xchg", "xadd", "cmpxchg") else operands[:1]:
+        for operand in targets(instruction):
             if isinstance(operand, Register) and operand.number == RSP:
                 raise Refused(f"the stack pointer is changed at {instruction.address:#x}")
             if isinstance(operand, Memory) or (isinstance(operand, Register) and operand.number >= XMM0):
@@ -388,16 +374,18 @@ _HANDLERS: dict[str, Callable[[Step, Instruction], None]] = {
     **dict.fromkeys(("inc", "dec"), Step.step),
     **dict.fromkeys(("neg", "not"), Step.negate),
     **dict.fromkeys(("imul", "shl", "sal", "sar", "shr"), Step.scaled),
-    **dict.fromkeys(_COMPARES, Step.compare),
+    **dict.fromkeys(COMPARES, Step.compare),
     "push": Step.push,
     "pop": Step.pop,
     "leave": Step.leave,
     **dict.fromkeys(("cdqe", "cwde", "cbw", "cdq", "cqo", "cwd"), Step.extend),
-    **dict.fromkeys(_SETS, Step.set_byte),
+    **dict.fromkeys(SETS, Step.set_byte),
     **dict.fromkeys(_WIDE_MOVES, Step.move_wide),
     **dict.fromkeys(_LOW_MOVES, Step.move_low),
     **dict.fromkeys(_HALF_MOVES, Step.move_half),
     **dict.fromkeys(("punpcklqdq", "unpcklpd"), Step.unpack),
 }
 # What `Step` executes knowing its implicit effects; the decoder tells those of every other instruction.
-HANDLED = frozenset(_HANDLERS) | _NOTHING
+HANDLED = frozenset(_HANDLERS) | NOTHING
+# Of these, what leaves the flags as they are.
+_KEEPING = frozenset(name for name in _HANDLERS if flags(name) in (Flags.KEEPS, Flags.READS))

@@ -7,20 +7,14 @@ only of functions that are known.
 
 from __future__ import annotations
 
+from farlane.analyzer.externals import library, names
 from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph.control_flow import EXCEPTION, RETURN, STOP, TAIL, Block, ControlFlow
 from farlane.analyzer.graph.program import Callee
-from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RCX, RDI, RDX, RSI, Register
-from farlane.analyzer.permissions.abstract import library
+from farlane.analyzer.machine.effects import writes
+from farlane.analyzer.machine.instruction import CALLER_SAVED
 from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.abstract.walk import Walker
-
-# What the decoder does not list, because the operands or the analysis of values know it.
-IMPLICIT = {
-    **dict.fromkeys(("cdq", "cqo", "cwd", "mul", "imul", "div", "idiv"), frozenset({RAX, RDX})),
-    **dict.fromkeys(("cdqe", "cwde", "cbw"), frozenset({RAX})),
-    **{f"rep {name}{width}": frozenset({RCX, RSI, RDI}) for name in ("movs", "stos") for width in "bwdq"},
-}
 
 
 class Endings:
@@ -55,11 +49,7 @@ class Endings:
                 if callee is not None or instruction.mnemonic == "call":
                     found |= self.clobbered(callee) if callee is not None else frozenset(CALLER_SAVED)
                     continue
-                if instruction.mnemonic in ("cmp", "test", "push"):
-                    continue
-                written = instruction.operands if instruction.mnemonic in ("xchg", "xadd") else instruction.operands[:1]
-                found |= {operand.number for operand in written if isinstance(operand, Register)}
-                found |= set(instruction.writes) | IMPLICIT.get(instruction.mnemonic, frozenset())
+                found |= writes(instruction)
         return frozenset(found & set(CALLER_SAVED))
 
     def ends(self, flow: ControlFlow, start: int) -> bool:
@@ -94,7 +84,7 @@ class Endings:
 
     def _safe(self, flow: ControlFlow, block: Block) -> bool:
         """Whether the block's calls cannot leave the way by an exception or a jump."""
-        jumps = self._walker.catches or bool(self._walker.imports & library.JUMPS)
+        jumps = self._walker.catches or bool(self._walker.imports & names.JUMPS)
         if not jumps:
             return True
         for instruction in block.instructions:
@@ -108,7 +98,7 @@ class Endings:
             if callee.address is not None:
                 if not self._stays(self._program.owner.get(callee.address, callee.address)):
                     return False
-            elif not (is_cuda(callee.name) or callee.name in library.KNOWN or not self._program.returns(callee)):
+            elif not (is_cuda(callee.name) or callee.name in library.TRUSTED or not self._program.returns(callee)):
                 return False
         return True
 
@@ -145,7 +135,7 @@ class Endings:
                 self._functions[start] = self.ends(inner, inner.entry)
             return self._functions[start]
         name = callee.name
-        if name in library.ENDS | library.ENDS_WITH_HANDLERS | library.TERMINATES | {library.BAD_CAST}:
+        if name in names.ENDS | names.ENDS_WITH_HANDLERS | names.TERMINATES | {names.BAD_CAST}:
             return True
-        thrown = not self._program.returns(callee) and name not in library.JUMPS and name != "pthread_exit"
+        thrown = not self._program.returns(callee) and name not in names.JUMPS and name != "pthread_exit"
         return thrown and not self._walker.catches

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from farlane.analyzer.externals import names
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, LEAVING, RETURN, STOP, TAKEN, Block, ControlFlow
+from farlane.analyzer.machine.effects import reads
 from farlane.analyzer.machine.instruction import (
     ARGUMENTS,
     CALLEE_SAVED,
@@ -24,8 +26,6 @@ from farlane.analyzer.machine.instruction import (
     Operand,
     Register,
 )
-from farlane.analyzer.machine.uses import reads
-from farlane.analyzer.permissions.abstract import library
 from farlane.analyzer.permissions.codes.endings import Endings
 
 MAXIMUM_STEPS = 256  # blocks with what holds the code there
@@ -142,7 +142,7 @@ def _passes(flow: ControlFlow, endings: Endings, instruction: Instruction, held:
         # A computed call may use the code; a callee may be given it.
         if callee is None or name != "call" or not held.isdisjoint(ARGUMENTS) or not _direct(instruction):
             return False
-        if callee.name in library.RETURNS_TWICE:
+        if callee.name in names.RETURNS_TWICE:
             return False
         held -= endings.clobbered(callee)
         return True

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, TAIL, TAKEN, Block, ControlFlow
+from farlane.analyzer.machine.effects import reads
 from farlane.analyzer.machine.instruction import (
     ARGUMENTS,
     CALLER_SAVED,
@@ -24,7 +25,6 @@ from farlane.analyzer.machine.instruction import (
     Memory,
     Register,
 )
-from farlane.analyzer.machine.uses import reads
 from farlane.analyzer.permissions.abstract.domain import ANYTHING, FRAME
 from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.memory import READ, WRITE

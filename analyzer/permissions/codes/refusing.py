@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from farlane.analyzer.externals import names
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, STOP, TAKEN, Block, ControlFlow
+from farlane.analyzer.machine.effects import reads
 from farlane.analyzer.machine.instruction import (
     ARGUMENTS,
     RAX,
@@ -25,8 +27,6 @@ from farlane.analyzer.machine.instruction import (
     Operand,
     Register,
 )
-from farlane.analyzer.machine.uses import reads
-from farlane.analyzer.permissions.abstract import library
 from farlane.analyzer.permissions.codes.endings import Endings
 
 MAXIMUM_STEPS = 1024  # blocks with what holds the code there
@@ -154,7 +154,7 @@ def _pass(flow: ControlFlow, endings: Endings, instruction: Instruction, held: _
     if callee is not None or name == "call":
         if callee is None or name != "call" or not held.keys().isdisjoint(ARGUMENTS):
             raise _Unseen
-        if callee.name in library.RETURNS_TWICE or not all(_fixed(operand) for operand in instruction.operands):
+        if callee.name in names.RETURNS_TWICE or not all(_fixed(operand) for operand in instruction.operands):
             raise _Unseen
         for number in endings.clobbered(callee):
             held.pop(number, None)

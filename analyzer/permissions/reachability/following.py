@@ -7,15 +7,12 @@ from dataclasses import dataclass, field
 from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph.control_flow import Block
 from farlane.analyzer.machine.arithmetic import AFTER_COMPARISON, AFTER_LOGIC, AFTER_RESULT, MASK, NEGATED
+from farlane.analyzer.machine.effects import Flags, flags, writes
 from farlane.analyzer.machine.instruction import (
     CALLER_SAVED,
     NONE,
     RAX,
     RBP,
-    RCX,
-    RDI,
-    RDX,
-    RSI,
     RSP,
     XMM0,
     Immediate,
@@ -37,8 +34,6 @@ from farlane.analyzer.permissions.reachability.expressions import (
     operation,
     placed,
 )
-
-_KEEPS_FLAGS = ("mov", "lea", "set", "cmov", "nop", "push", "pop", "cdq", "cqo", "cwde", "cdqe", "endbr", "prefetch")
 
 
 @dataclass
@@ -132,7 +127,7 @@ class Following:
             return
         self.lose(values, block, instruction.address)
         lose_registers(values, instruction)
-        if not name.startswith(_KEEPS_FLAGS) and not name.startswith("j"):
+        if flags(name) not in (Flags.KEEPS, Flags.READS):
             values.flags = None
 
     def _arithmetic(self, block: Block, instruction: Instruction, values: Known) -> None:
@@ -255,21 +250,9 @@ def _lose_place(values: Known, address: Expression | None, size: int) -> None:
 
 def lose_registers(values: Known, instruction: Instruction) -> None:
     """Whatever an instruction may write, known or not."""
-    name = instruction.mnemonic
-    lost = [*instruction.writes]
-    written = instruction.operands if name in ("xchg", "xadd", "cmpxchg") else instruction.operands[:1]
-    lost += [operand.number for operand in written if isinstance(operand, Register)]
-    if name == "call":
-        lost += CALLER_SAVED
-    if name in ("push", "pop", "leave", "enter"):
-        lost += [RSP, RBP] if name in ("leave", "enter") else [RSP]
-    if name in ("cdq", "cqo", "mul", "div", "idiv", "imul", "cwde", "cdqe", "cpuid", "rdtsc", "cmpxchg"):
-        lost += [RAX, RCX, RDX]
-    if name.startswith("rep") or name[:4] in ("movs", "stos", "lods", "scas", "cmps"):
-        lost += [RAX, RCX, RSI, RDI]
-    for number_ in lost:
-        if 0 <= number_ < XMM0:
-            values.registers[number_] = None
+    for register in writes(instruction):
+        if 0 <= register < XMM0:
+            values.registers[register] = None
 
 
 def condition(mnemonic: str, flags: tuple[str, int, Expression | None, Expression | None] | None) -> Expression | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from farlane.analyzer.externals import library
 from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph.control_flow import (
     EXCEPTION,
@@ -29,7 +30,6 @@ from farlane.analyzer.graph.control_flow import (
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.machine.instruction import RSP
-from farlane.analyzer.permissions.abstract import library
 from farlane.analyzer.permissions.abstract.domain import EXACT
 from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.memory import State
@@ -113,7 +113,7 @@ def _check(flow: ControlFlow) -> None:
             if (
                 callee is None
                 or callee.address is not None
-                or not (is_cuda(callee.name) or callee.name in library.KNOWN)
+                or not (is_cuda(callee.name) or callee.name in library.TRUSTED)
             ):
                 raise Refused(f"{flow.name} ends in a jump to another function")
 
