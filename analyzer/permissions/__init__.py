@@ -11,7 +11,7 @@ not understood refuses. The parts, from the bottom:
 - `walk`: the abstract machine through one function, its callees executed in place. CUDA's calls succeed.
 - `codes`: the error code is dead, or compared with 0 and the other way ends the program: by exit, abort, a failed assertion, or
   an exception in a program that never catches one. Through registers, cells, callees; to the callers when it is left in rax.
-- `symbols`, `again`: `more`, by following the code from the site with expressions over what the site's registers and cells hold,
+- `symbols`, `reachability`: `more`, by following the code from the site with expressions over what the site's registers and cells hold,
   up to where all ways lead back to the site. Leaving the loop, touching the destination (reading, writing, freeing, giving
   it away), calling what is not known, and returning are all one: not reached again.
 - `prove`: puts them together for one site, and says how it was proven, or what stood in the way.

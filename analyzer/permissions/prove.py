@@ -1,4 +1,4 @@
-"""Which permissions a call site gets: the proofs of `codes`, `walk` and `again` put together.
+"""Which permissions a call site gets: the proofs of `codes`, `walk` and `reachability` put together.
 
 Everything is refused that is not proven, with a text that says what stood in the way.
 """
@@ -36,9 +36,9 @@ from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.abstract.walk import Walker
 from farlane.analyzer.permissions.codes.proof import Codes
 from farlane.analyzer.permissions.model import Permission
-from farlane.analyzer.permissions.reachability.again import Again
 from farlane.analyzer.permissions.reachability.expressions import ZERO, Expression, both, either, encode, moved, show
 from farlane.analyzer.permissions.reachability.inlining import guard, inlined
+from farlane.analyzer.permissions.reachability.reachable import Reachability
 
 MAXIMUM_CHAINS = 500  # of calls that are followed to copies in callees, in one program
 MAXIMUM_LINKS = 6  # of one chain
@@ -264,19 +264,19 @@ class Prover:
             stacks = (regions.before[block].registers[RSP] for block in loop.blocks if block in regions.before)
             if any(stack.kind != EXACT or stack.number > target.low for stack in stacks):
                 raise Refused("the destination's part of the frame may be given back in the loop")
-        again = Again(regions, loop, site, target.touched, escapes)
-        more = again.more()
-        if more != ZERO and encode(more, again.stack) is None:
+        reachable = Reachability(regions, loop, site, target.touched, escapes)
+        more = reachable.more()
+        if more != ZERO and encode(more, reachable.stack) is None:
             more = ZERO
         settle = self._settles(regions, loop, site, target, set(escapes))
         if more == ZERO and not settle:
             raise Refused(self._why(regions, loop, site, target) or "whether the site is reached again is not known")
-        proof = [f"code: {code}", f"destination: {target.text(again.stack)}, its address is known nowhere else"]
+        proof = [f"code: {code}", f"destination: {target.text(reachable.stack)}, its address is known nowhere else"]
         if more != ZERO:
-            proof.append(f"reached again before anything touches it when {show(more, again.stack)}")
+            proof.append(f"reached again before anything touches it when {show(more, reachable.stack)}")
         if settle:
             proof.append("behind the loop, a CUDA call comes before anything touches it")
-        return more, again.stack, settle, proof
+        return more, reachable.stack, settle, proof
 
     def _target(self, state: State, name: str) -> Target:
         copy = self._copied(state, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, STOP, TAKEN, Block, ControlFlow, Edge
 from farlane.analyzer.graph.program import Callee
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.permissions.codes.refusing import refusal
+from farlane.analyzer.permissions.codes.fast import refusal
 from one_block import RET, SITE, Endings, flow
 
 CALL = bytes.fromhex("e800000000")
@@ -30,6 +30,14 @@ def test_a_code_that_is_kept_in_the_frame_over_another_call() -> None:
 def test_a_code_that_is_kept_as_a_byte() -> None:
     made = flow(CALL, TEST_EAX, SETE_BL, CALL, TEST_BL, JNE)
     assert refused(made) == "when the code at 0x100f is no success, the program goes on at 0x1013"
+
+
+def test_instructions_that_leave_the_flags_alone_may_stand_before_the_branch() -> None:
+    for between in ("0f57c0", "0f56c0", "f20f58c1", "660fefc0", "89d9", "53"):  # xorps, orps, addsd, pxor, mov, push
+        made = flow(CALL, TEST_EAX, bytes.fromhex(between), JNE)
+        assert (refused(made) or "").startswith("when the code at 0x1005 is no success"), between
+    for between in ("83c101", "0f44c8"):  # add, cmove
+        assert refused(flow(CALL, TEST_EAX, bytes.fromhex(between), JNE)) is None, between
 
 
 def test_where_failure_ends_the_program_there_may_be_a_proof() -> None:

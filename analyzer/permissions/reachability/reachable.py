@@ -35,7 +35,7 @@ from farlane.analyzer.permissions.reachability.following import Following, Known
 MAXIMUM_BLOCKS = 200
 
 
-class Again(Following):
+class Reachability(Following):
     """Answers the question for one site.
 
     Args:

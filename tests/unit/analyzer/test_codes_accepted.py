@@ -5,7 +5,7 @@ from __future__ import annotations
 from farlane.analyzer.graph.control_flow import FALL, RETURN, TAKEN, Block, ControlFlow, Edge
 from farlane.analyzer.graph.program import Callee
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.permissions.codes.outright import Verdict, verdict
+from farlane.analyzer.permissions.codes.fast import Verdict, verdict
 from one_block import RET, SITE, Endings, flow
 
 CALL = bytes.fromhex("e800000000")  # the call of the runtime, and one that follows
