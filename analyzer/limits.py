@@ -23,10 +23,10 @@ class Budget:
         exceeded: whether `used_up` has said so; from then on it always does.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._started = time.thread_time()
+    def __init__(self, seconds: float, spent: float = 0.0) -> None:
+        self._started = time.thread_time() - spent
         self._limit = self._started + seconds
-        self._end = time.monotonic() + ON_THE_CLOCK * seconds
+        self._end = time.monotonic() - spent + ON_THE_CLOCK * seconds
         self.exceeded = False
 
     def used_up(self) -> bool:

@@ -19,10 +19,7 @@ from farlane.analyzer.limits import AnalysisError, Budget
 from farlane.analyzer.loader import elf, lines
 from farlane.analyzer.loader.lines import Lines
 from farlane.analyzer.loops.dependence.called import Wholes
-from farlane.analyzer.loops.model import (
-    LoopReport,
-    ProgramReport,
-)
+from farlane.analyzer.loops.model import LoopReport, ProgramReport
 from farlane.analyzer.loops.shape.rewriting import prune, settle
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.permissions.prove import Prover
@@ -30,10 +27,18 @@ from farlane.analyzer.permissions.prove import Prover
 SECONDS = 60.0  # of the processor, for a whole binary; functions beyond it are listed as skipped
 
 
-def analyze(path: Path, seconds: float = SECONDS, in_callees: bool = True, beside: bool = False) -> ProgramReport:
+def analyze(
+    path: Path,
+    seconds: float = SECONDS,
+    in_callees: bool = True,
+    beside: bool = False,
+    program: Program | None = None,
+    spent: float = 0.0,
+) -> ProgramReport:
     """Analyzes an executable.
 
     Args:
+        program: the file, where it is loaded already; `spent`: the seconds that loading it took, of those given.
         in_callees: whether continuations are wanted for calls in called functions too, of which no manifest tells.
         beside: whether a large one's second share is analyzed in a process of its own; this one must have no other threads then.
 
@@ -43,17 +48,15 @@ def analyze(path: Path, seconds: float = SECONDS, in_callees: bool = True, besid
     collecting = gc.isenabled()
     gc.disable()  # what is made here is kept to the end: looking for garbage among it finds none, and takes a tenth of the time
     try:
-        return _analyze(path, seconds, in_callees, beside)
+        return _analyze(path, Budget(seconds, spent), in_callees, beside, program)
     finally:
         if collecting:
             gc.enable()
 
 
-def _analyze(path: Path, seconds: float, in_callees: bool, beside: bool) -> ProgramReport:
-    budget = Budget(seconds)
-    image = elf.load(path)
+def _analyze(path: Path, budget: Budget, in_callees: bool, beside: bool, loaded: Program | None) -> ProgramReport:
+    program = Program(elf.load(path), Decoder()) if loaded is None else loaded
     source = lines.read(path)
-    program = Program(image, Decoder())
     cuda = sorted(program.cuda)
     prover = Prover(program, budget)
     parts = divide(program, cuda)
@@ -71,7 +74,7 @@ def _analyze(path: Path, seconds: float, in_callees: bool, beside: bool) -> Prog
         spent = second.spent
     return ProgramReport(
         path=str(path),
-        identity=image.identity,
+        identity=program.image.identity,
         functions=len(program.functions()),
         cuda_functions=len(cuda),
         seconds=budget.spent() + spent,

@@ -15,13 +15,7 @@ from farlane.analyzer.externals.interface import GET_KERNEL, plain
 from farlane.analyzer.externals.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.flow.call import CudaCall
 from farlane.analyzer.flow.computed import WIDEN_INIT
-from farlane.analyzer.flow.effects import (
-    cuda_call,
-    library_call,
-    lose_registers,
-    unknown_call,
-    unknown_memory,
-)
+from farlane.analyzer.flow.effects import cuda_call, library_call, lose_registers, unknown_call, unknown_memory
 from farlane.analyzer.flow.merging import Merging
 from farlane.analyzer.flow.result import END, InnerCalls, Looked, PhiInputs, Record, Result
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, LEAVING, TABLE, TAKEN, UNRESOLVED, Block

@@ -10,8 +10,6 @@ from farlane.analyzer.values.expression import INITIAL, PHI, Value
 from farlane.analyzer.values.memory import Extents, Memory, Origins, extend
 
 _Stored = tuple[Value, Value | None, Value | None]  # address, value, length
-
-
 _Cell = tuple[Value, int, int, Value]  # base, offset, size, value
 
 

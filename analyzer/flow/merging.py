@@ -15,14 +15,8 @@ from farlane.analyzer.values.memory import Memory
 from farlane.analyzer.values.state import State
 
 Held = dict[tuple[int, int], Value]  # a base's cells
-
-
 _NO_PLACES: frozenset[int] = frozenset()
-
-
 _NO_CELLS: frozenset[Value] = frozenset()
-
-
 _NO_HELD: Held = {}
 
 

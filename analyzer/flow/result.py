@@ -97,8 +97,6 @@ class Record:
 
 
 END = -1  # the pseudo block in which all returns meet
-
-
 PhiInputs = dict[Value, dict[int, Value]]
 
 

@@ -32,16 +32,7 @@ from farlane.analyzer.machine.disassembler import (
     text,
 )
 from farlane.analyzer.machine.effects import MODELLED
-from farlane.analyzer.machine.instruction import (
-    NONE,
-    XMM0,
-    Flow,
-    Immediate,
-    Instruction,
-    Memory,
-    Operand,
-    Register,
-)
+from farlane.analyzer.machine.instruction import NONE, XMM0, Flow, Immediate, Instruction, Memory, Operand, Register
 
 _SLOT = re.compile(r"(?:qword ptr )?\[rip ([+-]) (0x[0-9a-f]+|\d+)\]")
 _DIRECT = re.compile(r"0x[0-9a-f]+$|\d+$")

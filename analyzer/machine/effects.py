@@ -99,8 +99,6 @@ _SHOWN = (
     *("cmov", "set", "j", "cvt", "p", "unpck", "ucomi", "comi", "neg", "not", "nop", "bt"),
 )
 _VECTOR = ("ss", "sd", "ps", "pd")
-
-
 _LANEWISE = _words("add sub mul div sqrt min max and andn or xor round")
 
 

@@ -11,9 +11,7 @@ if nothing was stored in between that may be there.
 from __future__ import annotations
 
 from farlane.analyzer.machine.instruction import XMM0
-from farlane.analyzer.values.addresses import (
-    allocated_top,
-)
+from farlane.analyzer.values.addresses import allocated_top
 from farlane.analyzer.values.expression import INITIAL, LOAD, OPERATION, Value
 from farlane.analyzer.values.memory import PLACES, Memory
 

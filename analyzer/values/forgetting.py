@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from farlane.analyzer.values.addresses import (
-    apart,
-    pieces,
-    stride,
-    unextended,
-)
-from farlane.analyzer.values.cells import (
-    Cells,
-    Held,
-)
+from farlane.analyzer.values.addresses import apart, pieces, stride, unextended
+from farlane.analyzer.values.cells import Cells, Held
 from farlane.analyzer.values.expression import Value
 from farlane.analyzer.values.memory import OTHER, FrameStore, Store
 

@@ -17,11 +17,7 @@ from collections.abc import Collection
 from farlane.analyzer.externals.interface import GET_KERNEL
 from farlane.analyzer.machine.arithmetic import NEGATED, number
 from farlane.analyzer.machine.instruction import SCALAR_FLOATING
-from farlane.analyzer.values.addresses import (
-    allocated_top,
-    chosen_elsewhere,
-    lowest_moved,
-)
+from farlane.analyzer.values.addresses import allocated_top, chosen_elsewhere, lowest_moved
 from farlane.analyzer.values.cells import (
     GIVEN_STORES,
     GLOBAL_RANGES,

@@ -14,17 +14,7 @@ from farlane.analyzer.loops.dependence.scope import INVARIANT, Dependence, Scope
 from farlane.analyzer.loops.dependence.stored import Written
 from farlane.analyzer.loops.model import Kind, Reason
 from farlane.analyzer.loops.shape.paths import Paths, paths_of
-from farlane.analyzer.values.expression import (
-    CALL,
-    INSIDE,
-    LOAD,
-    OPAQUE,
-    OPERATION,
-    OUT,
-    PHI,
-    VERSION,
-    Value,
-)
+from farlane.analyzer.values.expression import CALL, INSIDE, LOAD, OPAQUE, OPERATION, OUT, PHI, VERSION, Value
 from farlane.analyzer.values.memory import ADDRESS, LAUNCH_SLOT, NUMBER, PART, Filled
 
 MAXIMUM_QUESTIONS = 300_000  # about values of one loop

@@ -12,13 +12,7 @@ from farlane.analyzer.loops.model import Kind, Reason
 from farlane.analyzer.loops.shape.body import Body
 from farlane.analyzer.loops.shape.variables import induction_variables
 from farlane.analyzer.machine.instruction import CALLEE_SAVED
-from farlane.analyzer.values.expression import (
-    INITIAL,
-    LOAD,
-    OPERATION,
-    Value,
-    Values,
-)
+from farlane.analyzer.values.expression import INITIAL, LOAD, OPERATION, Value, Values
 
 Ways = dict[tuple[int, tuple[int, ...]], tuple[list[tuple[int, Value | None]], bool]]
 

@@ -6,24 +6,12 @@ from dataclasses import dataclass, field
 
 from farlane.analyzer.externals import interface, names
 from farlane.analyzer.graph import control_flow, structure
-from farlane.analyzer.graph.control_flow import (
-    Block,
-    ControlFlow,
-)
+from farlane.analyzer.graph.control_flow import Block, ControlFlow
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.limits import AnalysisError
-from farlane.analyzer.machine.instruction import (
-    CALLEE_SAVED,
-    NONE,
-    RSP,
-    Immediate,
-    Memory,
-    Register,
-)
-from farlane.analyzer.permissions.abstract.domain import (
-    Objects,
-)
+from farlane.analyzer.machine.instruction import CALLEE_SAVED, NONE, RSP, Immediate, Memory, Register
+from farlane.analyzer.permissions.abstract.domain import Objects
 from farlane.analyzer.permissions.abstract.memory import Access, State
 from farlane.analyzer.permissions.abstract.operands import Refused
 

@@ -21,9 +21,7 @@ from farlane.analyzer.machine.effects import (
     string,
     targets,
 )
-from farlane.analyzer.machine.instruction import (
-    NONE as NO_REGISTER,
-)
+from farlane.analyzer.machine.instruction import NONE as NO_REGISTER
 from farlane.analyzer.machine.instruction import (
     RAX,
     RBP,

@@ -2,28 +2,9 @@
 
 from __future__ import annotations
 
-from farlane.analyzer.machine.instruction import (
-    NONE as NO_REGISTER,
-)
-from farlane.analyzer.machine.instruction import (
-    RSP,
-    XMM0,
-    Immediate,
-    Instruction,
-    Memory,
-    Operand,
-    Register,
-)
-from farlane.analyzer.permissions.abstract.domain import (
-    UNKNOWN,
-    WILD,
-    Value,
-    add,
-    based_on,
-    constant,
-    narrow,
-    scale,
-)
+from farlane.analyzer.machine.instruction import NONE as NO_REGISTER
+from farlane.analyzer.machine.instruction import RSP, XMM0, Immediate, Instruction, Memory, Operand, Register
+from farlane.analyzer.permissions.abstract.domain import UNKNOWN, WILD, Value, add, based_on, constant, narrow, scale
 from farlane.analyzer.permissions.abstract.memory import READ, WRITE, Access, State
 
 

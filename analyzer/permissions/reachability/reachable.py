@@ -13,23 +13,11 @@ from collections.abc import Callable, Iterable
 from farlane.analyzer.graph.control_flow import FALL, RETURN, TAIL, TAKEN, Block
 from farlane.analyzer.graph.reach import reached
 from farlane.analyzer.graph.structure import Loop
-from farlane.analyzer.machine.instruction import (
-    CALLER_SAVED,
-    RAX,
-    RSP,
-    Instruction,
-)
+from farlane.analyzer.machine.instruction import CALLER_SAVED, RAX, RSP, Instruction
 from farlane.analyzer.permissions.abstract.domain import EXACT
 from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.memory import Access, State
-from farlane.analyzer.permissions.reachability.expressions import (
-    ONE,
-    ZERO,
-    Expression,
-    both,
-    either,
-    negated,
-)
+from farlane.analyzer.permissions.reachability.expressions import ONE, ZERO, Expression, both, either, negated
 from farlane.analyzer.permissions.reachability.following import Following, Known, condition, lose_registers
 
 MAXIMUM_BLOCKS = 200

@@ -19,8 +19,7 @@ from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.dependence import judging as dependence
 from farlane.analyzer.loops.model import LoopReport, ProgramReport, Reason
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.report import text as export
-from farlane.analyzer.report import text as table
+from farlane.analyzer.report import text as texts
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
 
@@ -137,13 +136,13 @@ def test_stripped_programs_give_the_same_loops(program: Path, report: ProgramRep
 
 
 def test_reports_are_deterministic(program: Path, report: ProgramReport) -> None:
-    text = export.to_json(report)
-    assert text == export.to_json(analyze(program))
+    text = texts.to_json(report)
+    assert text == texts.to_json(analyze(program))
     content = json.loads(text)
     assert content["identity"] == report.identity
     assert len(content["loops"]) == len(report.loops)
-    assert export.to_dot(report).count("style=filled") == len(report.loops)
-    assert sum("depth" in line for line in table.lines(report)) == len(report.loops)
+    assert texts.to_dot(report).count("style=filled") == len(report.loops)
+    assert sum("depth" in line for line in texts.lines(report)) == len(report.loops)
 
 
 def test_command(program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
