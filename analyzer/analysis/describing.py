@@ -30,7 +30,7 @@ from farlane.analyzer.loops.model import (
 )
 from farlane.analyzer.loops.prediction.continuation import Continuations
 from farlane.analyzer.loops.prediction.counting import Counting
-from farlane.analyzer.loops.prediction.foretelling import Foresight, wanted
+from farlane.analyzer.loops.prediction.later_launches import LaterLaunches, wanted
 from farlane.analyzer.loops.prediction.text import place, show
 from farlane.analyzer.loops.shape.body import Body
 from farlane.analyzer.permissions.model import Permission
@@ -120,7 +120,7 @@ class Describer:
 
     def _foretold(self, report: LoopReport) -> tuple[tuple[Foretold, ...], ...]:
         calls = [call for block in self._places for call in self._result.calls[block]]
-        return Foresight(self._functions.values, self._continuations, calls).of(report.calls)
+        return LaterLaunches(self._functions.values, self._continuations, calls).of(report.calls)
 
     def _call(self, call: CudaCall, block: int) -> tuple[Call, set[Kind]]:
         arguments, kinds = self._judged(call, block) if call.arguments else ((), set())

@@ -20,7 +20,7 @@ from farlane.analyzer.loader import elf, lines
 from farlane.analyzer.loader.lines import Lines
 from farlane.analyzer.loops.dependence.called import Wholes
 from farlane.analyzer.loops.model import LoopReport, ProgramReport
-from farlane.analyzer.loops.shape.rewriting import prune, settle
+from farlane.analyzer.loops.shape.rewriting import final_values, remove_untaken
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.permissions.prove import Prover
 
@@ -130,8 +130,8 @@ def _function(
     functions: Functions, prover: Asking, wholes: Wholes, analysis: Analysis, source: Lines, in_callees: bool
 ) -> Iterable[LoopReport]:
     structure, result = analysis.structure, analysis.result
-    prune(analysis, functions.values)
-    settle(analysis, functions.values)
+    remove_untaken(analysis, functions.values)
+    final_values(analysis, functions.values)
     analysis.forget()
     wholes.forget(analysis)
     hidden = functions.calling(structure.flow) & result.unknown_calls.keys() if structure.loops else set()

@@ -22,8 +22,7 @@ from farlane.analyzer.externals.forms import (
 )
 from farlane.analyzer.flow import launches
 from farlane.analyzer.flow.call import CudaCall
-from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
-from farlane.analyzer.semantics.operands import lane
+from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0, lane
 from farlane.analyzer.values.cells import CONFIGURATION, PUSHED
 from farlane.analyzer.values.expression import CALL, OPAQUE, OPERATION, OUT, VERSION, Value
 from farlane.analyzer.values.memory import LAUNCH_SLOT, OTHER, Filled, Store

@@ -106,7 +106,7 @@ class Engine(Merging):
                 if rounds >= ROUNDS:
                     for phi in self._pointing:
                         self._memory.forget_allocations(phi)
-                if not self._settle(len(self._wanted) // YOUNG if false_starts < FALSE_STARTS else 0):
+                if not self._converge(len(self._wanted) // YOUNG if false_starts < FALSE_STARTS else 0):
                     false_starts += 1
                     continue
                 self._collect()
@@ -124,7 +124,7 @@ class Engine(Merging):
     def _asks_for_kernel(self) -> bool:
         return any(plain(callee.name) == GET_KERNEL for callee in self._flow.calls.values())
 
-    def _settle(self, young: int) -> bool:
+    def _converge(self, young: int) -> bool:
         """False, and given up, when it is in doubt before `young` executions of blocks what the phis point to."""
         entry = self._flow.entry
         work = [self._position[entry]]
@@ -137,7 +137,7 @@ class Engine(Merging):
             if not self._incoming[start] and start != entry:
                 continue
             self._enter(start)
-            state = self._settled(start)
+            state = self._state_before(start)
             if start in self._before and state.same(self._before[start]):
                 continue
             visits[start] = visits.get(start, 0) + 1
@@ -146,7 +146,7 @@ class Engine(Merging):
                 raise AnalysisError(f"{self._flow.name}: over the budget for a function")
             self._memory.check_time()
             if visits[start] > VISITS:
-                raise AnalysisError(f"{self._flow.name}: values do not settle")
+                raise AnalysisError(f"{self._flow.name}: values do not converge")
             self._before[start] = state
             if visits[start] > 1 and start in self._nests:
                 self._restart(start, {start})
@@ -206,7 +206,7 @@ class Engine(Merging):
                 continue
             looked, met = self._met.get(start, (None, {}))
             if looked is None or (looked is not _ALWAYS and not self._holds(looked)):
-                self._settled(start)
+                self._state_before(start)
                 _, met = self._met[start]
             result.phis.update(met)
             block = self._flow.blocks[start]
@@ -235,7 +235,7 @@ class Engine(Merging):
         memory = self._memory
         return looked.epochs == (memory.epoch, self._epoch) and looked.asked.isdisjoint(memory.noted[looked.noted :])
 
-    def _settled(self, start: int) -> State:
+    def _state_before(self, start: int) -> State:
         """The state before a block, to be read only; its phis' inputs are kept."""
         incoming = self._incoming[start]
         if len(incoming) == 1 and start not in self._structure.loops and start != self._flow.entry:

@@ -95,10 +95,10 @@ class Circles:
             # What is known so far is for the circle's own functions; others would keep what they made of it.
             return self._known[start] if circle is self._settling[-1] and caller in circle else None
         if start not in self._known:
-            self._settle(circle)
+            self._converge(circle)
         return self._known[start]
 
-    def _settle(self, circle: Sequence[int]) -> None:
+    def _converge(self, circle: Sequence[int]) -> None:
         self._known.update(dict.fromkeys(circle, Touched() if len(circle) <= MAXIMUM_MEMBERS else None))
         if len(circle) > MAXIMUM_MEMBERS:
             return

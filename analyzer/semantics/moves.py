@@ -20,8 +20,9 @@ from farlane.analyzer.machine.instruction import (
     Memory,
     Operand,
     Register,
+    lane,
 )
-from farlane.analyzer.semantics.operands import address_of, get, held, lane, opaque, put, unknown, width
+from farlane.analyzer.semantics.operands import address_of, get, held, opaque, put, unknown, width
 from farlane.analyzer.values.cells import FLAGS
 from farlane.analyzer.values.condition import condition
 from farlane.analyzer.values.expression import OPERATION

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from farlane.analyzer.machine.effects import targets
-from farlane.analyzer.machine.instruction import NONE, XMM0, Immediate, Instruction, Memory, Operand, Register
+from farlane.analyzer.machine.instruction import NONE, XMM0, Immediate, Instruction, Memory, Operand, Register, lane
 from farlane.analyzer.values.cells import FLAGS
 from farlane.analyzer.values.expression import OPAQUE, OPERATION, Value
 from farlane.analyzer.values.state import State
-
-
-def lane(register: int, half: int = 0) -> int:
-    return XMM0 + 2 * (register - XMM0) + half
 
 
 def held(state: State, key: int) -> Value:

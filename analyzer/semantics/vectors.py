@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from farlane.analyzer.machine.instruction import SCALAR_FLOATING, XMM0, Immediate, Instruction, Memory, Register
-from farlane.analyzer.semantics.operands import address_of, get, lane, opaque, put, unknown, wide, width
+from farlane.analyzer.machine.instruction import SCALAR_FLOATING, XMM0, Immediate, Instruction, Memory, Register, lane
+from farlane.analyzer.semantics.operands import address_of, get, opaque, put, unknown, wide, width
 from farlane.analyzer.values.cells import FLAGS
 from farlane.analyzer.values.expression import OPERATION
 from farlane.analyzer.values.state import State

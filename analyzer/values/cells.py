@@ -10,12 +10,12 @@ if nothing was stored in between that may be there.
 
 from __future__ import annotations
 
-from farlane.analyzer.machine.instruction import XMM0
+from farlane.analyzer.machine.instruction import REGISTERS
 from farlane.analyzer.values.addresses import allocated_top
 from farlane.analyzer.values.expression import INITIAL, LOAD, OPERATION, Value
 from farlane.analyzer.values.memory import PLACES, Memory
 
-CONFIGURATION = XMM0 + 32  # .. 53: grid x|y, grid z, block x|y, block z, shared memory, stream
+CONFIGURATION = REGISTERS  # .. 53: grid x|y, grid z, block x|y, block z, shared memory, stream
 PUSHED = PLACES  # the push that set them aside
 FLAGS = 55
 # Versions: of everything; of the frame, by every store and by those of unknown extent; of what is reached through unknown

@@ -9,13 +9,13 @@ from farlane.analyzer.externals import interface, library
 from farlane.analyzer.graph.kernels import Passed
 from farlane.analyzer.limits import AnalysisError, Budget
 from farlane.analyzer.loader.image import Image
-from farlane.analyzer.machine.instruction import ARGUMENTS, XMM0
+from farlane.analyzer.machine.instruction import ARGUMENTS, REGISTERS
 from farlane.analyzer.values.condition import decided
 from farlane.analyzer.values.expression import CALL, INITIAL, INSIDE, LOAD, OPAQUE, OUT, PHI, Value, Values
 
 EVERY = 16  # times that the time is asked for, the clock is looked at
 MAXIMUM_ALLOCATIONS = 4  # that a phi is followed into
-PLACES = XMM0 + 32 + 6  # the registers, and the launch configuration behind them
+PLACES = REGISTERS + 6  # the registers, and the launch configuration behind them
 UNDEFINED = -2  # in place of the instruction that made a value
 
 

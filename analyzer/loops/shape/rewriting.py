@@ -1,9 +1,9 @@
 """What is rewritten in a function's analysis before its loops are judged, once for each function.
 
-- `prune` takes out edges that never run: a test of a variable that only grows, against less than where it began. Optimizers leave
+- `remove_untaken` takes out edges that never run: a test of a variable that only grows, against less than where it began. Optimizers leave
   such tests (`for (k = 2; k <= n; k *= 2) for (j = k / 2; ...)`: is k above 1?), and behind them copies of the loop's end, which
   have no exit test. Like all counts, this assumes that the variable does not overflow.
-- `settle` replaces a variable behind an inner loop by its final value. An inner loop that is left only when two values are equal, one
+- `final_values` replaces a variable behind an inner loop by its final value. An inner loop that is left only when two values are equal, one
   of which it does not change, leaves its variable at that value. Optimizers count so: `for (k = j; k != j + 1000; k += 100)`, and
   then go on with k. It works from the innermost loops outwards.
 """
@@ -20,7 +20,7 @@ from farlane.analyzer.values.condition import Condition
 from farlane.analyzer.values.expression import INITIAL, OPERATION, PHI, Value, Values
 
 
-def prune(analysis: Analysis, values: Values) -> None:
+def remove_untaken(analysis: Analysis, values: Values) -> None:
     """Takes out edges that never run, and those behind them."""
     structure, result = analysis.structure, analysis.result
     gone = {edge for loop in structure.loops.values() for edge in _never(analysis, values, loop)}
@@ -93,7 +93,7 @@ def _holds(values: Values, condition: Condition, least: dict[Value, int]) -> boo
     return False if condition.relation == "<" and lowest >= 0 else None
 
 
-def settle(analysis: Analysis, values: Values) -> None:
+def final_values(analysis: Analysis, values: Values) -> None:
     """Rewrites an analysis' values behind its inner loops."""
     structure, result = analysis.structure, analysis.result
     inner = [loop for loop in structure.loops.values() if loop.parent is not None and not loop.irreducible]

@@ -19,7 +19,7 @@ from farlane.analyzer.externals.forms import (
     StructuredCopy,
 )
 from farlane.analyzer.graph.kernels import Passed
-from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
+from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, REGISTERS, RSP, XMM0
 from farlane.analyzer.permissions.abstract.domain import (
     ANY,
     CONSTANT,
@@ -47,7 +47,6 @@ from farlane.analyzer.permissions.abstract.memory import (
     LEAVES,
     LOWEST,
     READ,
-    REGISTERS,
     WRITE,
     Access,
     State,

@@ -37,6 +37,7 @@ from farlane.analyzer.machine.instruction import (
     Instruction,
     Memory,
     Register,
+    lane,
 )
 from farlane.analyzer.permissions.abstract.domain import (
     ANY,
@@ -57,7 +58,7 @@ from farlane.analyzer.permissions.abstract.domain import (
 )
 from farlane.analyzer.permissions.abstract.memory import READ, WRITE
 from farlane.analyzer.permissions.abstract.memory import Flags as Compared
-from farlane.analyzer.permissions.abstract.operands import Operands, Refused, address_of, lane
+from farlane.analyzer.permissions.abstract.operands import Operands, Refused, address_of
 
 _MOVES = {"mov", "movabs", "movzx"}
 _WIDE_MOVES = {"movaps", "movups", "movdqa", "movdqu", "movapd", "movupd"}

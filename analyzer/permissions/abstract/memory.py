@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from farlane.analyzer.loader.image import Image
-from farlane.analyzer.machine.instruction import XMM0
+from farlane.analyzer.machine.instruction import REGISTERS
 from farlane.analyzer.permissions.abstract.domain import (
     ANYTHING,
     CONSTANT,
@@ -35,7 +35,6 @@ from farlane.analyzer.permissions.abstract.domain import (
     narrow,
 )
 
-REGISTERS = XMM0 + 32  # general registers, then two halves of each vector register
 READ, WRITE, FREE, LEAVES = "read", "write", "free", "leaves"
 GIVEN = "given"  # read as what a kernel is passed: the shim fetches what is outstanding of it first
 LOWEST, HIGHEST = -(2**62), 2**62

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from farlane.analyzer.machine.instruction import NONE as NO_REGISTER
-from farlane.analyzer.machine.instruction import RSP, XMM0, Immediate, Instruction, Memory, Operand, Register
+from farlane.analyzer.machine.instruction import RSP, XMM0, Immediate, Instruction, Memory, Operand, Register, lane
 from farlane.analyzer.permissions.abstract.domain import UNKNOWN, WILD, Value, add, based_on, constant, narrow, scale
 from farlane.analyzer.permissions.abstract.memory import READ, WRITE, Access, State
 
 
 class Refused(Exception):
     """Something that is not followed; the text says what and where."""
-
-
-def lane(register: int, half: int = 0) -> int:
-    """The index in the state of a half of a vector register."""
-    return XMM0 + 2 * (register - XMM0) + half
 
 
 def address_of(state: State, memory: Memory) -> Value:

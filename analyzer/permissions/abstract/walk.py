@@ -18,12 +18,12 @@ from farlane.analyzer.graph import kernels
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, RETURN, STOP, TAIL, TAKEN, UNRESOLVED, Block
 from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.machine.arithmetic import AFTER_COMPARISON, compare, signed
-from farlane.analyzer.machine.instruction import CALLEE_SAVED, CALLER_SAVED, RSP, XMM0, Instruction, Memory
+from farlane.analyzer.machine.instruction import CALLEE_SAVED, CALLER_SAVED, REGISTERS, RSP, XMM0, Instruction, Memory
 from farlane.analyzer.permissions.abstract.calls import Call
 from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, IN_OUTSIDE, NUMBER, WILD, add, constant, frame
 from farlane.analyzer.permissions.abstract.facts import TOTAL, Facts, Regions
 from farlane.analyzer.permissions.abstract.instructions import Step
-from farlane.analyzer.permissions.abstract.memory import READ, REGISTERS, Access, Flags, State
+from farlane.analyzer.permissions.abstract.memory import READ, Access, Flags, State
 from farlane.analyzer.permissions.abstract.operands import Refused
 
 LEAST = 8_000  # instructions that an analyzed function may take after others took too long
@@ -74,7 +74,7 @@ class Activation:
             queued.discard(start)
             visits[start] = visits.get(start, 0) + 1
             if visits[start] > VISITS:
-                raise Refused(f"{flow.name}: values do not settle")
+                raise Refused(f"{flow.name}: values do not converge")
             states = [*self._incoming.get(start, {}).values()]
             if start == flow.entry:
                 states.append(entry)

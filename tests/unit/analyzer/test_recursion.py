@@ -124,7 +124,7 @@ def test_circles() -> None:
 
 
 def test_rounds_are_bounded(build: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has not settled is an unknown function."""
+    """What has not converged is an unknown function."""
     monkeypatch.setattr(recursion, "MAXIMUM_ROUNDS", 1)
     program = build(SOURCE, "-O1", "-fno-optimize-sibling-calls", runtime=RUNTIME)
     (found,) = (loop.calls[0].arguments[1].kind for loop in analyze(program).loops if "_Z5sorts" in loop.function)

@@ -136,7 +136,7 @@ def test_where_copies_are_too_much_the_graph_stays_as_it_is(program: Path, monke
 
     def failing(engine: Engine) -> Result:
         if any(start >= COPIED for start in engine._flow.blocks):
-            raise AnalysisError("values do not settle")
+            raise AnalysisError("values do not converge")
         return run(engine)
 
     monkeypatch.setattr(Engine, "run", failing)

@@ -48,7 +48,7 @@ def wanted(report: LoopReport) -> bool:
     return any(each.site == calls[0].site and not each.chain and each.count for each in report.continuations)
 
 
-class Foresight:
+class LaterLaunches:
     """Of one loop.
 
     Args:
