@@ -13,7 +13,8 @@ from dataclasses import replace
 from farlane.analyzer.externals.interface import LAUNCH, NUMBERS, roles
 from farlane.analyzer.loops.model import Argument as Described
 from farlane.analyzer.loops.model import Call, Foretold, Kind, LoopReport
-from farlane.analyzer.manifest.formulas import compiled, signed
+from farlane.analyzer.machine.arithmetic import signed
+from farlane.analyzer.manifest.formulas import compiled
 from farlane.analyzer.manifest.model import TOLD_AT_FIRST, Argument, ArgumentKind, Site
 
 _KINDS = {

@@ -12,7 +12,6 @@ import hashlib
 import struct
 
 from farlane.analyzer.limits import AnalysisError
-from farlane.analyzer.manifest.code import check
 from farlane.analyzer.manifest.model import (
     IDENTITY_LIMIT,
     MAXIMUM_BYTES,
@@ -23,6 +22,7 @@ from farlane.analyzer.manifest.model import (
     Permission,
     Site,
 )
+from farlane.analyzer.postfix import check
 
 _MAGIC = b"FARLANEM"
 _VERSION = 2
