@@ -1,7 +1,7 @@
 """The manifest's code: postfix operations on 64-bit numbers, evaluated when the program stands at a call instruction.
 
-Owns the encoding of single operations (`instruction`), the check that a piece of code keeps the contract's bounds, and the
-evaluation as the shim does it. Proofs (permissions/reachability) and predictions (manifest/formulas.py) write it.
+Owns the encoding of single operations (`instruction`), the check that a piece of code keeps the contract's bounds, and
+the evaluation as the shim does it. Proofs (permissions/reachability) and predictions (manifest/formulas.py) write it.
 
 Source: protos/manifest.md, "Code".
 """

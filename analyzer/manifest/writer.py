@@ -1,7 +1,7 @@
 """Writing a manifest: the same data, the same bytes.
 
-Owns the layout's numbers on the writing side; the reader has its own, so that a mistake in one shows. Equal texts and equal
-pieces of code are stored once, in the order of their first use.
+Owns the layout's numbers on the writing side; the reader has its own, so that a mistake in one shows. Equal texts and
+equal pieces of code are stored once, in the order of their first use.
 
 Source: protos/manifest.md, "Layout".
 """

@@ -1,8 +1,9 @@
 """Expressions over what registers and frame cells hold at a call site, with exact widths, and their postfix code.
 
 An expression is a tuple; None is what is not known. 64-bit operands, wrapping, as in protos/manifest.md ("Code"):
-("constant", n), ("register", r), ("frame", offset): an address in the frame, ("cell", offset, size): frame memory, zero-extended,
-("global", address, size): memory at a link-time address of the file, (operation, a, b), ("zx" or "sx", a, size). Offsets are from the stack pointer at the function's entry.
+("constant", n), ("register", r), ("frame", offset): an address in the frame, ("cell", offset, size): frame memory,
+zero-extended, ("global", address, size): memory at a link-time address of the file, (operation, a, b), ("zx" or "sx",
+a, size). Offsets are from the stack pointer at the function's entry.
 """
 
 from __future__ import annotations

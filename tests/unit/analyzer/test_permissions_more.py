@@ -1,6 +1,8 @@
-"""`more` against what programs do: a library in CUDA's place notes every call with registers and frame, then the code is evaluated.
+"""`more` against what programs do: a library in CUDA's place notes every call with registers and frame, then the code
+is evaluated.
 
-Where `more` is 1, the same call instruction is the next one of its loop: in these programs, the next of all calls from the function.
+Where `more` is 1, the same call instruction is the next one of its loop: in these programs, the next of all calls from
+the function.
 """
 
 from __future__ import annotations
