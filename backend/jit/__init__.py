@@ -13,7 +13,6 @@ import time
 from collections import OrderedDict
 
 from farlane.backend import flat
-from farlane.backend.jit import cache, native, tiers
 from farlane.backend.jit.abi import (
     GENERIC_WINDOWS,
     GENERIC_WINDOWS_END,
@@ -35,14 +34,15 @@ from farlane.backend.jit.abi import (
     Variable,
     WorkerState,
 )
-from farlane.backend.jit.arenas import Worker
-from farlane.backend.jit.families.calls import undefined
-from farlane.backend.jit.linker import link
-from farlane.backend.jit.module import Module, parse_module
-from farlane.backend.jit.parser import body_of
-from farlane.backend.jit.services import Call, ServiceFault, ServiceKind
-from farlane.backend.jit.spares import PATIENCE, Spares
-from farlane.backend.jit.together import WORKSPACE_BYTES, Together
+from farlane.backend.jit.compile import cache, native, tiers
+from farlane.backend.jit.lowering.families.flow.calls import undefined
+from farlane.backend.jit.ptx.linker import link
+from farlane.backend.jit.ptx.module import Module, parse_module
+from farlane.backend.jit.ptx.parser import body_of
+from farlane.backend.jit.runtime.arenas import Worker
+from farlane.backend.jit.runtime.services import Call, ServiceFault, ServiceKind
+from farlane.backend.jit.runtime.spares import PATIENCE, Spares
+from farlane.backend.jit.runtime.together import WORKSPACE_BYTES, Together
 from farlane.backend.loading import Loaded
 
 _ENTRY = "farlane_run"
@@ -114,7 +114,7 @@ def translate(
 ) -> tuple[KernelInfo, bytes, str]:
     """A kernel's facts, object file and IR, made anew. Raises PtxError when it cannot be translated."""
     # The translator is a quarter of what a host imports, and the cache may know all kernels.
-    from farlane.backend.jit.kernel import KernelContext
+    from farlane.backend.jit.lowering.kernel import KernelContext
 
     start = time.perf_counter()
     context = KernelContext(module, name, block, options)
