@@ -11,6 +11,8 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from farlane.backend import flat
 from farlane.backend.jit.abi import (
@@ -35,7 +37,6 @@ from farlane.backend.jit.abi import (
     WorkerState,
 )
 from farlane.backend.jit.compile import cache, native, tiers
-from farlane.backend.jit.lowering.families.flow.calls import undefined
 from farlane.backend.jit.ptx.linker import link
 from farlane.backend.jit.ptx.module import Module, parse_module
 from farlane.backend.jit.ptx.parser import body_of
@@ -44,6 +45,9 @@ from farlane.backend.jit.runtime.services import Call, ServiceFault, ServiceKind
 from farlane.backend.jit.runtime.spares import PATIENCE, Spares
 from farlane.backend.jit.runtime.together import WORKSPACE_BYTES, Together
 from farlane.backend.loading import Loaded
+
+if TYPE_CHECKING:
+    from farlane.backend.jit.ptx.model import Body
 
 _ENTRY = "farlane_run"
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -113,7 +117,7 @@ def translate(
     module: Module, name: str, block: tuple[int, int, int], options: Options
 ) -> tuple[KernelInfo, bytes, str]:
     """A kernel's facts, object file and IR, made anew. Raises PtxError when it cannot be translated."""
-    # The translator is a quarter of what a host imports, and the cache may know all kernels.
+    # The translator is a third of what a host would import, and the cache may know all kernels (tests/unit/jit/test_cache.py).
     from farlane.backend.jit.lowering.kernel import KernelContext
 
     start = time.perf_counter()
@@ -132,6 +136,13 @@ def translate(
         )
         info = dataclasses.replace(info, stack_bytes=room)
     return dataclasses.replace(info, compile_seconds=time.perf_counter() - start), image, text
+
+
+def undefined(module: Module, body: Body) -> Iterator[str]:
+    """The functions that a body calls and that nothing defines (lowering/families/flow/calls.py)."""
+    from farlane.backend.jit.lowering.families.flow import calls
+
+    return calls.undefined(module, body)
 
 
 def linked(image: bytes) -> bytes:

@@ -184,12 +184,18 @@ def _delimiter(text: str, position: int, line: int) -> re.Match[str]:
 
 
 def _closing(text: str, position: int, line: int) -> int:
-    """The offset after the '}' that closes the block whose '{' lies before `position`."""
-    depth = 1
+    """The offset after the '}' that closes the block whose '{' lies before `position`. Linear in the block's length."""
+    depth, end = 1, -1
     while depth:
-        match = _delimiter(text, position, line)
-        depth += (match.group() == "{") - (match.group() == "}")
-        position = match.end()
+        if end < position and (end := text.find("}", position)) < 0:
+            raise PtxError("unexpected end of text", line)
+        quote = text.find('"', position, end)
+        depth += text.count("{", position, end if quote < 0 else quote)
+        if quote < 0:
+            depth -= 1
+            position = end + 1
+        elif (position := text.find('"', quote + 1) + 1) == 0:
+            raise PtxError("unterminated string", line)
     return position
 
 

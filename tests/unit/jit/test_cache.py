@@ -6,6 +6,8 @@ import ctypes
 import platform
 import re
 import struct
+import subprocess
+import sys
 from collections import OrderedDict
 from pathlib import Path
 
@@ -181,3 +183,20 @@ def test_a_process_whose_sources_were_replaced_keeps_nothing(
         ]
     finally:
         cache.trusted.cache_clear()
+
+
+def test_the_translator_is_not_loaded_before_a_kernel_is_compiled(folder: Path) -> None:
+    """It is a third of what a host would import, and the cache may know all kernels."""
+    program = """
+import sys
+from pathlib import Path
+from farlane.backend import jit
+module = jit.parse_module(Path(sys.argv[1]).read_text())
+before = sorted(name for name in sys.modules if ".families" in name)
+jit.compile_kernel(module, "k", (32, 1, 1))
+print(before, sorted(name for name in sys.modules if ".families" in name) != [])
+"""
+    source = folder.parent / "k.ptx"
+    source.write_text(TEXT.replace("NUMBER", "1"))
+    done = subprocess.run([sys.executable, "-c", program, source], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] True\n"
