@@ -1,7 +1,7 @@
 """How long kernels take to compile: cold, and from the cache on disk; and what a launch of an empty kernel costs.
 
 Every kernel of tests/native (nvcc 13.0, -O3), each for the block shape it requires, else 256 threads: lightly, as for its first
-launch, and in full, as once it has been used (backend/jit/tiers.py). Goals: cold median 0.15 s and
+launch, and in full, as once it has been used (backend/jit/compile/tiers.py). Goals: cold median 0.15 s and
 worst 1 s, from the cache 1 ms, a launch 10 us. The reference is gcc -O3 on loops.c of the kernel benchmark: 15 functions. Thread
 processor time is shown beside wall time, since other work on the machine stretches the latter.
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from farlane.backend import flat
-from farlane.backend.jit import cache, native, tiers
 from farlane.backend.jit.abi import (
     GENERIC_WINDOWS,
     GENERIC_WINDOWS_END,
@@ -37,17 +36,18 @@ from farlane.backend.jit.abi import (
     Variable,
     WorkerState,
 )
-from farlane.backend.jit.arenas import Worker
-from farlane.backend.jit.linker import link
-from farlane.backend.jit.module import Module, parse_module
-from farlane.backend.jit.parser import body_of
-from farlane.backend.jit.services import Call, ServiceFault, ServiceKind
-from farlane.backend.jit.spares import PATIENCE, Spares
-from farlane.backend.jit.together import WORKSPACE_BYTES, Together
+from farlane.backend.jit.compile import cache, native, tiers
+from farlane.backend.jit.ptx.linker import link
+from farlane.backend.jit.ptx.module import Module, parse_module
+from farlane.backend.jit.ptx.parser import body_of
+from farlane.backend.jit.runtime.arenas import Worker
+from farlane.backend.jit.runtime.services import Call, ServiceFault, ServiceKind
+from farlane.backend.jit.runtime.spares import PATIENCE, Spares
+from farlane.backend.jit.runtime.together import WORKSPACE_BYTES, Together
 from farlane.backend.loading import Loaded
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.model import Body
+    from farlane.backend.jit.ptx.model import Body
 
 _ENTRY = "farlane_run"
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -118,7 +118,7 @@ def translate(
 ) -> tuple[KernelInfo, bytes, str]:
     """A kernel's facts, object file and IR, made anew. Raises PtxError when it cannot be translated."""
     # The translator is a third of what a host would import, and the cache may know all kernels (tests/unit/jit/test_cache.py).
-    from farlane.backend.jit.kernel import KernelContext
+    from farlane.backend.jit.lowering.kernel import KernelContext
 
     start = time.perf_counter()
     context = KernelContext(module, name, block, options)
@@ -139,8 +139,8 @@ def translate(
 
 
 def undefined(module: Module, body: Body) -> Iterator[str]:
-    """The functions that a body calls and that nothing defines (families/calls.py)."""
-    from farlane.backend.jit.families import calls
+    """The functions that a body calls and that nothing defines (lowering/families/flow/calls.py)."""
+    from farlane.backend.jit.lowering.families.flow import calls
 
     return calls.undefined(module, body)
 

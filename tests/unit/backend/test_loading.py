@@ -10,7 +10,7 @@ import sys
 SCENE = '''
 import ctypes
 import llvmlite.binding as llvm
-from farlane.backend.jit import native
+from farlane.backend.jit.compile import native
 from farlane.backend.jit.abi import Options
 from farlane.backend.loading import Loaded
 

@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from farlane.backend import flat, jit
-from farlane.backend.jit import arenas, cache, support
+from farlane.backend.jit.compile import cache
+from farlane.backend.jit.lowering import support
+from farlane.backend.jit.runtime import arenas
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -131,7 +133,7 @@ def test_pruning_removes_the_oldest(tmp_path: Path) -> None:
 
 def test_layouts_agree() -> None:
     """ctypes structures, IR structure types and the offsets that the emitters write."""
-    runtime = (Path(jit.__file__).parent / "runtime.ll").read_text()
+    runtime = (Path(jit.__file__).parent / "runtime" / "ir" / "runtime.ll").read_text()
     sizes = {"ptr": 8, "i64": 8, "i32": 4, "[3 x i32]": 12}
 
     def offsets(name: str) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import test_teams
 from farlane.backend import jit
-from farlane.backend.jit import teams
+from farlane.backend.jit.analysis import teams
 from hypothesis import given, settings
 from jit_tools.device import TinyDevice
 from jit_tools.random_kernels import Kernel, kernels

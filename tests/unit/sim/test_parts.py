@@ -43,7 +43,7 @@ def test_every_block_runs_once(threads: int, monkeypatch: pytest.MonkeyPatch) ->
 
         monkeypatch.setattr(jit.tiers.Use, "spent", counting)
         monkeypatch.setattr(jit, "_compiled", type(jit._compiled)())
-        monkeypatch.setattr("farlane.backend.jit.cache.load", lambda key: None)
+        monkeypatch.setattr("farlane.backend.jit.compile.cache.load", lambda key: None)
         for launches in (1, 2):
             context.launch(function, shape, parameters, stream)
             data = b"".join(bytes(piece) for piece in context.read(Rows(at, size, size, 1), stream))

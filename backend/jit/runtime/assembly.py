@@ -1,0 +1,68 @@
+"""The text of a kernel's LLVM module: the runtime's parts (*.ll), the kernel's constants, its helpers and its functions.
+
+Owns which runtime parts there are, and the attributes that every function gets; kernel.py says what is the kernel's.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from importlib import resources
+
+from farlane.backend.jit.runtime import fibers
+
+_DEFINE = re.compile(r"^(define .*?)( \{)$", re.MULTILINE)
+_ATTRIBUTES = (
+    'attributes #0 = { nounwind null_pointer_is_valid "prefer-vector-width"="512" "min-legal-vector-width"="512" }\n'
+)
+_METADATA = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n!3 = !{i32 1}\n'
+NO_TEAM = "define internal i32 @farlane_team(ptr %warp, ptr %areas) {\n  ret i32 1\n}\n"
+
+
+def assemble(
+    checked: bool,
+    touches: bool,
+    declarations: Iterable[str],
+    constants: Iterable[str],
+    texts: Iterable[str],
+    warps: int,
+) -> str:
+    """A module.
+
+    Args:
+        checked, touches: which parts of the runtime (Options.checks, Options.touches).
+        declarations: those that the runtime has are left out.
+        warps: of a block; the range of a warp's index.
+    """
+    runtime = _runtime(checked)
+    declared = (text for text in declarations if text not in runtime)
+    parts = [runtime, *([_touches()] if touches else []), *declared, *constants, *texts]
+    text = _DEFINE.sub(
+        lambda match: match.group() if "#0" in match.group() else f"{match.group(1)} #0{match.group(2)}",
+        "\n".join(parts),
+    )
+    return text + "\n" + _ATTRIBUTES + _METADATA + f"!2 = !{{i32 0, i32 {warps}}}\n"
+
+
+@functools.cache
+def _touches() -> str:
+    return resources.files(__package__).joinpath("ir", "touches.ll").read_text(encoding="utf-8")
+
+
+@functools.cache
+def _runtime(checked: bool) -> str:
+    folder = resources.files(__package__).joinpath("ir")
+    names = (
+        "runtime.ll",
+        "team.ll",
+        "together.ll",
+        "cluster.ll",
+        "crowd.ll",
+        "abreast.ll",
+        "services.ll",
+        "solo.ll",
+        "checks.ll" if checked else "unchecked.ll",
+    )
+    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
+    return fibers.prepare("\n".join(parts))
