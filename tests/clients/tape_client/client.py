@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from farlane.frontend import generated_operations as operations
-from farlane.frontend.connection import Connection
 from farlane.frontend.hosts import parse_url
-from farlane.frontend.results import Kind, Result, ResultError, parse_results
 from farlane.hosturl import HostUrl
 from farlane.v1 import session_pb2 as pb
+
+from tape_client import generated_operations as operations
+from tape_client.connection import Connection
+from tape_client.results import Kind, Result, ResultError, parse_results
 
 MODES = ("none", "calls", "loops")
 LEGACY_STREAM = 1
