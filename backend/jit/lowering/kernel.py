@@ -14,17 +14,19 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from farlane.backend.jit.abi import KernelInfo, Options, PtxError, UnsupportedError
 from farlane.backend.jit.analysis import divergence, indices, register_tiles, spins, strides, teams
 from farlane.backend.jit.lowering import checks
 from farlane.backend.jit.lowering.emitters import solo, team_codegen
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
+from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.lowering.specials import RESERVED_SHARED, RESERVED_SHARED_BYTES
-from farlane.backend.jit.ptx.model import Body, Immediate, Instruction, Special, Symbol
+from farlane.backend.jit.options import KernelInfo, Options
+from farlane.backend.jit.ptx.declarations import PtxError, UnsupportedError
+from farlane.backend.jit.ptx.model import LANES, Body, Immediate, Instruction, Special, Symbol
 from farlane.backend.jit.ptx.module import Function, Module
 from farlane.backend.jit.ptx.parser import body_of
 from farlane.backend.jit.runtime import assembly, clusters
+from farlane.backend.jit.runtime.checks import MEMORY, RACE
 from farlane.backend.jit.ssa import cfg, inlining, promotion, ssa
 
 MAX_STATIC_SHARED = 227 << 10
@@ -124,7 +126,7 @@ class KernelContext:
 
     def _inline(self) -> None:
         """Puts functions that wait or have barriers where they are called, and forgets those that nobody calls any more."""
-        parsed = inlining.inlined(self.bodies, self.calls, self.module.functions, self.name, self._called_apart)
+        parsed = inlining.inlined(self.bodies, self.calls, self.module.functions, self.name, self._called_apart, spins)
         if parsed == self.bodies:
             return
         self.bodies, self.calls = {}, {}
@@ -371,7 +373,7 @@ class KernelContext:
             f"@farlane_team_warps = internal constant i32 {self.team_warps}",
             f"@farlane_row = internal constant i32 {strides.row_length(self.block)}",
             f"@farlane_team_latch = internal constant i64 {16 * self.team_site}",
-            f"@farlane_exact = internal constant i1 {'true' if self.options.checks & checks.MEMORY else 'false'}",
+            f"@farlane_exact = internal constant i1 {'true' if self.options.checks & MEMORY else 'false'}",
             f"@farlane_abreast_blocks = internal constant i32 {self.abreast}",
             f"@farlane_streams = internal constant i1 {'true' if self.streams else 'false'}",
             f"@farlane_granule_log = internal constant i64 {self.granule_log}",
@@ -403,7 +405,7 @@ class KernelContext:
             solo=self.solo,
             tiled=self.tiled,
             abreast=self.abreast,
-            granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,
+            granule=1 << self.granule_log if self.options.checks & RACE else 0,
             variables=tuple(sorted(self.used_variables)),
         )
 

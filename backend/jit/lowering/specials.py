@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.lowering.ir import LANE_INDEX, LANES, Builder, Val, integer, lanes
+from farlane.backend.jit.analysis.strides import FIRST, varying_axes
+from farlane.backend.jit.lowering.ir import LANE_INDEX, Builder, Val, integer, lanes
+from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.values import ValueScope
@@ -28,25 +30,8 @@ RESERVED_SHARED_BYTES = 1024
 _CONSTANTS = {
     "aggr_smem_size": 0, "nsmid": 1, "current_graph_exec": 0,
 }  # fmt: skip
-
-
 CLUSTER_OFFSET = 144  # of Launch.cluster
-FIRST = "?first"  # %tid.x of the warp's first lane; no register of PTX is spelled like this (indices.py)
-ROW = "?row"  # that divided by the lanes of a warp; in teams only
 WARP_RANGE = ", !range !2"  # the metadata that kernel.py writes: indices of the block's warps
-
-
-def varying_axes(block: tuple[int, int, int]) -> set[str]:
-    """The axes along which the lanes of one warp differ."""
-    x, y, z = block
-    axes = set()
-    if x > 1:
-        axes.add("x")
-    if x % LANES and y > 1:
-        axes.add("y")
-    if (x * y) % LANES and z > 1:
-        axes.add("z")
-    return axes
 
 
 def special(e: ValueScope, name: str) -> Val:

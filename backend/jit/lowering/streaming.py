@@ -20,8 +20,8 @@ from farlane.backend.jit.analysis import origins
 from farlane.backend.jit.analysis.strides import row_length
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.families.accesses import addresses
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
-from farlane.backend.jit.ptx.model import Address, Instruction, Special, Symbol
+from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Special, Symbol
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:

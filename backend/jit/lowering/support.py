@@ -1,6 +1,6 @@
 """Fields of the runtime structures, faults, polls, counted loops and code for some lanes, as the emitters write them.
 
-Offsets mirror runtime.ll and abi.py (tests compare them).
+Offsets mirror runtime.ll and structures.py (tests compare them).
 """
 
 from __future__ import annotations

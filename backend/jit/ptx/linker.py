@@ -17,9 +17,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from farlane.backend.jit.abi import PtxError
 from farlane.backend.jit.ptx import device_library
 from farlane.backend.jit.ptx import module as modules
+from farlane.backend.jit.ptx.declarations import PtxError
 from farlane.backend.jit.ptx.lexer import strip_comments
 from farlane.backend.jit.ptx.module import Module
 

@@ -13,7 +13,7 @@ import re
 import struct
 from dataclasses import dataclass, field
 
-from farlane.backend.jit.abi import Entry, Parameter, PtxError, Relocation, Variable
+from farlane.backend.jit.ptx.declarations import Entry, Parameter, PtxError, Relocation, Variable
 from farlane.backend.jit.ptx.lexer import Cursor, number, strip_comments
 from farlane.backend.jit.ptx.model import Body, Storage
 

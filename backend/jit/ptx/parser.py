@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from farlane.backend.jit.abi import PtxError, UnsupportedError
 from farlane.backend.jit.ptx import spelling
+from farlane.backend.jit.ptx.declarations import PtxError, UnsupportedError
 from farlane.backend.jit.ptx.lexer import Cursor, is_word, number
 from farlane.backend.jit.ptx.model import (
     Address,

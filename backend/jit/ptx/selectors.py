@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from farlane.backend.jit.abi import UnsupportedError
+from farlane.backend.jit.ptx.declarations import UnsupportedError
 from farlane.backend.jit.ptx.model import Immediate, Instruction, Register
 
 SELECTING = {"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vset", "vmad"}

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import Any
 
-from farlane.backend.jit.abi import (
+from farlane.backend.jit.ptx.model import LANES
+from farlane.backend.jit.runtime.structures import (
     LOCAL_WINDOW,
     PAGE_HELD,
     PAGE_READABLE,
@@ -30,7 +31,6 @@ from farlane.backend.jit.abi import (
     WorkerState,
 )
 
-LANES = 32
 ARGUMENTS = 8
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from farlane.backend.jit.abi import PtxError
+from farlane.backend.jit.ptx.declarations import PtxError
 from farlane.backend.jit.ptx.model import Body, Instruction, extends
 from farlane.backend.jit.ssa import entries, predication
 from farlane.backend.jit.ssa.blocks import EXIT, Block

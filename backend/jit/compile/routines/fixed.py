@@ -10,8 +10,8 @@ import ctypes
 import functools
 from importlib import resources
 
-from farlane.backend.jit.abi import Options
 from farlane.backend.jit.compile import cache, native
+from farlane.backend.jit.options import Options
 from farlane.backend.loading import Loaded
 
 

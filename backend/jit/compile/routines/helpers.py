@@ -12,9 +12,9 @@ import ctypes
 from collections.abc import Sequence
 
 from farlane.backend import mappings
-from farlane.backend.jit.abi import STATUS_DONE, Launch
 from farlane.backend.jit.compile.routines import fixed
 from farlane.backend.jit.runtime.arenas import Worker
+from farlane.backend.jit.runtime.structures import STATUS_DONE, Launch
 
 _HELPER, _LEADER = "helper.ll", "leader.ll"
 _SEMAPHORE_BYTES = 32  # sem_t of 64-bit Linux

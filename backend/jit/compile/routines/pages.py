@@ -10,8 +10,6 @@ import ctypes
 
 from farlane.backend.jit.compile.routines import fixed
 
-PAGE = 4096
-
 
 class Pages(ctypes.Structure):
     """Two areas of whole pages, and where the difference goes: room for all of them."""

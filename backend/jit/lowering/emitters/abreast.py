@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import ABREAST
 from farlane.backend.jit.analysis import teams
 from farlane.backend.jit.lowering import support
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
+from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.ptx.model import LANES
+from farlane.backend.jit.runtime.structures import ABREAST
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.affine import Affine

@@ -17,10 +17,10 @@ from farlane.backend.jit.lowering.affine import Affine
 from farlane.backend.jit.lowering.emitters import advance
 from farlane.backend.jit.lowering.families.accesses import addresses, memory
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
-from farlane.backend.jit.lowering.ir import BITS, LANES, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
 from farlane.backend.jit.lowering.values import ALL, ValueScope
-from farlane.backend.jit.ptx.model import Address, Instruction
+from farlane.backend.jit.ptx.model import LANES, Address, Instruction
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.ssa import Value
 

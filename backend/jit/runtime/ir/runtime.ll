@@ -1,7 +1,7 @@
 ; Runtime support of native kernels: block scheduler, fibers, barriers, page checks, faults.
 ;
 ; Owns everything that does not depend on the kernel. kernel.py puts the kernel's own text (constants and @farlane_kernel) after it, and
-; the module assembly of the host's architecture (fibers.py) before it. The layouts mirror abi.py and arenas.py.
+; the module assembly of the host's architecture (fibers.py) before it. The layouts mirror structures.py and arenas.py.
 ; A kernel always runs on a fiber, so that a fault or an abort can leave it from any depth: it switches to the scheduler and never returns.
 ; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
 

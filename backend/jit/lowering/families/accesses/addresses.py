@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from farlane.backend.jit.analysis.strides import row_length
 from farlane.backend.jit.lowering import affine, checks, support, touches
 from farlane.backend.jit.lowering.checks import PLAIN, Access
-from farlane.backend.jit.lowering.ir import BITS, LANE_INDEX, LANES, Builder, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, LANE_INDEX, Builder, Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
-from farlane.backend.jit.ptx.model import Address, Instruction, Symbol
+from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Symbol
+from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:

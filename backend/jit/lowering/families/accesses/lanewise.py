@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.analysis import serial
 from farlane.backend.jit.analysis.strides import row_length
 from farlane.backend.jit.lowering import processors
-from farlane.backend.jit.lowering.ir import BITS, LANES
+from farlane.backend.jit.lowering.ir import BITS
+from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

@@ -17,9 +17,9 @@ from farlane.backend.jit.lowering.emitters import abreast
 from farlane.backend.jit.lowering.families.accesses import addresses, lanewise, nearby, patterned, rows
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
 from farlane.backend.jit.lowering.families.base import check, handles, type_of
-from farlane.backend.jit.lowering.ir import BITS, LANES, Builder, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, Builder, Val, integer
 from farlane.backend.jit.lowering.types import PTX_LLVM, SIGNED, integer_of, widen
-from farlane.backend.jit.ptx.model import Address, Instruction, Symbol, Vector
+from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Symbol, Vector
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit.lowering.families.accesses import addresses, lanewise, patterned, rows
 from farlane.backend.jit.lowering.families.accesses.addresses import Far, Place
-from farlane.backend.jit.lowering.ir import BITS, LANES, Val
+from farlane.backend.jit.lowering.ir import BITS, Val
+from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.compile.routines.pages import PAGE
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.families.accesses import addresses
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
 from farlane.backend.jit.lowering.families.accesses.lanewise import join, vector
-from farlane.backend.jit.lowering.ir import BITS, LANES, Val, integer
-from farlane.backend.jit.ptx.model import Address
+from farlane.backend.jit.lowering.ir import BITS, Val, integer
+from farlane.backend.jit.ptx.model import LANES, Address
+from farlane.backend.jit.runtime.structures import PAGE
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:

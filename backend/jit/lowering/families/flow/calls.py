@@ -12,15 +12,15 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.families.accesses import addresses
 from farlane.backend.jit.lowering.families.accesses.memory import scalar_slot
 from farlane.backend.jit.lowering.families.base import handles
 from farlane.backend.jit.lowering.families.flow import runtime_calls
-from farlane.backend.jit.lowering.ir import LANES, Builder, Val, integer
+from farlane.backend.jit.lowering.ir import Builder, Val, integer
 from farlane.backend.jit.lowering.types import PTX_LLVM, integer_of
-from farlane.backend.jit.ptx.model import Instruction, Storage, Symbol, Vector
+from farlane.backend.jit.ptx.model import LANES, Instruction, Storage, Symbol, Vector
+from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.lowering import checks, support
 from farlane.backend.jit.lowering.families.base import check, handles, write
 from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.ptx.model import Instruction
 from farlane.backend.jit.runtime import clusters
+from farlane.backend.jit.runtime.structures import FaultKind
 from farlane.backend.jit.ssa.blocks import Block
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from farlane.backend.jit.abi import LOCAL_WINDOW
 from farlane.backend.jit.lowering.families.accesses import addresses
 from farlane.backend.jit.lowering.families.accesses.memory import scalar_slot, write_memory
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
-from farlane.backend.jit.ptx.model import Vector
+from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.ptx.model import LANES, Vector
 from farlane.backend.jit.runtime.services import Request, ServiceKind
+from farlane.backend.jit.runtime.structures import LOCAL_WINDOW
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

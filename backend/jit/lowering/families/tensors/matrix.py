@@ -21,9 +21,9 @@ from farlane.backend.jit.lowering.families.accesses.memory import read_memory, w
 from farlane.backend.jit.lowering.families.arithmetic import narrow, tiny
 from farlane.backend.jit.lowering.families.base import check, handles, pack
 from farlane.backend.jit.lowering.families.tensors import matrix_product, matrix_sparse
-from farlane.backend.jit.lowering.ir import LANES, Val, integer, lanes
+from farlane.backend.jit.lowering.ir import Val, integer, lanes
 from farlane.backend.jit.lowering.types import widen
-from farlane.backend.jit.ptx.model import Instruction, Vector
+from farlane.backend.jit.ptx.model import LANES, Instruction, Vector
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
