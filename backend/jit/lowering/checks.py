@@ -10,7 +10,7 @@ from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.ptx.model import LANES
 from farlane.backend.jit.ptx.module import SCALAR_BYTES
-from farlane.backend.jit.runtime.checks import INIT, RACE
+from farlane.backend.jit.runtime.checks import INIT, RACE, Findings
 from farlane.backend.jit.runtime.structures import SHARED_WINDOW
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from farlane.backend.jit.lowering.families.accesses.addresses import Place
     from farlane.backend.jit.ptx.model import Body
 
-CHECK_OFFSET = 136  # of Launch.check
-_DELTA = 16  # of Findings.delta
 _STRONG = 512
 
 # Before emission -----------------------------------------------------------------------------------------------------
@@ -108,12 +106,12 @@ def initialised(e: FunctionEmitter, place: Place, space: str, size: int, write: 
     from farlane.backend.jit.lowering.families.accesses import addresses, memory
 
     b = e.body
-    check = e.once("check", lambda p: p.load("ptr", False, p.gep(support.launch(e), CHECK_OFFSET))).name
-    delta = e.once("delta", lambda p: p.load("i64", False, p.gep(check, _DELTA)))
+    check = e.once("check", lambda p: p.load("ptr", False, support.launch_field(e, p, "check"))).name
+    delta = e.once("delta", lambda p: p.load("i64", False, p.gep(check, Findings.delta.offset)))
     saved = e.mask, e.mask_bits
     # What is outside of the window has no shadow: another space, or an alias.
-    base = e.once("window_base", lambda p: p.load("i64", False, p.gep(support.launch(e), 16)))
-    room = e.once("window_size", lambda p: p.load("i64", False, p.gep(support.launch(e), 24)))
+    base = e.once("window_base", lambda p: p.load("i64", False, support.launch_field(e, p, "window_base")))
+    room = e.once("window_size", lambda p: p.load("i64", False, support.launch_field(e, p, "window_size")))
     lanes = addresses.as_offsets(e, place).index
     inside = b.bits(b.splat(b.icmp("ult", b.bin("sub", lanes, base), room)))
     shadowed, over = b.new_label("shadowed"), b.new_label("over")

@@ -35,7 +35,7 @@ def settle(e: FunctionEmitter) -> None:
     """Raises the warp's counter of issued instructions by those written since."""
     count, e.touching.pending = e.touching.pending, 0
     if count and e.kernel.options.touches:
-        pointer = support.warp_field(e.body, 11)
+        pointer = support.warp_field(e.body, "issued")
         e.body.store(e.body.bin("add", e.body.load("i32", False, pointer), integer(count, "i32")), pointer)
 
 

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from farlane.backend import mappings
 from farlane.backend.jit.options import KernelInfo
 from farlane.backend.jit.runtime import clusters
-from farlane.backend.jit.runtime.checks import SHADOW_ENTRY, SHADOW_HEAD
-from farlane.backend.jit.runtime.structures import ABREAST, Launch, WorkerState
+from farlane.backend.jit.runtime.checks import Shadow, ShadowEntry
+from farlane.backend.jit.runtime.structures import ABREAST, Barrier, Latch, Launch, WarpState, WorkerState
 
-WARP_BYTES = 144
-BARRIER_BYTES = 24 * 16
+WARP_BYTES = ctypes.sizeof(WarpState)
+BARRIER_BYTES = 16 * ctypes.sizeof(Barrier)
 PAGE = mmap.PAGESIZE
 LEAST_GRID = 4 * ABREAST  # for less, arenas for blocks abreast are not made
 _log = logging.getLogger(__name__)
@@ -98,7 +98,13 @@ class Worker:
         info = kernel.info
         warps = (info.block[0] * info.block[1] * info.block[2] + 31) // 32
         shared = info.static_shared + launch.dynamic_shared + 15
-        wanted = (shared, info.local_bytes * warps, warps, info.stack_bytes, warps * WARP_BYTES + info.sites * 16)
+        wanted = (
+            shared,
+            info.local_bytes * warps,
+            warps,
+            info.stack_bytes,
+            warps * WARP_BYTES + info.sites * ctypes.sizeof(Latch),
+        )
         if not self._beside:
             self._beside = [Worker() for _ in range(ABREAST)]
             self._beside_states = (WorkerState * ABREAST)()
@@ -143,16 +149,18 @@ class Worker:
         # A page more: stacks start at different places in it (runtime.ll).
         fibers = threads if info.solo else warps
         self._reserve_stacks(fibers if info.barriers else 1, (info.stack_bytes + 2 * PAGE - 1) & -PAGE)
-        self.generation += self._small.reserve(fibers * WARP_BYTES + BARRIER_BYTES + info.sites * 16 + 192)
+        self.generation += self._small.reserve(
+            fibers * WARP_BYTES + BARRIER_BYTES + info.sites * ctypes.sizeof(Latch) + 192
+        )
         state.barriers = self._small.address
         state.warps = self._small.address + BARRIER_BYTES
         state.latches = (self._small.address + BARRIER_BYTES + fibers * WARP_BYTES + 63) & -64
 
     def _shadow_of(self, shared: int, granule: int) -> int:
         """A shadow keeps what earlier launches have entered: epochs tell that from what counts (checks.ll)."""
-        if self._shadow.reserve(SHADOW_HEAD + (shared // granule + 1) * SHADOW_ENTRY):
+        if self._shadow.reserve(ctypes.sizeof(Shadow) + (shared // granule + 1) * ctypes.sizeof(ShadowEntry)):
             self.generation += 1
-            ctypes.c_uint64.from_address(self._shadow.address + 8).value = self._shadow.size
+            Shadow.from_address(self._shadow.address).size = self._shadow.size
         return self._shadow.address
 
     def _reserve_stacks(self, count: int, size: int) -> None:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 MEMORY, RACE, INIT = 1, 2, 4
 
 RECORDS = 100  # of one launch
-SHADOW_HEAD = 320  # bytes in front of the entries
-SHADOW_ENTRY = 32
 
 
 class Hazard(IntEnum):
@@ -47,7 +45,7 @@ class Hazard(IntEnum):
 
 
 class Record(ctypes.Structure):
-    """The layout of %Record: the first finding of its kind and lines, and how many there were."""
+    """The first finding of its kind and lines, and how many there were."""
 
     _fields_ = (
         ("kind", ctypes.c_uint32),
@@ -64,7 +62,7 @@ class Record(ctypes.Structure):
 
 
 class Findings(ctypes.Structure):
-    """The layout of %Check."""
+    """What a launch has found, and what it may access."""
 
     _fields_ = (
         ("ranges", ctypes.c_void_p),  # u64[2 * count]: starts and ends of allocations, ascending
@@ -76,6 +74,29 @@ class Findings(ctypes.Structure):
         ("reserved", ctypes.c_uint32),
         ("addresses", ctypes.c_uint64 * LANES),  # their addresses
         ("records", ctypes.c_void_p),
+    )
+
+
+class Shadow(ctypes.Structure):
+    """In front of the entries of a shared arena's shadow (checks.ll)."""
+
+    _fields_ = (
+        ("epoch", ctypes.c_uint64),  # counts what orders the whole block
+        ("size", ctypes.c_uint64),  # bytes, entries included
+        ("reserved", ctypes.c_uint64 * 6),
+        ("turns", ctypes.c_uint32 * LANES),  # of each warp: counts what orders its lanes
+        ("barriers", ctypes.c_uint32 * LANES),  # of each warp: the turn of its last barrier
+    )
+
+
+class ShadowEntry(ctypes.Structure):
+    """The last accesses to a granule of shared memory."""
+
+    _fields_ = (
+        ("write", ctypes.c_uint64),
+        ("read", ctypes.c_uint64),
+        ("other_read", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64),
     )
 
 

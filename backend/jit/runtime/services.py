@@ -28,6 +28,7 @@ from farlane.backend.jit.runtime.structures import (
     SHARED_WINDOW,
     FaultKind,
     Launch,
+    WarpState,
     WorkerState,
 )
 
@@ -111,21 +112,6 @@ class Request(ctypes.Structure):
     )
 
 
-class _Warp(ctypes.Structure):
-    """The part of a warp's state (runtime.ll, %Warp) that matters here."""
-
-    _fields_ = (
-        ("worker", ctypes.POINTER(WorkerState)),
-        ("launch", ctypes.POINTER(Launch)),
-        ("block", ctypes.c_uint32 * 3),
-        ("index", ctypes.c_uint32),
-        ("mask", ctypes.c_uint32),
-        ("state", ctypes.c_uint32),
-        ("stack", ctypes.c_uint64),
-        ("local", ctypes.c_uint64),
-    )
-
-
 class ServiceFault(Exception):
     """The request ends the launch.
 
@@ -147,7 +133,7 @@ class Call:
         self.kind = ServiceKind(request.kind)
         self._request = request
         self._pages = pages
-        self._warp = _Warp.from_address(request.warp)
+        self._warp = WarpState.from_address(request.warp)
         self.launch: Launch = self._warp.launch.contents
 
     @property
@@ -240,7 +226,7 @@ class Call:
 
 
 def _where(request: Request) -> Where:
-    warp = _Warp.from_address(request.warp)
+    warp = WarpState.from_address(request.warp)
     x, y, z = warp.block
     return (x, y, z), warp.index, request.line
 

@@ -1,6 +1,6 @@
 """What compiled kernels and their caller agree on: structures in memory, kinds of faults, address windows.
 
-Owns the layout of `Launch`, `WorkerState` and `Fault`. Does not own memory: the caller maps the device window, places module variables
+Owns their layouts: layout.py gives IR files their types and field numbers. Does not own memory: the caller maps the device window, places module variables
 in it and says, page by page, what may be touched.
 
 Device addresses are host addresses (identity map). A kernel touches only: pages inside the window whose flag byte allows it, runs of pages
@@ -157,10 +157,12 @@ class WorkerState(ctypes.Structure):
         ("index", ctypes.c_uint32),  # %smid
         ("barriers", ctypes.c_void_p),
         ("live", ctypes.c_uint32),
+        ("over", ctypes.c_uint32),  # together.ll: the block is
+        ("last", ctypes.c_uint32),  # the warp that had the last turn
         (
-            "turns",
-            ctypes.c_uint32 * 3,
-        ),  # together.ll: the block is over; the warp that had the last turn; turns without a step on
+            "idle",
+            ctypes.c_uint32,
+        ),  # turns without a step on  # together.ll: the block is over; the warp that had the last turn; turns without a step on
         ("touches", ctypes.c_void_p),  # touches.Buffer, or null: kernels compiled with Options.touches record nothing
         ("shadow", ctypes.c_void_p),  # of the shared arena, where the kernel watches for races
         ("peers", ctypes.c_void_p),  # WorkerState[cluster_blocks] of the block's cluster; null: it is alone
@@ -173,3 +175,54 @@ class WorkerState(ctypes.Structure):
         ("thread", ctypes.c_void_p),
         ("turn", ctypes.c_void_p),
     )
+
+
+class WarpState(ctypes.Structure):
+    """What a warp keeps while it runs, and while it waits."""
+
+    _fields_ = (
+        ("worker", ctypes.POINTER(WorkerState)),
+        ("launch", ctypes.POINTER(Launch)),
+        ("block", ctypes.c_uint32 * 3),
+        ("index", ctypes.c_uint32),  # in its block
+        ("mask", ctypes.c_uint32),  # lanes that have not ended
+        ("state", ctypes.c_uint32),  # runtime.ll: 2, it waits at a barrier
+        ("stack", ctypes.c_uint64),  # its fiber's stack pointer while it does not run
+        ("local", ctypes.c_uint64),  # local memory of its first lane
+        ("limit", ctypes.c_uint64),  # the lowest address of its stack
+        ("barriers", ctypes.c_uint32),  # the set that it waits for
+        ("released", ctypes.c_uint32),  # those of them that have completed
+        ("issued", ctypes.c_uint32),  # instructions, for touches
+        ("reserved", ctypes.c_uint32),
+        ("entry", ctypes.c_uint32),  # where its own code goes on after a team's
+        ("area", ctypes.c_void_p),  # what is alive there
+        ("pending", ctypes.c_uint32),  # lanes that wait at the cluster's barrier
+        ("reserved_too", ctypes.c_uint32),
+        ("place", ctypes.c_uint32),  # of its fiber among the block's
+        ("members", ctypes.c_uint32),  # solo.ll: the lanes that its lane meets; 0: none
+        ("mine", ctypes.c_void_p),  # words that its lane brings
+        ("all", ctypes.c_void_p),  # where the words of all go
+        ("count", ctypes.c_uint32),  # of words
+        ("met", ctypes.c_uint32),  # lanes that have met
+        ("site", ctypes.c_uint32),  # where in the program they meet,
+        ("path", ctypes.c_uint32),  # and by which calls they came
+    )
+
+
+class Barrier(ctypes.Structure):
+    """One of a block's sixteen barriers."""
+
+    _fields_ = (
+        ("arrived", ctypes.c_uint32),
+        ("expected", ctypes.c_uint32),  # threads; 0: all of the block
+        ("holding", ctypes.c_uint32),  # lanes whose predicate holds
+        ("held", ctypes.c_uint32),  # of the last time it completed
+        ("count", ctypes.c_uint32),  # lanes that had arrived then
+        ("reserved", ctypes.c_uint32),
+    )
+
+
+class Latch(ctypes.Structure):
+    """The run of pages that a memory access found last."""
+
+    _fields_ = (("low", ctypes.c_uint64), ("end", ctypes.c_uint64))

@@ -35,8 +35,8 @@ Sink = Callable[[Words], None]
 _log = logging.getLogger(__name__)
 
 
-class _Touches(ctypes.Structure):
-    """The layout of %Touches."""
+class TouchBuffer(ctypes.Structure):
+    """Where kernels enter what they touch; full, it is handed to the callback."""
 
     _fields_ = (
         ("entries", ctypes.c_void_p),
@@ -62,7 +62,7 @@ class Buffer:
         self._sink = sink
         self._failure: BaseException | None = None
         self._callback = _CALLBACK(self._spill)
-        self._state = _Touches(
+        self._state = TouchBuffer(
             entries=self._words.ctypes.data,
             capacity=entries,
             callback=ctypes.cast(self._callback, ctypes.c_void_p).value,

@@ -5,13 +5,6 @@
 ;
 ; Status: 0 done, 1 stopped in front of a step, 2 a kernel did not end well, 3 interrupted.
 
-%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64 }
-%Hole = type { i32, i32, i64 }                                ; at, width, row
-%Op = type { i32, i32, ptr, ptr, ptr, ptr, ptr, i64, i64 }    ; kind, holes, holes, operands, run, launch, worker, size, result at
-; 0 ops, 1 op count, 2 matrix, 3 iterations, 4 results, 5 result stride, 6 starts, 7 ends, 8 allocations, 9 interrupted, 10 callback,
-; 11 launches, 12 iterations done, 13 step
-%Repeat = type { ptr, i64, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, ptr, i64, i64, i64 }
-
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
@@ -19,12 +12,12 @@ declare i32 @clock_gettime(i32, ptr)
 
 define internal void @fill(ptr %op, ptr %matrix, i64 %stride, i64 %k) alwaysinline {
 entry:
-  %count.p = getelementptr %Op, ptr %op, i32 0, i32 1
+  %count.p = getelementptr %Operation, ptr %op, i32 0, i32 Operation.hole_count
   %count32 = load i32, ptr %count.p
   %count = zext i32 %count32 to i64
-  %holes.p = getelementptr %Op, ptr %op, i32 0, i32 2
+  %holes.p = getelementptr %Operation, ptr %op, i32 0, i32 Operation.holes
   %holes = load ptr, ptr %holes.p
-  %operands.p = getelementptr %Op, ptr %op, i32 0, i32 3
+  %operands.p = getelementptr %Operation, ptr %op, i32 0, i32 Operation.operands
   %operands = load ptr, ptr %operands.p
   br label %head
 head:
@@ -35,9 +28,9 @@ body:
   %hole = getelementptr %Hole, ptr %holes, i64 %i
   %at32 = load i32, ptr %hole
   %at = zext i32 %at32 to i64
-  %width.p = getelementptr %Hole, ptr %hole, i32 0, i32 1
+  %width.p = getelementptr %Hole, ptr %hole, i32 0, i32 Hole.width
   %width = load i32, ptr %width.p
-  %row.p = getelementptr %Hole, ptr %hole, i32 0, i32 2
+  %row.p = getelementptr %Hole, ptr %hole, i32 0, i32 Hole.row
   %row = load i64, ptr %row.p
   %base = mul i64 %row, %stride
   %index = add i64 %base, %k
@@ -94,11 +87,11 @@ define internal i64 @span(i64 %pitch, i64 %width, i64 %height) alwaysinline {
 ; Whether [address, address + span) lies in one allocation. Starts are sorted.
 define internal i1 @inside(ptr %r, i64 %address, i64 %span) {
 entry:
-  %starts.p = getelementptr %Repeat, ptr %r, i32 0, i32 6
+  %starts.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.starts
   %starts = load ptr, ptr %starts.p
-  %ends.p = getelementptr %Repeat, ptr %r, i32 0, i32 7
+  %ends.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.ends
   %ends = load ptr, ptr %ends.p
-  %count.p = getelementptr %Repeat, ptr %r, i32 0, i32 8
+  %count.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.allocations
   %count = load i64, ptr %count.p
   %none = icmp eq i64 %span, 0
   br i1 %none, label %no, label %head
@@ -342,21 +335,21 @@ define i32 @farlane_run(ptr %r, ptr %unused) {
 entry:
   %time = alloca { i64, i64 }
   %ops = load ptr, ptr %r
-  %ops.count.p = getelementptr %Repeat, ptr %r, i32 0, i32 1
+  %ops.count.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.operation_count
   %ops.count = load i64, ptr %ops.count.p
-  %matrix.p = getelementptr %Repeat, ptr %r, i32 0, i32 2
+  %matrix.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.matrix
   %matrix = load ptr, ptr %matrix.p
-  %count.p = getelementptr %Repeat, ptr %r, i32 0, i32 3
+  %count.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.iterations
   %count = load i64, ptr %count.p
-  %results.p = getelementptr %Repeat, ptr %r, i32 0, i32 4
+  %results.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.results
   %results = load ptr, ptr %results.p
-  %stride.p = getelementptr %Repeat, ptr %r, i32 0, i32 5
+  %stride.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.result_stride
   %stride = load i64, ptr %stride.p
-  %interrupted.p = getelementptr %Repeat, ptr %r, i32 0, i32 9
+  %interrupted.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.interrupted
   %interrupted = load ptr, ptr %interrupted.p
-  %callback.p = getelementptr %Repeat, ptr %r, i32 0, i32 10
+  %callback.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.callback
   %callback = load ptr, ptr %callback.p
-  %launches.p = getelementptr %Repeat, ptr %r, i32 0, i32 11
+  %launches.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.launches
   br label %iteration
 iteration:
   %k = phi i64 [ 0, %entry ], [ %k.next, %iteration.end ]
@@ -373,15 +366,15 @@ look:
   %stop = icmp ne i32 %flag, 0
   br i1 %stop, label %leave, label %go
 go:
-  %op = getelementptr %Op, ptr %ops, i64 %i
+  %op = getelementptr %Operation, ptr %ops, i64 %i
   call void @fill(ptr %op, ptr %matrix, i64 %count, i64 %k)
-  %operands.p = getelementptr %Op, ptr %op, i32 0, i32 3
+  %operands.p = getelementptr %Operation, ptr %op, i32 0, i32 Operation.operands
   %operands = load ptr, ptr %operands.p
-  %run.p = getelementptr %Op, ptr %op, i32 0, i32 4
+  %run.p = getelementptr %Operation, ptr %op, i32 0, i32 Operation.run
   %run = load ptr, ptr %run.p
-  %launch.p = getelementptr %Op, ptr %op, i32 0, i32 5
+  %launch.p = getelementptr %Operation, ptr %op, i32 0, i32 Operation.launch
   %launch = load ptr, ptr %launch.p
-  %size.p = getelementptr %Op, ptr %op, i32 0, i32 7
+  %size.p = getelementptr %Operation, ptr %op, i32 0, i32 Operation.size
   %size = load i64, ptr %size.p
   %kind = load i32, ptr %op
   switch i32 %kind, label %step.end [
@@ -400,11 +393,11 @@ kernel:
   %launches = load i64, ptr %launches.p
   %launches.next = add i64 %launches, 1
   store i64 %launches.next, ptr %launches.p
-  %grid.p = getelementptr %Launch, ptr %launch, i32 0, i32 14
+  %grid.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.grid_id
   store i64 %launches.next, ptr %grid.p
-  %block.p = getelementptr %Launch, ptr %launch, i32 0, i32 6
+  %block.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.next_block
   store i64 0, ptr %block.p
-  %worker.p = getelementptr %Op, ptr %op, i32 0, i32 6
+  %worker.p = getelementptr %Operation, ptr %op, i32 0, i32 Operation.worker
   %worker = load ptr, ptr %worker.p
   %status = call i32 %run(ptr %launch, ptr %worker)
   %failed = icmp ne i32 %status, 0
@@ -434,7 +427,7 @@ put:
   %put.done = call i1 @transfer(ptr %r, ptr %operands, ptr %put.data, i64 %put.size, i1 true)
   br i1 %put.done, label %step.end, label %leave
 read:
-  %at.p = getelementptr %Op, ptr %op, i32 0, i32 8
+  %at.p = getelementptr %Operation, ptr %op, i32 0, i32 Operation.result_at
   %at = load i64, ptr %at.p
   %target = getelementptr i8, ptr %result, i64 %at
   %read.done = call i1 @transfer(ptr %r, ptr %operands, ptr %target, i64 %size, i1 false)
@@ -457,9 +450,9 @@ iteration.end:
 leave:
   %code = phi i32 [ 0, %iteration ], [ 3, %look ], [ 2, %kernel ], [ 2, %spread ], [ 1, %set ], [ 1, %copy ], [ 1, %write ], [ 1, %read ], [ 1, %managed ], [ 1, %put ]
   %where = phi i64 [ 0, %iteration ], [ %i, %look ], [ %i, %kernel ], [ %i, %spread ], [ %i, %set ], [ %i, %copy ], [ %i, %write ], [ %i, %read ], [ %i, %managed ], [ %i, %put ]
-  %done.p = getelementptr %Repeat, ptr %r, i32 0, i32 12
+  %done.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.done
   store i64 %k, ptr %done.p
-  %step.p = getelementptr %Repeat, ptr %r, i32 0, i32 13
+  %step.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.step
   store i64 %where, ptr %step.p
   ret i32 %code
 }

@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
     from farlane.backend.jit.lowering.emitters.team_codegen import TeamEmitter
 
-ENTRY, AREA = 13, 14  # fields of the warp's state
-
 
 def dispatch(e: FunctionEmitter, team: TeamEmitter, b: Builder) -> None:
     """At the function's start: on from where the team ended, if it did."""
     cases = " ".join(f"i32 {entry}, label %resume{entry}" for entry in team.entries)
     if cases:
-        b.line(f"switch {b.load('i32', False, warp_field(b, ENTRY))}, label %fresh [ {cases} ]")
+        b.line(f"switch {b.load('i32', False, warp_field(b, 'entry'))}, label %fresh [ {cases} ]")
         b.block("fresh")
 
 
@@ -40,7 +38,7 @@ def emit(e: FunctionEmitter, team: TeamEmitter) -> None:
         e.block, e.mask, e.mask_bits, e.local, e.forms = index, None, ALL, {}, {}
         b = e.body
         b.block(f"resume{entry}")
-        area = b.load("ptr", False, warp_field(b, AREA)).name
+        area = b.load("ptr", False, warp_field(b, "area")).name
         for number, value in enumerate(values):
             place = b.gep(area, place_offset(number, team.warps))
             (_at_branch if branch else _at_start)(e, own[value.number], place)

@@ -21,6 +21,7 @@ from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
 from farlane.backend.jit.lowering.values import ALL, ValueScope
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction
+from farlane.backend.jit.runtime.structures import Latch
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.ssa import Value
 
@@ -321,7 +322,7 @@ class SerialEmitter(ValueScope):
         array, _, size = run
         site = self.runs[run]
         latch = support.latch(self, site)
-        low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
+        low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, Latch.end.offset))
         b.store(low, self._long(f"low{site}"))
         if array is None:
             b.store(count, self._long(f"count{site}"))

@@ -326,8 +326,8 @@ class TeamEmitter(TeamValues):
             yield
             return
         b = self.body
-        index = b.gep("%warp", support.WARP_OFFSETS[3])
-        first = self.once("first.warp", lambda p: p.load("i32", False, p.gep("%warp", support.WARP_OFFSETS[3])))
+        index = support.warp_field(b, "index")
+        first = self.once("first.warp", lambda p: p.load("i32", False, support.warp_field(p, "index")))
         ahead = self.instance if isinstance(self.instance, Val) else integer(self.instance, "i32")
         b.store(b.bin("add", first, ahead), index)
         yield

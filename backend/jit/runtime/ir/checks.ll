@@ -1,16 +1,11 @@
 ; What kernels compiled with Options.checks do beside their work (checks.py): exact bounds of allocations, races on shared memory,
 ; what is read before it was written.
 ;
-; Findings go into the table of the launch's %Check, one record for each place in the program; whoever made the launch reads it afterwards.
-; One worker runs such a launch: nothing here is atomic. The layouts mirror checks.py.
-
-%Check = type { ptr, i64, i64, i32, i32, i32, i32, [32 x i64], ptr }
-%Record = type { i32, i32, i32, i32, i32, i32, [3 x i32], i32, i64, i64 }
-%Shadow = type { i64, i64, i64, i64, i64, i64, i64, i64, [32 x i32], [32 x i32] }
-%Entry = type { i64, i64, i64, i64 }
+; Findings go into the table of the launch's %Findings, one record for each place in the program; whoever made the launch reads it afterwards.
+; One worker runs such a launch: nothing here is atomic. Structures: runtime/checks.py.
 
 define internal ptr @farlane_check_of(ptr %launch) alwaysinline {
-  %p = getelementptr i8, ptr %launch, i64 136
+  %p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.check
   %check = load ptr, ptr %p
   ret ptr %check
 }
@@ -22,7 +17,7 @@ define internal { i64, i64 } @farlane_held(ptr %launch, i64 %address, i64 %size)
 entry:
   %check = call ptr @farlane_check_of(ptr %launch)
   %ranges = load ptr, ptr %check
-  %count.p = getelementptr %Check, ptr %check, i32 0, i32 1
+  %count.p = getelementptr %Findings, ptr %check, i32 0, i32 Findings.count
   %count = load i64, ptr %count.p
   br label %search
 search:
@@ -68,12 +63,12 @@ no:
 
 ; What the active lanes access, before it is checked: the launch may end here.
 define internal void @farlane_witness(ptr %warp, <32 x i64> %addresses, i32 %lanes) noinline {
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.launch
   %launch = load ptr, ptr %launch.p
   %check = call ptr @farlane_check_of(ptr %launch)
-  %lanes.p = getelementptr %Check, ptr %check, i32 0, i32 3
+  %lanes.p = getelementptr %Findings, ptr %check, i32 0, i32 Findings.lanes
   store i32 %lanes, ptr %lanes.p
-  %addresses.p = getelementptr %Check, ptr %check, i32 0, i32 7
+  %addresses.p = getelementptr %Findings, ptr %check, i32 0, i32 Findings.addresses
   store <32 x i64> %addresses, ptr %addresses.p, align 8
   ret void
 }
@@ -83,12 +78,12 @@ define internal void @farlane_witness(ptr %warp, <32 x i64> %addresses, i32 %lan
 ; Counts a finding: a new record for a new kind and pair of lines.
 define internal void @farlane_record(ptr %warp, i32 %kind, i32 %line, i32 %other.line, i32 %size, i32 %thread, i32 %other.thread, i64 %address, i64 %times) noinline {
 entry:
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.launch
   %launch = load ptr, ptr %launch.p
   %check = call ptr @farlane_check_of(ptr %launch)
-  %used.p = getelementptr %Check, ptr %check, i32 0, i32 4
+  %used.p = getelementptr %Findings, ptr %check, i32 0, i32 Findings.used
   %used = load i32, ptr %used.p
-  %records.p = getelementptr %Check, ptr %check, i32 0, i32 8
+  %records.p = getelementptr %Findings, ptr %check, i32 0, i32 Findings.records
   %records = load ptr, ptr %records.p
   br label %search
 search:
@@ -98,9 +93,9 @@ search:
 compare:
   %r = getelementptr %Record, ptr %records, i32 %i
   %r.kind = load i32, ptr %r
-  %r.line.p = getelementptr %Record, ptr %r, i32 0, i32 1
+  %r.line.p = getelementptr %Record, ptr %r, i32 0, i32 Record.line
   %r.line = load i32, ptr %r.line.p
-  %r.other.p = getelementptr %Record, ptr %r, i32 0, i32 2
+  %r.other.p = getelementptr %Record, ptr %r, i32 0, i32 Record.other_line
   %r.other = load i32, ptr %r.other.p
   %same.1 = icmp eq i32 %r.kind, %kind
   %same.2 = icmp eq i32 %r.line, %line
@@ -112,7 +107,7 @@ on:
   %i.next = add i32 %i, 1
   br label %search
 count:
-  %count.p = getelementptr %Record, ptr %r, i32 0, i32 9
+  %count.p = getelementptr %Record, ptr %r, i32 0, i32 Record.count
   %count.old = load i64, ptr %count.p
   %count.new = add i64 %count.old, %times
   store i64 %count.new, ptr %count.p
@@ -121,7 +116,7 @@ new:
   %full = icmp uge i32 %used, 100
   br i1 %full, label %lose, label %add
 lose:
-  %lost.p = getelementptr %Check, ptr %check, i32 0, i32 5
+  %lost.p = getelementptr %Findings, ptr %check, i32 0, i32 Findings.lost
   %lost = load i32, ptr %lost.p
   %lost.next = add i32 %lost, 1
   store i32 %lost.next, ptr %lost.p
@@ -131,23 +126,23 @@ add:
   store i32 %used.next, ptr %used.p
   %n = getelementptr %Record, ptr %records, i32 %used
   store i32 %kind, ptr %n
-  %n1 = getelementptr %Record, ptr %n, i32 0, i32 1
+  %n1 = getelementptr %Record, ptr %n, i32 0, i32 Record.line
   store i32 %line, ptr %n1
-  %n2 = getelementptr %Record, ptr %n, i32 0, i32 2
+  %n2 = getelementptr %Record, ptr %n, i32 0, i32 Record.other_line
   store i32 %other.line, ptr %n2
-  %n3 = getelementptr %Record, ptr %n, i32 0, i32 3
+  %n3 = getelementptr %Record, ptr %n, i32 0, i32 Record.size
   store i32 %size, ptr %n3
-  %n4 = getelementptr %Record, ptr %n, i32 0, i32 4
+  %n4 = getelementptr %Record, ptr %n, i32 0, i32 Record.thread
   store i32 %thread, ptr %n4
-  %n5 = getelementptr %Record, ptr %n, i32 0, i32 5
+  %n5 = getelementptr %Record, ptr %n, i32 0, i32 Record.other_thread
   store i32 %other.thread, ptr %n5
-  %ctaid.p = getelementptr %Warp, ptr %warp, i32 0, i32 2
+  %ctaid.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.block
   %ctaid = load [3 x i32], ptr %ctaid.p
-  %n6 = getelementptr %Record, ptr %n, i32 0, i32 6
+  %n6 = getelementptr %Record, ptr %n, i32 0, i32 Record.block
   store [3 x i32] %ctaid, ptr %n6
-  %n8 = getelementptr %Record, ptr %n, i32 0, i32 8
+  %n8 = getelementptr %Record, ptr %n, i32 0, i32 Record.address
   store i64 %address, ptr %n8
-  %n9 = getelementptr %Record, ptr %n, i32 0, i32 9
+  %n9 = getelementptr %Record, ptr %n, i32 0, i32 Record.count
   store i64 %times, ptr %n9
   ret void
 }
@@ -158,7 +153,7 @@ define internal void @farlane_unwritten(ptr %warp, <32 x i64> %addresses, i32 %l
   %address = extractelement <32 x i64> %addresses, i32 %lane
   %times = call i32 @llvm.ctpop.i32(i32 %lanes)
   %times64 = zext i32 %times to i64
-  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.index
   %index = load i32, ptr %index.p
   %first = shl i32 %index, 5
   %thread = add i32 %first, %lane
@@ -176,7 +171,7 @@ define internal void @farlane_unwritten(ptr %warp, <32 x i64> %addresses, i32 %l
 ; A new block, or a barrier has completed: everything before is ordered before everything after.
 define internal void @farlane_watch_block(ptr %worker) noinline {
 entry:
-  %shadow.p = getelementptr %Worker, ptr %worker, i32 0, i32 16
+  %shadow.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shadow
   %shadow = load ptr, ptr %shadow.p
   %off = icmp eq ptr %shadow, null
   br i1 %off, label %done, label %on
@@ -186,7 +181,7 @@ on:
   %late = icmp ugt i64 %next, 65535
   br i1 %late, label %wrap, label %step
 wrap:
-  %size.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 1
+  %size.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 Shadow.size
   %size = load i64, ptr %size.p
   call void @llvm.memset.p0.i64(ptr %shadow, i8 0, i64 %size, i1 false)
   store i64 %size, ptr %size.p
@@ -194,7 +189,7 @@ wrap:
 step:
   %new = phi i64 [ %next, %on ], [ 1, %wrap ]
   store i64 %new, ptr %shadow
-  %warps.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 8
+  %warps.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 Shadow.turns
   call void @llvm.memset.p0.i64(ptr %warps.p, i8 0, i64 256, i1 false)
   br label %done
 done:
@@ -211,11 +206,11 @@ define internal void @farlane_watch_fence(ptr %warp) noinline {
 define internal void @farlane_watch_warp(ptr %warp, i1 %barrier) noinline {
 entry:
   %worker = load ptr, ptr %warp
-  %shadow.p = getelementptr %Worker, ptr %worker, i32 0, i32 16
+  %shadow.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shadow
   %shadow = load ptr, ptr %shadow.p
-  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.index
   %index = load i32, ptr %index.p
-  %epoch.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 8, i32 %index
+  %epoch.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 Shadow.turns, i32 %index
   %epoch = load i32, ptr %epoch.p
   %next = add i32 %epoch, 1
   %late = icmp ugt i32 %next, 65535
@@ -224,7 +219,7 @@ step:
   store i32 %next, ptr %epoch.p
   br i1 %barrier, label %order, label %done
 order:
-  %since.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 9, i32 %index
+  %since.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 Shadow.barriers, i32 %index
   store i32 %next, ptr %since.p
   br label %done
 wrap:
@@ -315,19 +310,19 @@ entry:
   %array = alloca [32 x i64], align 64
   store <32 x i64> %addresses, ptr %array, align 64
   %worker = load ptr, ptr %warp
-  %shadow.p = getelementptr %Worker, ptr %worker, i32 0, i32 16
+  %shadow.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shadow
   %shadow = load ptr, ptr %shadow.p
-  %memory.p = getelementptr %Worker, ptr %worker, i32 0, i32 1
+  %memory.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shared
   %memory = load ptr, ptr %memory.p
-  %limit.p = getelementptr %Worker, ptr %worker, i32 0, i32 2
+  %limit.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shared_size
   %limit = load i64, ptr %limit.p
-  %entries = getelementptr i8, ptr %shadow, i64 320
-  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %entries = getelementptr %Shadow, ptr %shadow, i32 1
+  %index.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.index
   %index = load i32, ptr %index.p
   %epoch = load i64, ptr %shadow
-  %turn.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 8, i32 %index
+  %turn.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 Shadow.turns, i32 %index
   %turn = load i32, ptr %turn.p
-  %barrier.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 9, i32 %index
+  %barrier.p = getelementptr %Shadow, ptr %shadow, i32 0, i32 Shadow.barriers, i32 %index
   %barrier = load i32, ptr %barrier.p
   %barrier64 = zext i32 %barrier to i64
   %barrier.bits = shl i64 %barrier64, 32
@@ -395,9 +390,9 @@ here:
 granules:
   %g = phi i64 [ 0, %here ], [ %g.next, %g.done ]
   %number = add i64 %first, %g
-  %e = getelementptr %Entry, ptr %entries, i64 %number
-  %r1.p = getelementptr %Entry, ptr %e, i32 0, i32 1
-  %r2.p = getelementptr %Entry, ptr %e, i32 0, i32 2
+  %e = getelementptr %ShadowEntry, ptr %entries, i64 %number
+  %r1.p = getelementptr %ShadowEntry, ptr %e, i32 0, i32 ShadowEntry.read
+  %r2.p = getelementptr %ShadowEntry, ptr %e, i32 0, i32 ShadowEntry.other_read
   %w = load i64, ptr %e
   %r1 = load i64, ptr %r1.p
   %r2 = load i64, ptr %r2.p

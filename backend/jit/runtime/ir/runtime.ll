@@ -1,17 +1,9 @@
 ; Runtime support of native kernels: block scheduler, fibers, barriers, page checks, faults.
 ;
 ; Owns everything that does not depend on the kernel. kernel.py puts the kernel's own text (constants and @farlane_kernel) after it, and
-; the module assembly of the host's architecture (fibers.py) before it. The layouts mirror structures.py and arenas.py.
+; the module assembly of the host's architecture (fibers.py) before it. Structures: structures.py, layout.py.
 ; A kernel always runs on a fiber, so that a fault or an abort can leave it from any depth: it switches to the scheduler and never returns.
 ; Ordering: a block never leaves its worker, so shared memory and barrier state are touched by one CPU thread only.
-
-%Launch = type { ptr, ptr, i64, i64, ptr, ptr, i64, i64, i32, i32, [3 x i32], [3 x i32], i32, i32, i64, ptr, i64, ptr, ptr, [3 x i32], i32, i32, i32, ptr, ptr, i32, i32, i32 }
-%Worker = type { ptr, ptr, i64, ptr, i64, ptr, ptr, i64, ptr, i64, i32, i32, ptr, i32, [3 x i32], ptr, ptr, ptr, i32, i32, ptr, ptr, ptr, ptr, ptr }
-%Warp = type { ptr, ptr, [3 x i32], i32, i32, i32, i64, ptr, i64, i32, i32, i32, i32, i32, ptr, i32, i32, i32, i32, ptr, ptr, i32, i32, i32, i32 }
-%Barrier = type { i32, i32, i32, i32, i32, i32 }
-%Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }
-%Latch = type { i64, i64 }
-%Aliases = type { i64, [64 x { i64, i64 }] }
 
 declare void @farlane_switch(ptr, i64)
 declare void @farlane_start()
@@ -31,13 +23,13 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 ; Prepares stack number %index of the worker so that switching to the returned stack pointer calls %function(%argument). The stacks start at
 ; different lines of a page, and those of blocks abreast do: their frames would meet in the same few sets of the first-level cache else.
 define internal i64 @farlane_prepare(ptr %worker, i64 %index, ptr %function, ptr %argument) {
-  %stacks.p = getelementptr %Worker, ptr %worker, i32 0, i32 6
+  %stacks.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.stacks
   %stacks = load ptr, ptr %stacks.p
-  %size.p = getelementptr %Worker, ptr %worker, i32 0, i32 7
+  %size.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.stack_size
   %size = load i64, ptr %size.p
   %next = add i64 %index, 1
   %end = mul i64 %next, %size
-  %number.p = getelementptr %Worker, ptr %worker, i32 0, i32 19
+  %number.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.number
   %number = load i32, ptr %number.p
   %number64 = zext i32 %number to i64
   %color.1 = mul i64 %index, 1088
@@ -59,10 +51,10 @@ define internal i64 @farlane_prepare(ptr %worker, i64 %index, ptr %function, ptr
 }
 
 define internal void @farlane_to_scheduler(ptr %warp) noinline {
-  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.worker
   %worker = load ptr, ptr %worker.p
-  %sp.p = getelementptr %Warp, ptr %warp, i32 0, i32 6
-  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  %sp.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.stack
+  %scheduler.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.scheduler_sp
   %scheduler = load i64, ptr %scheduler.p
   call void @farlane_switch(ptr %sp.p, i64 %scheduler)
   ret void
@@ -71,28 +63,28 @@ define internal void @farlane_to_scheduler(ptr %warp) noinline {
 ; Ends a warp's turn: the next warp goes on when it is ready, without a detour, else the scheduler, which is told who was last.
 define internal void @farlane_pass(ptr %warp) {
 entry:
-  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 17
+  %index.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.place
   %index = load i32, ptr %index.p
   %next = add i32 %index, 1
   %count = load i32, ptr @farlane_warps
-  %sp.p = getelementptr %Warp, ptr %warp, i32 0, i32 6
+  %sp.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.stack
   %exists = icmp ult i32 %next, %count
   br i1 %exists, label %look, label %scheduler
 look:
-  %next.warp = getelementptr %Warp, ptr %warp, i32 1
-  %state.p = getelementptr %Warp, ptr %next.warp, i32 0, i32 5
+  %next.warp = getelementptr %WarpState, ptr %warp, i32 1
+  %state.p = getelementptr %WarpState, ptr %next.warp, i32 0, i32 WarpState.state
   %state = load i32, ptr %state.p
   %ready = icmp eq i32 %state, 1
   br i1 %ready, label %direct, label %scheduler
 direct:
-  %next.sp.p = getelementptr %Warp, ptr %next.warp, i32 0, i32 6
+  %next.sp.p = getelementptr %WarpState, ptr %next.warp, i32 0, i32 WarpState.stack
   %next.sp = load i64, ptr %next.sp.p
   br label %go
 scheduler:
   %worker = load ptr, ptr %warp
-  %last.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 1
+  %last.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.last
   store i32 %index, ptr %last.p
-  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  %scheduler.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.scheduler_sp
   %scheduler.sp = load i64, ptr %scheduler.p
   br label %go
 go:
@@ -106,53 +98,53 @@ go:
 
 define internal void @farlane_fault(ptr %warp, i32 %kind, i64 %address, i32 %size, i32 %write, i32 %lane, i32 %line) cold noinline noreturn {
 entry:
-  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.worker
   %worker = load ptr, ptr %worker.p
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.launch
   %launch = load ptr, ptr %launch.p
-  %fault.p = getelementptr %Launch, ptr %launch, i32 0, i32 5
+  %fault.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.fault
   %fault = load ptr, ptr %fault.p
   %claim = cmpxchg ptr %fault, i32 0, i32 1 acq_rel monotonic
   %first = extractvalue { i32, i1 } %claim, 1
   br i1 %first, label %record, label %leave
 record:
-  %f1 = getelementptr %Fault, ptr %fault, i32 0, i32 1
+  %f1 = getelementptr %Fault, ptr %fault, i32 0, i32 Fault.kind
   store i32 %kind, ptr %f1
-  %f2 = getelementptr %Fault, ptr %fault, i32 0, i32 2
+  %f2 = getelementptr %Fault, ptr %fault, i32 0, i32 Fault.address
   store i64 %address, ptr %f2
-  %f3 = getelementptr %Fault, ptr %fault, i32 0, i32 3
+  %f3 = getelementptr %Fault, ptr %fault, i32 0, i32 Fault.size
   store i32 %size, ptr %f3
-  %f4 = getelementptr %Fault, ptr %fault, i32 0, i32 4
+  %f4 = getelementptr %Fault, ptr %fault, i32 0, i32 Fault.write
   store i32 %write, ptr %f4
-  %ctaid.p = getelementptr %Warp, ptr %warp, i32 0, i32 2
+  %ctaid.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.block
   %ctaid = load [3 x i32], ptr %ctaid.p
-  %f5 = getelementptr %Fault, ptr %fault, i32 0, i32 5
+  %f5 = getelementptr %Fault, ptr %fault, i32 0, i32 Fault.block
   store [3 x i32] %ctaid, ptr %f5
-  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.index
   %index = load i32, ptr %index.p
   %base = shl i32 %index, 5
   %linear = add i32 %base, %lane
-  %bx.p = getelementptr %Launch, ptr %launch, i32 0, i32 11, i32 0
+  %bx.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.block, i32 0
   %bx = load i32, ptr %bx.p
-  %by.p = getelementptr %Launch, ptr %launch, i32 0, i32 11, i32 1
+  %by.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.block, i32 1
   %by = load i32, ptr %by.p
   %x = urem i32 %linear, %bx
   %rest = udiv i32 %linear, %bx
   %y = urem i32 %rest, %by
   %z = udiv i32 %rest, %by
-  %f6x = getelementptr %Fault, ptr %fault, i32 0, i32 6, i32 0
+  %f6x = getelementptr %Fault, ptr %fault, i32 0, i32 Fault.thread, i32 0
   store i32 %x, ptr %f6x
-  %f6y = getelementptr %Fault, ptr %fault, i32 0, i32 6, i32 1
+  %f6y = getelementptr %Fault, ptr %fault, i32 0, i32 Fault.thread, i32 1
   store i32 %y, ptr %f6y
-  %f6z = getelementptr %Fault, ptr %fault, i32 0, i32 6, i32 2
+  %f6z = getelementptr %Fault, ptr %fault, i32 0, i32 Fault.thread, i32 2
   store i32 %z, ptr %f6z
-  %f7 = getelementptr %Fault, ptr %fault, i32 0, i32 7
+  %f7 = getelementptr %Fault, ptr %fault, i32 0, i32 Fault.line
   store i32 %line, ptr %f7
   br label %leave
 leave:
-  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 13
+  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.abort
   store atomic i32 1, ptr %abort.p release, align 4
-  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  %status.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.status
   store i32 1, ptr %status.p
   call void @farlane_to_scheduler(ptr %warp)
   unreachable
@@ -160,9 +152,9 @@ leave:
 
 ; Leaves the launch because somebody set Launch.abort.
 define internal void @farlane_aborted(ptr %warp) cold noinline noreturn {
-  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.worker
   %worker = load ptr, ptr %worker.p
-  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  %status.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.status
   store i32 2, ptr %status.p
   call void @farlane_to_scheduler(ptr %warp)
   unreachable
@@ -173,13 +165,13 @@ define internal void @farlane_aborted(ptr %warp) cold noinline noreturn {
 ; Whether [%address, %address + %size) may be accessed; %need = page flag bits.
 define internal i1 @farlane_allowed(ptr %launch, i64 %address, i64 %size, i8 %need) {
 entry:
-  %base.p = getelementptr %Launch, ptr %launch, i32 0, i32 2
+  %base.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.window_base
   %base = load i64, ptr %base.p
-  %window.p = getelementptr %Launch, ptr %launch, i32 0, i32 3
+  %window.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.window_size
   %window = load i64, ptr %window.p
-  %flags.p = getelementptr %Launch, ptr %launch, i32 0, i32 4
+  %flags.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.page_flags
   %flags = load ptr, ptr %flags.p
-  %shift.p = getelementptr %Launch, ptr %launch, i32 0, i32 8
+  %shift.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.page_shift
   %shift32 = load i32, ptr %shift.p
   %shift = zext i32 %shift32 to i64
   %offset = sub i64 %address, %base
@@ -218,7 +210,7 @@ never:
 ; { 0, 0 }: none. Such pages may be read and written.
 define internal { i64, i64 } @farlane_alias(ptr %launch, i64 %address, i64 %size) cold noinline {
 entry:
-  %aliases.p = getelementptr %Launch, ptr %launch, i32 0, i32 24
+  %aliases.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.aliases
   %aliases = load ptr, ptr %aliases.p
   %none = icmp eq ptr %aliases, null
   br i1 %none, label %no, label %count
@@ -231,9 +223,9 @@ look:
   br i1 %more, label %test, label %no
 test:
   %next = add i64 %index, 1
-  %low.p = getelementptr %Aliases, ptr %aliases, i32 0, i32 1, i64 %index, i32 0
+  %low.p = getelementptr %Aliases, ptr %aliases, i32 0, i32 Aliases.runs, i64 %index, i32 Run.start
   %low = load i64, ptr %low.p
-  %end.p = getelementptr %Aliases, ptr %aliases, i32 0, i32 1, i64 %index, i32 1
+  %end.p = getelementptr %Aliases, ptr %aliases, i32 0, i32 Aliases.runs, i64 %index, i32 Run.end
   %end = load i64, ptr %end.p
   %length = sub i64 %end, %low
   %offset = sub i64 %address, %low
@@ -261,20 +253,20 @@ no:
 ask:
   %request = alloca [64 x i8], align 64
   store i32 6, ptr %request
-  %lanes.p = getelementptr i8, ptr %request, i64 4
+  %lanes.p = getelementptr %Request, ptr %request, i32 0, i32 Request.lanes
   %lanes = shl i32 1, %lane
   store i32 %lanes, ptr %lanes.p
-  %line.p = getelementptr i8, ptr %request, i64 8
+  %line.p = getelementptr %Request, ptr %request, i32 0, i32 Request.line
   store i32 %line, ptr %line.p
-  %address.p = getelementptr i8, ptr %request, i64 40
+  %address.p = getelementptr %Request, ptr %request, i32 0, i32 Request.page_address
   store i64 %address, ptr %address.p
-  %size.p = getelementptr i8, ptr %request, i64 48
+  %size.p = getelementptr %Request, ptr %request, i32 0, i32 Request.page_size
   store i64 %size, ptr %size.p
   %write64 = zext i32 %write to i64
-  %write.p = getelementptr i8, ptr %request, i64 56
+  %write.p = getelementptr %Request, ptr %request, i32 0, i32 Request.page_write
   store i64 %write64, ptr %write.p
   call void @farlane_request(ptr %warp, ptr %request)
-  %answer.p = getelementptr i8, ptr %request, i64 28
+  %answer.p = getelementptr %Request, ptr %request, i32 0, i32 Request.page_answer
   %answer = load i32, ptr %answer.p
   ret i32 %answer
 }
@@ -319,7 +311,7 @@ done:
 ; The lanes whose addresses are misaligned, or not in the latch's run.
 define internal i32 @farlane_outside(<32 x i64> %addresses, ptr %latch, i32 %shape) {
   %low = load i64, ptr %latch
-  %count.p = getelementptr %Latch, ptr %latch, i32 0, i32 1
+  %count.p = getelementptr %Latch, ptr %latch, i32 0, i32 Latch.end
   %count = load i64, ptr %count.p
   %low.1 = insertelement <32 x i64> poison, i64 %low, i32 0
   %low.all = shufflevector <32 x i64> %low.1, <32 x i64> poison, <32 x i32> zeroinitializer
@@ -351,7 +343,7 @@ define internal preserve_allcc void @farlane_check_alone(ptr %warp, i64 %address
 ; Returns whether pages have gone for this one.
 define internal i1 @farlane_check_lane(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line) cold noinline {
 entry:
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.launch
   %launch = load ptr, ptr %launch.p
   %log32 = and i32 %shape, 255
   %log = zext i32 %log32 to i64
@@ -395,13 +387,13 @@ illegal:
   call void @farlane_fault(ptr %warp, i32 1, i64 %address, i32 %size32, i32 %write, i32 %lane, i32 %line)
   unreachable
 find:
-  %base.p = getelementptr %Launch, ptr %launch, i32 0, i32 2
+  %base.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.window_base
   %base = load i64, ptr %base.p
-  %window.p = getelementptr %Launch, ptr %launch, i32 0, i32 3
+  %window.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.window_size
   %window = load i64, ptr %window.p
-  %flags.p = getelementptr %Launch, ptr %launch, i32 0, i32 4
+  %flags.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.page_flags
   %flags = load ptr, ptr %flags.p
-  %shift.p = getelementptr %Launch, ptr %launch, i32 0, i32 8
+  %shift.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.page_shift
   %shift32 = load i32, ptr %shift.p
   %shift = zext i32 %shift32 to i64
   %offset = sub i64 %address, %base
@@ -518,7 +510,7 @@ set:
   %span = zext i32 %span32 to i64
   %elements = call i64 @llvm.usub.sat.i64(i64 %all.elements, i64 %span)
   store i64 %low.address, ptr %latch
-  %count.p = getelementptr %Latch, ptr %latch, i32 0, i32 1
+  %count.p = getelementptr %Latch, ptr %latch, i32 0, i32 Latch.end
   store i64 %elements, ptr %count.p
   ret i1 %moved
 }
@@ -537,15 +529,15 @@ some:
   switch i64 %high, label %mixed [ i64 256, label %shared
                                    i64 257, label %local ]
 shared:
-  %shared.p = getelementptr %Worker, ptr %worker, i32 0, i32 1
+  %shared.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shared
   %shared.base = load i64, ptr %shared.p
-  %shared.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 2
+  %shared.size.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shared_size
   %shared.size = load i64, ptr %shared.size.p
   br label %check
 local:
-  %local.p = getelementptr %Warp, ptr %warp, i32 0, i32 7
+  %local.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.local
   %local.base = load i64, ptr %local.p
-  %local.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 4
+  %local.size.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.local_size
   %local.size = load i64, ptr %local.size.p
   br label %check
 check:
@@ -595,7 +587,7 @@ entry:
   %log32 = and i32 %shape, 255
   %log = zext i32 %log32 to i64
   %size = shl i64 1, %log
-  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.worker
   %worker = load ptr, ptr %worker.p
   %empty = icmp eq i32 %lanes, 0
   br i1 %empty, label %done, label %loop
@@ -622,15 +614,15 @@ shared.elsewhere:
   store i64 %cluster.host, ptr %slot
   br label %next
 shared.here:
-  %shared.p = getelementptr %Worker, ptr %worker, i32 0, i32 1
+  %shared.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shared
   %shared.base = load i64, ptr %shared.p
-  %shared.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 2
+  %shared.size.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shared_size
   %shared.size = load i64, ptr %shared.size.p
   br label %bounded
 local:
-  %local.p = getelementptr %Warp, ptr %warp, i32 0, i32 7
+  %local.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.local
   %local.base = load i64, ptr %local.p
-  %local.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 4
+  %local.size.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.local_size
   %local.size = load i64, ptr %local.size.p
   %lane64 = zext i32 %lane to i64
   %lane.offset = mul i64 %lane64, %local.size
@@ -639,7 +631,7 @@ local:
 parameter:
   %write.bit = and i32 %shape, 256
   %write = icmp ne i32 %write.bit, 0
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.launch
   %launch = load ptr, ptr %launch.p
   %parameter.base = load i64, ptr %launch
   %parameter.bytes = load i64, ptr @farlane_parameter_bytes
@@ -728,9 +720,9 @@ done:
 
 ; Counts lanes as arrived at barrier %id; %expected = threads, 0 = all of the block. %true: lanes whose predicate holds (bar.red).
 define internal void @farlane_arrive(ptr %warp, i32 %id, i32 %expected, i32 %lanes, i32 %true) noinline {
-  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.worker
   %worker = load ptr, ptr %worker.p
-  %barriers.p = getelementptr %Worker, ptr %worker, i32 0, i32 12
+  %barriers.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.barriers
   %barriers = load ptr, ptr %barriers.p
   %slot = and i32 %id, 15
   %barrier = getelementptr %Barrier, ptr %barriers, i32 %slot
@@ -738,9 +730,9 @@ define internal void @farlane_arrive(ptr %warp, i32 %id, i32 %expected, i32 %lan
   %count = call i32 @llvm.ctpop.i32(i32 %lanes)
   %sum = add i32 %arrived, %count
   store i32 %sum, ptr %barrier
-  %expected.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 1
+  %expected.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 Barrier.expected
   store i32 %expected, ptr %expected.p
-  %true.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 2
+  %true.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 Barrier.holding
   %true.old = load i32, ptr %true.p
   %true.count = call i32 @llvm.ctpop.i32(i32 %true)
   %true.sum = add i32 %true.old, %true.count
@@ -750,11 +742,11 @@ define internal void @farlane_arrive(ptr %warp, i32 %id, i32 %expected, i32 %lan
 
 ; Waits until one of the barriers in the set %ids completes; returns the set of those that did.
 define internal i32 @farlane_wait(ptr %warp, i32 %ids) noinline {
-  %ids.p = getelementptr %Warp, ptr %warp, i32 0, i32 9
+  %ids.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.barriers
   store i32 %ids, ptr %ids.p
-  %released.p = getelementptr %Warp, ptr %warp, i32 0, i32 10
+  %released.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.released
   store i32 0, ptr %released.p
-  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  %state.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.state
   store i32 2, ptr %state.p
   call void @farlane_pass(ptr %warp)
   %released = load i32, ptr %released.p
@@ -769,14 +761,14 @@ define internal void @farlane_yield(ptr %warp) noinline {
 
 ; bar.red results of a completed barrier: low half = lanes whose predicate held, high half = lanes that arrived.
 define internal i64 @farlane_reduced(ptr %warp, i32 %id) {
-  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.worker
   %worker = load ptr, ptr %worker.p
-  %barriers.p = getelementptr %Worker, ptr %worker, i32 0, i32 12
+  %barriers.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.barriers
   %barriers = load ptr, ptr %barriers.p
   %slot = and i32 %id, 15
-  %true.p = getelementptr %Barrier, ptr %barriers, i32 %slot, i32 3
+  %true.p = getelementptr %Barrier, ptr %barriers, i32 %slot, i32 Barrier.held
   %true = load i32, ptr %true.p
-  %count.p = getelementptr %Barrier, ptr %barriers, i32 %slot, i32 4
+  %count.p = getelementptr %Barrier, ptr %barriers, i32 %slot, i32 Barrier.count
   %count = load i32, ptr %count.p
   %true64 = zext i32 %true to i64
   %count64 = zext i32 %count to i64
@@ -787,15 +779,15 @@ define internal i64 @farlane_reduced(ptr %warp, i32 %id) {
 
 ; Lanes that leave the kernel: barriers of the whole block no longer wait for them.
 define internal void @farlane_leave(ptr %warp, i32 %lanes) {
-  %worker.p = getelementptr %Warp, ptr %warp, i32 0, i32 0
+  %worker.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.worker
   %worker = load ptr, ptr %worker.p
-  %live.p = getelementptr %Worker, ptr %worker, i32 0, i32 13
+  %live.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.live
   %live = load i32, ptr %live.p
   %count = call i32 @llvm.ctpop.i32(i32 %lanes)
   %left = sub i32 %live, %count
   store i32 %left, ptr %live.p
   call void @farlane_cluster_leave(ptr %worker, ptr %warp, i32 %lanes)
-  %idle.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 2
+  %idle.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.idle
   store i32 0, ptr %idle.p
   ret void
 }
@@ -803,9 +795,9 @@ define internal void @farlane_leave(ptr %warp, i32 %lanes) {
 ; Completes barriers; returns whether a warp became ready.
 define internal i1 @farlane_release(ptr %worker) {
 entry:
-  %barriers.p = getelementptr %Worker, ptr %worker, i32 0, i32 12
+  %barriers.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.barriers
   %barriers = load ptr, ptr %barriers.p
-  %live.p = getelementptr %Worker, ptr %worker, i32 0, i32 13
+  %live.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.live
   %live = load i32, ptr %live.p
   br label %loop
 loop:
@@ -816,22 +808,22 @@ loop:
   %some = icmp ne i32 %arrived, 0
   br i1 %some, label %test, label %next
 test:
-  %expected.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 1
+  %expected.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 Barrier.expected
   %expected.raw = load i32, ptr %expected.p
   %all = icmp eq i32 %expected.raw, 0
   %expected = select i1 %all, i32 %live, i32 %expected.raw
   %full = icmp uge i32 %arrived, %expected
   br i1 %full, label %complete, label %next
 complete:
-  %true.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 2
+  %true.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 Barrier.holding
   %true = load i32, ptr %true.p
-  %result.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 3
+  %result.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 Barrier.held
   store i32 %true, ptr %result.p
-  %count.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 4
+  %count.p = getelementptr %Barrier, ptr %barrier, i32 0, i32 Barrier.count
   store i32 %arrived, ptr %count.p
   store i32 0, ptr %barrier
   store i32 0, ptr %true.p
-  %idle.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 2
+  %idle.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.idle
   store i32 0, ptr %idle.p
   call void @farlane_watch_block(ptr %worker)
   %bit = shl i32 1, %id
@@ -849,26 +841,26 @@ wake:
 no:
   ret i1 false
 warps.start:
-  %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
+  %warps.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.warps
   %warps = load ptr, ptr %warps.p
   %warp.count = load i32, ptr @farlane_warps
   br label %warps.loop
 warps.loop:
   %w = phi i32 [ 0, %warps.start ], [ %w.next, %warps.next ]
   %any = phi i1 [ false, %warps.start ], [ %any.next, %warps.next ]
-  %warp = getelementptr %Warp, ptr %warps, i32 %w
-  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  %warp = getelementptr %WarpState, ptr %warps, i32 %w
+  %state.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.state
   %state = load i32, ptr %state.p
   %waiting = icmp eq i32 %state, 2
   br i1 %waiting, label %match, label %warps.next
 match:
-  %ids.p = getelementptr %Warp, ptr %warp, i32 0, i32 9
+  %ids.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.barriers
   %ids = load i32, ptr %ids.p
   %hit = and i32 %ids, %set.next
   %is.hit = icmp ne i32 %hit, 0
   br i1 %is.hit, label %ready, label %warps.next
 ready:
-  %released.p = getelementptr %Warp, ptr %warp, i32 0, i32 10
+  %released.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.released
   store i32 %hit, ptr %released.p
   store i32 1, ptr %state.p
   br label %warps.next
@@ -887,7 +879,7 @@ done:
 define internal void @farlane_warp_main(ptr %warp) noreturn {
 entry:
   %areas = alloca [65536 x i8], align 64
-  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.index
   %index = load i32, ptr %index.p
   %first = icmp eq i32 %index, 0
   %team.warps = load i32, ptr @farlane_team_warps
@@ -901,7 +893,7 @@ alone:
   call void @farlane_kernel(ptr %warp)
   br label %over
 over:
-  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  %state.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.state
   store i32 0, ptr %state.p
   %solo = load i1, ptr @farlane_solo
   br i1 %solo, label %without, label %gone
@@ -916,7 +908,7 @@ gone:
 ; The coordinates of a block.
 define internal [3 x i32] @farlane_coordinates(ptr %launch, i64 %block) {
 entry:
-  %blocks.p = getelementptr %Launch, ptr %launch, i32 0, i32 20
+  %blocks.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.cluster_blocks
   %blocks = load i32, ptr %blocks.p
   %clustered = icmp ugt i32 %blocks, 1
   br i1 %clustered, label %cluster, label %alone
@@ -924,10 +916,10 @@ cluster:
   %in.cluster = call [3 x i32] @farlane_cluster_coordinates(ptr %launch, i64 %block)
   ret [3 x i32] %in.cluster
 alone:
-  %gx.p = getelementptr %Launch, ptr %launch, i32 0, i32 10, i32 0
+  %gx.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.grid, i32 0
   %gx32 = load i32, ptr %gx.p
   %gx = zext i32 %gx32 to i64
-  %gy.p = getelementptr %Launch, ptr %launch, i32 0, i32 10, i32 1
+  %gy.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.grid, i32 1
   %gy32 = load i32, ptr %gy.p
   %gy = zext i32 %gy32 to i64
   %x = urem i64 %block, %gx
@@ -948,20 +940,20 @@ define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %pl
   %solo = load i1, ptr @farlane_solo
   %of.place = lshr i32 %place, 5
   %index = select i1 %solo, i32 %of.place, i32 %place
-  %place.p = getelementptr %Warp, ptr %warp, i32 0, i32 17
+  %place.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.place
   store i32 %place, ptr %place.p
-  %members.p = getelementptr %Warp, ptr %warp, i32 0, i32 18
+  %members.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.members
   store i32 0, ptr %members.p
-  %site.p = getelementptr %Warp, ptr %warp, i32 0, i32 23
+  %site.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.site
   store i32 0, ptr %site.p
-  %path.p = getelementptr %Warp, ptr %warp, i32 0, i32 24
+  %path.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.path
   store i32 0, ptr %path.p
   store ptr %worker, ptr %warp
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.launch
   store ptr %launch, ptr %launch.p
-  %ctaid.p = getelementptr %Warp, ptr %warp, i32 0, i32 2
+  %ctaid.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.block
   store [3 x i32] %block, ptr %ctaid.p
-  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.index
   store i32 %index, ptr %index.p
   %threads = load i32, ptr @farlane_threads
   %start = shl i32 %index, 5
@@ -974,35 +966,35 @@ define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %pl
   %lane = and i32 %place, 31
   %alone = shl i32 1, %lane
   %mask = select i1 %solo, i32 %alone, i32 %lanes
-  %mask.p = getelementptr %Warp, ptr %warp, i32 0, i32 4
+  %mask.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.mask
   store i32 %mask, ptr %mask.p
-  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  %state.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.state
   store i32 1, ptr %state.p
-  %local.p = getelementptr %Worker, ptr %worker, i32 0, i32 3
+  %local.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.local
   %local = load ptr, ptr %local.p
-  %local.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 4
+  %local.size.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.local_size
   %local.size = load i64, ptr %local.size.p
   %start64 = zext i32 %start to i64
   %local.offset = mul i64 %start64, %local.size
   %warp.local = getelementptr i8, ptr %local, i64 %local.offset
-  %warp.local.p = getelementptr %Warp, ptr %warp, i32 0, i32 7
+  %warp.local.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.local
   store ptr %warp.local, ptr %warp.local.p
   %fibers = load i1, ptr @farlane_fibers
   %stack.index.32 = select i1 %fibers, i32 %place, i32 0
   %stack.index = zext i32 %stack.index.32 to i64
-  %stacks.p = getelementptr %Worker, ptr %worker, i32 0, i32 6
+  %stacks.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.stacks
   %stacks = load i64, ptr %stacks.p
-  %stack.size.p = getelementptr %Worker, ptr %worker, i32 0, i32 7
+  %stack.size.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.stack_size
   %stack.size = load i64, ptr %stack.size.p
   %stack.offset = mul i64 %stack.index, %stack.size
   %limit = add i64 %stacks, %stack.offset
-  %limit.p = getelementptr %Warp, ptr %warp, i32 0, i32 8
+  %limit.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.limit
   store i64 %limit, ptr %limit.p
-  %issued.p = getelementptr %Warp, ptr %warp, i32 0, i32 11
+  %issued.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.issued
   store i32 0, ptr %issued.p
-  %entry.p = getelementptr %Warp, ptr %warp, i32 0, i32 13
+  %entry.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.entry
   store i32 0, ptr %entry.p
-  %pending.p = getelementptr %Warp, ptr %warp, i32 0, i32 15
+  %pending.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.pending
   store i32 0, ptr %pending.p
   ret void
 }
@@ -1010,18 +1002,18 @@ define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %pl
 ; Takes the next chunk of blocks: first block, or -1.
 define internal { i64, i64 } @farlane_take(ptr %launch) {
 entry:
-  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 13
+  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.abort
   %abort = load atomic i32, ptr %abort.p monotonic, align 4
   %stop = icmp ne i32 %abort, 0
   br i1 %stop, label %none, label %take
 take:
-  %chunk.p = getelementptr %Launch, ptr %launch, i32 0, i32 9
+  %chunk.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.chunk
   %chunk32 = load i32, ptr %chunk.p
   %chunk = zext i32 %chunk32 to i64
-  %next.p = getelementptr %Launch, ptr %launch, i32 0, i32 6
-  %end.p = getelementptr %Launch, ptr %launch, i32 0, i32 7
+  %next.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.next_block
+  %end.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.end_block
   %end = load i64, ptr %end.p
-  %sharers.p = getelementptr %Launch, ptr %launch, i32 0, i32 26
+  %sharers.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.sharers
   %sharers32 = load i32, ptr %sharers.p
   %sharers = zext i32 %sharers32 to i64
   %fixed = icmp eq i64 %sharers, 0
@@ -1032,7 +1024,7 @@ whole:
   br i1 %past, label %none, label %some
 look:
   ; Threads that share a launch should be through with it at the same time: the last ones take little.
-  %grain.p = getelementptr %Launch, ptr %launch, i32 0, i32 27
+  %grain.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.grain
   %grain32 = load i32, ptr %grain.p
   %grain = zext i32 %grain32 to i64
   %seen = load atomic i64, ptr %next.p monotonic, align 8
@@ -1070,7 +1062,7 @@ define internal void @farlane_simple_main(ptr %warp) noreturn {
 entry:
   %areas = alloca [65536 x i8], align 64
   %worker = load ptr, ptr %warp
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.launch
   %launch = load ptr, ptr %launch.p
   %warp.count = load i32, ptr @farlane_warps
   br label %take
@@ -1128,17 +1120,17 @@ over:
 ; Makes the fibers of a block's warps ready.
 define internal void @farlane_block_start(ptr %worker, ptr %launch, i64 %block) {
 entry:
-  %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
+  %warps.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.warps
   %warps = load ptr, ptr %warps.p
   %warp.count = load i32, ptr @farlane_warps
   %threads = load i32, ptr @farlane_threads
-  %live.p = getelementptr %Worker, ptr %worker, i32 0, i32 13
+  %live.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.live
   store i32 %threads, ptr %live.p
-  %arrived.p = getelementptr %Worker, ptr %worker, i32 0, i32 18
+  %arrived.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.arrived
   store i32 0, ptr %arrived.p
-  %idle.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 2
+  %idle.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.idle
   store i32 0, ptr %idle.p
-  %barriers.p = getelementptr %Worker, ptr %worker, i32 0, i32 12
+  %barriers.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.barriers
   %barriers = load ptr, ptr %barriers.p
   call void @llvm.memset.p0.i64(ptr %barriers, i8 0, i64 384, i1 false)
   %coordinates = call [3 x i32] @farlane_coordinates(ptr %launch, i64 %block)
@@ -1146,7 +1138,7 @@ entry:
   br label %setup
 setup:
   %s = phi i32 [ 0, %entry ], [ %s.next, %setup ]
-  %setup.warp = getelementptr %Warp, ptr %warps, i32 %s
+  %setup.warp = getelementptr %WarpState, ptr %warps, i32 %s
   call void @farlane_warp_start(ptr %worker, ptr %launch, ptr %setup.warp, i32 %s, [3 x i32] %coordinates)
   %s.next = add i32 %s, 1
   %team.warps = load i32, ptr @farlane_team_warps
@@ -1160,7 +1152,7 @@ rest:
   %r.more = icmp ult i32 %r, %warp.count
   br i1 %r.more, label %idle, label %started
 idle:
-  %idle.state.p = getelementptr %Warp, ptr %warps, i32 %r, i32 5
+  %idle.state.p = getelementptr %WarpState, ptr %warps, i32 %r, i32 WarpState.state
   store i32 0, ptr %idle.state.p
   %r.next = add i32 %r, 1
   br label %rest
@@ -1173,7 +1165,7 @@ define internal void @farlane_warp_start(ptr %worker, ptr %launch, ptr %warp, i3
   call void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %index, [3 x i32] %block)
   %index64 = zext i32 %index to i64
   %sp = call i64 @farlane_prepare(ptr %worker, i64 %index64, ptr @farlane_warp_main, ptr %warp)
-  %sp.p = getelementptr %Warp, ptr %warp, i32 0, i32 6
+  %sp.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.stack
   store i64 %sp, ptr %sp.p
   ret void
 }
@@ -1181,29 +1173,29 @@ define internal void @farlane_warp_start(ptr %worker, ptr %launch, ptr %warp, i3
 ; Lets every warp of a started block have a turn. 0 the block is done, 1 fault, 2 aborted, 3 it goes on, 4 it waits for its cluster.
 define internal i32 @farlane_block_round(ptr %worker, ptr %launch) {
 round:
-  %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
+  %warps.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.warps
   %warps = load ptr, ptr %warps.p
   %warp.count = load i32, ptr @farlane_warps
-  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
-  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
-  %last.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 1
+  %scheduler.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.scheduler_sp
+  %status.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.status
+  %last.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.last
   br label %turn
 turn:
   %w = phi i32 [ 0, %round ], [ %w.next, %turn.next ]
-  %warp = getelementptr %Warp, ptr %warps, i32 %w
-  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  %warp = getelementptr %WarpState, ptr %warps, i32 %w
+  %state.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.state
   %state = load i32, ptr %state.p
   %is.ready = icmp eq i32 %state, 1
   br i1 %is.ready, label %switch, label %turn.next
 switch:
-  %warp.sp.p = getelementptr %Warp, ptr %warp, i32 0, i32 6
+  %warp.sp.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.stack
   %warp.sp = load i64, ptr %warp.sp.p
   call void @farlane_switch(ptr %scheduler.p, i64 %warp.sp)
   %status = load i32, ptr %status.p
   %bad = icmp ne i32 %status, 0
   br i1 %bad, label %failed, label %after
 after:
-  %live.p = getelementptr %Worker, ptr %worker, i32 0, i32 13
+  %live.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.live
   %live = load i32, ptr %live.p
   %team.ended = icmp eq i32 %live, -1
   br i1 %team.ended, label %finished, label %passed
@@ -1224,13 +1216,13 @@ count:
   %waiting = phi i1 [ false, %settle ], [ %waiting.next, %count ]
   %ready = phi i1 [ false, %settle ], [ %ready.next, %count ]
   %held = phi i1 [ false, %settle ], [ %held.next, %count ]
-  %c.state.p = getelementptr %Warp, ptr %warps, i32 %c, i32 5
+  %c.state.p = getelementptr %WarpState, ptr %warps, i32 %c, i32 WarpState.state
   %c.state = load i32, ptr %c.state.p
   %c.ready = icmp eq i32 %c.state, 1
   %c.waiting = icmp eq i32 %c.state, 2
   %ready.next = or i1 %ready, %c.ready
   %waiting.next = or i1 %waiting, %c.waiting
-  %c.ids.p = getelementptr %Warp, ptr %warps, i32 %c, i32 9
+  %c.ids.p = getelementptr %WarpState, ptr %warps, i32 %c, i32 WarpState.barriers
   %c.ids = load i32, ptr %c.ids.p
   %c.cluster = icmp uge i32 %c.ids, 65536
   %c.held = and i1 %c.waiting, %c.cluster
@@ -1241,12 +1233,12 @@ count:
 counted:
   br i1 %ready.next, label %round.abort, label %idle
 round.abort:
-  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 13
+  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.abort
   %abort = load atomic i32, ptr %abort.p monotonic, align 4
   %stop = icmp ne i32 %abort, 0
   br i1 %stop, label %stopped, label %goes.on
 goes.on:
-  %idle.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 2
+  %idle.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.idle
   %idle.turns = load i32, ptr %idle.p
   %idle.more = add i32 %idle.turns, 1
   store i32 %idle.more, ptr %idle.p
@@ -1273,15 +1265,15 @@ finished:
 ; The warps of a block wait for what can never come. Reported by the first of them, on a fiber of its own because a fault never returns.
 define internal i32 @farlane_block_stuck(ptr %worker) {
 entry:
-  %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
+  %warps.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.warps
   %warps = load ptr, ptr %warps.p
-  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
-  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  %scheduler.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.scheduler_sp
+  %status.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.status
   br label %find
 find:
   %d = phi i32 [ 0, %entry ], [ %d.next, %find ]
-  %warp = getelementptr %Warp, ptr %warps, i32 %d
-  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  %warp = getelementptr %WarpState, ptr %warps, i32 %d
+  %state.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.state
   %state = load i32, ptr %state.p
   %waiting = icmp eq i32 %state, 2
   %d.next = add i32 %d, 1
@@ -1303,38 +1295,38 @@ define internal void @farlane_deadlock_main(ptr %warp) noreturn {
 define i32 @farlane_run(ptr %launch, ptr %worker) {
 entry:
   store ptr %launch, ptr %worker
-  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  %status.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.status
   store i32 0, ptr %status.p
-  %latches.p = getelementptr %Worker, ptr %worker, i32 0, i32 8
+  %latches.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.latches
   %latches = load ptr, ptr %latches.p
   %latch.bytes = load i64, ptr @farlane_latch_bytes
   call void @llvm.memset.p0.i64(ptr %latches, i8 0, i64 %latch.bytes, i1 false)
   %fibers = load i1, ptr @farlane_fibers
   br i1 %fibers, label %kind, label %simple
 kind:
-  %together.p = getelementptr i8, ptr %launch, i64 128
+  %together.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.together
   %together = load ptr, ptr %together.p
   %apart = icmp eq ptr %together, null
   br i1 %apart, label %groups, label %together.run
 together.run:
-  %together.end.p = getelementptr %Launch, ptr %launch, i32 0, i32 7
+  %together.end.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.end_block
   %together.end = load i64, ptr %together.end.p
   %together.status = call i32 @farlane_together(ptr %launch, ptr %worker, ptr %together, i64 0, i64 %together.end)
   br label %done
 groups:
-  %peers.p = getelementptr %Worker, ptr %worker, i32 0, i32 17
+  %peers.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.peers
   %peers = load ptr, ptr %peers.p
   %alone = icmp eq ptr %peers, null
   br i1 %alone, label %waiting, label %clusters
 waiting:
-  %more.p = getelementptr %Launch, ptr %launch, i32 0, i32 23
+  %more.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.more
   %more.blocks = load ptr, ptr %more.p
   %in.order = icmp eq ptr %more.blocks, null
   br i1 %in.order, label %beside.test, label %crowd
 beside.test:
   %abreast.blocks = load i32, ptr @farlane_abreast_blocks
   %abreast.used = icmp ne i32 %abreast.blocks, 0
-  %beside.p = getelementptr %Worker, ptr %worker, i32 0, i32 21
+  %beside.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.beside
   %beside = load ptr, ptr %beside.p
   %beside.there = icmp ne ptr %beside, null
   %abreast = and i1 %abreast.used, %beside.there
@@ -1349,13 +1341,13 @@ clusters:
   %cluster.status = call i32 @farlane_clusters(ptr %launch, ptr %worker, ptr %peers)
   br label %done
 simple:
-  %warps.p = getelementptr %Worker, ptr %worker, i32 0, i32 5
+  %warps.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.warps
   %warp = load ptr, ptr %warps.p
   store ptr %worker, ptr %warp
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.launch
   store ptr %launch, ptr %launch.p
   %sp = call i64 @farlane_prepare(ptr %worker, i64 0, ptr @farlane_simple_main, ptr %warp)
-  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  %scheduler.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.scheduler_sp
   call void @farlane_switch(ptr %scheduler.p, i64 %sp)
   br label %done
 take:
@@ -1386,7 +1378,7 @@ end:
   br i1 %clean, label %check, label %return
 check:
   ; Nothing went wrong here, but another worker or the caller may have stopped the launch.
-  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 13
+  %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.abort
   %abort = load atomic i32, ptr %abort.p monotonic, align 4
   %stop = icmp ne i32 %abort, 0
   %late = select i1 %stop, i32 2, i32 0

@@ -21,7 +21,7 @@ from farlane.backend.jit.lowering.checks import PLAIN, Access
 from farlane.backend.jit.lowering.ir import BITS, LANE_INDEX, Builder, Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Symbol
-from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Latch
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ def _run_of_pages(e: FunctionEmitter) -> tuple[str, Val, Val]:
     """A site's latch, where the run of pages starts that it found last, and up to how far from there accesses may begin."""
     b = e.body
     latch = support.latch(e, e.site())
-    return latch, b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
+    return latch, b.load("i64", False, latch), b.load("i64", False, b.gep(latch, Latch.end.offset))
 
 
 def _corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) -> Val:
@@ -347,7 +347,7 @@ def _lane_bases(e: FunctionEmitter) -> Val:
     size = support.local_size(e)
 
     def make(p: Builder) -> Val:
-        base = p.load("i64", False, support.warp_field(p, 7))
+        base = p.load("i64", False, support.warp_field(p, "local"))
         return p.bin("add", base, p.bin("mul", LANE_INDEX["i64"], size))
 
     return e.once("lane_bases", make)
