@@ -16,9 +16,17 @@ from __future__ import annotations
 from farlane.backend.jit.compile import tiers
 from farlane.backend.jit.compile.kernels import CompiledKernel, compile_kernel, linked, ready, translate, undefined
 from farlane.backend.jit.options import KernelInfo, Options
-from farlane.backend.jit.ptx.declarations import Entry, Parameter, PtxError, Relocation, UnsupportedError, Variable
+from farlane.backend.jit.ptx.declarations import (
+    Entry,
+    Module,
+    Parameter,
+    PtxError,
+    Relocation,
+    UnsupportedError,
+    Variable,
+)
 from farlane.backend.jit.ptx.linker import link
-from farlane.backend.jit.ptx.module import Module, parse_module
+from farlane.backend.jit.ptx.module import parse_module
 from farlane.backend.jit.ptx.parser import body_of
 from farlane.backend.jit.runtime.arenas import Worker
 from farlane.backend.jit.runtime.services import Call, ServiceFault, ServiceKind

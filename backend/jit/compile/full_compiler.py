@@ -16,7 +16,8 @@ import sys
 
 from farlane.backend.jit.compile import cache, kernels, native, tiers
 from farlane.backend.jit.options import KernelInfo, Options
-from farlane.backend.jit.ptx.module import Module, parse_module
+from farlane.backend.jit.ptx.declarations import Module
+from farlane.backend.jit.ptx.module import parse_module
 
 _PR_SET_PDEATHSIG = 1
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from farlane.backend import flat
 from farlane.backend.jit.compile import cache, native, tiers
 from farlane.backend.jit.options import KernelInfo, Options
-from farlane.backend.jit.ptx.declarations import PtxError
-from farlane.backend.jit.ptx.module import Module
+from farlane.backend.jit.ptx.declarations import Module, PtxError
 from farlane.backend.jit.runtime.arenas import Worker
 from farlane.backend.jit.runtime.structures import Launch
 from farlane.backend.loading import Loaded

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.ptx.declarations import SCALAR_BYTES
 from farlane.backend.jit.ptx.model import LANES
-from farlane.backend.jit.ptx.module import SCALAR_BYTES
 from farlane.backend.jit.runtime.checks import INIT, RACE, Findings
 from farlane.backend.jit.runtime.structures import SHARED_WINDOW
 

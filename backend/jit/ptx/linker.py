@@ -19,9 +19,8 @@ from dataclasses import dataclass
 
 from farlane.backend.jit.ptx import device_library
 from farlane.backend.jit.ptx import module as modules
-from farlane.backend.jit.ptx.declarations import PtxError
+from farlane.backend.jit.ptx.declarations import Module, PtxError
 from farlane.backend.jit.ptx.lexer import strip_comments
-from farlane.backend.jit.ptx.module import Module
 
 MAX_UNITS = 4096
 MAX_TEXT = 256 << 20

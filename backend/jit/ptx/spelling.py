@@ -8,7 +8,7 @@ some of them the place says what is meant (`prmt.b32.f4e`, `mma`, `vadd`).
 
 from __future__ import annotations
 
-from farlane.backend.jit.ptx.module import SCALAR_BYTES
+from farlane.backend.jit.ptx.declarations import SCALAR_BYTES
 
 _TYPES_LAST = {
     "abs", "add", "addc", "atom", "copysign", "cos", "div", "ex2", "fma", "ld", "ldu", "lg2", "mad", "madc", "max", "min", "mul",

@@ -56,6 +56,11 @@ def assemble(
 def _runtime(checked: bool, touches: bool) -> str:
     names = (
         "runtime.ll",
+        "accesses.ll",
+        "generic.ll",
+        "barriers.ll",
+        "blocks.ll",
+        "scheduler.ll",
         "team.ll",
         "together.ll",
         "cluster.ll",
@@ -63,7 +68,7 @@ def _runtime(checked: bool, touches: bool) -> str:
         "abreast.ll",
         "services.ll",
         "solo.ll",
-        "checks.ll" if checked else "unchecked.ll",
+        *(("checks.ll", "races.ll") if checked else ("unchecked.ll",)),
         *(("touches.ll",) if touches else ()),
     )
     folder = resources.files(__package__).joinpath("ir")

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.ptx.module import Module
+    from farlane.backend.jit.ptx.declarations import Module
 
 MEMORY, RACE, INIT = 1, 2, 4
 

@@ -44,7 +44,7 @@ class ServiceKind(IntEnum):
     ALLOCATE = 3  # malloc(size) -> address
     FREE = 4  # free(address)
     ALLOCATE_ALIGNED = 5  # __nv_aligned_device_malloc(size, alignment) -> address
-    PAGE = 6  # not a call: an access to a page whose flags have PAGE_HELD (runtime.ll, farlane_ask)
+    PAGE = 6  # not a call: an access to a page whose flags have PAGE_HELD (accesses.ll, farlane_ask)
     # The device runtime (dynamic parallelism), by CUDA's names. A structure is passed as the thread's address of it.
     PARAMETER_BUFFER = 7  # (alignment, size) -> address
     PARAMETER_BUFFER_V2 = 8  # (function, grid, block, shared) -> address

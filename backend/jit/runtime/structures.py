@@ -186,7 +186,7 @@ class WarpState(ctypes.Structure):
         ("block", ctypes.c_uint32 * 3),
         ("index", ctypes.c_uint32),  # in its block
         ("mask", ctypes.c_uint32),  # lanes that have not ended
-        ("state", ctypes.c_uint32),  # runtime.ll: 2, it waits at a barrier
+        ("state", ctypes.c_uint32),  # scheduler.ll: 2, it waits at a barrier
         ("stack", ctypes.c_uint64),  # its fiber's stack pointer while it does not run
         ("local", ctypes.c_uint64),  # local memory of its first lane
         ("limit", ctypes.c_uint64),  # the lowest address of its stack

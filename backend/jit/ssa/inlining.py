@@ -23,8 +23,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from farlane.backend.jit.ptx.declarations import Function
 from farlane.backend.jit.ptx.model import Address, Body, Instruction, Negated, Register, Storage, Symbol, Vector
-from farlane.backend.jit.ptx.module import Function
 
 MOST_INSTRUCTIONS = 6000  # of a body that others were put into
 MOST_ADDED, MOST_TRIED = 24_000, 500_000  # to all bodies together, and to those that only show what would come of it

@@ -17,8 +17,9 @@ from farlane.backend.loading import Loaded
 
 
 class _Function:
-    def __init__(self, file: str, table: layout.Table) -> None:
-        text = layout.define(resources.files(__package__).joinpath(file).read_text(encoding="utf-8"), table)
+    def __init__(self, files: tuple[str, ...], table: layout.Table) -> None:
+        parts = [resources.files(__package__).joinpath(file).read_text(encoding="utf-8") for file in files]
+        text = layout.define("\n".join(parts), table)
         key = cache.fixed_key(text, native.version())
         stored = cache.load_object(key)
         image = stored[1] if stored is not None else native.compile_ir(text, Options())
@@ -33,6 +34,6 @@ class _Function:
 
 
 @functools.cache
-def function(file: str, *table: type[ctypes.Structure]) -> _Function:
-    """The function of an IR file that names these structures, compiled when it is first asked for."""
-    return _Function(file, table)
+def function(files: tuple[str, ...], *table: type[ctypes.Structure]) -> _Function:
+    """The function of IR files that name these structures, compiled when it is first asked for."""
+    return _Function(files, table)

@@ -43,7 +43,7 @@ class Lead(ctypes.Structure):
     )
 
 
-_HELPER, _LEADER = ("helper.ll", Box), ("leader.ll", Box, Lead)
+_HELPER, _LEADER = (("helper.ll",), Box), (("leader.ll",), Box, Lead)
 
 
 def load() -> None:

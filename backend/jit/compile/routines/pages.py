@@ -26,5 +26,5 @@ class Pages(ctypes.Structure):
 
 def take(pages: Pages) -> int:
     """Makes the shadow like the memory; the number of pages that differed. Without the GIL."""
-    fixed.function("pages.ll", Pages)(pages)
+    fixed.function(("pages.ll",), Pages)(pages)
     return int(pages.count)

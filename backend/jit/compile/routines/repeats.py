@@ -64,7 +64,7 @@ class Repeat(ctypes.Structure):
     )
 
 
-_ROUTINE = ("repeat.ll", Launch, Hole, Operation, Repeat)
+_ROUTINE = (("repeat.ll", "transfers.ll"), Launch, Hole, Operation, Repeat)
 
 
 def load() -> None:

@@ -23,7 +23,7 @@ from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
-    from farlane.backend.jit.ptx.module import Module
+    from farlane.backend.jit.ptx.declarations import Module
 
 _MATRICES = {"mma", "wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix"}
 

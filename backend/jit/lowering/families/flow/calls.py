@@ -24,8 +24,8 @@ from farlane.backend.jit.runtime.structures import FaultKind, WorkerState
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.ptx.declarations import Function, Module
     from farlane.backend.jit.ptx.model import Body
-    from farlane.backend.jit.ptx.module import Function, Module
 
 STACK_MARGIN = 64 << 10
 

@@ -1,6 +1,6 @@
 """Barriers, fences, traps, sleeping.
 
-A barrier counts arriving threads; the scheduler of runtime.ll completes it. In ordinary mode the whole warp arrives and its fiber
+A barrier counts arriving threads; the runtime (barriers.ll) completes it. In ordinary mode the whole warp arrives and its fiber
 switches away. In the conservative mode (lanes parted round a barrier) lanes park, the others run on, and the fiber switches away only
 when nothing else can run.
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions", "Miscellaneous Instructions".

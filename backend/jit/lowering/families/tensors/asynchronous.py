@@ -24,8 +24,8 @@ from farlane.backend.jit.lowering.families.tensors.mbarriers import ITSELF, each
 from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.lowering.specials import special
 from farlane.backend.jit.lowering.types import integer_of
+from farlane.backend.jit.ptx.declarations import SCALAR_BYTES
 from farlane.backend.jit.ptx.model import LANES, Instruction
-from farlane.backend.jit.ptx.module import SCALAR_BYTES
 from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
