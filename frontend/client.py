@@ -18,8 +18,9 @@ from types import TracebackType
 
 from farlane.frontend import generated_operations as operations
 from farlane.frontend.connection import Connection
-from farlane.frontend.hosts import HostUrl, parse_url
+from farlane.frontend.hosts import parse_url
 from farlane.frontend.results import Kind, Result, ResultError, parse_results
+from farlane.hosturl import HostUrl
 from farlane.v1 import session_pb2 as pb
 
 MODES = ("none", "calls", "loops")

@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 from farlane.frontend import generated_operations as operations
 from farlane.frontend.errors import UserError
-from farlane.frontend.hosts import HostUrl
+from farlane.hosturl import HostUrl
 from farlane.v1 import session_pb2 as pb
 
 _MAX_REPLY_BYTES = 16 << 20
@@ -71,13 +71,13 @@ class Connection:
         answer = self.receive()
         kind = answer.WhichOneof("kind")
         if kind == "refusal":
-            raise Refused(f"the host at {self.url.text} refused the session: {answer.refusal.message}")
+            raise Refused(f"the host at {self.url} refused the session: {answer.refusal.message}")
         if kind != "welcome":
             raise self.violation("its first message is no welcome")
         welcome: pb.Welcome = answer.welcome
         if welcome.tape_version != operations.TAPE_VERSION:
             raise Refused(
-                f"the host at {self.url.text} wants tape version {welcome.tape_version}, this client writes version"
+                f"the host at {self.url} wants tape version {welcome.tape_version}, this client writes version"
                 f" {operations.TAPE_VERSION}",
                 "Install the same version of Farlane on both sides.",
             )
@@ -88,24 +88,24 @@ class Connection:
     def send(self, message: pb.GuestMessage) -> None:
         """Queues a message; raises ConnectionLost when the connection is closed."""
         if self.closed:
-            raise ConnectionLost(f"the session with {self.url.text} is closed")
+            raise ConnectionLost(f"the session with {self.url} is closed")
         self.bytes_up += message.ByteSize()
         self._outgoing.put(message)
 
     def receive(self) -> pb.HostMessage:
         """The next message of the host. Raises ConnectionLost."""
         if self.closed:
-            raise ConnectionLost(f"the session with {self.url.text} is closed")
+            raise ConnectionLost(f"the session with {self.url} is closed")
         try:
             message: pb.HostMessage = next(self._replies)
         except StopIteration:
             self.close()
-            raise ConnectionLost(f"connection to {self.url.text} lost: the host ended the session") from None
+            raise ConnectionLost(f"connection to {self.url} lost: the host ended the session") from None
         except grpc.RpcError as error:
             self.close()
             status: Any = error
             raise ConnectionLost(
-                f"connection to {self.url.text} lost: {_words(status.code())}: {status.details()}",
+                f"connection to {self.url} lost: {_words(status.code())}: {status.details()}",
                 "Is `farlane serve` running there, and does it listen on that address?",
             ) from error
         self.bytes_down += message.ByteSize()
@@ -120,7 +120,7 @@ class Connection:
                 raise self.violation("a message after the last group was acknowledged")
         except grpc.RpcError as error:
             status: Any = error
-            raise ConnectionLost(f"connection to {self.url.text} lost: {_words(status.code())}") from error
+            raise ConnectionLost(f"connection to {self.url} lost: {_words(status.code())}") from error
         finally:
             self.close()
 
@@ -134,7 +134,7 @@ class Connection:
     def violation(self, what: str) -> ConnectionLost:
         """The host broke the protocol: closes the connection, gives the error to raise."""
         self.close()
-        return ConnectionLost(f"connection to {self.url.text} given up: protocol error: {what}")
+        return ConnectionLost(f"connection to {self.url} given up: protocol error: {what}")
 
 
 def _words(code: grpc.StatusCode) -> str:

@@ -18,6 +18,7 @@ from farlane.frontend import program as programs
 from farlane.frontend import report as reports
 from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.errors import UserError
+from farlane.frontend.hosts import parse_url
 from farlane.frontend.sizes import parse_size
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -121,8 +122,6 @@ class RunCommand:
                         "Give them to `farlane serve`.",
                         2,
                     )
-                from farlane.frontend.hosts import parse_url  # loads gRPC
-
                 parse_url(host)
                 embedded = None
             else:
