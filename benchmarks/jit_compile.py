@@ -25,6 +25,7 @@ from farlane.backend import jit
 from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.fatbin import choose_all
+from farlane.backend.jit.compile import kernels
 from farlane.frontend.devtools import registry, toolchain
 from farlane.frontend.devtools.programs import Build
 from farlane.roundtrips.text import Table
@@ -132,7 +133,7 @@ def main() -> None:
                 light[title] = wall, processor
                 wall, processor, info = compiled(module, name, False)
                 full[title] = wall, processor, info.sites
-                jit._compiled.clear()  # as in a new process
+                kernels._compiled.clear()  # as in a new process
                 wall, processor, again = compiled(module, name, True)
                 warm[title] = wall, processor
                 assert again.cached == "disk"

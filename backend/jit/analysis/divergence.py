@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farlane.backend.jit.analysis import strides
-from farlane.backend.jit.lowering.specials import FIRST, ROW, varying_axes
+from farlane.backend.jit.analysis.strides import FIRST, ROW, varying_axes
 from farlane.backend.jit.ptx.model import Address, Instruction, Special, Symbol, extends, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT
 from farlane.backend.jit.ssa.cfg import EFFECTS, Graph

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.jit.analysis.strides import constant
-from farlane.backend.jit.lowering.ir import LANES
-from farlane.backend.jit.lowering.specials import FIRST, ROW
-from farlane.backend.jit.ptx.model import Instruction, Special
+from farlane.backend.jit.analysis.strides import FIRST, ROW, constant
+from farlane.backend.jit.ptx.model import LANES, Instruction, Special
 from farlane.backend.jit.ssa.cfg import Graph
 from farlane.backend.jit.ssa.ssa import Value
 

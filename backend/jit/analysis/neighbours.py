@@ -8,7 +8,7 @@ Owns which loads of a block are taken together; lowering/families/accesses/memor
 
 from __future__ import annotations
 
-from farlane.backend.jit.abi import Options
+from farlane.backend.jit.options import Options
 from farlane.backend.jit.ptx.model import Address, Instruction
 from farlane.backend.jit.ssa.blocks import Block
 from farlane.backend.jit.ssa.ssa import Value

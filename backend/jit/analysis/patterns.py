@@ -14,10 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from farlane.backend.jit.analysis.strides import constant, signed_constant
-from farlane.backend.jit.lowering.ir import LANES
-from farlane.backend.jit.lowering.specials import FIRST, ROW, varying_axes
-from farlane.backend.jit.ptx.model import Immediate, Instruction, Special, extends
+from farlane.backend.jit.analysis.strides import FIRST, ROW, constant, signed_constant, varying_axes
+from farlane.backend.jit.ptx.model import LANES, Immediate, Instruction, Special, extends
 from farlane.backend.jit.ssa.cfg import Graph
 from farlane.backend.jit.ssa.ssa import Value
 

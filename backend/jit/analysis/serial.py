@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from farlane.backend.jit.analysis import teams
 from farlane.backend.jit.analysis.divergence import Divergence
-from farlane.backend.jit.lowering.ir import LANES
-from farlane.backend.jit.ptx.model import Address, Instruction, read_by, registers_of
+from farlane.backend.jit.ptx.model import LANES, Address, Instruction, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.cfg import Graph
 from farlane.backend.jit.ssa.ssa import Value

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from farlane.backend.jit.ptx.model import Body, Instruction, registers_of
-from farlane.backend.jit.ssa import ssa
+from farlane.backend.jit.ssa import cfg, ssa
 from farlane.backend.jit.ssa.cfg import Graph
 from farlane.backend.jit.ssa.ssa import Phi, Value
 from farlane.backend.jit.ssa.unspilled import unspilled
@@ -75,6 +75,11 @@ def prepare(body: Body, graph: Graph) -> tuple[list[Value], set[int]]:
     if plain is not None:
         ssa.build(plain)
     return values, waiting_loops(plain or graph) if asks else set()
+
+
+def count(body: Body) -> int:
+    """How many loops of a body wait."""
+    return len(prepare(body, cfg.build(body))[1])
 
 
 def waiting_loops(graph: Graph) -> set[int]:

@@ -13,9 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.lowering.ir import LANES
-from farlane.backend.jit.lowering.specials import varying_axes
-from farlane.backend.jit.ptx.model import Immediate, Instruction, Special, Symbol, extends
+from farlane.backend.jit.ptx.model import LANES, Immediate, Instruction, Special, Symbol, extends
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
@@ -25,7 +23,22 @@ LIMIT = 1 << 24
 _WORD = {"u32", "s32", "b32"}
 _LONG = {"u64", "s64", "b64"}
 _OPERANDS = {"mov": 1, "cvta": 1, "neg": 1, "cvt": 1, "add": 2, "sub": 2, "shl": 2, "mul": 2, "mad": 3, "selp": 3}
+FIRST = "?first"  # %tid.x of the warp's first lane; no register of PTX is spelled like this (indices.py)
+ROW = "?row"  # that divided by the lanes of a warp; in teams only
 UNIFORM = -1 << 62  # the class of uniform values; any other int is a stride
+
+
+def varying_axes(block: tuple[int, int, int]) -> set[str]:
+    """The axes along which the lanes of one warp differ."""
+    x, y, z = block
+    axes = set()
+    if x > 1:
+        axes.add("x")
+    if x % LANES and y > 1:
+        axes.add("y")
+    if (x * y) % LANES and z > 1:
+        axes.add("z")
+    return axes
 
 
 def row_length(block: tuple[int, int, int]) -> int:

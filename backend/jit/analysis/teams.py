@@ -19,8 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from farlane.backend.jit.analysis.strides import constant, row_length
-from farlane.backend.jit.lowering.ir import LANES
-from farlane.backend.jit.ptx.model import Instruction, Special, read_by, registers_of
+from farlane.backend.jit.ptx.model import LANES, Instruction, Special, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT
 from farlane.backend.jit.ssa.cfg import Graph
 from farlane.backend.jit.ssa.ssa import Value

@@ -21,7 +21,8 @@ from importlib import resources
 from pathlib import Path
 
 from farlane.backend import files
-from farlane.backend.jit.abi import ABI_VERSION, KernelInfo, Options
+from farlane.backend.jit.options import KernelInfo, Options
+from farlane.backend.jit.runtime.structures import ABI_VERSION
 
 MAX_BYTES = 256 << 20
 _MAGIC = b"FARLJIT1"

@@ -14,16 +14,17 @@ import os
 import signal
 import sys
 
-from farlane.backend import jit
-from farlane.backend.jit.abi import Options
-from farlane.backend.jit.compile import cache, native, tiers
+from farlane.backend.jit.compile import cache, kernels, native, tiers
+from farlane.backend.jit.options import KernelInfo, Options
+from farlane.backend.jit.ptx.declarations import Module
+from farlane.backend.jit.ptx.module import parse_module
 
 _PR_SET_PDEATHSIG = 1
 
 
 @functools.lru_cache(4)
-def _module(text: bytes) -> jit.Module:
-    return jit.parse_module(text.decode())
+def _module(text: bytes) -> Module:
+    return parse_module(text.decode())
 
 
 def compiled(head: bytes, text: bytes) -> tuple[bytes, bytes]:
@@ -38,14 +39,14 @@ def compiled(head: bytes, text: bytes) -> tuple[bytes, bytes]:
     key = cache.key(module.digest, name, block, options, native.version())
     if options.cache and (stored := cache.load(key)) is not None:
         return _facts(stored[0]), stored[1]
-    info, image, _ = jit.translate(module, name, block, dataclasses.replace(options, keep_ir=False))
-    image = jit.linked(image)
+    info, image, _ = kernels.translate(module, name, block, dataclasses.replace(options, keep_ir=False))
+    image = kernels.linked(image)
     if options.cache and cache.trusted():
         cache.save(key, info, image)
     return _facts(info), image
 
 
-def _facts(info: jit.KernelInfo) -> bytes:
+def _facts(info: KernelInfo) -> bytes:
     return json.dumps({"abreast": info.abreast}).encode()
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
-from farlane.backend.jit.abi import Options
+from farlane.backend.jit.lowering import processors
+from farlane.backend.jit.options import Options
 
 _lock = threading.Lock()
 
@@ -21,33 +22,13 @@ _lock = threading.Lock()
 @functools.cache
 def version() -> str:
     """Names everything outside of this package that generated code depends on."""
-    cpu, features = host()
+    cpu, features = processors.host()
     return f"llvmlite {llvmlite.__version__} llvm {llvm.llvm_version_info} {llvm.get_default_triple()} {cpu} {features}"
 
 
 @functools.cache
-def host() -> tuple[str, str]:
-    """CPU name and feature string of this machine, without what LLVM makes wrong code of.
-
-    AVX512VL: where one lane alone is wanted of a comparison of a vector of floats with the same shifted by 8 bytes
-    (`shfl.down` by 2, `setp`, `shfl.idx`: where the largest value is), LLVM 22 compares the lane with itself, at every level.
-    tests/unit/jit/test_warp.py would see it. Our vectors fill AVX-512's registers, or are split, so they lose little by it.
-    """
-    _initialise()
-    features = llvm.get_host_cpu_features().flatten().split(",")
-    return llvm.get_host_cpu_name(), ",".join("-avx512vl" if one == "+avx512vl" else one for one in features)
-
-
-@functools.cache
-def _initialise() -> None:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()  # the runtime's module assembly
-
-
-@functools.cache
 def _machine(cpu: str, features: str, level: int) -> Any:
-    _initialise()
+    processors.initialise()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="default")
 
@@ -84,7 +65,7 @@ def frame_bytes(image: bytes, machine: str | None = None) -> int | None:
 
 def compile_ir(text: str, options: Options, level: int = 2) -> bytes:
     """An object file from IR text. Vectorisers stay off: the code is vector code already."""
-    cpu, features = host()
+    cpu, features = processors.host()
     with _lock:
         generation = 0 if options.light else level  # 0: FastISel and the fast register allocator
         machine = _machine(

@@ -26,12 +26,12 @@ import threading
 from dataclasses import asdict, dataclass, field
 from typing import IO, TYPE_CHECKING
 
-from farlane.backend.jit.abi import KernelInfo, Options
 from farlane.backend.jit.compile import cache
+from farlane.backend.jit.options import KernelInfo, Options
 
 if TYPE_CHECKING:
-    from farlane.backend.jit import CompiledKernel
-    from farlane.backend.jit.ptx.module import Module
+    from farlane.backend.jit.compile.kernels import CompiledKernel
+    from farlane.backend.jit.ptx.declarations import Module
 
 VARIABLE = "FARLANE_JIT_TIERS"
 FULL_OVER_LIGHT = 6  # times as long: measured 5 to 8

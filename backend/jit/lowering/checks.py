@@ -1,149 +1,24 @@
-"""Checking what kernels do to memory: what the checks are called, the table of findings, and the IR that looks.
-
-Options.checks says what a kernel is compiled to look for; without it the code is what it is otherwise.
-
-- MEMORY: global accesses are checked against the exact bounds of allocations, in place of pages. The fast path is the same: a latch
-  (addresses.py) is one allocation.
-- RACE: accesses of a block's threads to the same shared memory with no barrier between them, at least one a write. Exact to the byte; two
-  strong accesses (atomics, volatile, relaxed and acquire or release ones) never race, nor do the lanes of one instruction. A barrier that
-  completes, whichever it is, orders the whole block, and so do fences and mbarriers: they stand for a synchronization that is not followed.
-  Where the lanes of a warp exchange values (shfl, vote, match, redux), what they have read is read: lanes may write there afterwards.
-- INIT: global memory that is read before anything was written there. One byte of shadow for each byte of memory, at a constant distance.
-
-Findings are counted in the launch's `Findings`, one record for each pair of lines. One worker runs such a launch: then they are the same on every run.
-
-Source: PTX ISA, "Memory Consistency Model" (data races, strong operations); compute-sanitizer's documentation for the kinds of findings.
-"""
+"""The IR that checks what kernels do to memory: in front of and behind each access (runtime/checks.py says what is looked for)."""
 
 from __future__ import annotations
 
-import ctypes
-import re
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import SHARED_WINDOW
 from farlane.backend.jit.lowering import support
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
-from farlane.backend.jit.ptx.module import SCALAR_BYTES
+from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.ptx.declarations import SCALAR_BYTES
+from farlane.backend.jit.ptx.model import LANES
+from farlane.backend.jit.runtime.checks import INIT, RACE, Findings
+from farlane.backend.jit.runtime.structures import SHARED_WINDOW
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
     from farlane.backend.jit.lowering.families.accesses.addresses import Place
     from farlane.backend.jit.ptx.model import Body
-    from farlane.backend.jit.ptx.module import Module
 
-MEMORY, RACE, INIT = 1, 2, 4
-
-RECORDS = 100  # of one launch
-SHADOW_HEAD = 320  # bytes in front of the entries
-SHADOW_ENTRY = 32
-CHECK_OFFSET = 136  # of Launch.check
-_DELTA = 16  # of Findings.delta
 _STRONG = 512
-
-
-class Hazard(IntEnum):
-    """What a record counts. For the first three the record's own access is the later one."""
-
-    WRITE_AFTER_READ = 1
-    WRITE_AFTER_WRITE = 2
-    READ_AFTER_WRITE = 3
-    UNINITIALIZED_READ = 4
-
-
-class Record(ctypes.Structure):
-    """The layout of %Record: the first finding of its kind and lines, and how many there were."""
-
-    _fields_ = (
-        ("kind", ctypes.c_uint32),
-        ("line", ctypes.c_uint32),
-        ("other_line", ctypes.c_uint32),
-        ("size", ctypes.c_uint32),
-        ("thread", ctypes.c_uint32),  # in its block
-        ("other_thread", ctypes.c_uint32),
-        ("block", ctypes.c_uint32 * 3),
-        ("reserved", ctypes.c_uint32),
-        ("address", ctypes.c_uint64),  # an offset in shared memory, or a device address
-        ("count", ctypes.c_uint64),
-    )
-
-
-class Findings(ctypes.Structure):
-    """The layout of %Check."""
-
-    _fields_ = (
-        ("ranges", ctypes.c_void_p),  # u64[2 * count]: starts and ends of allocations, ascending
-        ("count", ctypes.c_uint64),
-        ("delta", ctypes.c_uint64),  # from a device address to its shadow
-        ("lanes", ctypes.c_uint32),  # the access at fault: the lanes that took part, and
-        ("used", ctypes.c_uint32),
-        ("lost", ctypes.c_uint32),  # findings beyond the table
-        ("reserved", ctypes.c_uint32),
-        ("addresses", ctypes.c_uint64 * LANES),  # their addresses
-        ("records", ctypes.c_void_p),
-    )
-
-
-class Table:
-    """The findings of a session's launches, one launch at a time."""
-
-    def __init__(self) -> None:
-        self._findings = Findings()
-        self._records = (Record * RECORDS)()
-        self._findings.records = ctypes.addressof(self._records)
-        self._ranges = array("Q")  # starts and ends in turn, not descending
-
-    @property
-    def address(self) -> int:
-        """For Launch.check."""
-        return ctypes.addressof(self._findings)
-
-    def set_ranges(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """What kernels may access: disjoint [start, end), ascending."""
-        self._ranges = array("Q", [edge for each in ranges for edge in each])
-        self._show()
-
-    def add_range(self, start: int, end: int) -> None:
-        """One more, perhaps while a kernel waits for an answer."""
-        place = bisect_right(self._ranges, start)  # behind the end of one that ends there
-        self._ranges[place:place] = array("Q", (start, end))
-        self._show()
-
-    def remove_range(self, start: int) -> None:
-        """The one that starts there goes. Latches of a running launch know nothing of it."""
-        place = bisect_left(self._ranges, start)
-        place += place & 1
-        del self._ranges[place : place + 2]
-        self._show()
-
-    def _show(self) -> None:
-        self._findings.ranges, edges = self._ranges.buffer_info()
-        self._findings.count = edges // 2
-
-    def set_delta(self, delta: int) -> None:
-        self._findings.delta = delta & ((1 << 64) - 1)
-
-    def begin(self) -> None:
-        """Before a launch."""
-        self._findings.lanes = self._findings.used = self._findings.lost = 0
-
-    def accesses(self) -> list[tuple[int, int]]:
-        """(lane, address) of the access that ended the launch; none where it is not known."""
-        lanes = self._findings.lanes
-        return [(lane, self._findings.addresses[lane]) for lane in range(LANES) if lanes >> lane & 1]
-
-    def records(self) -> Iterable[Record]:
-        return self._records[: self._findings.used]
-
-    @property
-    def lost(self) -> int:
-        return int(self._findings.lost)
-
 
 # Before emission -----------------------------------------------------------------------------------------------------
 _ALIGNED_WORDS = {"mbarrier": 8, "wmma": 2, "wgmma": 2, "ldmatrix": 16, "stmatrix": 16, "cp": 4}
@@ -231,12 +106,12 @@ def initialised(e: FunctionEmitter, place: Place, space: str, size: int, write: 
     from farlane.backend.jit.lowering.families.accesses import addresses, memory
 
     b = e.body
-    check = e.once("check", lambda p: p.load("ptr", False, p.gep(support.launch(e), CHECK_OFFSET))).name
-    delta = e.once("delta", lambda p: p.load("i64", False, p.gep(check, _DELTA)))
+    check = e.once("check", lambda p: p.load("ptr", False, support.launch_field(e, p, "check"))).name
+    delta = e.once("delta", lambda p: p.load("i64", False, p.gep(check, Findings.delta.offset)))
     saved = e.mask, e.mask_bits
     # What is outside of the window has no shadow: another space, or an alias.
-    base = e.once("window_base", lambda p: p.load("i64", False, p.gep(support.launch(e), 16)))
-    room = e.once("window_size", lambda p: p.load("i64", False, p.gep(support.launch(e), 24)))
+    base = e.once("window_base", lambda p: p.load("i64", False, support.launch_field(e, p, "window_base")))
+    room = e.once("window_size", lambda p: p.load("i64", False, support.launch_field(e, p, "window_size")))
     lanes = addresses.as_offsets(e, place).index
     inside = b.bits(b.splat(b.icmp("ult", b.bin("sub", lanes, base), room)))
     shadowed, over = b.new_label("shadowed"), b.new_label("over")
@@ -269,32 +144,3 @@ def initialised(e: FunctionEmitter, place: Place, space: str, size: int, write: 
     b.branch(over)
     b.block(over)
     e.mask, e.mask_bits = saved
-
-
-# Lines ---------------------------------------------------------------------------------------------------------------
-_LOC = re.compile(r"^\s*\.loc\s+(\d{1,9})\s+(\d{1,9})", re.MULTILINE)
-_FILE = re.compile(r'^\s*\.file\s+(\d{1,9})\s+"([^"\n]*)"', re.MULTILINE)
-
-
-def source_line(module: Module, line: int) -> tuple[str, int] | None:
-    """(file, line) of the CUDA source behind a line of the PTX; None where it was compiled without -lineinfo."""
-    text = module.text
-    end = 0
-    for _ in range(line):
-        found = text.find("\n", end)
-        if found < 0:
-            end = len(text)
-            break
-        end = found + 1
-    start = max(
-        (function.body[0] for function in module.functions.values() if function.body and function.body[0] <= end),
-        default=0,
-    )
-    last: Any = None
-    for last in _LOC.finditer(text, start, end):  # noqa: B007  (the last one counts)
-        pass
-    if last is None:
-        return None
-    number = int(last.group(1))
-    name = next((found.group(2) for found in _FILE.finditer(text) if int(found.group(1)) == number), None)
-    return None if name is None else (name, int(last.group(2)))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-LANES = 32
+from farlane.backend.jit.ptx.model import LANES
+
 BITS = {
     "i1": 1,
     "i8": 8,

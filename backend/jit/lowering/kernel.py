@@ -1,7 +1,6 @@
 """One kernel for one block shape: from a module to the text of an LLVM module.
 
-Owns what the functions of a kernel share: the shared-memory layout, parameter offsets, access sites, helper functions, the set of device
-functions that are reachable. The passes, in order, for the kernel and every device function it reaches:
+Owns what the functions of a kernel share: the shared-memory layout, parameter offsets, access sites, helper functions. reachable.py finds the device functions. The passes, in order, for the kernel and every device function it reaches:
 
     parser.body_of -> promotion.promoted -> cfg.build -> ssa.build -> divergence.analyse -> codegen.FunctionEmitter.emit
 
@@ -10,26 +9,24 @@ Source: facts page "Recommended design".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Callable
 
-from farlane.backend.jit.abi import KernelInfo, Options, PtxError, UnsupportedError
 from farlane.backend.jit.analysis import divergence, indices, register_tiles, spins, strides, teams
 from farlane.backend.jit.lowering import checks
 from farlane.backend.jit.lowering.emitters import solo, team_codegen
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
+from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.lowering.reachable import Reachable
 from farlane.backend.jit.lowering.specials import RESERVED_SHARED, RESERVED_SHARED_BYTES
-from farlane.backend.jit.ptx.model import Body, Immediate, Instruction, Special, Symbol
-from farlane.backend.jit.ptx.module import Function, Module
-from farlane.backend.jit.ptx.parser import body_of
+from farlane.backend.jit.options import KernelInfo, Options
+from farlane.backend.jit.ptx.declarations import Module, PtxError
+from farlane.backend.jit.ptx.model import LANES, Body, Immediate, Instruction, Special, Symbol
 from farlane.backend.jit.runtime import assembly, clusters
-from farlane.backend.jit.ssa import cfg, inlining, promotion, ssa
+from farlane.backend.jit.runtime.checks import MEMORY, RACE
+from farlane.backend.jit.ssa import cfg, inlining, ssa
 
 MAX_STATIC_SHARED = 227 << 10
 MAX_LOCAL = 512 << 10  # of a thread, as on every architecture
-MAX_INSTRUCTIONS = 1 << 18  # of a kernel with all that it calls: some 4 KB of memory for each, and up to 0.5 ms
 LARGE = 400  # instructions, callees included: from here on helpers are not inlined
 DUAL_INSTRUCTIONS = 600
 FAST_INSTRUCTIONS = 1500  # from here on LLVM optimises less
@@ -37,35 +34,22 @@ DUAL_BLOCKS, DUAL_BRANCHES = 100, 40
 MOST_INLINED_ATOMICS = 8
 
 
-class KernelContext:
+class KernelContext(Reachable):
     """State shared by the emitters of one kernel."""
 
     def __init__(self, module: Module, name: str, block: tuple[int, int, int], options: Options) -> None:
-        if name not in module.entries:
-            raise PtxError("no such kernel in the module", 0, name)
-        if module.functions[name].body is None:
-            raise PtxError("the kernel is declared but not defined", module.functions[name].line, name)
-        self.module, self.name, self.block, self.options = module, name, block, options
+        super().__init__(module, name, block, options)
         self.threads = block[0] * block[1] * block[2]
-        entry = module.entries[name]
-        self.parameter_offsets = {item.name: item.offset for item in entry.parameters}
-        self.parameter_bytes = entry.parameter_bytes
+        self.parameter_bytes = module.entries[name].parameter_bytes
         self.helpers: dict[str, str] = {}
         self.declarations: dict[str, None] = {}
         self.used_variables: set[int] = set()
         self.sites = self.prefetches = self.inlined_atomics = self.places = 0
         self.frames: dict[str, int] = {}
         self.order_sensitive = self.order_visible = self.serial = self.launches = False
-        self.bodies: dict[str, Body] = {}
-        self.calls: dict[str, list[str]] = {}
-        self.indirect = False
-        self._reach(name)
-        self._inline()
         self.large = self.instructions > LARGE
         watched = options.checks or options.touches
         self.tiled = len(self.bodies) == 1 and not watched and register_tiles.tiled(self.bodies[name])
-        self.recursive = self.indirect or self._cyclic()
-        self.exits = self._exiting()
         self.shared: dict[str, int] = {}
         self.static_shared = 0
         self.extern_shared = False
@@ -90,59 +74,6 @@ class KernelContext:
         self.team_warps = self.team_site = self.abreast = 0
         self.streams = False  # whether stores may go past the caches
 
-    # Reachable functions -----------------------------------------------------------------------------------------
-    def _reach(self, name: str, known: Mapping[str, Body] = MappingProxyType({})) -> None:
-        """Finds what the kernel may call. `known`: bodies that are to be taken as they are."""
-        work, self.instructions = [name], 0
-        while work:
-            current = work.pop()
-            if current in self.bodies:
-                continue
-            body = known.get(current) or self._body(current)
-            self.bodies[current] = body
-            self.instructions += len(body.instructions)
-            if self.instructions > MAX_INSTRUCTIONS:
-                raise UnsupportedError(
-                    f"more than {MAX_INSTRUCTIONS} instructions in a kernel and what it calls", 0, self.name
-                )
-            callees = self.calls[current] = []
-            for item in body.instructions:
-                if item.base != "call":
-                    continue
-                if not isinstance(item.sources[0], Symbol):
-                    self.indirect = True
-                    work.extend(function.name for function in self.address_taken(None))
-                    continue
-                function = self.module.functions.get(item.sources[0].name)
-                if function is not None and function.body is not None:
-                    callees.append(function.name)
-                    work.append(function.name)
-
-    def _body(self, name: str) -> Body:
-        body = body_of(self.module, self.module.functions[name])
-        return body if self.options.checks or self.options.touches else promotion.promoted(body)
-
-    def _inline(self) -> None:
-        """Puts functions that wait or have barriers where they are called, and forgets those that nobody calls any more."""
-        parsed = inlining.inlined(self.bodies, self.calls, self.module.functions, self.name, self._called_apart)
-        if parsed == self.bodies:
-            return
-        self.bodies, self.calls = {}, {}
-        self._reach(self.name, parsed)
-
-    def _called_apart(self, body: Body) -> set[str]:
-        """The functions that the kernel's body calls where lanes may have parted: those that are through a loop that waits go ahead, too."""
-        graph = cfg.build(body)
-        values, waiting = spins.prepare(body, graph)
-        parting = divergence.analyse(graph, values, self.block, True, set(self.parameter_offsets))
-        waiting &= parting.loops
-        return {
-            item.sources[0].name
-            for index in parting.parted | spins.reached(graph, waiting)
-            for item in graph.blocks[index].instructions
-            if item.base == "call" and isinstance(item.sources[0], Symbol)
-        }
-
     def _waits(self, name: str) -> bool:
         return bool(self.prepared[name][2])
 
@@ -152,63 +83,6 @@ class KernelContext:
             return False
         graph, values, waiting = self.prepared[self.name]
         return bool(waiting & divergence.analyse(graph, values, self.block, True, set(self.parameter_offsets)).loops)
-
-    def _cyclic(self) -> bool:
-        state: dict[str, int] = {}
-        stack = [(self.name, iter(self.calls[self.name]))]
-        state[self.name] = 1
-        while stack:
-            name, rest = stack[-1]
-            following = next(rest, None)
-            if following is None:
-                state[name] = 2
-                stack.pop()
-            elif state.get(following) == 1:
-                return True
-            elif following not in state:
-                state[following] = 1
-                stack.append((following, iter(self.calls[following])))
-        return False
-
-    def _exiting(self) -> set[str]:
-        """Device functions that execute `exit`, and functions that call one."""
-        found = {name for name, body in self.bodies.items() if any(item.base == "exit" for item in body.instructions)}
-        found.discard(self.name)
-        if found and self.indirect:
-            # A pointer may name any of them.
-            found |= {
-                name
-                for name, body in self.bodies.items()
-                if any(item.base == "call" and not isinstance(item.sources[0], Symbol) for item in body.instructions)
-            }
-        while more := {name for name, callees in self.calls.items() if name not in found and found & set(callees)}:
-            found |= more
-        return found
-
-    def require(self, name: str) -> None:
-        """A device function is called: it was found by _reach."""
-        if name not in self.bodies:
-            raise AssertionError(f"function {name} was not reached")
-
-    def function_number(self, name: str) -> int:
-        """What a pointer to a device function holds."""
-        return self.module.function_number(name)
-
-    def address_taken(self, shape: Any) -> list[Function]:
-        """Device functions that a pointer may name, with the given parameter and result shape."""
-        return [
-            function
-            for function in self.module.functions.values()
-            if not function.entry
-            and function.body is not None
-            and shape in (None, _shape(function.parameters, function.returns))
-        ]
-
-    def prototype_shape(self, function: str, instruction: Instruction) -> Any:
-        prototype = self.bodies[function].prototypes.get(instruction.labels[0]) if instruction.labels else None
-        if prototype is None:
-            raise UnsupportedError("indirect call without a prototype", instruction.line, self.name)
-        return _shape(*prototype)
 
     # Memory ------------------------------------------------------------------------------------------------------
     def _layout_shared(self) -> None:
@@ -371,7 +245,7 @@ class KernelContext:
             f"@farlane_team_warps = internal constant i32 {self.team_warps}",
             f"@farlane_row = internal constant i32 {strides.row_length(self.block)}",
             f"@farlane_team_latch = internal constant i64 {16 * self.team_site}",
-            f"@farlane_exact = internal constant i1 {'true' if self.options.checks & checks.MEMORY else 'false'}",
+            f"@farlane_exact = internal constant i1 {'true' if self.options.checks & MEMORY else 'false'}",
             f"@farlane_abreast_blocks = internal constant i32 {self.abreast}",
             f"@farlane_streams = internal constant i1 {'true' if self.streams else 'false'}",
             f"@farlane_granule_log = internal constant i64 {self.granule_log}",
@@ -403,7 +277,7 @@ class KernelContext:
             solo=self.solo,
             tiled=self.tiled,
             abreast=self.abreast,
-            granule=1 << self.granule_log if self.options.checks & checks.RACE else 0,
+            granule=1 << self.granule_log if self.options.checks & RACE else 0,
             variables=tuple(sorted(self.used_variables)),
         )
 
@@ -439,9 +313,3 @@ class KernelContext:
             + (128 << 10)
             + teams.stack_bytes(self.block, self.fibers)
         )
-
-
-def _shape(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple((item.element, item.size, item.array) for item in first), tuple(
-        (item.element, item.size, item.array) for item in second
-    )

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.lowering.ir import LANE_INDEX, LANES, Builder, Val, integer, lanes
+from farlane.backend.jit.analysis.strides import FIRST, varying_axes
+from farlane.backend.jit.lowering import support
+from farlane.backend.jit.lowering.ir import LANE_INDEX, Builder, Val, integer, lanes
+from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.values import ValueScope
@@ -28,25 +31,7 @@ RESERVED_SHARED_BYTES = 1024
 _CONSTANTS = {
     "aggr_smem_size": 0, "nsmid": 1, "current_graph_exec": 0,
 }  # fmt: skip
-
-
-CLUSTER_OFFSET = 144  # of Launch.cluster
-FIRST = "?first"  # %tid.x of the warp's first lane; no register of PTX is spelled like this (indices.py)
-ROW = "?row"  # that divided by the lanes of a warp; in teams only
 WARP_RANGE = ", !range !2"  # the metadata that kernel.py writes: indices of the block's warps
-
-
-def varying_axes(block: tuple[int, int, int]) -> set[str]:
-    """The axes along which the lanes of one warp differ."""
-    x, y, z = block
-    axes = set()
-    if x > 1:
-        axes.add("x")
-    if x % LANES and y > 1:
-        axes.add("y")
-    if (x * y) % LANES and z > 1:
-        axes.add("z")
-    return axes
 
 
 def special(e: ValueScope, name: str) -> Val:
@@ -63,9 +48,9 @@ def special(e: ValueScope, name: str) -> Val:
     if base == "ntid":
         return integer(block[at], "i32")
     if base == "ctaid":
-        return e.once(f"ctaid.{axis}", lambda b: b.load("i32", False, b.gep("%warp", 16 + 4 * at)))
+        return e.once(f"ctaid.{axis}", lambda b: b.load("i32", False, support.warp_field(b, "block", at)))
     if base == "nctaid":
-        return e.once(name, lambda b: b.load("i32", False, b.gep(_launch(e, b), 72 + 4 * at)))
+        return e.once(name, lambda b: b.load("i32", False, support.launch_field(e, b, "grid", at)))
     if name == FIRST:
         return e.once("first.x", lambda b: first_tid(e, b, "x"))
     if base == "laneid":
@@ -73,20 +58,23 @@ def special(e: ValueScope, name: str) -> Val:
     if base in _LANE_MASKS:
         return lanes(_LANE_MASKS[base], "i32")
     if base == "warpid":
-        return e.once("warpid", lambda b: b.load("i32", False, b.gep("%warp", 28), WARP_RANGE))
+        return e.once("warpid", lambda b: b.load("i32", False, support.warp_field(b, "index"), WARP_RANGE))
     if base == "nwarpid":
         return integer((e.kernel.threads + LANES - 1) // LANES, "i32")
     if base == "smid":
-        return e.once("smid", lambda b: b.load("i32", False, b.gep(_worker(e, b), 84)))
+        return e.once("smid", lambda b: b.load("i32", False, support.worker_field(e, b, "index")))
     if base == "gridid":
-        return e.once("gridid", lambda b: b.load("i64", False, b.gep(_launch(e, b), 104)))
+        return e.once("gridid", lambda b: b.load("i64", False, support.launch_field(e, b, "grid_id")))
     if base == "dynamic_smem_size":
-        return e.once("dynamic_smem", lambda b: b.load("i32", False, b.gep(_launch(e, b), 96)))
+        return e.once("dynamic_smem", lambda b: b.load("i32", False, support.launch_field(e, b, "dynamic_shared")))
     if base == "total_smem_size":
-        return e.once("total_smem", lambda b: b.cast("trunc", b.load("i64", False, b.gep(_worker(e, b), 16)), "i32"))
+        return e.once(
+            "total_smem",
+            lambda b: b.cast("trunc", b.load("i64", False, support.worker_field(e, b, "shared_size")), "i32"),
+        )
     if base in ("envreg1", "envreg2"):  # where grid.sync finds its barrier: high and low half of an address
-        half = 4 if base == "envreg1" else 0
-        return e.once(base, lambda b: b.load("i32", False, b.gep(_launch(e, b), 120 + half)))
+        half = 1 if base == "envreg1" else 0
+        return e.once(base, lambda b: b.load("i32", False, support.launch_field(e, b, "workspace", half)))
     if base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
         return _time(e, base)
     if base in ("clusterid", "nclusterid", "cluster_ctaid"):
@@ -98,9 +86,11 @@ def special(e: ValueScope, name: str) -> Val:
     if base == "cluster_ctarank":
         return e.once(name, lambda b: _cluster_rank(e, b))
     if base == "cluster_nctarank":
-        return e.once(name, lambda b: _at_least_one(b, b.load("i32", False, b.gep(_launch(e, b), CLUSTER_OFFSET + 12))))
+        return e.once(
+            name, lambda b: _at_least_one(b, b.load("i32", False, support.launch_field(e, b, "cluster_blocks")))
+        )
     if base == "is_explicit_cluster":
-        explicit = e.once(name, lambda b: b.load("i32", False, b.gep(_launch(e, b), CLUSTER_OFFSET + 16)))
+        explicit = e.once(name, lambda b: b.load("i32", False, support.launch_field(e, b, "cluster_explicit")))
         return e.body.icmp("ne", explicit, integer(0, "i32"))
     if base.startswith(RESERVED_SHARED):
         begin = e.kernel.shared[RESERVED_SHARED]
@@ -114,22 +104,16 @@ def special(e: ValueScope, name: str) -> Val:
     raise e.fail(f"unsupported special register %{name}")
 
 
-def _launch(e: ValueScope, b: Builder) -> str:
-    return e.once("launch", lambda p: p.load("ptr", False, p.gep("%warp", 8))).name
-
-
-def _worker(e: ValueScope, b: Builder) -> str:
-    return e.once("worker", lambda p: p.load("ptr", False, "%warp")).name
-
-
 def _at_least_one(b: Builder, value: Val) -> Val:
     """A launch that says nothing of clusters has those of one block."""
     return b.call("umax", "i32", [value, integer(1, "i32")])
 
 
 def _cluster_extent(e: ValueScope, axis: str) -> Val:
-    at = CLUSTER_OFFSET + 4 * _AXIS.get(axis, 0)
-    return e.once(f"cluster.{axis}", lambda b: _at_least_one(b, b.load("i32", False, b.gep(_launch(e, b), at))))
+    at = _AXIS.get(axis, 0)
+    return e.once(
+        f"cluster.{axis}", lambda b: _at_least_one(b, b.load("i32", False, support.launch_field(e, b, "cluster", at)))
+    )
 
 
 def _cluster_rank(e: ValueScope, b: Builder) -> Val:
@@ -142,7 +126,7 @@ def _first_thread(e: ValueScope, b: Builder) -> Val:
     """The number of the warp's first thread in its block."""
     if e.team is not None and e.team.warps * LANES == e.kernel.threads:
         return integer(0, "i32")
-    return b.bin("shl", b.load("i32", False, b.gep("%warp", 28), WARP_RANGE), integer(5, "i32"))
+    return b.bin("shl", b.load("i32", False, support.warp_field(b, "index"), WARP_RANGE), integer(5, "i32"))
 
 
 def _tid(e: ValueScope, b: Builder, axis: str) -> Val:

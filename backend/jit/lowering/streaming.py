@@ -7,7 +7,7 @@ of loops, each made once.
 
 Only where the next block writes what lies beside it: pieces far apart, as a transposition writes them, want to be collected in a cache.
 Only in the code of teams, in kernels in which nobody can tell the order of stores before the launch has ended (teams.py: no atomics, fences, ordered accesses), and
-not to arrays that the kernel reads itself. A fence at the worker's end (runtime.ll) orders them before all that comes after it.
+not to arrays that the kernel reads itself. A fence at the worker's end (scheduler.ll) orders them before all that comes after it.
 
 Source: Intel and AMD manuals, "Non-temporal stores"; the same rule as memcpy's of the GNU C library, which goes past the caches from three quarters of the last one on.
 """
@@ -20,8 +20,8 @@ from farlane.backend.jit.analysis import origins
 from farlane.backend.jit.analysis.strides import row_length
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.families.accesses import addresses
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
-from farlane.backend.jit.ptx.model import Address, Instruction, Special, Symbol
+from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Special, Symbol
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:

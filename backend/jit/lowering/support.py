@@ -1,55 +1,40 @@
 """Fields of the runtime structures, faults, polls, counted loops and code for some lanes, as the emitters write them.
 
-Offsets mirror runtime.ll and abi.py (tests compare them).
+Fields are named; runtime/layout.py knows where they lie.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.lowering.ir import Builder, Val, integer
+from farlane.backend.jit.runtime.structures import Latch, Launch, WarpState, WorkerState
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.values import ValueScope
 
-WARP_OFFSETS = (
-    0,
-    8,
-    16,
-    28,
-    32,
-    36,
-    40,
-    48,
-    56,
-    64,
-    68,
-    72,
-    76,
-    80,
-    88,
-    96,
-    100,
-    104,
-    108,
-    112,
-    120,
-    128,
-    132,
-    136,
-    140,
-)
-WORKER_SHARED, WORKER_SHARED_SIZE, WORKER_LOCAL_SIZE, WORKER_LATCHES = 8, 16, 32, 64
-WORKER_RING = 160
-LAUNCH_PARAMETERS, LAUNCH_VARIABLES, LAUNCH_ABORT = 0, 8, 100
-LAUNCH_STREAMED = 184
+
+def _at(structure: type[ctypes.Structure], field: str) -> int:
+    """Where a field lies, in bytes."""
+    return int(getattr(structure, field).offset)
 
 
-def warp_field(b: Builder, index: int) -> str:
-    """Pointer to a field of the warp's state."""
-    return b.gep("%warp", WARP_OFFSETS[index])
+def warp_field(b: Builder, name: str, index: int = 0) -> str:
+    """Pointer to a field of the warp's state, or to a word of one."""
+    return b.gep("%warp", _at(WarpState, name) + 4 * index)
+
+
+def launch_field(e: ValueScope, b: Builder, name: str, index: int = 0) -> str:
+    """Pointer to a field of the launch, or to a word of one."""
+    return b.gep(launch(e), _at(Launch, name) + 4 * index)
+
+
+def worker_field(e: ValueScope, b: Builder, name: str) -> str:
+    """Pointer to a field of the worker's state."""
+    return b.gep(worker(e), _at(WorkerState, name))
 
 
 def worker(e: ValueScope) -> str:
@@ -57,7 +42,7 @@ def worker(e: ValueScope) -> str:
 
 
 def launch(e: ValueScope) -> str:
-    return e.once("launch", lambda p: p.load("ptr", False, p.gep("%warp", 8))).name
+    return e.once("launch", lambda p: p.load("ptr", False, warp_field(p, "launch"))).name
 
 
 def _field(e: ValueScope, key: str, base: str, offset: int, kind: str) -> Val:
@@ -65,32 +50,32 @@ def _field(e: ValueScope, key: str, base: str, offset: int, kind: str) -> Val:
 
 
 def shared_base(e: ValueScope) -> str:
-    return _field(e, "shared", worker(e), WORKER_SHARED, "ptr").name
+    return _field(e, "shared", worker(e), WorkerState.shared.offset, "ptr").name
 
 
 def shared_size(e: ValueScope) -> Val:
     """What accesses are checked against: a constant where the kernel names no dynamic memory, so that checks may be decided now."""
     if e.kernel.static_shared and not e.kernel.extern_shared:
         return integer(e.kernel.static_shared, "i64")
-    return _field(e, "shared_size", worker(e), WORKER_SHARED_SIZE, "i64")
+    return _field(e, "shared_size", worker(e), WorkerState.shared_size.offset, "i64")
 
 
 def local_size(e: ValueScope) -> Val:
-    return _field(e, "local_size", worker(e), WORKER_LOCAL_SIZE, "i64")
+    return _field(e, "local_size", worker(e), WorkerState.local_size.offset, "i64")
 
 
 def parameters(e: ValueScope) -> str:
-    return _field(e, "parameters", launch(e), LAUNCH_PARAMETERS, "ptr").name
+    return _field(e, "parameters", launch(e), Launch.parameters.offset, "ptr").name
 
 
 def latch(e: ValueScope, site: int) -> str:
-    base = _field(e, "latches", worker(e), WORKER_LATCHES, "ptr").name
-    return e.once(f"latch{site}", lambda p: Val(p.gep(base, 16 * site), "ptr")).name
+    base = _field(e, "latches", worker(e), WorkerState.latches.offset, "ptr").name
+    return e.once(f"latch{site}", lambda p: Val(p.gep(base, ctypes.sizeof(Latch) * site), "ptr")).name
 
 
 def variable(e: ValueScope, index: int) -> Val:
     """The device address of a module variable."""
-    table = _field(e, "variables", launch(e), LAUNCH_VARIABLES, "ptr").name
+    table = _field(e, "variables", launch(e), Launch.variables.offset, "ptr").name
     return _field(e, f"variable{index}", table, 8 * index, "i64")
 
 
@@ -98,7 +83,7 @@ def streamed(e: ValueScope, size: int) -> Val:
     """Whether a launch whose threads write `size` bytes each writes more than caches hold (Launch.streamed)."""
 
     def compare(p: Builder) -> Val:
-        least = p.load("i32", False, p.gep(launch(e), LAUNCH_STREAMED))
+        least = p.load("i32", False, launch_field(e, p, "streamed"))
         return p.icmp("ult", p.bin("sub", least, integer(1, "i32")), integer(size, "i32"))  # 0: never
 
     return e.once("streamed", compare)
@@ -175,7 +160,7 @@ def fault_if(e: ValueScope, condition: Val, kind: int) -> None:
 def poll(e: ValueScope) -> None:
     """Leaves when the launch is aborted: on every back edge, so that no loop outlives its launch."""
     b = e.body
-    pointer = e.once("abort", lambda p: Val(p.gep(launch(e), LAUNCH_ABORT), "ptr")).name
+    pointer = e.once("abort", lambda p: Val(launch_field(e, p, "abort"), "ptr")).name
     b_abort = b.op(f"load atomic i32, ptr {pointer} monotonic, align 4", "i32", False)
     stop = b.icmp("ne", b_abort, integer(0, "i32"))
     leave, stay = b.new_label("leave"), b.new_label("stay")

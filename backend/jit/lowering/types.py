@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from farlane.backend.jit.abi import UnsupportedError
 from farlane.backend.jit.lowering.ir import BITS, FLOATS, Builder, Val
+from farlane.backend.jit.ptx.declarations import UnsupportedError
 
 REGISTER_LLVM = {
     "pred": "i1",

@@ -13,15 +13,15 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.abi import UnsupportedError
 from farlane.backend.jit.analysis import patterns, strides
 from farlane.backend.jit.analysis.register_tiles import Tiles, place_of
 from farlane.backend.jit.lowering import families, touches
 from farlane.backend.jit.lowering.affine import Affine, materialise, rows
-from farlane.backend.jit.lowering.ir import LANES, Builder, Val, floating, integer, lanes
+from farlane.backend.jit.lowering.ir import Builder, Val, floating, integer, lanes
 from farlane.backend.jit.lowering.specials import special
 from farlane.backend.jit.lowering.types import REGISTER_LLVM, convert
-from farlane.backend.jit.ptx.model import Immediate, Negated, Special, Storage, Symbol
+from farlane.backend.jit.ptx.declarations import UnsupportedError
+from farlane.backend.jit.ptx.model import LANES, Immediate, Negated, Special, Storage, Symbol
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:

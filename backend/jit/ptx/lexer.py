@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 
-from farlane.backend.jit.abi import PtxError
+from farlane.backend.jit.ptx.declarations import PtxError
 from farlane.backend.jit.ptx.model import Immediate
 
 MAX_TEXT = 64 << 20  # of what is read at once: a body, a declaration

@@ -17,11 +17,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from farlane.backend.jit.abi import PtxError
 from farlane.backend.jit.ptx import device_library
 from farlane.backend.jit.ptx import module as modules
+from farlane.backend.jit.ptx.declarations import Module, PtxError
 from farlane.backend.jit.ptx.lexer import strip_comments
-from farlane.backend.jit.ptx.module import Module
 
 MAX_UNITS = 4096
 MAX_TEXT = 256 << 20

@@ -7,10 +7,9 @@ Source: PTX ISA, "Instruction Statements" and "Operands".
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from farlane.backend.jit.ssa.ssa import Value
+LANES = 32  # threads of a warp (WARP_SZ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +141,3 @@ def read_by(instruction: Instruction) -> list[Any]:
     if instruction.guard is not None:
         found += registers_of(instruction.guard[0])
     return found
-
-
-def rewrite(operand: Any, replace: dict[str, Value]) -> Any:
-    """The operand with each register replaced by its current SSA value."""
-    if isinstance(operand, Register):
-        return replace[operand.name]
-    if isinstance(operand, Address):
-        return Address(rewrite(operand.base, replace), operand.offset)
-    if isinstance(operand, Negated):
-        return Negated(rewrite(operand.operand, replace))
-    if isinstance(operand, Vector):
-        return Vector(tuple(rewrite(item, replace) for item in operand.items))
-    return operand

@@ -8,86 +8,19 @@ Source: PTX ISA, "Directives", "Variables", "Kernel and Function Directives".
 from __future__ import annotations
 
 import hashlib
-import itertools
 import re
-import struct
-from dataclasses import dataclass, field
 
-from farlane.backend.jit.abi import Entry, Parameter, PtxError, Relocation, Variable
-from farlane.backend.jit.ptx.lexer import Cursor, number, strip_comments
-from farlane.backend.jit.ptx.model import Body, Storage
+from farlane.backend.jit.ptx.declarations import SCALAR_BYTES, Entry, Function, Module, Parameter, PtxError
+from farlane.backend.jit.ptx.lexer import Cursor, strip_comments
+from farlane.backend.jit.ptx.model import Storage
+from farlane.backend.jit.ptx.variables import variables
 
-SCALAR_BYTES = {
-    "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "b32": 4, "u32": 4, "s32": 4, "f32": 4,
-    "b64": 8, "u64": 8, "s64": 8, "f64": 8, "f16x2": 4, "bf16x2": 4, "b128": 16, "tf32": 4,
-}  # fmt: skip
-MAX_VARIABLE = 1 << 32
 MAX_PARAMETERS = 4096
 LINKING = {".visible", ".extern", ".weak", ".common"}
 _DELIMITER = re.compile(r'[{};"]')
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*", re.ASCII)
 WORDS = re.compile(r"\s*([.$%\w]+)")
 LINE_DIRECTIVES = {".version", ".target", ".address_size", ".file", ".loc"}
-
-
-@dataclass(slots=True)
-class Function:
-    """A kernel or device function; `body` is None for a declaration. `parsed` is filled by parser.body_of."""
-
-    name: str
-    entry: bool
-    parameters: tuple[Storage, ...]
-    returns: tuple[Storage, ...]
-    line: int
-    body: tuple[int, int, int] | None = None  # offsets of the text between the braces, its first line
-    noreturn: bool = False
-    parsed: Body | None = None
-
-
-_ADDRESS = re.compile(r"\bmov\.[bu]64\s+[^,;\s]+\s*,\s*([A-Za-z_$%][\w$]*)\s*;")
-
-
-@dataclass(slots=True)
-class Module:
-    """The contents of one PTX text. `variables` is in order of appearance; its indices are the relocation table's."""
-
-    text: str
-    digest: bytes
-    version: tuple[int, int] = (0, 0)
-    target: str = ""
-    entries: dict[str, Entry] = field(default_factory=dict)
-    functions: dict[str, Function] = field(default_factory=dict)
-    variables: list[Variable] = field(default_factory=list)
-    variable_index: dict[str, int] = field(default_factory=dict)
-    _held: frozenset[str] | None = None
-    _numbers: dict[str, int] = field(default_factory=dict)
-
-    def held_functions(self) -> frozenset[str]:
-        """The functions whose addresses code or variables hold."""
-        if self._held is None:
-            names = {relocation.symbol for variable in self.variables for relocation in variable.relocations}
-            names.update(_ADDRESS.findall(self.text))
-            self._held = frozenset(name for name in names if name in self.functions)
-        return self._held
-
-    def function_number(self, name: str) -> int:
-        """The value of a pointer to a function: not a mapped address, never 0."""
-        if len(self._numbers) != len(self.functions):
-            self._numbers = {known: 16 * (position + 1) for position, known in enumerate(self.functions)}
-        if name not in self._numbers:
-            raise PtxError(f"unknown function '{name}'")
-        return self._numbers[name]
-
-    def function_at(self, number: int) -> str | None:
-        """The function that a pointer names."""
-        position, rest = divmod(number, 16)
-        if rest or not 0 < position <= len(self.functions):
-            return None
-        return next(itertools.islice(self.functions, position - 1, None))
-
-    def variable(self, name: str) -> Variable | None:
-        index = self.variable_index.get(name)
-        return None if index is None else self.variables[index]
 
 
 def parse_module(text: str) -> Module:
@@ -165,7 +98,7 @@ def statement(module: Module, start: int, line: int) -> int:
         if opening.group() == "{":
             end = _delimiter(text, _closing(text, opening.end(), line), line).end()
         cursor = Cursor(text[position:end], line)
-        _variables(module, cursor, words)
+        variables(module, cursor, words)
         return end
     raise PtxError(f"unknown directive '{kind or text[start : start + 20]}'", line)
 
@@ -301,138 +234,3 @@ def _add_function(module: Module, function: Function, header: str, line: int) ->
         ".explicitcluster" in header,
         line,
     )
-
-
-def _variables(module: Module, cursor: Cursor, linking: list[str]) -> None:
-    """One variable statement: .space attributes .type name[...] = initialiser, name2 ... ;"""
-    space = cursor.next()[1:]
-    align, element, managed, lanes = 0, "", False, 1
-    while cursor.peek.startswith("."):
-        word = cursor.next()
-        if word == ".align":
-            align = cursor.size("alignment", 1 << 16)
-        elif word == ".attribute":
-            cursor.expect("(")
-            while not cursor.accept(")"):
-                managed |= cursor.next() == ".managed"
-        elif word in (".v2", ".v4"):
-            lanes = int(word[2])
-        elif word[1:] in SCALAR_BYTES:
-            element = word[1:]
-        else:
-            raise PtxError(f"variable of unsupported type '{word}'", cursor.line)
-    if not element:
-        raise PtxError("variable without a type", cursor.line)
-    if align & (align - 1):
-        raise PtxError("alignment is not a power of two", cursor.line)
-    while True:
-        line = cursor.line
-        name = cursor.word("a variable name")
-        count, unsized = dimensions(cursor)
-        size = SCALAR_BYTES[element] * lanes * count
-        if size > MAX_VARIABLE:
-            raise PtxError(f"variable '{name}' is too large", line)
-        initial: bytes | None = None
-        relocations: list[Relocation] = []
-        if cursor.accept("="):
-            initial, relocations = _initialiser(cursor, element, size, unsized)
-            size = max(size, len(initial)) if unsized else size
-        variable = Variable(
-            name, space, size, align or SCALAR_BYTES[element] * lanes, initial, tuple(relocations), ".extern" in linking,
-            managed, ".visible" in linking or ".weak" in linking or ".common" in linking, line,
-        )  # fmt: skip
-        add_variable(module, variable)
-        if cursor.accept(";"):
-            return
-        cursor.expect(",")
-
-
-def dimensions(cursor: Cursor) -> tuple[int, bool]:
-    """The product of '[n]' suffixes, and whether one of them was empty."""
-    count, unsized, seen = 1, False, 0
-    while cursor.accept("["):
-        seen += 1
-        if seen > 16:
-            raise PtxError("too many array dimensions", cursor.line)
-        if cursor.peek == "]":
-            unsized, count = True, 0
-        else:
-            count *= cursor.size("array size", MAX_VARIABLE)
-        cursor.expect("]")
-    return min(count, MAX_VARIABLE * 2), unsized
-
-
-def add_variable(module: Module, variable: Variable) -> None:
-    index = module.variable_index.get(variable.name)
-    if index is None:
-        module.variable_index[variable.name] = len(module.variables)
-        module.variables.append(variable)
-    elif module.variables[index].extern:
-        module.variables[index] = variable
-    elif not variable.extern:
-        raise PtxError(f"variable '{variable.name}' is defined twice", variable.line)
-
-
-def _initialiser(cursor: Cursor, element: str, size: int, unsized: bool) -> tuple[bytes, list[Relocation]]:
-    """Scalars, nested braces, symbols (name, name+addend, generic(name)+addend, mask(symbol): not supported)."""
-    width = SCALAR_BYTES[element]
-    out = bytearray()
-    relocations: list[Relocation] = []
-    depth = 0
-    while True:
-        line = cursor.line
-        token = cursor.next()
-        if token == "{":
-            depth += 1
-        elif token == "}":
-            depth -= 1
-        elif token != ",":
-            if token == "-" or token[0].isdigit():
-                out += _scalar(cursor, token, element, line)
-            else:
-                relocations.append(_relocation(cursor, token, len(out), width))
-                out += bytes(width)
-        if depth <= 0:
-            break
-        if depth > 16 or (len(out) > size and not unsized) or len(out) > MAX_VARIABLE:
-            raise PtxError("initialiser is larger than its variable", line)
-    if len(out) > size and not unsized:
-        raise PtxError("initialiser is larger than its variable", cursor.line)
-    return bytes(out) + bytes(max(0, size - len(out))), relocations
-
-
-def _scalar(cursor: Cursor, token: str, element: str, line: int) -> bytes:
-    negative = token == "-"
-    value = number(cursor.next() if negative else token, line)
-    width = SCALAR_BYTES[element]
-    if value.kind == "i" and element not in ("f32", "f64"):
-        return ((-value.value if negative else value.value) & ((1 << 8 * width) - 1)).to_bytes(width, "little")
-    if value.kind == "i":
-        real = float(value.value)
-    elif value.kind == "f32":
-        real = struct.unpack("<f", struct.pack("<I", value.value))[0]
-    else:
-        real = struct.unpack("<d", struct.pack("<Q", value.value))[0]
-    real = -real if negative else real
-    if element == "f32":
-        return value.value.to_bytes(4, "little") if value.kind == "f32" and not negative else struct.pack("<f", real)
-    if element == "f64":
-        return value.value.to_bytes(8, "little") if value.kind == "f64" and not negative else struct.pack("<d", real)
-    raise PtxError("a float initialises an integer", line)
-
-
-def _relocation(cursor: Cursor, token: str, offset: int, width: int) -> Relocation:
-    generic = token == "generic" and cursor.peek == "("
-    if generic:
-        cursor.expect("(")
-        token = cursor.word("a symbol")
-        cursor.expect(")")
-    elif cursor.peek == "(":
-        raise PtxError(f"unsupported initialiser '{token}(...)'", cursor.line)
-    addend = 0
-    if cursor.peek in ("+", "-"):
-        sign = -1 if cursor.next() == "-" else 1
-        addend = sign * cursor.integer("an addend")
-    if width != 8:
-        raise PtxError("an address initialises something that is not 64 bits wide", cursor.line)
-    return Relocation(offset, token, addend, generic, width)

@@ -8,50 +8,36 @@ Source: PTX ISA, "Instruction Statements", "Operands", "Control Flow Instruction
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from farlane.backend.jit.abi import PtxError, UnsupportedError
 from farlane.backend.jit.ptx import spelling
-from farlane.backend.jit.ptx.lexer import Cursor, is_word, number
+from farlane.backend.jit.ptx.declarations import SCALAR_BYTES, Function, Module, PtxError, UnsupportedError
+from farlane.backend.jit.ptx.lexer import Cursor, is_word
 from farlane.backend.jit.ptx.model import (
-    Address,
     Body,
-    Immediate,
     Instruction,
-    Negated,
     Register,
-    Special,
     Storage,
     Symbol,
     Vector,
 )
-from farlane.backend.jit.ptx.module import SCALAR_BYTES, Function, Module, dimensions, parameter_list
-from farlane.backend.jit.ptx.selectors import SELECTING, Field, extractions, split
+from farlane.backend.jit.ptx.module import parameter_list
+from farlane.backend.jit.ptx.operands import MAX_OPERANDS, SELECTING, OperandParser, Scope, extractions
+from farlane.backend.jit.ptx.variables import dimensions
 
 MAX_INSTRUCTIONS = 1 << 20
 MAX_DEPTH = 256
-MAX_OPERANDS = 64
 
 REGISTER_TYPES = {
     "pred": "pred", "b8": "b16", "s8": "b16", "u8": "b16", "b16": "b16", "s16": "b16", "u16": "b16", "f16": "b16", "bf16": "b16",
     "b32": "b32", "s32": "b32", "u32": "b32", "f16x2": "b32", "bf16x2": "b32", "b64": "b64", "s64": "b64", "u64": "b64",
     "f32": "f32", "f64": "f64", "b128": "b128",
 }  # fmt: skip
-_NUMBERED = re.compile(r"(.*?)([0-9]{1,9})$")
 # Instructions that write no register. A reduction form of bar does.
 NO_DESTINATION = {
     "st", "red", "bra", "brx", "ret", "exit", "trap", "brkpt", "bar", "barrier", "membar", "fence", "prefetch", "prefetchu",
     "nanosleep", "pmevent", "discard", "applypriority", "cp", "sust", "sured", "griddepcontrol", "stmatrix",
     "tensormap", "setmaxnreg", "st.bulk", "clusterlaunchcontrol.try_cancel",
-}  # fmt: skip
-_SPECIALS = {
-    "tid", "ntid", "ctaid", "nctaid", "laneid", "warpid", "nwarpid", "smid", "nsmid", "gridid", "lanemask_eq", "lanemask_le",
-    "lanemask_lt", "lanemask_ge", "lanemask_gt", "clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo",
-    "globaltimer_hi", "reserved_smem_offset_begin", "reserved_smem_offset_end", "reserved_smem_offset_cap", "reserved_smem_offset_0",
-    "reserved_smem_offset_1", "dynamic_smem_size", "total_smem_size", "is_explicit_cluster", "clusterid", "nclusterid",
-    "cluster_ctaid", "cluster_nctaid", "cluster_ctarank", "cluster_nctarank", "aggr_smem_size", "current_graph_exec",
-    "envreg",
 }  # fmt: skip
 
 
@@ -64,19 +50,6 @@ def _writes(base: str, modifiers: tuple[str, ...]) -> bool:
     if base == "mbarrier":
         return modifiers[:1] not in (("init",), ("inval",), ("expect_tx",), ("complete_tx",))
     return base not in NO_DESTINATION and not (base == "wmma" and "store" in modifiers)
-
-
-class _Scope:
-    """The declarations of one brace level."""
-
-    __slots__ = ("families", "labels", "names", "registers", "suffix")
-
-    def __init__(self, suffix: str) -> None:
-        self.suffix = suffix
-        self.registers: dict[str, str] = {}
-        self.families: dict[str, tuple[str, int]] = {}
-        self.names: dict[str, str] = {}
-        self.labels: set[str] = set()
 
 
 def body_of(module: Module, function: Function) -> Body:
@@ -100,14 +73,11 @@ def _own_parameters(body: Body) -> None:
             item.modifiers = tuple("local" if part in ("param", "param::func") else part for part in item.modifiers)
 
 
-class _BodyParser:
+class _BodyParser(OperandParser):
     def __init__(self, cursor: Cursor, function: Function) -> None:
-        self.cursor = cursor
-        self.body = Body()
-        self.scopes = [_Scope("")]
+        super().__init__(cursor, Body())
         self.counter = 0
-        self.cache: dict[str, Register] = {}
-        self.pending: list[tuple[Instruction, tuple[_Scope, ...]]] = []
+        self.pending: list[tuple[Instruction, tuple[Scope, ...]]] = []
         for item in (*function.parameters, *function.returns):
             self.body.storage[item.name] = item
 
@@ -118,7 +88,7 @@ class _BodyParser:
             if token == "{":
                 cursor.next()
                 self.counter += 1
-                self.scopes.append(_Scope(f"#{self.counter}"))
+                self.scopes.append(Scope(f"#{self.counter}"))
                 self.cache.clear()
                 if len(self.scopes) > MAX_DEPTH:
                     raise PtxError("blocks are nested too deeply", cursor.line)
@@ -251,7 +221,7 @@ class _BodyParser:
         cursor.next()
         negated = cursor.accept("!")
         line = cursor.line
-        predicate = self._operand()
+        predicate = self.operand()
         if not isinstance(predicate, Register) or predicate.type != "pred":
             raise PtxError("a guard must be a predicate register", line)
         line = cursor.line
@@ -287,7 +257,7 @@ class _BodyParser:
             if not operands and not destinations and writes:
                 destinations = self._destination(line)
             else:
-                operands.append(self._operand())
+                operands.append(self.operand())
             if len(operands) > MAX_OPERANDS:
                 raise PtxError("too many operands", line)
         if base == "bra":
@@ -303,10 +273,10 @@ class _BodyParser:
         return Instruction(base, modifiers, destinations, operands, line)
 
     def _destination(self, line: int) -> list[Any]:
-        first = self._operand()
+        first = self.operand()
         items = list(first.items) if isinstance(first, Vector) else [first]
         if self.cursor.accept("|"):
-            items.append(self._operand())
+            items.append(self.operand())
         for item in items:
             if item is not None and not isinstance(item, Register):
                 raise PtxError("the destination is not a register", line)
@@ -317,14 +287,14 @@ class _BodyParser:
         returns: list[Any] = []
         arguments: list[Any] = []
         if cursor.peek == "(":
-            returns = self._parenthesised()
+            returns = self.parenthesised()
             cursor.expect(",")
-        callee = self._operand()
+        callee = self.operand()
         labels: tuple[str, ...] = ()
         while not cursor.accept(";"):
             cursor.expect(",")
             if cursor.peek == "(":
-                arguments = self._parenthesised()
+                arguments = self.parenthesised()
             else:
                 labels = (cursor.word("a prototype"),)
         for item in (*returns, *arguments):
@@ -332,126 +302,6 @@ class _BodyParser:
                 raise UnsupportedError("call with register arguments", line)
         sources = [callee, Vector(tuple(arguments)), Vector(tuple(returns))]
         return Instruction("call", modifiers, [], sources, line, labels=labels)
-
-    def _parenthesised(self) -> list[Any]:
-        cursor = self.cursor
-        cursor.expect("(")
-        items: list[Any] = []
-        while not cursor.accept(")"):
-            if items:
-                cursor.expect(",")
-            items.append(self._operand())
-            if len(items) > MAX_OPERANDS * 8:
-                raise PtxError("too many arguments", cursor.line)
-        return items
-
-    # Operands ----------------------------------------------------------------------------------------------------
-    def _operand(self) -> Any:
-        cursor = self.cursor
-        line, token = cursor.line, cursor.next()
-        if token == "{":
-            items: list[Any] = []
-            while not cursor.accept("}"):
-                if items:
-                    cursor.expect(",")
-                if cursor.peek in ("{", "["):
-                    raise PtxError("nested vector operand", line)
-                items.append(self._operand())
-                if len(items) > 2 * MAX_OPERANDS:  # accumulators of wgmma are 128
-                    raise PtxError("vector operand too long", line)
-            return Vector(tuple(items))
-        if token == "[":
-            return self._address(line)
-        if token == "!":
-            if cursor.peek in ("!", "{", "["):
-                raise PtxError("malformed operand", line)
-            return Negated(self._operand())
-        if token == "_":
-            return None
-        if token in ("-", "+"):
-            value = number(cursor.next(), line)
-            if token == "+":
-                return value
-            if value.kind == "i":
-                return Immediate(-value.value & 0xFFFF_FFFF_FFFF_FFFF)
-            return Immediate(value.value ^ (1 << (31 if value.kind == "f32" else 63)), value.kind)
-        if token[0].isdigit():
-            return number(token, line)
-        if is_word(token):
-            return self._named(token, line)
-        raise PtxError(f"unexpected '{token}' in an operand", line)
-
-    def _named(self, token: str, line: int) -> Any:
-        register = self.cache.get(token) or self._register(token)
-        if register is not None:
-            return register
-        selected = split(token)
-        if selected is not None and (register := self._register(selected[0])) is not None:
-            return Field(register, *selected[1:])
-        if token == "WARP_SZ":
-            return Immediate(32)
-        if token.startswith("%"):
-            base = token[1:].split(".")[0].rstrip("0123456789")
-            if token[1:].split(".")[0] in _SPECIALS or base in ("envreg", "pm", "clock"):
-                return Special(token[1:])
-            raise PtxError(f"unknown register '{token}'", line)
-        for scope in reversed(self.scopes):
-            if token in scope.names:
-                token = scope.names[token]
-                break
-        offset = 0
-        if self.cursor.peek in ("+", "-"):
-            sign = -1 if self.cursor.next() == "-" else 1
-            offset = sign * self.cursor.integer("an offset")
-        return Symbol(token, offset)
-
-    def _register(self, token: str) -> Register | None:
-        numbered = _NUMBERED.match(token)
-        for scope in reversed(self.scopes):
-            kind = scope.registers.get(token)
-            if kind is None and numbered is not None:
-                family = scope.families.get(numbered.group(1))
-                if family is not None and int(numbered.group(2)) < family[1]:
-                    kind = family[0]
-            if kind is not None:
-                register = self.cache[token] = Register(token + scope.suffix, kind)
-                self.body.registers += 1
-                return register
-        return None
-
-    def _coordinates(self, handle: Any, line: int) -> Vector:
-        """[object, {x, y}] of textures and surfaces, as {object, x, y}."""
-        cursor = self.cursor
-        cursor.expect(",")
-        if cursor.peek in ("[", "!"):
-            raise PtxError("malformed coordinates", line)
-        place = self._operand()
-        if not cursor.accept("]"):
-            raise UnsupportedError(f"address form with '{cursor.peek}'", line)
-        return Vector((handle, *(place.items if isinstance(place, Vector) else (place,))))
-
-    def _address(self, line: int) -> Address | Vector:
-        cursor = self.cursor
-        base: Any = None
-        offset = 0
-        if cursor.peek == "-" or cursor.peek[:1].isdigit():
-            offset = cursor.integer("an address")
-        else:
-            base = self._named(cursor.word("an address"), line)
-            if isinstance(base, Symbol):
-                base, offset = Symbol(base.name), base.offset
-            elif not isinstance(base, Register):
-                raise PtxError("malformed address", line)
-            while cursor.peek in ("+", "-"):
-                sign = -1 if cursor.next() == "-" else 1
-                offset += sign * cursor.integer("an offset")
-        if cursor.peek == "," and not offset:
-            return self._coordinates(base, line)
-        if not cursor.accept("]"):
-            raise UnsupportedError(f"address form with '{cursor.peek}'", line)
-        if not -(1 << 63) <= offset < 1 << 64:
-            raise PtxError("offset does not fit 64 bits", line)
-        return Address(base, offset)
 
     def _resolve_labels(self) -> None:
         """Labels are visible in their scope and those inside it, before and after their definition."""
@@ -467,7 +317,7 @@ class _BodyParser:
             instruction.labels = tuple(self._label(name, scopes, instruction.line) for name in names)
 
     @staticmethod
-    def _label(name: str, scopes: tuple[_Scope, ...], line: int) -> str:
+    def _label(name: str, scopes: tuple[Scope, ...], line: int) -> str:
         for scope in reversed(scopes):
             if name in scope.labels:
                 return name + scope.suffix

@@ -8,13 +8,13 @@ some of them the place says what is meant (`prmt.b32.f4e`, `mma`, `vadd`).
 
 from __future__ import annotations
 
-from farlane.backend.jit.lowering.types import PTX_LLVM
+from farlane.backend.jit.ptx.declarations import SCALAR_BYTES
 
 _TYPES_LAST = {
     "abs", "add", "addc", "atom", "copysign", "cos", "div", "ex2", "fma", "ld", "ldu", "lg2", "mad", "madc", "max", "min", "mul",
     "neg", "rcp", "red", "rem", "rsqrt", "selp", "set", "setp", "sin", "sqrt", "st", "sub", "subc", "tanh", "testp",
 }  # fmt: skip
-_TYPES = {*PTX_LLVM, "f32x2", "u16x2", "s16x2"}
+_TYPES = {*SCALAR_BYTES, "pred", "f32x2", "u16x2", "s16x2"}
 # cvt has types of its own (fp8, tf32, ...): there it is the modifiers that are known.
 _BEFORE = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna", "relu", "ftz", "sat", "satfinite", "pack"}
 # Instructions whose first modifier makes another one of them.

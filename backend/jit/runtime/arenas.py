@@ -8,21 +8,26 @@ from __future__ import annotations
 import ctypes
 import logging
 import mmap
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from farlane.backend import mappings
-from farlane.backend.jit.abi import ABREAST, Launch, WorkerState
-from farlane.backend.jit.lowering.checks import SHADOW_ENTRY, SHADOW_HEAD
+from farlane.backend.jit.options import KernelInfo
 from farlane.backend.jit.runtime import clusters
+from farlane.backend.jit.runtime.checks import Shadow, ShadowEntry
+from farlane.backend.jit.runtime.structures import ABREAST, Barrier, Latch, Launch, WarpState, WorkerState
 
-if TYPE_CHECKING:
-    from farlane.backend.jit import CompiledKernel
-
-WARP_BYTES = 144
-BARRIER_BYTES = 24 * 16
+WARP_BYTES = ctypes.sizeof(WarpState)
+BARRIER_BYTES = 16 * ctypes.sizeof(Barrier)
 PAGE = mmap.PAGESIZE
 LEAST_GRID = 4 * ABREAST  # for less, arenas for blocks abreast are not made
 _log = logging.getLogger(__name__)
+
+
+class Kernel(Protocol):
+    """What arenas are made for (compile.kernels.CompiledKernel)."""
+
+    info: KernelInfo
+    abreast: int
 
 
 class _Arena:
@@ -65,9 +70,9 @@ class Worker:
         self._beside_states: Any = None
         self._beside_room: tuple[int, ...] = ()
         # What it is laid out for, and how many blocks abreast.
-        self._ready: tuple[CompiledKernel, Launch, int] | None = None
+        self._ready: tuple[Kernel, Launch, int] | None = None
 
-    def reserve(self, kernel: CompiledKernel, launch: Launch) -> None:
+    def reserve(self, kernel: Kernel, launch: Launch) -> None:
         """Makes room for a launch of `kernel`. Call before every run: it also sets the sizes that accesses are checked against.
 
         A launch's shape and shared memory stay as they are from the first time on.
@@ -88,12 +93,18 @@ class Worker:
                 self._beside_room = ()
         self._ready = kernel, launch, kernel.abreast
 
-    def _reserve_beside(self, kernel: CompiledKernel, launch: Launch) -> None:
+    def _reserve_beside(self, kernel: Kernel, launch: Launch) -> None:
         """Arenas for blocks abreast. They stay where they are as long as they have room, which copies of `state` rely on."""
         info = kernel.info
         warps = (info.block[0] * info.block[1] * info.block[2] + 31) // 32
         shared = info.static_shared + launch.dynamic_shared + 15
-        wanted = (shared, info.local_bytes * warps, warps, info.stack_bytes, warps * WARP_BYTES + info.sites * 16)
+        wanted = (
+            shared,
+            info.local_bytes * warps,
+            warps,
+            info.stack_bytes,
+            warps * WARP_BYTES + info.sites * ctypes.sizeof(Latch),
+        )
         if not self._beside:
             self._beside = [Worker() for _ in range(ABREAST)]
             self._beside_states = (WorkerState * ABREAST)()
@@ -106,7 +117,7 @@ class Worker:
             self.generation += 1
         self.state.beside = ctypes.addressof(self._beside_states)
 
-    def _reserve_peers(self, kernel: CompiledKernel, launch: Launch, blocks: int) -> None:
+    def _reserve_peers(self, kernel: Kernel, launch: Launch, blocks: int) -> None:
         """Arenas for each block of a cluster; latches, and what else is the thread's, are this worker's."""
         self._peers += [Worker() for _ in range(len(self._peers), blocks)]
         states = (WorkerState * blocks)()
@@ -119,7 +130,7 @@ class Worker:
         self.state.peers = ctypes.addressof(states)
         self.generation += 1
 
-    def reserve_block(self, kernel: CompiledKernel, launch: Launch) -> None:
+    def reserve_block(self, kernel: Kernel, launch: Launch) -> None:
         """The same for one block at a time."""
         info = kernel.info
         threads = info.block[0] * info.block[1] * info.block[2]
@@ -138,16 +149,18 @@ class Worker:
         # A page more: stacks start at different places in it (runtime.ll).
         fibers = threads if info.solo else warps
         self._reserve_stacks(fibers if info.barriers else 1, (info.stack_bytes + 2 * PAGE - 1) & -PAGE)
-        self.generation += self._small.reserve(fibers * WARP_BYTES + BARRIER_BYTES + info.sites * 16 + 192)
+        self.generation += self._small.reserve(
+            fibers * WARP_BYTES + BARRIER_BYTES + info.sites * ctypes.sizeof(Latch) + 192
+        )
         state.barriers = self._small.address
         state.warps = self._small.address + BARRIER_BYTES
         state.latches = (self._small.address + BARRIER_BYTES + fibers * WARP_BYTES + 63) & -64
 
     def _shadow_of(self, shared: int, granule: int) -> int:
         """A shadow keeps what earlier launches have entered: epochs tell that from what counts (checks.ll)."""
-        if self._shadow.reserve(SHADOW_HEAD + (shared // granule + 1) * SHADOW_ENTRY):
+        if self._shadow.reserve(ctypes.sizeof(Shadow) + (shared // granule + 1) * ctypes.sizeof(ShadowEntry)):
             self.generation += 1
-            ctypes.c_uint64.from_address(self._shadow.address + 8).value = self._shadow.size
+            Shadow.from_address(self._shadow.address).size = self._shadow.size
         return self._shadow.address
 
     def _reserve_stacks(self, count: int, size: int) -> None:

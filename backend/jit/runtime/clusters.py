@@ -12,8 +12,8 @@ Source: PTX ISA, "Cluster of Cooperative Thread Arrays", "State Spaces: Shared",
 
 from __future__ import annotations
 
-from farlane.backend.jit.abi import Launch
 from farlane.backend.jit.ptx.model import Instruction
+from farlane.backend.jit.runtime.structures import Launch
 
 RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import platform
 
-from farlane.backend.jit.abi import UnsupportedError
+from farlane.backend.jit.ptx.declarations import UnsupportedError
 
 _X86_64 = """
 .text

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import Any
 
-from farlane.backend.jit.abi import (
+from farlane.backend.jit.ptx.model import LANES
+from farlane.backend.jit.runtime.structures import (
     LOCAL_WINDOW,
     PAGE_HELD,
     PAGE_READABLE,
@@ -27,10 +28,10 @@ from farlane.backend.jit.abi import (
     SHARED_WINDOW,
     FaultKind,
     Launch,
+    WarpState,
     WorkerState,
 )
 
-LANES = 32
 ARGUMENTS = 8
 _log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class ServiceKind(IntEnum):
     ALLOCATE = 3  # malloc(size) -> address
     FREE = 4  # free(address)
     ALLOCATE_ALIGNED = 5  # __nv_aligned_device_malloc(size, alignment) -> address
-    PAGE = 6  # not a call: an access to a page whose flags have PAGE_HELD (runtime.ll, farlane_ask)
+    PAGE = 6  # not a call: an access to a page whose flags have PAGE_HELD (accesses.ll, farlane_ask)
     # The device runtime (dynamic parallelism), by CUDA's names. A structure is passed as the thread's address of it.
     PARAMETER_BUFFER = 7  # (alignment, size) -> address
     PARAMETER_BUFFER_V2 = 8  # (function, grid, block, shared) -> address
@@ -111,21 +112,6 @@ class Request(ctypes.Structure):
     )
 
 
-class _Warp(ctypes.Structure):
-    """The part of a warp's state (runtime.ll, %Warp) that matters here."""
-
-    _fields_ = (
-        ("worker", ctypes.POINTER(WorkerState)),
-        ("launch", ctypes.POINTER(Launch)),
-        ("block", ctypes.c_uint32 * 3),
-        ("index", ctypes.c_uint32),
-        ("mask", ctypes.c_uint32),
-        ("state", ctypes.c_uint32),
-        ("stack", ctypes.c_uint64),
-        ("local", ctypes.c_uint64),
-    )
-
-
 class ServiceFault(Exception):
     """The request ends the launch.
 
@@ -147,7 +133,7 @@ class Call:
         self.kind = ServiceKind(request.kind)
         self._request = request
         self._pages = pages
-        self._warp = _Warp.from_address(request.warp)
+        self._warp = WarpState.from_address(request.warp)
         self.launch: Launch = self._warp.launch.contents
 
     @property
@@ -240,7 +226,7 @@ class Call:
 
 
 def _where(request: Request) -> Where:
-    warp = _Warp.from_address(request.warp)
+    warp = WarpState.from_address(request.warp)
     x, y, z = warp.block
     return (x, y, z), warp.index, request.line
 

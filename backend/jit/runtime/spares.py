@@ -13,13 +13,9 @@ from __future__ import annotations
 import ctypes
 import logging
 import math
-from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import WorkerState
-from farlane.backend.jit.runtime.arenas import Worker
-
-if TYPE_CHECKING:
-    from farlane.backend.jit import CompiledKernel, Launch
+from farlane.backend.jit.runtime.arenas import Kernel, Worker
+from farlane.backend.jit.runtime.structures import Launch, WorkerState
 
 MULTIPROCESSORS = 132
 THREADS, BLOCKS = 2048 * MULTIPROCESSORS, 32 * MULTIPROCESSORS  # at once
@@ -33,7 +29,7 @@ _More = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 class Spares:
     """For the launches of one kernel, shape and shared memory, one at a time."""
 
-    def __init__(self, kernel: CompiledKernel, launch: Launch) -> None:
+    def __init__(self, kernel: Kernel, launch: Launch) -> None:
         self._kernel, self._launch = kernel, launch
         x, y, z = kernel.info.block
         self.most = min(BLOCKS, THREADS // (-(-x * y * z // 32) * 32))

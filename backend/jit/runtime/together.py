@@ -10,14 +10,11 @@ Source: CUDA programming guide, "Grid Synchronization"; facts page "Barriers".
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from farlane.backend.jit.abi import WorkerState
 from farlane.backend.jit.runtime import clusters
-from farlane.backend.jit.runtime.arenas import Worker
-
-if TYPE_CHECKING:
-    from farlane.backend.jit import CompiledKernel, Launch
+from farlane.backend.jit.runtime.arenas import Kernel, Worker
+from farlane.backend.jit.runtime.structures import Launch, WorkerState
 
 WORKSPACE_BYTES = 64  # what %envreg1 and %envreg2 point to: a size, and the barrier's counter at byte 4
 
@@ -25,7 +22,7 @@ WORKSPACE_BYTES = 64  # what %envreg1 and %envreg2 point to: a size, and the bar
 class Together:
     """Worker states for `blocks` blocks of a kernel. They may be used again for a launch of the same kernel, shape and shared memory."""
 
-    def __init__(self, kernel: CompiledKernel, launch: Launch, blocks: int) -> None:
+    def __init__(self, kernel: Kernel, launch: Launch, blocks: int) -> None:
         self._workers = [Worker() for _ in range(blocks)]
         for worker in self._workers:
             worker.reserve_block(kernel, launch)

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from farlane.backend.jit.abi import PtxError
+from farlane.backend.jit.ptx.declarations import PtxError
 from farlane.backend.jit.ptx.model import Body, Instruction, extends
 from farlane.backend.jit.ssa import entries, predication
 from farlane.backend.jit.ssa.blocks import EXIT, Block
+from farlane.backend.jit.ssa.dominators import dominates, dominators, postdominators
 
 _ENDS = {"bra", "brx", "ret", "exit", "trap"}
 
@@ -60,20 +61,20 @@ def build(
     blocks = _split(body, apart, predicated, not predicated if dual is None else dual)
     _drop_empty_exits(blocks)
     blocks = _reorder(blocks, _reverse_postorder(blocks))
-    idom = _dominators(blocks)
-    if any(not _dominates(idom, target, source) for source, target in _backward(blocks)):
+    idom = dominators(blocks)
+    if any(not dominates(idom, target, source) for source, target in _backward(blocks)):
         entries.unify(blocks)
         blocks = _reorder(blocks, _reverse_postorder(blocks))
-        idom = _dominators(blocks)
+        idom = dominators(blocks)
     back = _latches(blocks)
     for header, latches in back.items():
         if len(latches) > 1:
             _unify_latches(blocks, header, latches)
     loops, loop_of = _loops(blocks, idom, back)
     blocks = _reorder(blocks, _topological(blocks, loops, loop_of))
-    idom = _dominators(blocks)
+    idom = dominators(blocks)
     loops, loop_of = _loops(blocks, idom, _latches(blocks))
-    return Graph(blocks, idom, _postdominators(blocks), loops, loop_of)
+    return Graph(blocks, idom, postdominators(blocks), loops, loop_of)
 
 
 def _backward(blocks: list[Block]) -> Iterator[tuple[int, int]]:
@@ -242,44 +243,6 @@ def _reorder(blocks: list[Block], order: list[int]) -> list[Block]:
     return result
 
 
-def _dominators(blocks: list[Block]) -> list[int]:
-    """Immediate dominators; the blocks are in an order where a node's dominator precedes it."""
-    return _dominance([block.predecessors for block in blocks])
-
-
-def _dominance(predecessors: list[list[int]]) -> list[int]:
-    idom = [-2] * len(predecessors)
-    idom[0] = 0
-    changed = True
-    while changed:
-        changed = False
-        for node in range(1, len(predecessors)):
-            new = -2
-            for other in predecessors[node]:
-                if idom[other] == -2:
-                    continue
-                if new == -2:
-                    new = other
-                    continue
-                a, b = other, new
-                while a != b:
-                    while a > b:
-                        a = idom[a]
-                    while b > a:
-                        b = idom[b]
-                new = a
-            if new != idom[node]:
-                idom[node] = new
-                changed = True
-    return idom
-
-
-def _dominates(idom: list[int], a: int, b: int) -> bool:
-    while b > a:
-        b = idom[b]
-    return a == b
-
-
 def _unify_latches(blocks: list[Block], header: int, latches: list[int]) -> None:
     blocks.append(Block(targets=[header], line=blocks[header].line))
     latch = len(blocks) - 1
@@ -349,56 +312,3 @@ def _topological(blocks: list[Block], loops: dict[int, set[int]], loop_of: list[
 
 def _is_back(loops: dict[int, set[int]], source: int, target: int) -> bool:
     return target in loops and source in loops[target]
-
-
-def _postdominators(blocks: list[Block]) -> list[int]:
-    """Immediate post-dominators of lanes that stay: edges that only leave are ignored where there is another way."""
-    count = len(blocks)
-    leaving = {
-        index
-        for index, block in enumerate(blocks)
-        if block.leaves and len(block.predecessors) == 1 and blocks[block.predecessors[0]].condition is not None
-    }
-    successors: list[list[int]] = []
-    for block in blocks:
-        stay = [target for target in block.successors if target not in leaving]
-        successors.append(stay or block.successors)
-    reverse: list[list[int]] = [[] for _ in range(count)]
-    for index, targets in enumerate(successors):
-        for target in targets:
-            reverse[target].append(index)
-    roots = [index for index in range(count) if not successors[index]]
-    # Postorder of the reverse graph from a virtual root; loops without an exit are rooted at their last block.
-    seen: set[int] = set()
-    order: list[int] = []
-    candidates = roots + list(range(count - 1, -1, -1))
-    extra: list[int] = []
-    for position, root in enumerate(candidates):
-        if root in seen:
-            continue
-        if position >= len(roots):
-            extra.append(root)
-        seen.add(root)
-        stack = [(root, list(reverse[root]))]
-        while stack:
-            node, rest = stack[-1]
-            if rest:
-                following = rest.pop()
-                if following not in seen:
-                    seen.add(following)
-                    stack.append((following, list(reverse[following])))
-            else:
-                order.append(node)
-                stack.pop()
-    order.append(EXIT)
-    order.reverse()
-    number = {node: position for position, node in enumerate(order)}
-    root_set = set(roots) | set(extra)
-    predecessors: list[list[int]] = [[]]
-    for node in order[1:]:
-        links = [number[target] for target in successors[node]]
-        if node in root_set:
-            links.append(0)
-        predecessors.append(links)
-    dominance = _dominance(predecessors)
-    return [order[dominance[number[index]]] for index in range(count)]

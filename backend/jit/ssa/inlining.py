@@ -21,12 +21,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from farlane.backend.jit.analysis import spins
+from farlane.backend.jit.ptx.declarations import Function
 from farlane.backend.jit.ptx.model import Address, Body, Instruction, Negated, Register, Storage, Symbol, Vector
-from farlane.backend.jit.ptx.module import Function
-from farlane.backend.jit.ssa import cfg
 
 MOST_INSTRUCTIONS = 6000  # of a body that others were put into
 MOST_ADDED, MOST_TRIED = 24_000, 500_000  # to all bodies together, and to those that only show what would come of it
@@ -35,18 +33,28 @@ _WIDE = {4: {"b32", "f32"}, 8: {"b64", "f64"}}  # registers of as many bytes
 _WHOLE = {4: ("b32", {"b32", "u32", "s32", "f32"}), 8: ("b64", {"b64", "u64", "s64", "f64"})}
 
 
+class WaitingLoops(Protocol):
+    """What finds loops that wait for another thread (analysis/spins.py)."""
+
+    def may_wait(self, body: Body) -> bool: ...
+
+    def count(self, body: Body) -> int: ...
+
+
 def inlined(
     bodies: Mapping[str, Body],
     calls: Mapping[str, list[str]],
     functions: Mapping[str, Function],
     kernel: str,
     called_apart: Callable[[Body], set[str]],
+    spins: WaitingLoops,
 ) -> dict[str, Body]:
     """The kernel's body and those of the functions that are still called.
 
     Args:
         calls: what each calls by name.
         called_apart: what the kernel's body calls where lanes may have parted.
+        spins: what finds loops that wait.
     """
     if not any(calls.values()) or not any(spins.may_wait(body) or has_barrier(body) for body in bodies.values()):
         return dict(bodies)
@@ -64,8 +72,8 @@ def inlined(
         others = {callee: (functions[callee], whole[callee]) for callee in alone if callee not in waiting}
         if others:
             whole[name] = tried.with_(result[name], others)
-            asks = _has_loop(result[name]) and _waiting(whole[name]) > _waiting(result[name])
-            if asks or _small(whole[name]):
+            asks = _has_loop(result[name]) and _waiting(whole[name], spins) > _waiting(result[name], spins)
+            if asks or _small(whole[name], spins):
                 result[name] = added.with_(result[name], others)
         met = {callee for callee in alone if callee in meeting}
         if met and name == kernel:
@@ -74,7 +82,7 @@ def inlined(
             result[name] = added.with_(result[name], {callee: (functions[callee], result[callee]) for callee in met})
         if name != kernel and (has_barrier(result[name]) or meeting & set(calls[name])):
             meeting.add(name)
-        if name != kernel and (wanted or _waiting(result[name])):
+        if name != kernel and (wanted or _waiting(result[name], spins)):
             waiting.add(name)
     left = _named(result, kernel)
     return {name: result[name] if name in left else body for name, body in bodies.items()}
@@ -110,7 +118,7 @@ def has_barrier(body: Body) -> bool:
     return any(item.base in ("bar", "barrier") and "warp" not in item.modifiers for item in body.instructions)
 
 
-def _small(body: Body) -> bool:
+def _small(body: Body, spins: WaitingLoops) -> bool:
     """Whether a function does little but ask: no loops, no calls."""
     return (
         len(body.instructions) <= SMALL
@@ -135,11 +143,9 @@ def _callee(call: Instruction) -> str:
     return call.sources[0].name if isinstance(call.sources[0], Symbol) else ""
 
 
-def _waiting(body: Body) -> int:
+def _waiting(body: Body, spins: WaitingLoops) -> int:
     """How many of a body's loops wait."""
-    if not spins.may_wait(body) or not _has_loop(body):
-        return 0
-    return len(spins.prepare(body, cfg.build(body))[1])
+    return spins.count(body) if spins.may_wait(body) and _has_loop(body) else 0
 
 
 def callees_first(calls: Mapping[str, list[str]], kernel: str) -> list[str]:

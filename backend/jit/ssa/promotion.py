@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from farlane.backend.jit.ptx.declarations import SCALAR_BYTES
 from farlane.backend.jit.ptx.model import (
     Address,
     Body,
@@ -31,7 +32,6 @@ from farlane.backend.jit.ptx.model import (
     Vector,
     registers_of,
 )
-from farlane.backend.jit.ptx.module import SCALAR_BYTES
 
 MOST_BYTES = 4096  # of an array: an array that is larger is one of the program's
 _HINTS = {

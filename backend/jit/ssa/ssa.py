@@ -9,8 +9,9 @@ Source: Cytron et al., "Efficiently Computing Static Single Assignment Form".
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from farlane.backend.jit.ptx.model import Instruction, Register, read_by, registers_of, rewrite
+from farlane.backend.jit.ptx.model import Address, Instruction, Negated, Register, Vector, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT
 from farlane.backend.jit.ssa.cfg import Graph
 
@@ -217,3 +218,16 @@ class _Names(dict[str, Value]):
                 del self[name]
             else:
                 self[name] = value
+
+
+def rewrite(operand: Any, replace: dict[str, Value]) -> Any:
+    """The operand with each register replaced by its current SSA value."""
+    if isinstance(operand, Register):
+        return replace[operand.name]
+    if isinstance(operand, Address):
+        return Address(rewrite(operand.base, replace), operand.offset)
+    if isinstance(operand, Negated):
+        return Negated(rewrite(operand.operand, replace))
+    if isinstance(operand, Vector):
+        return Vector(tuple(rewrite(item, replace) for item in operand.items))
+    return operand

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from farlane.backend import jit
 from farlane.backend.jit.lowering.emitters import advance
-from farlane.backend.jit.lowering.kernel import body_of
 from farlane.backend.jit.ptx.model import Address
+from farlane.backend.jit.ptx.parser import body_of
 from farlane.backend.jit.ssa import cfg, ssa
 from jit_tools.instructions import HEADER
 

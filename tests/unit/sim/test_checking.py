@@ -11,8 +11,8 @@ from farlane.backend.device.allocations import Allocation
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.device.sim.observers import findings
-from farlane.backend.jit.lowering import checks
 from farlane.backend.jit.lowering.kernel import KernelContext
+from farlane.backend.jit.runtime import checks
 
 from .conftest import Program, pack
 

@@ -6,7 +6,7 @@ import pytest
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.sim.launching.faults import error_of
 from farlane.backend.jit import Fault, FaultKind
-from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 
 
 def fault(kind: int, address: int = 0x100104, write: int = 1) -> Fault:

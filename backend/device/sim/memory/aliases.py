@@ -1,6 +1,6 @@
 """Window memory that kernels also find at the program's own addresses: what it has registered (tape.md, "Aliases").
 
-Owns the second mapping of such pages, at the address that the guest names, and the table that compiled kernels look at (jit/abi.py, Aliases). So a
+Owns the second mapping of such pages, at the address that the guest names, and the table that compiled kernels look at (jit/runtime/structures.py, Aliases). So a
 kernel's access costs what any other does, and copies go on using the window's address. The address is the guest's choice, and this process may have
 something else there, or must keep it free (its stack grows): then the alias is refused, and nothing has changed.
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim.memory.window import PAGE, Window
-from farlane.backend.jit.abi import GENERIC_WINDOWS, GENERIC_WINDOWS_END, Aliases
+from farlane.backend.jit.runtime.structures import GENERIC_WINDOWS, GENERIC_WINDOWS_END, Aliases
 from farlane.backend.mappings import MappingError
 
 INVALID_VALUE = 1

@@ -22,9 +22,9 @@ from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import Rows
 from farlane.backend.device.sim.observers import findings
 from farlane.backend.device.sim.observers.shadow import Shadow
-from farlane.backend.jit.abi import Fault, FaultKind
-from farlane.backend.jit.lowering import checks
-from farlane.backend.jit.lowering.checks import Hazard
+from farlane.backend.jit.runtime import checks
+from farlane.backend.jit.runtime.checks import Hazard
+from farlane.backend.jit.runtime.structures import Fault, FaultKind
 
 KINDS = {"memory": checks.MEMORY, "race": checks.RACE, "init": checks.INIT, "leak": 8, "continue": 16}
 LEAK, CONTINUE = KINDS["leak"], KINDS["continue"]

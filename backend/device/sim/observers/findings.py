@@ -15,8 +15,8 @@ from pathlib import PurePath
 
 from farlane.backend import jit
 from farlane.backend.device.allocations import Allocation
-from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from farlane.backend.jit.lowering.checks import Hazard, Record, source_line
+from farlane.backend.jit.runtime.checks import Hazard, Record, source_line
+from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 
 MARK = "========="
 Triple = tuple[int, int, int]

@@ -23,7 +23,7 @@ from farlane.backend import files
 from farlane.backend.device.base import LaunchShape, Rows
 from farlane.backend.device.sim.wishes import Settings
 from farlane.backend.jit import KernelInfo, Worker
-from farlane.backend.jit.lowering import touches
+from farlane.backend.jit.runtime import touches
 from farlane.backend.memory.cores.model import MemoryModel
 from farlane.backend.memory.cores.touches import Words
 from farlane.backend.memory.paging import PageTable

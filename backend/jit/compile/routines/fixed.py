@@ -1,7 +1,7 @@
 """Compiled code that is the same for everybody: IR files of this package that are no kernel's, such as the dispatch loop of repeats.
 
 Owns their compilation, kept on disk like a kernel's and named by their text. A file defines `farlane_run`, which gets the address of
-one structure; its fields are the business of the module that mirrors them.
+one structure. The module that gives it says which structures the file names.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import ctypes
 import functools
 from importlib import resources
 
-from farlane.backend.jit.abi import Options
 from farlane.backend.jit.compile import cache, native
+from farlane.backend.jit.options import Options
+from farlane.backend.jit.runtime import layout
 from farlane.backend.loading import Loaded
 
 
 class _Function:
-    def __init__(self, file: str) -> None:
-        text = resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
+    def __init__(self, files: tuple[str, ...], table: layout.Table) -> None:
+        parts = [resources.files(__package__).joinpath(file).read_text(encoding="utf-8") for file in files]
+        text = layout.define("\n".join(parts), table)
         key = cache.fixed_key(text, native.version())
         stored = cache.load_object(key)
         image = stored[1] if stored is not None else native.compile_ir(text, Options())
@@ -32,6 +34,6 @@ class _Function:
 
 
 @functools.cache
-def function(file: str) -> _Function:
-    """The function of an IR file, compiled when it is first asked for."""
-    return _Function(file)
+def function(files: tuple[str, ...], *table: type[ctypes.Structure]) -> _Function:
+    """The function of IR files that name these structures, compiled when it is first asked for."""
+    return _Function(files, table)

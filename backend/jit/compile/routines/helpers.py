@@ -3,7 +3,7 @@
 A helper that Python wakes up has to come by its lock twice, and each time another thread has it: that takes longer than a short launch. So a helper sleeps in
 helper.ll until its box has a kernel, and leader.ll wakes the helpers of a launch, runs its own share and waits for theirs.
 
-Owns the structures that both read (mirrored there). Which helper is whose is the caller's business.
+Owns the structures that both read. Which helper is whose is the caller's business.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import ctypes
 from collections.abc import Sequence
 
 from farlane.backend import mappings
-from farlane.backend.jit.abi import STATUS_DONE, Launch
 from farlane.backend.jit.compile.routines import fixed
 from farlane.backend.jit.runtime.arenas import Worker
+from farlane.backend.jit.runtime.structures import STATUS_DONE, Launch
 
-_HELPER, _LEADER = "helper.ll", "leader.ll"
 _SEMAPHORE_BYTES = 32  # sem_t of 64-bit Linux
 _WAKE, _WAIT = 1, 2
 
 
-class _Box(ctypes.Structure):
+class Box(ctypes.Structure):
     _fields_ = (
         ("wake", ctypes.c_uint8 * _SEMAPHORE_BYTES),
         ("over", ctypes.c_uint8 * _SEMAPHORE_BYTES),
@@ -33,7 +32,7 @@ class _Box(ctypes.Structure):
     )
 
 
-class _Lead(ctypes.Structure):
+class Lead(ctypes.Structure):
     _fields_ = (
         ("boxes", ctypes.c_void_p),
         ("count", ctypes.c_uint64),
@@ -44,25 +43,28 @@ class _Lead(ctypes.Structure):
     )
 
 
+_HELPER, _LEADER = (("helper.ll",), Box), (("leader.ll",), Box, Lead)
+
+
 def load() -> None:
     """Compiles what helpers need, if that was not done yet."""
-    for file in (_HELPER, _LEADER):
-        fixed.function(file)
+    for routine in (_HELPER, _LEADER):
+        fixed.function(*routine)
 
 
 class Helper:
     """What one thread needs to help."""
 
     def __init__(self) -> None:
-        self._box = _Box()
+        self._box = Box()
         self.address = ctypes.addressof(self._box)
         for name in ("wake", "over"):
-            semaphore = ctypes.c_void_p(self.address + getattr(_Box, name).offset)
+            semaphore = ctypes.c_void_p(self.address + getattr(Box, name).offset)
             mappings.checked(mappings.libc.sem_init(semaphore, 0, 0), "sem_init")
 
     def serve(self) -> None:
         """Does what it is told to until it is dismissed. The thread's own function, without the GIL."""
-        fixed.function(_HELPER)(self._box)
+        fixed.function(*_HELPER)(self._box)
 
     def dismiss(self) -> None:
         """Ends `serve`. While the helper is nobody's."""
@@ -98,4 +100,4 @@ def wait(helpers: Sequence[Helper]) -> None:
 
 def _lead(helpers: Sequence[Helper], parts: int, run: int = 0, launch: int = 0, worker: int = 0) -> int:
     boxes = (ctypes.c_void_p * len(helpers))(*(helper.address for helper in helpers))
-    return fixed.function(_LEADER)(_Lead(ctypes.addressof(boxes), len(helpers), run, launch, worker, parts))
+    return fixed.function(*_LEADER)(Lead(ctypes.addressof(boxes), len(helpers), run, launch, worker, parts))

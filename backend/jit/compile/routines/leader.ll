@@ -1,8 +1,5 @@
 ; A launch that helpers take part in, from the thread that launches (helpers.py): wakes them, does its own share, and waits for those that have begun theirs.
 
-%Box = type { [32 x i8], [32 x i8], ptr, ptr, ptr, i32, i32 } ; wake, over; run, launch, worker, status, state (helper.ll)
-%Lead = type { ptr, i64, ptr, ptr, ptr, i32 } ; boxes, how many; run (null: no share of its own), launch, worker; 1 wakes them | 2 waits for them
-
 declare i32 @sem_wait(ptr)
 declare i32 @sem_trywait(ptr)
 declare i32 @sem_post(ptr)
@@ -10,15 +7,15 @@ declare i32 @sem_post(ptr)
 define i32 @farlane_run(ptr %lead, ptr %unused) {
 entry:
   %boxes = load ptr, ptr %lead
-  %count.p = getelementptr %Lead, ptr %lead, i32 0, i32 1
+  %count.p = getelementptr %Lead, ptr %lead, i32 0, i32 Lead.count
   %count = load i64, ptr %count.p
-  %run.p = getelementptr %Lead, ptr %lead, i32 0, i32 2
+  %run.p = getelementptr %Lead, ptr %lead, i32 0, i32 Lead.run
   %run = load ptr, ptr %run.p
-  %launch.p = getelementptr %Lead, ptr %lead, i32 0, i32 3
+  %launch.p = getelementptr %Lead, ptr %lead, i32 0, i32 Lead.launch
   %launch = load ptr, ptr %launch.p
-  %worker.p = getelementptr %Lead, ptr %lead, i32 0, i32 4
+  %worker.p = getelementptr %Lead, ptr %lead, i32 0, i32 Lead.worker
   %worker = load ptr, ptr %worker.p
-  %parts.p = getelementptr %Lead, ptr %lead, i32 0, i32 5
+  %parts.p = getelementptr %Lead, ptr %lead, i32 0, i32 Lead.parts
   %parts = load i32, ptr %parts.p
   %wakes = trunc i32 %parts to i1
   %waits = icmp uge i32 %parts, 2
@@ -30,7 +27,7 @@ wake:
 post:
   %w.at = getelementptr ptr, ptr %boxes, i64 %w
   %w.box = load ptr, ptr %w.at
-  %w.state.p = getelementptr %Box, ptr %w.box, i32 0, i32 6
+  %w.state.p = getelementptr %Box, ptr %w.box, i32 0, i32 Box.state
   store atomic i32 1, ptr %w.state.p release, align 4
   %posted = call i32 @sem_post(ptr %w.box)
   %w.next = add i64 %w, 1
@@ -51,8 +48,8 @@ join:
 look:
   %j.at = getelementptr ptr, ptr %boxes, i64 %j
   %j.box = load ptr, ptr %j.at
-  %over.p = getelementptr %Box, ptr %j.box, i32 0, i32 1
-  %j.state.p = getelementptr %Box, ptr %j.box, i32 0, i32 6
+  %over.p = getelementptr %Box, ptr %j.box, i32 0, i32 Box.over
+  %j.state.p = getelementptr %Box, ptr %j.box, i32 0, i32 Box.state
   %back = cmpxchg ptr %j.state.p, i32 1, i32 0 acq_rel monotonic
   %not.begun = extractvalue { i32, i1 } %back, 1
   br i1 %not.begun, label %over, label %spin

@@ -1,22 +1,19 @@
 ; Which pages of two equally large areas differ (pages.py describes the structure): for each its number and what the second held, which is then
 ; made like the first. A page is read in parts of 256 bytes, up to the first that differs.
 
-; 0 memory, 1 shadow, 2 pages, 3 numbers, 4 contents, 5 count
-%Pages = type { ptr, ptr, i64, ptr, ptr, i64 }
-
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i64 @llvm.vector.reduce.or.v32i64(<32 x i64>)
 
 define i32 @farlane_run(ptr %r, ptr %unused) {
 entry:
   %memory = load ptr, ptr %r
-  %shadow.p = getelementptr %Pages, ptr %r, i32 0, i32 1
+  %shadow.p = getelementptr %Pages, ptr %r, i32 0, i32 Pages.shadow
   %shadow = load ptr, ptr %shadow.p
-  %pages.p = getelementptr %Pages, ptr %r, i32 0, i32 2
+  %pages.p = getelementptr %Pages, ptr %r, i32 0, i32 Pages.pages
   %pages = load i64, ptr %pages.p
-  %numbers.p = getelementptr %Pages, ptr %r, i32 0, i32 3
+  %numbers.p = getelementptr %Pages, ptr %r, i32 0, i32 Pages.numbers
   %numbers = load ptr, ptr %numbers.p
-  %contents.p = getelementptr %Pages, ptr %r, i32 0, i32 4
+  %contents.p = getelementptr %Pages, ptr %r, i32 0, i32 Pages.contents
   %contents = load ptr, ptr %contents.p
   br label %page
 page:
@@ -57,7 +54,7 @@ next:
   %p.next = add i64 %p, 1
   br label %page
 end:
-  %count.p = getelementptr %Pages, ptr %r, i32 0, i32 5
+  %count.p = getelementptr %Pages, ptr %r, i32 0, i32 Pages.count
   store i64 %n, ptr %count.p
   ret i32 0
 }

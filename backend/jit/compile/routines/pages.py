@@ -1,6 +1,6 @@
 """Compiled code that compares memory with a copy of it, page by page, and brings the copy up to date.
 
-Owns the structure that pages.ll reads (mirrored there); fixed.py compiles it. Knows addresses only: what the pages are for is the
+Owns the structure that pages.ll reads; fixed.py compiles it. Knows addresses only: what the pages are for is the
 caller's (device/sim/memory/journal.py). numpy needs three passes and a byte for each word for the same.
 """
 
@@ -9,8 +9,6 @@ from __future__ import annotations
 import ctypes
 
 from farlane.backend.jit.compile.routines import fixed
-
-PAGE = 4096
 
 
 class Pages(ctypes.Structure):
@@ -28,5 +26,5 @@ class Pages(ctypes.Structure):
 
 def take(pages: Pages) -> int:
     """Makes the shadow like the memory; the number of pages that differed. Without the GIL."""
-    fixed.function("pages.ll")(pages)
+    fixed.function(("pages.ll",), Pages)(pages)
     return int(pages.count)

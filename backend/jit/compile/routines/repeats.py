@@ -1,6 +1,6 @@
 """The compiled dispatch loop: kernels and copies again and again, without Python in between.
 
-Owns the structures that repeat.ll reads (mirrored there); fixed.py compiles it. One loop serves every list of
+Owns the structures that repeat.ll reads; fixed.py compiles it. One loop serves every list of
 operations: a list costs no compile time, and beside a kernel's start the reading of its entry is nothing. Knows nothing of sessions: the caller says which ranges copies may touch, and where the flag is that interrupts.
 
 Source: mission.md S1 points 4 and 5.
@@ -11,8 +11,8 @@ from __future__ import annotations
 import ctypes
 
 from farlane.backend.jit.compile.routines import fixed
+from farlane.backend.jit.runtime.structures import Launch
 
-_FILE = "repeat.ll"
 KIND_SPREAD = 7  # a launch that is shared with other threads: done by the call back
 
 DONE, STOPPED, FAILED, INTERRUPTED = range(4)
@@ -64,11 +64,14 @@ class Repeat(ctypes.Structure):
     )
 
 
+_ROUTINE = (("repeat.ll", "transfers.ll"), Launch, Hole, Operation, Repeat)
+
+
 def load() -> None:
     """Compiles the loop, if that was not done yet: so that the time of a run is the run's."""
-    fixed.function(_FILE)
+    fixed.function(*_ROUTINE)
 
 
 def run(repeat: Repeat) -> int:
     """Runs the loop on this thread, without the GIL; returns DONE, STOPPED, FAILED or INTERRUPTED."""
-    return fixed.function(_FILE)(repeat)
+    return fixed.function(*_ROUTINE)(repeat)

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import ABREAST
 from farlane.backend.jit.analysis import teams
 from farlane.backend.jit.lowering import support
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
+from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.ptx.model import LANES
+from farlane.backend.jit.runtime.structures import ABREAST
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.affine import Affine
@@ -47,7 +48,7 @@ def ahead(e: FunctionEmitter, form: Affine, step: Val, size: int, reads: int) ->
     # The run of pages in which the array lies is as long, or longer.
     room = b.load("i64", False, b.gep(support.latch(e, e.site()), 8))
     large = b.icmp("ugt", room, integer(LEAST_ARRAY // size, "i64"))
-    ring = b.load("i64", False, b.gep(support.worker(e), support.WORKER_RING))
+    ring = b.load("i64", False, support.worker_field(e, b, "ring"))
     there = b.icmp("ne", ring, integer(0, "i64"))
     wanted = b.bin("and", b.bin("and", wide, beside), b.bin("and", large, there))
     b.store(wanted, e.slot(f"%abreast{header}", "i1", False))

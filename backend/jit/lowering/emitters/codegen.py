@@ -108,7 +108,7 @@ class FunctionEmitter(Edges):
     def _live(self, b: Builder) -> Val:
         if not self.entry:
             return Val("%mask", "i32")
-        return b.load("i32", False, families.warp_field(b, 4))
+        return b.load("i32", False, families.warp_field(b, "mask"))
 
     def _start(self, live: Val) -> None:
         b = self.prologue

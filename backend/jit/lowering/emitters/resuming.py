@@ -11,23 +11,22 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.analysis.teams import FIRST_ENTRY, place_offset
 from farlane.backend.jit.lowering.affine import Affine, rows
 from farlane.backend.jit.lowering.families import warp_field
-from farlane.backend.jit.lowering.ir import BITS, LANES, Builder, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, Builder, Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
 from farlane.backend.jit.lowering.values import ALL
+from farlane.backend.jit.ptx.model import LANES
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
     from farlane.backend.jit.lowering.emitters.team_codegen import TeamEmitter
 
-ENTRY, AREA = 13, 14  # fields of the warp's state
-
 
 def dispatch(e: FunctionEmitter, team: TeamEmitter, b: Builder) -> None:
     """At the function's start: on from where the team ended, if it did."""
     cases = " ".join(f"i32 {entry}, label %resume{entry}" for entry in team.entries)
     if cases:
-        b.line(f"switch {b.load('i32', False, warp_field(b, ENTRY))}, label %fresh [ {cases} ]")
+        b.line(f"switch {b.load('i32', False, warp_field(b, 'entry'))}, label %fresh [ {cases} ]")
         b.block("fresh")
 
 
@@ -39,7 +38,7 @@ def emit(e: FunctionEmitter, team: TeamEmitter) -> None:
         e.block, e.mask, e.mask_bits, e.local, e.forms = index, None, ALL, {}, {}
         b = e.body
         b.block(f"resume{entry}")
-        area = b.load("ptr", False, warp_field(b, AREA)).name
+        area = b.load("ptr", False, warp_field(b, "area")).name
         for number, value in enumerate(values):
             place = b.gep(area, place_offset(number, team.warps))
             (_at_branch if branch else _at_start)(e, own[value.number], place)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.analysis import serial
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.emitters.serial_codegen import SerialEmitter
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
+from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.ptx.model import LANES
 from farlane.backend.jit.ssa.blocks import Block
 
 if TYPE_CHECKING:

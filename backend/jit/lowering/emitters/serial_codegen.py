@@ -15,12 +15,13 @@ from farlane.backend.jit.analysis.serial import Region
 from farlane.backend.jit.lowering import families, support
 from farlane.backend.jit.lowering.affine import Affine
 from farlane.backend.jit.lowering.emitters import advance
-from farlane.backend.jit.lowering.families.accesses import addresses, memory
+from farlane.backend.jit.lowering.families.accesses import addresses, limits, memory
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
-from farlane.backend.jit.lowering.ir import BITS, LANES, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
 from farlane.backend.jit.lowering.values import ALL, ValueScope
-from farlane.backend.jit.ptx.model import Address, Instruction
+from farlane.backend.jit.ptx.model import LANES, Address, Instruction
+from farlane.backend.jit.runtime.structures import Latch
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.ssa import Value
 
@@ -321,7 +322,7 @@ class SerialEmitter(ValueScope):
         array, _, size = run
         site = self.runs[run]
         latch = support.latch(self, site)
-        low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
+        low, count = b.load("i64", False, latch), b.load("i64", False, b.gep(latch, Latch.end.offset))
         b.store(low, self._long(f"low{site}"))
         if array is None:
             b.store(count, self._long(f"count{site}"))
@@ -357,7 +358,7 @@ class SerialEmitter(ValueScope):
         b = self.body
         run = self._run(together[0])
         array, _, size = run
-        site, shape, span = self.runs[run], addresses.shape_of(size, False), len(together) - 1
+        site, shape, span = self.runs[run], limits.shape_of(size, False), len(together) - 1
         places = [addresses.effective(self.emitter, item.sources[0], addresses.space_of(item))[1] for item in together]
         if array is not None:
             limit = b.load("i64", False, self._long(f"limit{site}.{span}"))
@@ -366,7 +367,7 @@ class SerialEmitter(ValueScope):
             low = b.load("i64", False, self._long(f"low{site}"))
             count = b.load("i64", False, self._long(f"count{site}"))
             corners = [b.bin("sub", corner, low) for corner in (places[0], places[-1])[: span + 1]]
-            outside = [b.icmp("uge", addresses.rotate(self.emitter, corner, shape), count) for corner in corners]
+            outside = [b.icmp("uge", limits.rotate(self.emitter, corner, shape), count) for corner in corners]
             bad = b.bin("or", outside[0], outside[-1])
         miss, hit = b.new_label("miss"), b.new_label("hit")
         b.branch_if(bad, miss, hit, unlikely=True)

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from farlane.backend.jit.analysis import spins
 from farlane.backend.jit.lowering import families
 from farlane.backend.jit.lowering.families.base import write
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
-from farlane.backend.jit.ptx.model import Body, Instruction, Symbol, registers_of
+from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.ptx.model import LANES, Body, Instruction, Symbol, registers_of
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
-    from farlane.backend.jit.ptx.module import Module
+    from farlane.backend.jit.ptx.declarations import Module
 
 _MATRICES = {"mma", "wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix"}
 

@@ -21,16 +21,15 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit.analysis import divergence, indices, teams
 from farlane.backend.jit.analysis.teams import FIRST_ENTRY, place_offset
-from farlane.backend.jit.compile import native
-from farlane.backend.jit.lowering import families, support
+from farlane.backend.jit.lowering import families, processors, support
 from farlane.backend.jit.lowering.emitters import agreement, guarding
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
 from farlane.backend.jit.lowering.emitters.team_values import TeamValues
 from farlane.backend.jit.lowering.families.accesses import addresses, memory
-from farlane.backend.jit.lowering.ir import BITS, LANES, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
 from farlane.backend.jit.lowering.values import ALL
-from farlane.backend.jit.ptx.model import Address, Body, Instruction, Symbol, read_by, registers_of
+from farlane.backend.jit.ptx.model import LANES, Address, Body, Instruction, Symbol, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.cfg import Graph
 from farlane.backend.jit.ssa.ssa import Value
@@ -114,7 +113,7 @@ class TeamEmitter(TeamValues):
             return across * self.warps <= teams.AREA_BYTES and teams.barriers_in_all_loops(self.graph)
         vectors = self.team.warps * teams.vectors_in_loops(self.graph, self.live_in)
         features = self.kernel.options.features
-        some, many = teams.room(native.host()[1] if features is None else features)
+        some, many = teams.room(processors.host()[1] if features is None else features)
         most = many if self.kernel.fibers else some
         return vectors <= most and self.team.warps * teams.copies(self.graph) <= teams.MOST_COPIES
 
@@ -327,8 +326,8 @@ class TeamEmitter(TeamValues):
             yield
             return
         b = self.body
-        index = b.gep("%warp", support.WARP_OFFSETS[3])
-        first = self.once("first.warp", lambda p: p.load("i32", False, p.gep("%warp", support.WARP_OFFSETS[3])))
+        index = support.warp_field(b, "index")
+        first = self.once("first.warp", lambda p: p.load("i32", False, support.warp_field(p, "index")))
         ahead = self.instance if isinstance(self.instance, Val) else integer(self.instance, "i32")
         b.store(b.bin("add", first, ahead), index)
         yield

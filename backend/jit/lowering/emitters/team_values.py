@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit.analysis import divergence, teams
-from farlane.backend.jit.analysis.strides import stepping
+from farlane.backend.jit.analysis.strides import FIRST, ROW, stepping
 from farlane.backend.jit.lowering import affine, streaming, support
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
-from farlane.backend.jit.lowering.specials import FIRST, ROW
+from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
-from farlane.backend.jit.ptx.model import Special
+from farlane.backend.jit.ptx.model import LANES, Special
 from farlane.backend.jit.ssa import liveness
 from farlane.backend.jit.ssa.cfg import Graph
 from farlane.backend.jit.ssa.ssa import Value

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit.analysis import register_tiles
 from farlane.backend.jit.analysis.register_tiles import Tile, place_of
-from farlane.backend.jit.compile import native
-from farlane.backend.jit.lowering.ir import BITS, LANES, Val
+from farlane.backend.jit.lowering import processors
+from farlane.backend.jit.lowering.ir import BITS, Val
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
-from farlane.backend.jit.ptx.model import Instruction
+from farlane.backend.jit.ptx.model import LANES, Instruction
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _vector_bytes(kind: str) -> int:
 def _registers(e: FunctionEmitter) -> tuple[int, int]:
     """Bytes of a vector register, and how many there are."""
     features = e.kernel.options.features
-    known = (native.host()[1] if features is None else features).split(",")
+    known = (processors.host()[1] if features is None else features).split(",")
     if "+avx512f" in known:
         return 64, 32
     if "+avx" in known:

@@ -16,7 +16,14 @@ from farlane.backend.jit.lowering.families.flow import calls, control, warp
 from farlane.backend.jit.lowering.families.flow.calls import enter, layout_frame, leave_kernel, signature
 from farlane.backend.jit.lowering.families.flow.control import resume
 from farlane.backend.jit.lowering.families.images import queries, surfaces, textures
-from farlane.backend.jit.lowering.families.tensors import asynchronous, matrix, mbarriers, tensor_maps, warp_groups
+from farlane.backend.jit.lowering.families.tensors import (
+    asynchronous,
+    matrix,
+    matrix_moves,
+    mbarriers,
+    tensor_maps,
+    warp_groups,
+)
 from farlane.backend.jit.lowering.ir import lanes
 from farlane.backend.jit.lowering.support import fault, fault_if, poll, warp_field
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
@@ -36,6 +43,7 @@ FAMILIES = (
     floating,
     integer,
     matrix,
+    matrix_moves,
     mbarriers,
     memory,
     moves,

@@ -28,7 +28,7 @@ next:
   %more = icmp ult i64 %index.next, %last
   br i1 %more, label %group, label %take
 failed:
-  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  %status.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.status
   store i32 %status, ptr %status.p
   ret i32 %status
 done:
@@ -38,19 +38,19 @@ done:
 ; Runs %count blocks from number %first on to their end; 0, or the status of the one that did not get there.
 define internal i32 @farlane_abreast_group(ptr %launch, ptr %worker, ptr %states, i64 %first, i64 %count) {
 entry:
-  %turn.p = getelementptr %Worker, ptr %worker, i32 0, i32 24
+  %turn.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.turn
   br label %start
 start:
   ; Sizes are the launch's; arenas are the block's own, and have room for them.
   %s = phi i64 [ 0, %entry ], [ %s.next, %start ]
-  %state = getelementptr %Worker, ptr %states, i64 %s
+  %state = getelementptr %WorkerState, ptr %states, i64 %s
   %s.next = add i64 %s, 1
   %s.more = icmp ult i64 %s.next, %count
   %ring.index = select i1 %s.more, i64 %s.next, i64 0
-  %ring.next = getelementptr %Worker, ptr %states, i64 %ring.index
-  %ring.p = getelementptr %Worker, ptr %state, i32 0, i32 22
+  %ring.next = getelementptr %WorkerState, ptr %states, i64 %ring.index
+  %ring.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.ring
   store ptr %ring.next, ptr %ring.p
-  %own.p = getelementptr %Worker, ptr %state, i32 0, i32 23
+  %own.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.thread
   store ptr %worker, ptr %own.p
   store ptr %launch, ptr %state
   call void @farlane_abreast_take_over(ptr %worker, ptr %state)
@@ -60,19 +60,19 @@ start:
 turn:
   %here = phi ptr [ %states, %start ], [ %after, %onward ]
   store ptr %here, ptr %turn.p
-  %scheduler.p = getelementptr %Worker, ptr %here, i32 0, i32 9
-  %warps.p = getelementptr %Worker, ptr %here, i32 0, i32 5
+  %scheduler.p = getelementptr %WorkerState, ptr %here, i32 0, i32 WorkerState.scheduler_sp
+  %warps.p = getelementptr %WorkerState, ptr %here, i32 0, i32 WorkerState.warps
   %warp = load ptr, ptr %warps.p
-  %sp.p = getelementptr %Warp, ptr %warp, i32 0, i32 6
+  %sp.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.stack
   %sp = load i64, ptr %sp.p
   call void @farlane_switch(ptr %scheduler.p, i64 %sp)
   %back = load ptr, ptr %turn.p
-  %back.status.p = getelementptr %Worker, ptr %back, i32 0, i32 10
+  %back.status.p = getelementptr %WorkerState, ptr %back, i32 0, i32 WorkerState.status
   %back.status = load i32, ptr %back.status.p
   %bad = icmp ne i32 %back.status, 0
   br i1 %bad, label %failed, label %unlink
 unlink:
-  %back.ring.p = getelementptr %Worker, ptr %back, i32 0, i32 22
+  %back.ring.p = getelementptr %WorkerState, ptr %back, i32 0, i32 WorkerState.ring
   %after = load ptr, ptr %back.ring.p
   store ptr null, ptr %back.ring.p
   br label %find
@@ -81,7 +81,7 @@ find:
   %alone = icmp eq ptr %at, %back
   br i1 %alone, label %unlinked, label %find.test
 find.test:
-  %at.ring.p = getelementptr %Worker, ptr %at, i32 0, i32 22
+  %at.ring.p = getelementptr %WorkerState, ptr %at, i32 0, i32 WorkerState.ring
   %at.next = load ptr, ptr %at.ring.p
   %before = icmp eq ptr %at.next, %back
   br i1 %before, label %close, label %find.next
@@ -91,7 +91,7 @@ close:
   store ptr %after, ptr %at.ring.p
   br label %unlinked
 unlinked:
-  %live.p = getelementptr %Worker, ptr %back, i32 0, i32 13
+  %live.p = getelementptr %WorkerState, ptr %back, i32 0, i32 WorkerState.live
   %live = load i32, ptr %live.p
   %ended = icmp eq i32 %live, -1
   br i1 %ended, label %onward.test, label %round
@@ -113,23 +113,23 @@ done:
 
 ; What a block's state has of the thread's.
 define internal void @farlane_abreast_take_over(ptr %worker, ptr %state) {
-  %shared.p = getelementptr %Worker, ptr %worker, i32 0, i32 2
+  %shared.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shared_size
   %shared = load i64, ptr %shared.p
-  %shared.to = getelementptr %Worker, ptr %state, i32 0, i32 2
+  %shared.to = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.shared_size
   store i64 %shared, ptr %shared.to
-  %local.p = getelementptr %Worker, ptr %worker, i32 0, i32 4
+  %local.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.local_size
   %local = load i64, ptr %local.p
-  %local.to = getelementptr %Worker, ptr %state, i32 0, i32 4
+  %local.to = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.local_size
   store i64 %local, ptr %local.to
-  %latches.p = getelementptr %Worker, ptr %worker, i32 0, i32 8
+  %latches.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.latches
   %latches = load ptr, ptr %latches.p
-  %latches.to = getelementptr %Worker, ptr %state, i32 0, i32 8
+  %latches.to = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.latches
   store ptr %latches, ptr %latches.to
-  %index.p = getelementptr %Worker, ptr %worker, i32 0, i32 11
+  %index.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.index
   %index = load i32, ptr %index.p
-  %index.to = getelementptr %Worker, ptr %state, i32 0, i32 11
+  %index.to = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.index
   store i32 %index, ptr %index.to
-  %status.to = getelementptr %Worker, ptr %state, i32 0, i32 10
+  %status.to = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.status
   store i32 0, ptr %status.to
   ret void
 }
@@ -138,7 +138,7 @@ define internal void @farlane_abreast_take_over(ptr %worker, ptr %state) {
 define internal void @farlane_beside(ptr %warp) noinline {
 entry:
   %worker = load ptr, ptr %warp
-  %ring.p = getelementptr %Worker, ptr %worker, i32 0, i32 22
+  %ring.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.ring
   %next = load ptr, ptr %ring.p
   %none = icmp eq ptr %next, null
   %self = icmp eq ptr %next, %worker
@@ -148,18 +148,18 @@ stay:
   ret void
 go:
   ; Whichever comes back to the scheduler comes back to where the first one was let in.
-  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  %scheduler.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.scheduler_sp
   %scheduler = load i64, ptr %scheduler.p
-  %scheduler.to = getelementptr %Worker, ptr %next, i32 0, i32 9
+  %scheduler.to = getelementptr %WorkerState, ptr %next, i32 0, i32 WorkerState.scheduler_sp
   store i64 %scheduler, ptr %scheduler.to
-  %own.p = getelementptr %Worker, ptr %worker, i32 0, i32 23
+  %own.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.thread
   %own = load ptr, ptr %own.p
-  %turn.p = getelementptr %Worker, ptr %own, i32 0, i32 24
+  %turn.p = getelementptr %WorkerState, ptr %own, i32 0, i32 WorkerState.turn
   store ptr %next, ptr %turn.p
-  %sp.p = getelementptr %Warp, ptr %warp, i32 0, i32 6
-  %warps.p = getelementptr %Worker, ptr %next, i32 0, i32 5
+  %sp.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.stack
+  %warps.p = getelementptr %WorkerState, ptr %next, i32 0, i32 WorkerState.warps
   %to.warp = load ptr, ptr %warps.p
-  %to.p = getelementptr %Warp, ptr %to.warp, i32 0, i32 6
+  %to.p = getelementptr %WarpState, ptr %to.warp, i32 0, i32 WarpState.stack
   %to = load i64, ptr %to.p
   call void @farlane_switch(ptr %sp.p, i64 %to)
   ret void

@@ -6,21 +6,21 @@
 
 ; The coordinates of the block with a number: clusters are numbered like blocks, x first, and blocks within their cluster.
 define internal [3 x i32] @farlane_cluster_coordinates(ptr %launch, i64 %number) {
-  %blocks.p = getelementptr %Launch, ptr %launch, i32 0, i32 20
+  %blocks.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.cluster_blocks
   %blocks32 = load i32, ptr %blocks.p
   %blocks = zext i32 %blocks32 to i64
   %cluster = udiv i64 %number, %blocks
   %rank.64 = urem i64 %number, %blocks
   %rank = trunc i64 %rank.64 to i32
-  %gx.p = getelementptr %Launch, ptr %launch, i32 0, i32 10, i32 0
+  %gx.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.grid, i32 0
   %gx = load i32, ptr %gx.p
-  %gy.p = getelementptr %Launch, ptr %launch, i32 0, i32 10, i32 1
+  %gy.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.grid, i32 1
   %gy = load i32, ptr %gy.p
-  %cx.p = getelementptr %Launch, ptr %launch, i32 0, i32 19, i32 0
+  %cx.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.cluster, i32 0
   %cx = load i32, ptr %cx.p
-  %cy.p = getelementptr %Launch, ptr %launch, i32 0, i32 19, i32 1
+  %cy.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.cluster, i32 1
   %cy = load i32, ptr %cy.p
-  %cz.p = getelementptr %Launch, ptr %launch, i32 0, i32 19, i32 2
+  %cz.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.cluster, i32 2
   %cz = load i32, ptr %cz.p
   %nx.32 = udiv i32 %gx, %cx
   %nx = zext i32 %nx.32 to i64
@@ -52,7 +52,7 @@ define internal [3 x i32] @farlane_cluster_coordinates(ptr %launch, i64 %number)
 ; Runs the clusters that this worker gets, one after the other. %peers: the states of their blocks. Returns the worker's status.
 define internal i32 @farlane_clusters(ptr %launch, ptr %worker, ptr %peers) {
 entry:
-  %blocks.p = getelementptr %Launch, ptr %launch, i32 0, i32 20
+  %blocks.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.cluster_blocks
   %blocks32 = load i32, ptr %blocks.p
   %blocks = zext i32 %blocks32 to i64
   br label %take
@@ -89,12 +89,12 @@ entry:
   %own = icmp eq i64 %rank.1, 0
   br i1 %own, label %found, label %other
 other:
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.launch
   %launch = load ptr, ptr %launch.p
-  %blocks.p = getelementptr %Launch, ptr %launch, i32 0, i32 20
+  %blocks.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.cluster_blocks
   %blocks32 = load i32, ptr %blocks.p
   %blocks = zext i32 %blocks32 to i64
-  %peers.p = getelementptr %Worker, ptr %worker, i32 0, i32 17
+  %peers.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.peers
   %peers = load ptr, ptr %peers.p
   %exists = icmp ule i64 %rank.1, %blocks
   %clustered = icmp ne ptr %peers, null
@@ -105,13 +105,13 @@ nobody:
   unreachable
 peer:
   %rank = sub i64 %rank.1, 1
-  %peer.state = getelementptr %Worker, ptr %peers, i64 %rank
+  %peer.state = getelementptr %WorkerState, ptr %peers, i64 %rank
   br label %found
 found:
   %state = phi ptr [ %worker, %entry ], [ %peer.state, %peer ]
-  %base.p = getelementptr %Worker, ptr %state, i32 0, i32 1
+  %base.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.shared
   %base = load i64, ptr %base.p
-  %limit.p = getelementptr %Worker, ptr %state, i32 0, i32 2
+  %limit.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.shared_size
   %limit = load i64, ptr %limit.p
   call void @farlane_bounds(ptr %warp, i64 %offset, i64 %limit, i64 %address, i32 %lane, i32 %shape, i32 %line)
   %host = add i64 %base, %offset
@@ -126,7 +126,7 @@ entry:
   %window.all = or <32 x i64> %addresses, splat (i64 1099511627776)
   call void @farlane_witness(ptr %warp, <32 x i64> %window.all, i32 %lanes)
   %worker = load ptr, ptr %warp
-  %base.p = getelementptr %Worker, ptr %worker, i32 0, i32 1
+  %base.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shared
   %base = load i64, ptr %base.p
   %empty = icmp eq i32 %lanes, 0
   br i1 %empty, label %done, label %loop
@@ -153,13 +153,13 @@ done:
 ; barrier.cluster.arrive for some lanes.
 define internal void @farlane_cluster_arrive(ptr %warp, i32 %lanes) noinline {
   %worker = load ptr, ptr %warp
-  %pending.p = getelementptr %Warp, ptr %warp, i32 0, i32 15
+  %pending.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.pending
   %pending = load i32, ptr %pending.p
   %both = or i32 %pending, %lanes
   store i32 %both, ptr %pending.p
   %new = xor i32 %both, %pending
   %count = call i32 @llvm.ctpop.i32(i32 %new)
-  %arrived.p = getelementptr %Worker, ptr %worker, i32 0, i32 18
+  %arrived.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.arrived
   %arrived = load i32, ptr %arrived.p
   %sum = add i32 %arrived, %count
   store i32 %sum, ptr %arrived.p
@@ -197,20 +197,20 @@ sleep:
 
 ; The lanes that have arrived and were not released.
 define internal i32 @farlane_cluster_pending(ptr %warp) {
-  %pending.p = getelementptr %Warp, ptr %warp, i32 0, i32 15
+  %pending.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.pending
   %pending = load i32, ptr %pending.p
   ret i32 %pending
 }
 
 ; Lanes leave the kernel: nobody waits for them, whether they have arrived or not.
 define internal void @farlane_cluster_leave(ptr %worker, ptr %warp, i32 %lanes) {
-  %pending.p = getelementptr %Warp, ptr %warp, i32 0, i32 15
+  %pending.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.pending
   %pending = load i32, ptr %pending.p
   %leaving = and i32 %pending, %lanes
   %rest = xor i32 %pending, %leaving
   store i32 %rest, ptr %pending.p
   %count = call i32 @llvm.ctpop.i32(i32 %leaving)
-  %arrived.p = getelementptr %Worker, ptr %worker, i32 0, i32 18
+  %arrived.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.arrived
   %arrived = load i32, ptr %arrived.p
   %left = sub i32 %arrived, %count
   store i32 %left, ptr %arrived.p
@@ -225,7 +225,7 @@ entry:
 none:
   ret i1 false
 some:
-  %blocks.p = getelementptr %Launch, ptr %launch, i32 0, i32 20
+  %blocks.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.cluster_blocks
   %blocks32 = load i32, ptr %blocks.p
   %blocks64 = zext i32 %blocks32 to i64
   %blocks = call i64 @llvm.umax.i64(i64 %blocks64, i64 1)
@@ -233,7 +233,7 @@ some:
 cluster:
   %at = phi i64 [ 0, %some ], [ %at.next, %cluster ]
   %any = phi i1 [ false, %some ], [ %any.next, %cluster ]
-  %states.at = getelementptr %Worker, ptr %states, i64 %at
+  %states.at = getelementptr %WorkerState, ptr %states, i64 %at
   %completed = call i1 @farlane_cluster_complete(ptr %states.at, i64 %blocks)
   %any.next = or i1 %any, %completed
   %at.next = add i64 %at, %blocks
@@ -251,9 +251,9 @@ sum:
   %s = phi i64 [ 0, %entry ], [ %s.next, %sum ]
   %missing = phi i32 [ 0, %entry ], [ %missing.next, %sum ]
   %there = phi i32 [ 0, %entry ], [ %there.next, %sum ]
-  %s.live.p = getelementptr %Worker, ptr %states, i64 %s, i32 13
+  %s.live.p = getelementptr %WorkerState, ptr %states, i64 %s, i32 WorkerState.live
   %s.live = load i32, ptr %s.live.p
-  %s.arrived.p = getelementptr %Worker, ptr %states, i64 %s, i32 18
+  %s.arrived.p = getelementptr %WorkerState, ptr %states, i64 %s, i32 WorkerState.arrived
   %s.arrived = load i32, ptr %s.arrived.p
   %s.missing = sub i32 %s.live, %s.arrived
   %missing.next = add i32 %missing, %s.missing
@@ -273,27 +273,27 @@ block.start:
   br label %block
 block:
   %b = phi i64 [ 0, %block.start ], [ %b.next, %block.end ]
-  %state = getelementptr %Worker, ptr %states, i64 %b
-  %arrived.p = getelementptr %Worker, ptr %state, i32 0, i32 18
+  %state = getelementptr %WorkerState, ptr %states, i64 %b
+  %arrived.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.arrived
   store i32 0, ptr %arrived.p
   call void @farlane_watch_block(ptr %state)
-  %warps.p = getelementptr %Worker, ptr %state, i32 0, i32 5
+  %warps.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.warps
   %warps = load ptr, ptr %warps.p
   br label %warp
 warp:
   %w = phi i32 [ 0, %block ], [ %w.next, %warp.next ]
-  %pending.p = getelementptr %Warp, ptr %warps, i32 %w, i32 15
+  %pending.p = getelementptr %WarpState, ptr %warps, i32 %w, i32 WarpState.pending
   store i32 0, ptr %pending.p
-  %warp.state.p = getelementptr %Warp, ptr %warps, i32 %w, i32 5
+  %warp.state.p = getelementptr %WarpState, ptr %warps, i32 %w, i32 WarpState.state
   %warp.state = load i32, ptr %warp.state.p
   %waiting = icmp eq i32 %warp.state, 2
-  %ids.p = getelementptr %Warp, ptr %warps, i32 %w, i32 9
+  %ids.p = getelementptr %WarpState, ptr %warps, i32 %w, i32 WarpState.barriers
   %ids = load i32, ptr %ids.p
   %here = icmp uge i32 %ids, 65536
   %wake = and i1 %waiting, %here
   br i1 %wake, label %ready, label %warp.next
 ready:
-  %released.p = getelementptr %Warp, ptr %warps, i32 %w, i32 10
+  %released.p = getelementptr %WarpState, ptr %warps, i32 %w, i32 WarpState.released
   store i32 65536, ptr %released.p
   store i32 1, ptr %warp.state.p
   br label %warp.next

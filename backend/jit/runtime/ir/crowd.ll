@@ -37,12 +37,12 @@ entry:
   %none.free = icmp eq ptr %free, null
   br i1 %none.free, label %ask, label %reuse
 reuse:
-  %reuse.next.p = getelementptr %Worker, ptr %free, i32 0, i32 20
+  %reuse.next.p = getelementptr %WorkerState, ptr %free, i32 0, i32 WorkerState.next
   %reuse.next = load ptr, ptr %reuse.next.p
   store ptr %reuse.next, ptr %free.p
   br label %block
 ask:
-  %more.p = getelementptr %Launch, ptr %launch, i32 0, i32 23
+  %more.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.more
   %more = load ptr, ptr %more.p
   %new = call ptr %more(ptr %worker)
   %refused = icmp eq ptr %new, null
@@ -51,7 +51,7 @@ block:
   %state = phi ptr [ %free, %reuse ], [ %new, %ask ]
   %number = call i64 @farlane_crowd_next(ptr %launch, ptr %range)
   %over = icmp eq i64 %number, -1
-  %next.p = getelementptr %Worker, ptr %state, i32 0, i32 20
+  %next.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.next
   br i1 %over, label %give.back, label %start
 give.back:
   %others = load ptr, ptr %free.p
@@ -61,7 +61,7 @@ give.back:
 start:
   store ptr null, ptr %next.p
   store ptr %launch, ptr %state
-  %status.p = getelementptr %Worker, ptr %state, i32 0, i32 10
+  %status.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.status
   store i32 0, ptr %status.p
   call void @farlane_block_start(ptr %state, ptr %launch, i64 %number)
   br label %find
@@ -72,7 +72,7 @@ find:
   %end = icmp eq ptr %at.state, null
   br i1 %end, label %append, label %onward
 onward:
-  %at.next.p = getelementptr %Worker, ptr %at.state, i32 0, i32 20
+  %at.next.p = getelementptr %WorkerState, ptr %at.state, i32 0, i32 WorkerState.next
   br label %find
 append:
   store ptr %state, ptr %at
@@ -90,10 +90,10 @@ entry:
   store ptr null, ptr %lists
   %free.p = getelementptr ptr, ptr %lists, i32 1
   store ptr %worker, ptr %free.p
-  %worker.next.p = getelementptr %Worker, ptr %worker, i32 0, i32 20
+  %worker.next.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.next
   store ptr null, ptr %worker.next.p
-  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
-  %patience.p = getelementptr %Launch, ptr %launch, i32 0, i32 22
+  %status.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.status
+  %patience.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.patience
   %patience = load i32, ptr %patience.p
   br label %one
 one:
@@ -110,7 +110,7 @@ turn:
   %end = icmp eq ptr %state, null
   br i1 %end, label %passed, label %round
 round:
-  %next.p = getelementptr %Worker, ptr %state, i32 0, i32 20
+  %next.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.next
   %result = call i32 @farlane_block_round(ptr %state, ptr %launch)
   switch i32 %result, label %failed [ i32 0, label %ended
                                       i32 3, label %on
@@ -123,7 +123,7 @@ never:
   %fault = call i32 @farlane_block_stuck(ptr %state)
   br label %failed
 on:
-  %idle.p = getelementptr %Worker, ptr %state, i32 0, i32 14, i32 2
+  %idle.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.idle
   %idle = load i32, ptr %idle.p
   %long = icmp uge i32 %idle, %patience
   br label %next

@@ -7,23 +7,23 @@
 ; 32 of them. Returns the lanes that have met.
 define internal i32 @farlane_meet(ptr %warp, i32 %members, ptr %mine, ptr %all, i32 %count) noinline {
 entry:
-  %self.p = getelementptr %Warp, ptr %warp, i32 0, i32 4
+  %self.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.mask
   %self = load i32, ptr %self.p
   ; A lane that does not name itself has nobody to wait for.
   %named = and i32 %members, %self
   %is.named = icmp ne i32 %named, 0
   %meant = select i1 %is.named, i32 %members, i32 %self
-  %members.p = getelementptr %Warp, ptr %warp, i32 0, i32 18
+  %members.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.members
   store i32 %meant, ptr %members.p
-  %count.p = getelementptr %Warp, ptr %warp, i32 0, i32 21
+  %count.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.count
   store i32 %count, ptr %count.p
-  %mine.p = getelementptr %Warp, ptr %warp, i32 0, i32 19
+  %mine.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.mine
   store ptr %mine, ptr %mine.p
-  %all.p = getelementptr %Warp, ptr %warp, i32 0, i32 20
+  %all.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.all
   store ptr %all, ptr %all.p
-  %ids.p = getelementptr %Warp, ptr %warp, i32 0, i32 9
+  %ids.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.barriers
   store i32 0, ptr %ids.p
-  %state.p = getelementptr %Warp, ptr %warp, i32 0, i32 5
+  %state.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.state
   store i32 2, ptr %state.p
   call void @farlane_meet_try(ptr %warp)
   %state = load i32, ptr %state.p
@@ -34,18 +34,18 @@ wait:
   br label %met
 met:
   store i32 0, ptr %members.p
-  %lanes.p = getelementptr %Warp, ptr %warp, i32 0, i32 22
+  %lanes.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.met
   %lanes = load i32, ptr %lanes.p
   ret i32 %lanes
 }
 
 ; The state of a warp's first lane, and how many lanes it has.
 define internal { ptr, i32 } @farlane_fellows(ptr %warp) {
-  %place.p = getelementptr %Warp, ptr %warp, i32 0, i32 17
+  %place.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.place
   %place = load i32, ptr %place.p
   %lane = and i32 %place, 31
   %back = sub i32 0, %lane
-  %first = getelementptr %Warp, ptr %warp, i32 %back
+  %first = getelementptr %WarpState, ptr %warp, i32 %back
   %threads = load i32, ptr @farlane_threads
   %start = and i32 %place, -32
   %left = sub i32 %threads, %start
@@ -62,9 +62,9 @@ entry:
   %fellows = call { ptr, i32 } @farlane_fellows(ptr %warp)
   %first = extractvalue { ptr, i32 } %fellows, 0
   %lanes = extractvalue { ptr, i32 } %fellows, 1
-  %members.p = getelementptr %Warp, ptr %warp, i32 0, i32 18
+  %members.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.members
   %members = load i32, ptr %members.p
-  %count.p = getelementptr %Warp, ptr %warp, i32 0, i32 21
+  %count.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.count
   %count = load i32, ptr %count.p
   br label %look
 look:
@@ -75,17 +75,17 @@ look:
   %is.named = icmp ne i32 %named, 0
   br i1 %is.named, label %named.one, label %next
 named.one:
-  %other = getelementptr %Warp, ptr %first, i32 %l
-  %state.p = getelementptr %Warp, ptr %other, i32 0, i32 5
+  %other = getelementptr %WarpState, ptr %first, i32 %l
+  %state.p = getelementptr %WarpState, ptr %other, i32 0, i32 WarpState.state
   %state = load i32, ptr %state.p
   %ended = icmp eq i32 %state, 0
   br i1 %ended, label %next, label %living
 living:
   %waits = icmp eq i32 %state, 2
-  %other.members.p = getelementptr %Warp, ptr %other, i32 0, i32 18
+  %other.members.p = getelementptr %WarpState, ptr %other, i32 0, i32 WarpState.members
   %other.members = load i32, ptr %other.members.p
   %same = icmp eq i32 %other.members, %members
-  %other.count.p = getelementptr %Warp, ptr %other, i32 0, i32 21
+  %other.count.p = getelementptr %WarpState, ptr %other, i32 0, i32 WarpState.count
   %other.count = load i32, ptr %other.count.p
   %alike = icmp eq i32 %other.count, %count
   %meets.1 = and i1 %waits, %same
@@ -101,7 +101,7 @@ next:
   br i1 %more, label %look, label %complete
 complete:
   %worker = load ptr, ptr %warp
-  %idle.p = getelementptr %Worker, ptr %worker, i32 0, i32 14, i32 2
+  %idle.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.idle
   store i32 0, ptr %idle.p
   br label %to
 to:
@@ -112,12 +112,12 @@ to.one:
   %t = call i32 @llvm.cttz.i32(i32 %t.left, i1 true)
   %t.less = sub i32 %t.left, 1
   %t.rest = and i32 %t.left, %t.less
-  %receiver = getelementptr %Warp, ptr %first, i32 %t
-  %lanes.p = getelementptr %Warp, ptr %receiver, i32 0, i32 22
+  %receiver = getelementptr %WarpState, ptr %first, i32 %t
+  %lanes.p = getelementptr %WarpState, ptr %receiver, i32 0, i32 WarpState.met
   store i32 %here.next, ptr %lanes.p
-  %ready.p = getelementptr %Warp, ptr %receiver, i32 0, i32 5
+  %ready.p = getelementptr %WarpState, ptr %receiver, i32 0, i32 WarpState.state
   store i32 1, ptr %ready.p
-  %all.p = getelementptr %Warp, ptr %receiver, i32 0, i32 20
+  %all.p = getelementptr %WarpState, ptr %receiver, i32 0, i32 WarpState.all
   %all = load ptr, ptr %all.p
   br label %from
 from:
@@ -128,8 +128,8 @@ from.one:
   %f = call i32 @llvm.cttz.i32(i32 %f.left, i1 true)
   %f.less = sub i32 %f.left, 1
   %f.rest = and i32 %f.left, %f.less
-  %sender = getelementptr %Warp, ptr %first, i32 %f
-  %mine.p = getelementptr %Warp, ptr %sender, i32 0, i32 19
+  %sender = getelementptr %WarpState, ptr %first, i32 %f
+  %mine.p = getelementptr %WarpState, ptr %sender, i32 0, i32 WarpState.mine
   %mine = load ptr, ptr %mine.p
   br label %words
 words:
@@ -162,11 +162,11 @@ entry:
   br label %look
 look:
   %l = phi i32 [ 0, %entry ], [ %l.next, %next ]
-  %other = getelementptr %Warp, ptr %first, i32 %l
-  %state.p = getelementptr %Warp, ptr %other, i32 0, i32 5
+  %other = getelementptr %WarpState, ptr %first, i32 %l
+  %state.p = getelementptr %WarpState, ptr %other, i32 0, i32 WarpState.state
   %state = load i32, ptr %state.p
   %waits = icmp eq i32 %state, 2
-  %members.p = getelementptr %Warp, ptr %other, i32 0, i32 18
+  %members.p = getelementptr %WarpState, ptr %other, i32 0, i32 WarpState.members
   %members = load i32, ptr %members.p
   %some = icmp ne i32 %members, 0
   %meets = and i1 %waits, %some
@@ -187,16 +187,16 @@ done:
 ; these, are waited for this many turns.
 define internal i32 @farlane_converge(ptr %warp, i32 %place) noinline {
 entry:
-  %place.p = getelementptr %Warp, ptr %warp, i32 0, i32 9
+  %place.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.barriers
   store i32 %place, ptr %place.p
   %site = mul i32 %place, 2654435762
-  %path.p = getelementptr %Warp, ptr %warp, i32 0, i32 24
+  %path.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.path
   %path = load i32, ptr %path.p
   %mixed = xor i32 %path, %site
   %here = or i32 %mixed, 1
-  %site.p = getelementptr %Warp, ptr %warp, i32 0, i32 23
+  %site.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.site
   store i32 %here, ptr %site.p
-  %lanes.p = getelementptr %Warp, ptr %warp, i32 0, i32 22
+  %lanes.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.met
   store i32 0, ptr %lanes.p
   br label %turn
 turn:
@@ -223,24 +223,24 @@ entry:
   %fellows = call { ptr, i32 } @farlane_fellows(ptr %warp)
   %first = extractvalue { ptr, i32 } %fellows, 0
   %lanes = extractvalue { ptr, i32 } %fellows, 1
-  %site.p = getelementptr %Warp, ptr %warp, i32 0, i32 23
+  %site.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.site
   %site = load i32, ptr %site.p
-  %place.p = getelementptr %Warp, ptr %warp, i32 0, i32 9
+  %place.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.barriers
   %place = load i32, ptr %place.p
   br label %look
 look:
   %l = phi i32 [ 0, %entry ], [ %l.next, %next ]
   %here = phi i32 [ 0, %entry ], [ %here.next, %next ]
   %bit = shl i32 1, %l
-  %other = getelementptr %Warp, ptr %first, i32 %l
-  %other.place.p = getelementptr %Warp, ptr %other, i32 0, i32 9
+  %other = getelementptr %WarpState, ptr %first, i32 %l
+  %other.place.p = getelementptr %WarpState, ptr %other, i32 0, i32 WarpState.barriers
   %other.place = load i32, ptr %other.place.p
   %earlier = icmp ult i32 %other.place, %place
-  %state.p = getelementptr %Warp, ptr %other, i32 0, i32 5
+  %state.p = getelementptr %WarpState, ptr %other, i32 0, i32 WarpState.state
   %state = load i32, ptr %state.p
-  %other.site.p = getelementptr %Warp, ptr %other, i32 0, i32 23
+  %other.site.p = getelementptr %WarpState, ptr %other, i32 0, i32 WarpState.site
   %other.site = load i32, ptr %other.site.p
-  %told.p = getelementptr %Warp, ptr %other, i32 0, i32 22
+  %told.p = getelementptr %WarpState, ptr %other, i32 0, i32 WarpState.met
   %told = load i32, ptr %told.p
   %runs = icmp eq i32 %state, 1
   %nowhere = icmp eq i32 %other.site, 0
@@ -270,8 +270,8 @@ tell.one:
   %t = call i32 @llvm.cttz.i32(i32 %t.left, i1 true)
   %t.less = sub i32 %t.left, 1
   %t.rest = and i32 %t.left, %t.less
-  %receiver = getelementptr %Warp, ptr %first, i32 %t
-  %lanes.p = getelementptr %Warp, ptr %receiver, i32 0, i32 22
+  %receiver = getelementptr %WarpState, ptr %first, i32 %t
+  %lanes.p = getelementptr %WarpState, ptr %receiver, i32 0, i32 WarpState.met
   store i32 %here.next, ptr %lanes.p
   br label %tell
 done:

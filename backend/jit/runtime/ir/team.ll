@@ -8,7 +8,7 @@
 ; for one part of a grid (the blocks at an edge, which come one after the other) does not decide about the rest: where all end early, one in nine is tried.
 define internal i32 @farlane_team_try(ptr %worker, ptr %warp, ptr %areas) {
 entry:
-  %latches.p = getelementptr %Worker, ptr %worker, i32 0, i32 8
+  %latches.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.latches
   %latches = load ptr, ptr %latches.p
   %offset = load i64, ptr @farlane_team_latch
   %ended.p = getelementptr i8, ptr %latches, i64 %offset
@@ -35,9 +35,9 @@ together:
 
 ; Where a warp that its team has left goes on.
 define internal void @farlane_team_left(ptr %warp, ptr %areas, i32 %number, i32 %entry) {
-  %entry.p = getelementptr %Warp, ptr %warp, i32 0, i32 13
+  %entry.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.entry
   store i32 %entry, ptr %entry.p
-  %area.p = getelementptr %Warp, ptr %warp, i32 0, i32 14
+  %area.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.area
   %at = shl i32 %number, 8
   %area = getelementptr i8, ptr %areas, i32 %at
   store ptr %area, ptr %area.p
@@ -83,19 +83,19 @@ entry:
   br i1 %done, label %ended, label %left
 ended:
   ; Nobody is left to look for: farlane_block_round.
-  %live.p = getelementptr %Worker, ptr %worker, i32 0, i32 13
+  %live.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.live
   store i32 -1, ptr %live.p
   br label %over
 left:
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.launch
   %launch = load ptr, ptr %launch.p
-  %ctaid.p = getelementptr %Warp, ptr %warp, i32 0, i32 2
+  %ctaid.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.block
   %block = load [3 x i32], ptr %ctaid.p
   call void @farlane_team_left(ptr %warp, ptr %areas, i32 0, i32 %entry.at)
   br label %one
 one:
   %number = phi i32 [ 1, %left ], [ %number.next, %one ]
-  %each = getelementptr %Warp, ptr %warp, i32 %number
+  %each = getelementptr %WarpState, ptr %warp, i32 %number
   call void @farlane_warp_start(ptr %worker, ptr %launch, ptr %each, i32 %number, [3 x i32] %block)
   call void @farlane_team_left(ptr %each, ptr %areas, i32 %number, i32 %entry.at)
   %number.next = add i32 %number, 1
@@ -134,7 +134,7 @@ define internal <32 x i64> @farlane_team_addresses(i64 %base, i64 %step, i64 %st
 
 define internal void @farlane_team_miss(ptr %warp, i64 %base, i64 %step, i64 %stride, ptr %latch, i32 %shape, i32 %line) cold noinline {
 entry:
-  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.index
   %first = load i32, ptr %index.p
   %count = load i32, ptr @farlane_team_warps
   br label %one
@@ -154,7 +154,7 @@ over:
 
 define internal void @farlane_team_outside(ptr %warp, i64 %base, i64 %step, i64 %stride, i64 %limit, i64 %window, i32 %shape, i32 %line) cold noinline {
 entry:
-  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.index
   %first = load i32, ptr %index.p
   %count = load i32, ptr @farlane_team_warps
   br label %one

@@ -6,15 +6,15 @@
 ; Runs %count blocks from number %first on to their end. %states: a worker state for each. Sets the worker's status and returns it.
 define internal i32 @farlane_together(ptr %launch, ptr %worker, ptr %states, i64 %first, i64 %count) {
 entry:
-  %status.p = getelementptr %Worker, ptr %worker, i32 0, i32 10
+  %status.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.status
   br label %start
 start:
   %s = phi i64 [ 0, %entry ], [ %s.next, %start ]
-  %s.state = getelementptr %Worker, ptr %states, i64 %s
+  %s.state = getelementptr %WorkerState, ptr %states, i64 %s
   store ptr %launch, ptr %s.state
-  %s.status.p = getelementptr %Worker, ptr %s.state, i32 0, i32 10
+  %s.status.p = getelementptr %WorkerState, ptr %s.state, i32 0, i32 WorkerState.status
   store i32 0, ptr %s.status.p
-  %s.over.p = getelementptr %Worker, ptr %s.state, i32 0, i32 14
+  %s.over.p = getelementptr %WorkerState, ptr %s.state, i32 0, i32 WorkerState.over
   store i32 0, ptr %s.over.p
   %s.block = add i64 %first, %s
   call void @farlane_block_start(ptr %s.state, ptr %launch, i64 %s.block)
@@ -27,8 +27,8 @@ turn:
   %b = phi i64 [ 0, %pass ], [ %b.next, %next ]
   %running = phi i1 [ false, %pass ], [ %running.next, %next ]
   %held = phi ptr [ null, %pass ], [ %held.next, %next ]
-  %state = getelementptr %Worker, ptr %states, i64 %b
-  %over.p = getelementptr %Worker, ptr %state, i32 0, i32 14
+  %state = getelementptr %WorkerState, ptr %states, i64 %b
+  %over.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.over
   %over = load i32, ptr %over.p
   %is.over = icmp ne i32 %over, 0
   br i1 %is.over, label %next, label %round

@@ -4,22 +4,20 @@
 ; block << 32 | warp instructions that this warp has issued before (modulo 2^32). A full buffer is handed to its callback, on the stack of the CPU thread
 ; as requests are (services.ll). What lies outside of the window (shared, local and parameter memory behind generic addresses) is left out.
 
-%Touches = type { ptr, i64, i64, i64, ptr, i32, i32 }
-
 ; From here on until the next begin, a page is entered once.
 define internal void @farlane_touch_begin(ptr %warp) {
 entry:
   %worker = load ptr, ptr %warp
-  %touches.p = getelementptr %Worker, ptr %worker, i32 0, i32 15
+  %touches.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.touches
   %touches = load ptr, ptr %touches.p
   %off = icmp eq ptr %touches, null
   br i1 %off, label %done, label %room
 room:
-  %used.p = getelementptr %Touches, ptr %touches, i32 0, i32 1
+  %used.p = getelementptr %TouchBuffer, ptr %touches, i32 0, i32 TouchBuffer.used
   %used = load i64, ptr %used.p
-  %capacity.p = getelementptr %Touches, ptr %touches, i32 0, i32 2
+  %capacity.p = getelementptr %TouchBuffer, ptr %touches, i32 0, i32 TouchBuffer.capacity
   %capacity = load i64, ptr %capacity.p
-  %begin.p = getelementptr %Touches, ptr %touches, i32 0, i32 3
+  %begin.p = getelementptr %TouchBuffer, ptr %touches, i32 0, i32 TouchBuffer.begin
   store i64 %used, ptr %begin.p
   %wanted = add i64 %used, 1024
   %full = icmp ugt i64 %wanted, %capacity
@@ -32,14 +30,14 @@ done:
 }
 
 define internal void @farlane_touch_spill(ptr %worker, ptr %touches) cold noinline {
-  %callback.p = getelementptr %Touches, ptr %touches, i32 0, i32 4
+  %callback.p = getelementptr %TouchBuffer, ptr %touches, i32 0, i32 TouchBuffer.callback
   %callback = load ptr, ptr %callback.p
-  %scheduler.p = getelementptr %Worker, ptr %worker, i32 0, i32 9
+  %scheduler.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.scheduler_sp
   %scheduler = load i64, ptr %scheduler.p
   call void @farlane_elsewhere(ptr %callback, ptr %touches, i64 %scheduler)
-  %used.p = getelementptr %Touches, ptr %touches, i32 0, i32 1
+  %used.p = getelementptr %TouchBuffer, ptr %touches, i32 0, i32 TouchBuffer.used
   store i64 0, ptr %used.p
-  %begin.p = getelementptr %Touches, ptr %touches, i32 0, i32 3
+  %begin.p = getelementptr %TouchBuffer, ptr %touches, i32 0, i32 TouchBuffer.begin
   store i64 0, ptr %begin.p
   ret void
 }
@@ -49,7 +47,7 @@ define internal void @farlane_touch(ptr %warp, <32 x i64> %addresses, i32 %lanes
 entry:
   %array = alloca [32 x i64], align 64
   %worker = load ptr, ptr %warp
-  %touches.p = getelementptr %Worker, ptr %worker, i32 0, i32 15
+  %touches.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.touches
   %touches = load ptr, ptr %touches.p
   %off = icmp eq ptr %touches, null
   br i1 %off, label %done, label %on
@@ -61,11 +59,11 @@ begin:
   call void @farlane_touch_begin(ptr %warp)
   br label %ready
 ready:
-  %launch.p = getelementptr %Warp, ptr %warp, i32 0, i32 1
+  %launch.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.launch
   %launch = load ptr, ptr %launch.p
-  %base.p = getelementptr %Launch, ptr %launch, i32 0, i32 2
+  %base.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.window_base
   %base = load i64, ptr %base.p
-  %size.p = getelementptr %Launch, ptr %launch, i32 0, i32 3
+  %size.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.window_size
   %size = load i64, ptr %size.p
   %base.1 = insertelement <32 x i64> poison, i64 %base, i32 0
   %bases = shufflevector <32 x i64> %base.1, <32 x i64> poison, <32 x i32> zeroinitializer
@@ -78,29 +76,29 @@ ready:
   %none = icmp eq i32 %bits, 0
   br i1 %none, label %done, label %some
 some:
-  %shift.p = getelementptr %Touches, ptr %touches, i32 0, i32 5
+  %shift.p = getelementptr %TouchBuffer, ptr %touches, i32 0, i32 TouchBuffer.page_shift
   %shift32 = load i32, ptr %shift.p
   %shift = zext i32 %shift32 to i64
   %shift.1 = insertelement <32 x i64> poison, i64 %shift, i32 0
   %shifts = shufflevector <32 x i64> %shift.1, <32 x i64> poison, <32 x i32> zeroinitializer
   %pages = lshr <32 x i64> %addresses, %shifts
   store <32 x i64> %pages, ptr %array, align 64
-  %index.p = getelementptr %Warp, ptr %warp, i32 0, i32 3
+  %index.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.index
   %index = load i32, ptr %index.p
   %write = and i32 %shape, 1
   %write.up = shl i32 %write, 5
   %who32 = or i32 %index, %write.up
   %who = zext i32 %who32 to i64
   %who.up = shl i64 %who, 42
-  %x.p = getelementptr %Warp, ptr %warp, i32 0, i32 2, i32 0
+  %x.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.block, i32 0
   %x = load i32, ptr %x.p
-  %y.p = getelementptr %Warp, ptr %warp, i32 0, i32 2, i32 1
+  %y.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.block, i32 1
   %y = load i32, ptr %y.p
-  %z.p = getelementptr %Warp, ptr %warp, i32 0, i32 2, i32 2
+  %z.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.block, i32 2
   %z = load i32, ptr %z.p
-  %gx.p = getelementptr %Launch, ptr %launch, i32 0, i32 10, i32 0
+  %gx.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.grid, i32 0
   %gx = load i32, ptr %gx.p
-  %gy.p = getelementptr %Launch, ptr %launch, i32 0, i32 10, i32 1
+  %gy.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.grid, i32 1
   %gy = load i32, ptr %gy.p
   %zy = mul i32 %z, %gy
   %rows = add i32 %zy, %y
@@ -108,14 +106,14 @@ some:
   %block = add i32 %before, %x
   %block64 = zext i32 %block to i64
   %block.up = shl i64 %block64, 32
-  %issued.p = getelementptr %Warp, ptr %warp, i32 0, i32 11
+  %issued.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.issued
   %issued = load i32, ptr %issued.p
   %issued64 = zext i32 %issued to i64
   %when = or i64 %block.up, %issued64
-  %entries.p = getelementptr %Touches, ptr %touches, i32 0, i32 0
+  %entries.p = getelementptr %TouchBuffer, ptr %touches, i32 0, i32 TouchBuffer.entries
   %entries = load ptr, ptr %entries.p
-  %used.p = getelementptr %Touches, ptr %touches, i32 0, i32 1
-  %begin.p = getelementptr %Touches, ptr %touches, i32 0, i32 3
+  %used.p = getelementptr %TouchBuffer, ptr %touches, i32 0, i32 TouchBuffer.used
+  %begin.p = getelementptr %TouchBuffer, ptr %touches, i32 0, i32 TouchBuffer.begin
   br label %page
 page:
   %left = phi i32 [ %bits, %some ], [ %left.next, %next ]
@@ -155,7 +153,7 @@ search.next:
   br label %search
 space:
   ; begin made room for an instruction; one of very many accesses may still fill it, and then sees a page twice.
-  %capacity.p = getelementptr %Touches, ptr %touches, i32 0, i32 2
+  %capacity.p = getelementptr %TouchBuffer, ptr %touches, i32 0, i32 TouchBuffer.capacity
   %capacity = load i64, ptr %capacity.p
   %full = icmp uge i64 %used, %capacity
   br i1 %full, label %spill, label %enter

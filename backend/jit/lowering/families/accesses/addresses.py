@@ -15,13 +15,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from farlane.backend.jit.analysis.strides import row_length
 from farlane.backend.jit.lowering import affine, checks, support, touches
 from farlane.backend.jit.lowering.checks import PLAIN, Access
-from farlane.backend.jit.lowering.ir import BITS, LANE_INDEX, LANES, Builder, Val, integer
+from farlane.backend.jit.lowering.families.accesses.limits import (
+    check_bounds,
+    check_pages,
+    corners_outside,
+    lane_bases,
+    look_at_all,
+    shape_of,
+)
+from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
-from farlane.backend.jit.ptx.model import Address, Instruction, Symbol
+from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Symbol
+from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
@@ -181,14 +189,14 @@ def _place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bo
     shape = shape_of(size, write)
     b = e.body
     if space in ("global", "const"):
-        _check_pages(e, address, shape)
+        check_pages(e, address, shape)
         if space == "global":
             touches.record(e, address, write)
         return Place("null", address)
     if space == "shared":
         # In 32 bits, which what lies behind them is not: half the vectors, half the gathers.
         short = b.cast("trunc", address, "i32")
-        _check_bounds(e, short, support.shared_size(e), SHARED_WINDOW, shape)
+        check_bounds(e, short, support.shared_size(e), SHARED_WINDOW, shape)
         return Place(support.shared_base(e), address, narrow=short if short.vec else None)
     if space == "cluster":
         arguments = f"ptr %warp, {b.splat(address)}, {e.mask_bits}, i32 {shape}, i32 {e.line}"
@@ -196,12 +204,12 @@ def _place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bo
             distances = b.op(f"call <{LANES} x i64> @farlane_cluster_places({arguments})", "i64", True)
         return Place(support.shared_base(e), distances)
     if space == "local":
-        _check_bounds(e, address, support.local_size(e), LOCAL_WINDOW, shape)
-        return Place("null", b.bin("add", _lane_bases(e), address))
+        check_bounds(e, address, support.local_size(e), LOCAL_WINDOW, shape)
+        return Place("null", b.bin("add", lane_bases(e), address))
     if space == "param":
         if write:
             raise e.fail("a kernel parameter is written")
-        _check_bounds(e, address, integer(e.kernel.parameter_bytes, "i64"), PARAMETER_WINDOW, shape)
+        check_bounds(e, address, integer(e.kernel.parameter_bytes, "i64"), PARAMETER_WINDOW, shape)
         return Place(support.parameters(e), address)
     return _generic(e, address, shape)
 
@@ -291,148 +299,6 @@ def _far(e: FunctionEmitter, form: affine.Affine) -> Val:
     return b.icmp("ugt", b.bin("add", form.step, integer(1 << 40, "i64")), integer(1 << 41, "i64"))
 
 
-def corners_outside(e: FunctionEmitter, space: str, lowest: list[Val], span: int, shape: int) -> tuple[Val, str]:
-    """Whether any of these, or what lies up to `span` accesses behind it, is misaligned or not where the site may access; and the site's latch, if
-    it has one."""
-    b = e.body
-    if space == "shared":
-        limit = support.shared_size(e)
-        return _corners_bad(e, lowest, _less(e, _elements(e, limit, shape), span), shape), ""
-    latch, low, count = _run_of_pages(e)
-    # The runtime has taken the span off the count.
-    return _corners_bad(e, [b.bin("sub", corner, low) for corner in lowest], count, shape), latch
-
-
-def look_at_all(e: FunctionEmitter, space: str, whole: Val, latch: str, span: int, shape: int) -> None:
-    """What follows when `corners_outside` holds, given all lanes' addresses: a fault, or another run of pages for the latch."""
-    if space == "shared":
-        tail = f"{support.shared_size(e)}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line}"
-        e.body.line(f"call void @farlane_out_of_bounds(ptr %warp, {whole}, i32 -1, {tail})")
-    else:
-        tail = f"ptr {latch}, i32 {shape | span << 16}, i32 {e.line}"
-        e.body.line(f"call void @farlane_miss(ptr %warp, {whole}, i32 -1, {tail})")
-
-
-def _run_of_pages(e: FunctionEmitter) -> tuple[str, Val, Val]:
-    """A site's latch, where the run of pages starts that it found last, and up to how far from there accesses may begin."""
-    b = e.body
-    latch = support.latch(e, e.site())
-    return latch, b.load("i64", False, latch), b.load("i64", False, b.gep(latch, 8))
-
-
-def _corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) -> Val:
-    """Whether an offset is misaligned or not below `count` elements."""
-    b = e.body
-    bad = b.icmp("uge", rotate(e, offsets[0], shape), count)
-    for offset in offsets[1:]:
-        bad = b.bin("or", bad, b.icmp("uge", rotate(e, offset, shape), count))
-    return bad
-
-
-def _elements(e: FunctionEmitter, limit: Val, shape: int) -> Val:
-    """How many aligned accesses lie below a limit in bytes."""
-    log = shape & 255
-    return integer(int(limit.name) >> log, "i64") if limit.const else e.body.bin("lshr", limit, integer(log, "i64"))
-
-
-def _less(e: FunctionEmitter, count: Val, span: int) -> Val:
-    if not span:
-        return count
-    if count.const:
-        return integer(max(int(count.name) - span, 0), "i64")
-    return e.body.call("usub.sat", "i64", [count, integer(span, "i64")])
-
-
-def _lane_bases(e: FunctionEmitter) -> Val:
-    size = support.local_size(e)
-
-    def make(p: Builder) -> Val:
-        base = p.load("i64", False, support.warp_field(p, 7))
-        return p.bin("add", base, p.bin("mul", LANE_INDEX["i64"], size))
-
-    return e.once("lane_bases", make)
-
-
-def rotate(e: FunctionEmitter, offset: Val, shape: int) -> Val:
-    log = shape & 255
-    return e.body.call("fshr", offset.type, [offset, offset, integer(log, offset.type)]) if log else offset
-
-
-def shape_of(size: int, write: bool) -> int:
-    """What runtime.ll is told of an access: log2 of its size, and whether it writes."""
-    return size.bit_length() - 1 | (256 if write else 0)
-
-
-def bad_lanes(e: FunctionEmitter, ok: Val) -> Val:
-    """The active lanes for which a check failed, as bits (a scalar check fails for all)."""
-    b = e.body
-    bad = b.invert(ok)
-    if not ok.vec:
-        return b.select(bad, e.mask_bits, integer(0, "i32"))
-    bits = b.bits(bad)
-    return bits if e.mask is None else b.bin("and", bits, e.mask_bits)
-
-
-@dataclass(frozen=True, slots=True)
-class Latched:
-    """An access compared with the run of pages that its site found last. Neither way on is written yet."""
-
-    latch: str
-    low: Val  # where the run starts
-    offset: Val  # the access's distance from it
-    bad: Val  # the active lanes that lie elsewhere, as bits
-    miss: str  # where they go on
-    hit: str
-
-
-def compare_latch(e: FunctionEmitter, address: Val, shape: int) -> Latched:
-    """Compares, and leaves the block for `miss` or `hit`."""
-    b = e.body
-    latch, low, count = _run_of_pages(e)
-    offset = b.bin("sub", address, low)
-    ok = b.icmp("ult", rotate(e, offset, shape), count)
-    miss, hit = b.new_label("miss"), b.new_label("hit")
-    bad = bad_lanes(e, ok)
-    b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
-    return Latched(latch, low, offset, bad, miss, hit)
-
-
-def _check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
-    if e.kernel.options.untranslated:
-        return
-    b = e.body
-    found = compare_latch(e, address, shape)
-    bad, latch = found.bad, found.latch
-    b.block(found.miss)
-    if address.vec or e.kernel.options.checks:  # the report names all lanes
-        every = b.splat(address)
-        with e.reporting():
-            b.line(f"call void @farlane_miss(ptr %warp, {every}, {bad}, ptr {latch}, i32 {shape}, i32 {e.line})")
-    else:
-        lane = support.first_lane(e)
-        with e.reporting():
-            b.line(f"call void @farlane_check(ptr %warp, {address}, {lane}, ptr {latch}, i32 {shape}, i32 {e.line})")
-    b.branch(found.hit)
-    b.block(found.hit)
-
-
-def _check_bounds(e: FunctionEmitter, offset: Val, limit: Val, window: int, shape: int) -> None:
-    b = e.body
-    elements = _elements(e, limit, shape)
-    if offset.type != "i64":
-        elements = integer(int(elements.name), "i32") if elements.const else b.cast("trunc", elements, offset.type)
-    bad = bad_lanes(e, b.icmp("ult", rotate(e, offset, shape), elements))
-    miss, hit = b.new_label("outside"), b.new_label("inside")
-    b.branch_if(b.icmp("ne", bad, integer(0, "i32")), miss, hit, unlikely=True)
-    b.block(miss)
-    wide = b.splat(offset if offset.type == "i64" else b.cast("zext", offset, "i64"))
-    tail = f"{limit}, i64 {window}, i32 {shape}, i32 {e.line}"
-    with e.reporting():
-        b.line(f"call void @farlane_out_of_bounds(ptr %warp, {wide}, {bad}, {tail})")
-    b.branch(hit)
-    b.block(hit)
-
-
 def _generic(e: FunctionEmitter, address: Val, shape: int) -> Place:
     b = e.body
     address = b.splat(address)
@@ -448,7 +314,7 @@ def _generic(e: FunctionEmitter, address: Val, shape: int) -> Place:
     translated = b.op(f"call <32 x i64> @farlane_generic({arguments})", "i64", True)
     b.branch(done)
     b.block(plain)
-    _check_pages(e, address, shape)
+    check_pages(e, address, shape)
     last = b.label
     b.branch(done)
     b.block(done)

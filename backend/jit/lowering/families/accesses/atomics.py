@@ -15,9 +15,9 @@ from farlane.backend.jit.lowering import checks
 from farlane.backend.jit.lowering.checks import Access
 from farlane.backend.jit.lowering.families.accesses import addresses, small_atomics
 from farlane.backend.jit.lowering.families.base import check, handles, write
-from farlane.backend.jit.lowering.ir import BITS, LANES, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.lowering.types import SIGNED, integer_of
-from farlane.backend.jit.ptx.model import Instruction, Vector
+from farlane.backend.jit.ptx.model import LANES, Instruction, Vector
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

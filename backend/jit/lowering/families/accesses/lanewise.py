@@ -1,4 +1,4 @@
-"""Accesses at addresses that are only known per lane: helper functions in IR, one per element type and count.
+"""Loads at addresses that are only known per lane: helper functions in IR, one per element type and count (stores: lanewise_stores.py).
 
 They test at run time whether the lanes' addresses are contiguous or equal, row by row (a row: the lanes that share threadIdx.y and z), and
 then use plain vector or scalar accesses; else gather and scatter. The ordered ones make one access per lane.
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.analysis import serial
 from farlane.backend.jit.analysis.strides import row_length
 from farlane.backend.jit.lowering import processors
-from farlane.backend.jit.lowering.ir import BITS, LANES
+from farlane.backend.jit.lowering.ir import BITS
+from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
@@ -41,7 +42,7 @@ def _count(e: FunctionEmitter, count: int) -> list[str]:
     ]
 
 
-def _analyse(e: FunctionEmitter, stride: int, kind: str) -> tuple[int, list[str]]:
+def analyse(e: FunctionEmitter, stride: int, kind: str) -> tuple[int, list[str]]:
     """Text that defines %delta, each lane's distance from the first lane of its row, and whether those of the active lanes are `stride` each."""
     row = row_length(e.kernel.block)
     firsts = vector([lane - lane % row for lane in range(LANES)], "i32")
@@ -73,7 +74,7 @@ def reader(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: st
         e.kernel.helpers[name] = _ordered_read(head, shown, vec, element, count, kind)
         return name
     lines = [head + f" {inlining(e)} {{", "entry:"]
-    row, analysis = _analyse(e, size * count, kind)
+    row, analysis = analyse(e, size * count, kind)
     leaders = sum(1 << lane for lane in range(0, LANES, row))
     lines += analysis
     lines += ["  br i1 %contiguous, label %wide, label %other"]
@@ -93,7 +94,7 @@ def reader(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: st
         "broadcast:",
         *_broadcast_read(row, element, count, shown, kind),
         "scattered:",
-        *_alone(e, kind, "%mask.bits"),
+        *alone(e, kind, "%mask.bits"),
         "alone:",
         *_alone_read(element, count, shown),
         "many:",
@@ -114,7 +115,7 @@ def reader(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: st
     return name
 
 
-def _alone(e: FunctionEmitter, kind: str, bits: str) -> list[str]:
+def alone(e: FunctionEmitter, kind: str, bits: str) -> list[str]:
     """Text that goes to %alone when a single lane is active, with its %lane and its address in %lane.p, else to %many."""
     e.kernel.declare("declare i32 @llvm.ctpop.i32(i32)")
     e.kernel.declare("declare i32 @llvm.cttz.i32(i32, i1)")
@@ -323,7 +324,7 @@ def _broadcast_read(row: int, element: str, count: int, shown: str, kind: str) -
     return lines
 
 
-def _lane_loop(body: list[str], tail: list[str], kind: str) -> list[str]:
+def lane_loop(body: list[str], tail: list[str], kind: str) -> list[str]:
     """A loop over the set bits of %mask; the body sees %lane."""
     return [
         "entry:",
@@ -370,106 +371,6 @@ def _ordered_read(head: str, shown: str, vec: str, element: str, count: int, kin
             f"  %r{index} = insertvalue {shown} {result}, {vec} %l{index}, {index}",
         ]
         result = f"%r{index}"
-    lines = _lane_loop(body, [*tail, f"  ret {shown} {result}"], kind)
-    at = lines.index("ENTRY")
-    return "\n".join([head + " noinline {", *lines[:at], *setup, *lines[at + 1 :]])
-
-
-def writer(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: str = "i64") -> str:
-    name = f"farlane_write_{element}_{count}_{kind}{'_ordered' if ordered else ''}"
-    if name in e.kernel.helpers:
-        return name
-    vec, size = f"<{LANES} x {element}>", BITS[element] // 8
-    values = ", ".join(f"{vec} %v{index}" for index in range(count))
-    head = f"define internal void @{name}(ptr %base, <{LANES} x {kind}> %index, <{LANES} x i1> %mask, {values})"
-    if ordered or element == "i128":
-        e.kernel.helpers[name] = _ordered_write(head, vec, element, count, kind)
-        return name
-    row, analysis = _analyse(e, size * count, kind)
-    wide = row * count
-    intrinsic = f"@llvm.masked.store.v{wide}{element}.p0"
-    e.kernel.declare(f"declare void {intrinsic}(<{wide} x {element}>, ptr, i32 immarg, <{wide} x i1>)")
-    lines = [
-        head + f" {inlining(e)} {{",
-        "entry:",
-        *analysis,
-        "  br i1 %contiguous, label %wide, label %scattered",
-        "wide:",
-    ]
-    for number in range(LANES // row):
-        name_of_row = interleave(
-            lines, number, row, count, element, [f"%v{index}" for index in range(count)], f"row{number}"
-        )
-        spread = vector([number * row + position // count for position in range(wide)], "i32")
-        lines += [
-            f"  %first{number} = extractelement <{LANES} x {kind}> %index, i32 {number * row}",
-            f"  %start{number} = getelementptr i8, ptr %base, {kind} %first{number}",
-            f"  %part{number} = shufflevector <{LANES} x i1> %mask, <{LANES} x i1> poison, {spread}",
-            f"  call void {intrinsic}(<{wide} x {element}> {name_of_row}, ptr %start{number}, i32 {size}, <{wide} x i1> %part{number})",
-        ]
-    lines += ["  ret void", "scattered:", f"  %mask.bits = bitcast <{LANES} x i1> %mask to i32"]
-    lines += [*_alone(e, kind, "%mask.bits"), "alone:"]
-    for index in range(count):
-        lines += [
-            f"  %a.p{index} = getelementptr i8, ptr %lane.p, i64 {size * index}",
-            f"  %a.v{index} = extractelement {vec} %v{index}, i32 %lane",
-            f"  store {element} %a.v{index}, ptr %a.p{index}, align {size}",
-        ]
-    lines += ["  ret void", "many:", *scatter(e, element, [f"%v{index}" for index in range(count)], kind)]
-    lines += ["  ret void", "}"]
-    e.kernel.helpers[name] = "\n".join(lines)
-    return name
-
-
-def scatter(e: FunctionEmitter, element: str, values: list[str], kind: str) -> list[str]:
-    """Text that stores vectors of elements at %base + %index; sub-word ones lane by lane."""
-    vec, size = f"<{LANES} x {element}>", BITS[element] // 8
-    if element in ("i8", "i16"):
-        helper = writer(e, element, len(values), True, kind)
-        shown = ", ".join(f"{vec} {value}" for value in values)
-        return [f"  call void @{helper}(ptr %base, <{LANES} x {kind}> %index, <{LANES} x i1> %mask, {shown})"]
-    full = f"@llvm.masked.scatter.v{LANES}{element}.v{LANES}p0"
-    e.kernel.declare(f"declare void {full}({vec}, <{LANES} x ptr>, i32 immarg, <{LANES} x i1>)")
-    lines = []
-    for index, value in enumerate(values):
-        lines.append(f"  %o{index} = getelementptr i8, ptr %base, i64 {size * index}")
-        lines.append(f"  %p{index} = getelementptr i8, ptr %o{index}, <{LANES} x {kind}> %index")
-        lines.append(f"  call void {full}({vec} {value}, <{LANES} x ptr> %p{index}, i32 {size}, <{LANES} x i1> %mask)")
-    return lines
-
-
-def interleave(lines: list[str], number: int, row: int, count: int, element: str, names: list[str], prefix: str) -> str:
-    """The elements of one row in memory order; returns the vector's name."""
-    wide = f"<{LANES} x {element}>"
-    parts = []
-    for index, value in enumerate(names):
-        chosen = vector([number * row + lane for lane in range(row)], "i32")
-        lines.append(f"  %{prefix}.c{index} = shufflevector {wide} {value}, {wide} poison, {chosen}")
-        parts.append(f"%{prefix}.c{index}")
-    if count == 1:
-        return parts[0]
-    whole = join(lines, parts, row, element, f"{prefix}.j")
-    # All of element 0, then all of element 1, ...: transpose.
-    order = vector([position % count * row + position // count for position in range(row * count)], "i32")
-    shown = f"<{row * count} x {element}>"
-    lines.append(f"  %{prefix}.t = shufflevector {shown} {whole}, {shown} poison, {order}")
-    return f"%{prefix}.t"
-
-
-def _ordered_write(head: str, vec: str, element: str, count: int, kind: str) -> str:
-    size = BITS[element] // 8
-    whole = f"<{count} x {element}>"
-    setup, body = [], []
-    pack = "poison"
-    for index in range(count):
-        setup += [f"  %in{index} = alloca {vec}, align 64", f"  store {vec} %v{index}, ptr %in{index}, align 64"]
-        body += [
-            f"  %from{index} = getelementptr {element}, ptr %in{index}, i32 %lane",
-            f"  %e{index} = load {element}, ptr %from{index}",
-            f"  %w{index} = insertelement {whole} {pack}, {element} %e{index}, i32 {index}",
-        ]
-        pack = f"%w{index}"
-    body.append(f"  store volatile {whole} {pack}, ptr %pointer, align {size * count}")
-    lines = _lane_loop(body, ["  ret void"], kind)
+    lines = lane_loop(body, [*tail, f"  ret {shown} {result}"], kind)
     at = lines.index("ENTRY")
     return "\n".join([head + " noinline {", *lines[:at], *setup, *lines[at + 1 :]])

@@ -14,12 +14,12 @@ from farlane.backend.jit.analysis.strides import row_length
 from farlane.backend.jit.lowering import affine, checks, processors, support
 from farlane.backend.jit.lowering.checks import Access
 from farlane.backend.jit.lowering.emitters import abreast
-from farlane.backend.jit.lowering.families.accesses import addresses, lanewise, nearby, patterned, rows
+from farlane.backend.jit.lowering.families.accesses import addresses, lanewise, lanewise_stores, nearby, patterned, rows
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
 from farlane.backend.jit.lowering.families.base import check, handles, type_of
-from farlane.backend.jit.lowering.ir import BITS, LANES, Builder, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, Builder, Val, integer
 from farlane.backend.jit.lowering.types import PTX_LLVM, SIGNED, integer_of, widen
-from farlane.backend.jit.ptx.model import Address, Instruction, Symbol, Vector
+from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Symbol, Vector
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
@@ -327,7 +327,7 @@ def write_memory(e: FunctionEmitter, place: Place, element: str, values: list[Va
     if e.contiguous:
         rows.masked_write(e, place.base, where, values[0])
         return
-    helper = lanewise.writer(e, element, len(values), ordered, where.type)
+    helper = lanewise_stores.writer(e, element, len(values), ordered, where.type)
     mask = e.mask or Val("splat (i1 true)", "i1", True, True)
     shown = ", ".join(str(b.splat(value)) for value in values)
     b.line(f"call void @{helper}(ptr {place.base}, {where}, {mask}, {shown})")

@@ -1,6 +1,6 @@
 """Accesses of global memory at addresses that are only known per lane, where all lie in the run of pages that the site found last.
 
-Such lanes are told apart by 32 bits, their distance from the run's start (runs are shorter than 2 GiB, runtime.ll): half the vectors, and hosts gather
+Such lanes are told apart by 32 bits, their distance from the run's start (runs are shorter than 2 GiB, accesses.ll): half the vectors, and hosts gather
 and scatter twice as many at once. Where a lane's address lies elsewhere, a function out of the way checks the pages, which points the latch at the new run, and
 makes the access with whole addresses.
 
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.lowering.families.accesses import addresses, lanewise, patterned, rows
+from farlane.backend.jit.lowering.families.accesses import addresses, lanewise, lanewise_stores, limits, patterned, rows
 from farlane.backend.jit.lowering.families.accesses.addresses import Far, Place
-from farlane.backend.jit.lowering.ir import BITS, LANES, Val
+from farlane.backend.jit.lowering.ir import BITS, Val
+from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
@@ -45,18 +46,18 @@ def place(e: FunctionEmitter, operand: object, space: str, element: str, count: 
     named, address = addresses.effective(e, operand, space)
     if not address.vec or named not in ("global", "const"):
         return addresses.place_at(e, named, address, size, write)
-    return _compared(e, address, addresses.shape_of(size, write))
+    return _compared(e, address, limits.shape_of(size, write))
 
 
 def place_row(e: FunctionEmitter, group: list[Instruction]) -> Place | None:
     """Where loads go that read words beside each other (neighbours.py). A run of pages has to hold all of a lane's."""
     _, address = addresses.effective(e, group[0].sources[0], "global")
-    return _compared(e, address, addresses.shape_of(4, False) | len(group) - 1 << 16) if address.vec else None
+    return _compared(e, address, limits.shape_of(4, False) | len(group) - 1 << 16) if address.vec else None
 
 
 def _compared(e: FunctionEmitter, address: Val, shape: int) -> Place:
     b = e.body
-    found = addresses.compare_latch(e, address, shape)
+    found = limits.compare_latch(e, address, shape)
     b.block(found.hit)
     base = b.cast("inttoptr", found.low, "ptr").name
     far = Far(found.miss, found.bad, found.latch, shape)
@@ -100,7 +101,7 @@ def write(e: FunctionEmitter, place: Place, element: str, values: list[Val]) -> 
     if e.contiguous:
         rows.masked_write(e, place.base, place.narrow, values[0])
     else:
-        helper = lanewise.writer(e, element, len(values), False, "i32")
+        helper = lanewise_stores.writer(e, element, len(values), False, "i32")
         b.line(f"call void @{helper}(ptr {place.base}, {place.narrow}, {mask}, {_spread(e, values)})")
     _, done = _elsewhere(e, place)
     with e.reporting():
@@ -173,7 +174,7 @@ def _far_writer(e: FunctionEmitter, element: str, count: int) -> str:
     if name in e.kernel.helpers:
         return name
     values = "".join(f", <{LANES} x {element}> %v{index}" for index in range(count))
-    body = lanewise.scatter(e, element, [f"%v{index}" for index in range(count)], "i64")
+    body = lanewise_stores.scatter(e, element, [f"%v{index}" for index in range(count)], "i64")
     lines = [_head("void", name, values), _CHECK, "  %base = getelementptr i8, ptr null, i64 0", *body, "  ret void"]
     e.kernel.helpers[name] = "\n".join([*lines, "}"])
     return name

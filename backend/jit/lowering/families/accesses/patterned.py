@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.compile.routines.pages import PAGE
 from farlane.backend.jit.lowering import support
-from farlane.backend.jit.lowering.families.accesses import addresses
+from farlane.backend.jit.lowering.families.accesses import limits
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
 from farlane.backend.jit.lowering.families.accesses.lanewise import join, vector
-from farlane.backend.jit.lowering.ir import BITS, LANES, Val, integer
-from farlane.backend.jit.ptx.model import Address
+from farlane.backend.jit.lowering.ir import BITS, Val, integer
+from farlane.backend.jit.ptx.model import LANES, Address
+from farlane.backend.jit.runtime.structures import PAGE
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def place(e: FunctionEmitter, operand: object, space: str, element: str, count: 
         at = b.cast("zext", at, "i64")  # where it wraps, the lowest lies outside of shared memory
     elif space == "shared":
         at = b.bin("and", at, integer(0xFFFF_FFFF, "i64"))
-    shape, steps = addresses.shape_of(size, write), span // size
+    shape, steps = limits.shape_of(size, write), span // size
     miss, hit = b.new_label("miss"), b.new_label("hit")
-    bad, latch = addresses.corners_outside(e, space, [at], steps, shape)
+    bad, latch = limits.corners_outside(e, space, [at], steps, shape)
     b.branch_if(bad, miss, hit, unlikely=True)
     b.block(miss)
     whole = b.bin("add", value, integer(operand.offset, value.type))
@@ -62,7 +62,7 @@ def place(e: FunctionEmitter, operand: object, space: str, element: str, count: 
     if space == "shared":
         whole = b.bin("and", whole, integer(0xFFFF_FFFF, "i64"))
     with e.reporting():
-        addresses.look_at_all(e, space, whole, latch, steps, shape)
+        limits.look_at_all(e, space, whole, latch, steps, shape)
     b.branch(hit)
     b.block(hit)
     return Place(support.shared_base(e) if space == "shared" else "null", at, apart=apart)

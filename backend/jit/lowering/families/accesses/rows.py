@@ -11,8 +11,10 @@ from farlane.backend.jit.analysis.strides import row_length
 from farlane.backend.jit.lowering import affine
 from farlane.backend.jit.lowering.families.accesses import patterned
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
-from farlane.backend.jit.lowering.families.accesses.lanewise import gather, interleave, join, vector, writer
-from farlane.backend.jit.lowering.ir import BITS, LANES, Val
+from farlane.backend.jit.lowering.families.accesses.lanewise import gather, join, vector
+from farlane.backend.jit.lowering.families.accesses.lanewise_stores import interleave, writer
+from farlane.backend.jit.lowering.ir import BITS, Val
+from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

@@ -1,6 +1,6 @@
 """Data movement between registers: mov, packing and unpacking, cvta, isspacep, mapa, createpolicy.
 
-Global and constant addresses are host addresses; generic shared, local and parameter addresses lie in the windows of abi.py.
+Global and constant addresses are host addresses; generic shared, local and parameter addresses lie in the windows of runtime/structures.py.
 Source: PTX ISA, "Data Movement and Conversion Instructions".
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, FaultKind
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.families.accesses.addresses import symbol_address
 from farlane.backend.jit.lowering.families.base import check, handles, type_of, write
@@ -17,6 +16,7 @@ from farlane.backend.jit.lowering.specials import special
 from farlane.backend.jit.lowering.types import REGISTER_LLVM, integer_of
 from farlane.backend.jit.ptx.model import Instruction, Symbol, Vector
 from farlane.backend.jit.runtime.clusters import OFFSET_MASK, RANK_SHIFT
+from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, FaultKind
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

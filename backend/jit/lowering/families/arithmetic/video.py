@@ -1,7 +1,7 @@
 """Video instructions: scalar (vadd, vshl, ...) and on packed bytes and half-words (vadd4, vabsdiff2, vset4, ...).
 
 Every operation is exact in a wider type, then cut to its lane: saturated with .sat, wrapped without. .add sums the lanes onto the third
-operand. Without .add the third operand would fill lanes that a mask leaves out; masks are refused. Fields of operands: `selectors.py`.
+operand. Without .add the third operand would fill lanes that a mask leaves out; masks are refused. Fields of operands: ptx/operands.py.
 Source: PTX ISA, "Video Instructions".
 """
 

@@ -12,23 +12,22 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.families.accesses import addresses
 from farlane.backend.jit.lowering.families.accesses.memory import scalar_slot
 from farlane.backend.jit.lowering.families.base import handles
 from farlane.backend.jit.lowering.families.flow import runtime_calls
-from farlane.backend.jit.lowering.ir import LANES, Builder, Val, integer
+from farlane.backend.jit.lowering.ir import Builder, Val, integer
 from farlane.backend.jit.lowering.types import PTX_LLVM, integer_of
-from farlane.backend.jit.ptx.model import Instruction, Storage, Symbol, Vector
+from farlane.backend.jit.ptx.model import LANES, Instruction, Storage, Symbol, Vector
+from farlane.backend.jit.runtime.structures import FaultKind, WorkerState
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.ptx.declarations import Function, Module
     from farlane.backend.jit.ptx.model import Body
-    from farlane.backend.jit.ptx.module import Function, Module
 
 STACK_MARGIN = 64 << 10
-_PATH = 24  # the field of a warp's state that tells calls apart
 
 
 def layout_frame(e: FunctionEmitter) -> None:
@@ -99,10 +98,12 @@ def enter(e: FunctionEmitter, b: Builder) -> None:
     e.kernel.declare("declare ptr @llvm.frameaddress.p0(i32 immarg)")
     frame = b.cast("ptrtoint", b.op("call ptr @llvm.frameaddress.p0(i32 0)", "ptr", False), "i64")
     limit = b.bin(
-        "add", b.load("i64", False, support.warp_field(b, 8)), integer(STACK_MARGIN + e.kernel.stack_estimate, "i64")
+        "add",
+        b.load("i64", False, support.warp_field(b, "limit")),
+        integer(STACK_MARGIN + e.kernel.stack_estimate, "i64"),
     )
     end = b.bin("add", Val("%lsp", "i64"), integer(e.frame_bytes, "i64"))
-    size = b.load("i64", False, b.gep(b.load("ptr", False, "%warp").name, support.WORKER_LOCAL_SIZE))
+    size = b.load("i64", False, b.gep(b.load("ptr", False, "%warp").name, WorkerState.local_size.offset))
     bad = b.bin("or", b.icmp("ult", frame, limit), b.icmp("ugt", end, size))
     overflow, fine = b.new_label("overflow"), b.new_label("fits")
     b.branch_if(bad, overflow, fine, unlikely=True)
@@ -155,7 +156,7 @@ def call(e: FunctionEmitter, i: Instruction) -> None:
 def leave_kernel(e: FunctionEmitter) -> None:
     """`exit` in a device function: the warp's own mask tells the callers which lanes are left."""
     b = e.body
-    field = support.warp_field(b, 4)
+    field = support.warp_field(b, "mask")
     b.store(b.bin("and", b.load("i32", False, field), b.invert(e.mask_bits)), field)
     if e.kernel.fibers:
         b.line(f"call void @farlane_leave(ptr %warp, {e.mask_bits})")
@@ -164,7 +165,7 @@ def leave_kernel(e: FunctionEmitter) -> None:
 def _keep_living(e: FunctionEmitter) -> None:
     """After a call: goes on with the lanes that did not exit in it, or with the next block when there is none."""
     b = e.body
-    e.mask_bits = b.bin("and", e.mask_bits, b.load("i32", False, support.warp_field(b, 4)))
+    e.mask_bits = b.bin("and", e.mask_bits, b.load("i32", False, support.warp_field(b, "mask")))
     alive = b.new_label("alive")
     b.branch_if(b.icmp("ne", e.mask_bits, integer(0, "i32")), alive, f"m{e.block + 1}.test")
     b.block(alive)
@@ -215,7 +216,7 @@ def _on_path(e: FunctionEmitter) -> Iterator[None]:
         yield
         return
     b = e.body
-    field = support.warp_field(b, _PATH)
+    field = support.warp_field(b, "path")
     path = b.load("i32", False, field)
     b.store(b.bin("add", b.bin("mul", path, integer(31, "i32")), integer(2 * e.kernel.place(), "i32")), field)
     yield

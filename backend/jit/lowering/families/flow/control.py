@@ -1,6 +1,6 @@
 """Barriers, fences, traps, sleeping.
 
-A barrier counts arriving threads; the scheduler of runtime.ll completes it. In ordinary mode the whole warp arrives and its fiber
+A barrier counts arriving threads; the runtime (barriers.ll) completes it. In ordinary mode the whole warp arrives and its fiber
 switches away. In the conservative mode (lanes parted round a barrier) lanes park, the others run on, and the fiber switches away only
 when nothing else can run.
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions", "Miscellaneous Instructions".
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.lowering import checks, support
 from farlane.backend.jit.lowering.families.base import check, handles, write
 from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.ptx.model import Instruction
 from farlane.backend.jit.runtime import clusters
+from farlane.backend.jit.runtime.structures import FaultKind
 from farlane.backend.jit.ssa.blocks import Block
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from farlane.backend.jit.abi import LOCAL_WINDOW
 from farlane.backend.jit.lowering.families.accesses import addresses
 from farlane.backend.jit.lowering.families.accesses.memory import scalar_slot, write_memory
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
-from farlane.backend.jit.ptx.model import Vector
+from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.ptx.model import LANES, Vector
 from farlane.backend.jit.runtime.services import Request, ServiceKind
+from farlane.backend.jit.runtime.structures import LOCAL_WINDOW
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
@@ -117,9 +117,9 @@ def emit(e: FunctionEmitter, name: str, arguments: Vector, returns: Vector) -> b
         e.kernel.order_sensitive = e.kernel.serial = True
     e.kernel.launches |= function.launches
     request = _request(e)
-    for offset, value in ((0, int(function.kind)), (8, e.line)):
+    for offset, value in ((Request.kind.offset, int(function.kind)), (Request.line.offset, e.line)):
         b.store(integer(value, "i32"), b.gep(request, offset))
-    b.store(e.mask_bits, b.gep(request, 4))
+    b.store(e.mask_bits, b.gep(request, Request.lanes.offset))
     for number, (item, kind) in enumerate(zip(arguments.items, function.parameters, strict=True)):
         slot = scalar_slot(e, item.name)
         if kind in _STRUCTURES:

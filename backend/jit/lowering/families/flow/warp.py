@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit.lowering import checks, support
 from farlane.backend.jit.lowering.families.base import check, handles, write
-from farlane.backend.jit.lowering.ir import LANE_INDEX, LANES, Val, integer, lanes
-from farlane.backend.jit.ptx.model import Instruction
+from farlane.backend.jit.lowering.ir import LANE_INDEX, Val, integer, lanes
+from farlane.backend.jit.ptx.model import LANES, Instruction
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

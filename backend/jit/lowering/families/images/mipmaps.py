@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from farlane.backend.jit.lowering.families.arithmetic import approximations
 from farlane.backend.jit.lowering.families.images.texels import CUBES, DESCRIPTOR_BYTES, GEOMETRY, Descriptor
-from farlane.backend.jit.lowering.ir import LANES, Val, integer, real
-from farlane.backend.jit.ptx.model import Instruction, Vector
+from farlane.backend.jit.lowering.ir import Val, integer, real
+from farlane.backend.jit.ptx.model import LANES, Instruction, Vector
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.lowering.families.arithmetic import approximations
-from farlane.backend.jit.lowering.ir import LANES, Builder, Val, integer, real
+from farlane.backend.jit.lowering.ir import Builder, Val, integer, real
+from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

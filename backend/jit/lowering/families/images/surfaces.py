@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.families.accesses.addresses import place_at
 from farlane.backend.jit.lowering.families.accesses.memory import read_memory, write_memory
@@ -18,6 +17,7 @@ from farlane.backend.jit.lowering.families.images.texels import GEOMETRY, TEXEL,
 from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.lowering.types import widen
 from farlane.backend.jit.ptx.model import Instruction, Vector
+from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

@@ -21,13 +21,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.checks import Access
 from farlane.backend.jit.lowering.families.accesses.addresses import Place, place_at
 from farlane.backend.jit.lowering.families.accesses.memory import read_memory
 from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.ptx.model import Instruction, Vector
+from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

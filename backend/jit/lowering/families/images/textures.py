@@ -14,7 +14,6 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.lowering.checks import MEMORY
 from farlane.backend.jit.lowering.families.accesses.addresses import Place, place_at
 from farlane.backend.jit.lowering.families.accesses.memory import read_memory
 from farlane.backend.jit.lowering.families.base import check, handles
@@ -31,8 +30,9 @@ from farlane.backend.jit.lowering.families.images.texels import (
     conjunction,
     operands,
 )  # fmt: skip
-from farlane.backend.jit.lowering.ir import LANES, Val, integer, real
-from farlane.backend.jit.ptx.model import Instruction
+from farlane.backend.jit.lowering.ir import Val, integer, real
+from farlane.backend.jit.ptx.model import LANES, Instruction
+from farlane.backend.jit.runtime.checks import MEMORY
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

@@ -13,7 +13,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.lowering import support, touches
 from farlane.backend.jit.lowering.checks import Access
 from farlane.backend.jit.lowering.families.accesses import addresses, atomics, nearby
@@ -22,11 +21,12 @@ from farlane.backend.jit.lowering.families.accesses.memory import store as store
 from farlane.backend.jit.lowering.families.base import check, handles, write
 from farlane.backend.jit.lowering.families.tensors import tensor_copies, tensor_pieces
 from farlane.backend.jit.lowering.families.tensors.mbarriers import ITSELF, each_rank, update
-from farlane.backend.jit.lowering.ir import BITS, LANES, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.lowering.specials import special
 from farlane.backend.jit.lowering.types import integer_of
-from farlane.backend.jit.ptx.model import Instruction
-from farlane.backend.jit.ptx.module import SCALAR_BYTES
+from farlane.backend.jit.ptx.declarations import SCALAR_BYTES
+from farlane.backend.jit.ptx.model import LANES, Instruction
+from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

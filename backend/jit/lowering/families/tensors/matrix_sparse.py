@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.lowering.ir import LANES, Val, integer, lanes
-from farlane.backend.jit.ptx.model import Instruction
+from farlane.backend.jit.lowering.ir import Val, integer, lanes
+from farlane.backend.jit.ptx.model import LANES, Instruction
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

@@ -21,9 +21,9 @@ from farlane.backend.jit.lowering.checks import Access
 from farlane.backend.jit.lowering.families.accesses import addresses
 from farlane.backend.jit.lowering.families.accesses.memory import read_memory, write_memory
 from farlane.backend.jit.lowering.families.base import check, handles, write
-from farlane.backend.jit.lowering.ir import LANES, Val, integer
+from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.lowering.specials import special
-from farlane.backend.jit.ptx.model import Instruction
+from farlane.backend.jit.ptx.model import LANES, Instruction
 from farlane.backend.jit.runtime.clusters import OFFSET_MASK, RANK_SHIFT
 
 if TYPE_CHECKING:

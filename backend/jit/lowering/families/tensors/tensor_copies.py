@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.lowering import checks, support, touches
 from farlane.backend.jit.lowering.checks import PLAIN
 from farlane.backend.jit.lowering.families.accesses import addresses
@@ -30,6 +29,7 @@ from farlane.backend.jit.lowering.families.tensors.tensor_pieces import CHUNK, P
 from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.ptx.model import Instruction
 from farlane.backend.jit.runtime.clusters import OFFSET_MASK
+from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.lowering import checks, support
 from farlane.backend.jit.lowering.families.accesses import addresses
 from farlane.backend.jit.lowering.families.accesses.memory import read_memory, write_memory
 from farlane.backend.jit.lowering.families.base import check, handles
 from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.ptx.model import Address, Instruction, Vector
+from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

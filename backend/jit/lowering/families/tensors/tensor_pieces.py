@@ -12,7 +12,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.abi import FaultKind
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.checks import Access
 from farlane.backend.jit.lowering.families.accesses import addresses, atomics
@@ -22,6 +21,7 @@ from farlane.backend.jit.lowering.families.arithmetic import tiny
 from farlane.backend.jit.lowering.families.tensors import tensor_maps
 from farlane.backend.jit.lowering.families.tensors.tensor_maps import TensorMap
 from farlane.backend.jit.lowering.ir import BITS, Val, integer
+from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

@@ -20,9 +20,9 @@ from farlane.backend.jit.lowering.families.accesses import addresses
 from farlane.backend.jit.lowering.families.accesses.memory import read_memory
 from farlane.backend.jit.lowering.families.base import check, handles, pack
 from farlane.backend.jit.lowering.families.tensors import matrix
-from farlane.backend.jit.lowering.ir import LANES, Val, integer, lanes
+from farlane.backend.jit.lowering.ir import Val, integer, lanes
 from farlane.backend.jit.lowering.specials import special
-from farlane.backend.jit.ptx.model import Immediate, Instruction, Vector
+from farlane.backend.jit.ptx.model import LANES, Immediate, Instruction, Vector
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter

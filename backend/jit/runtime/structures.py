@@ -1,16 +1,7 @@
-"""What native kernels and their caller agree on: C structures, fault kinds, address windows, and the Python API.
+"""What compiled kernels and their caller agree on: structures in memory, kinds of faults, address windows.
 
-Owns the layout of `Launch`, `WorkerState` and `Fault` (mirrored by runtime.ll; tests compare the two) and the description of a
-module's contents. Does not own memory: the caller maps the device window, places module variables in it and says, page by page, what
-may be touched. The API itself is re-exported by the package:
-
-    module = parse_module(text)                       # scan only; bodies are parsed at first use
-    module.entries["name"]                            # Entry: parameter layout, shared bytes, launch bounds
-    module.variables                                  # order = index into Launch.variables
-    kernel = compile_kernel(module, "name", (16, 16, 1), options)   # raises PtxError; cached in memory and on disk
-    worker = Worker()                                 # one per CPU thread; owns its arenas; reusable for any kernel
-    worker.reserve(kernel, launch)                    # grows the arenas to what this launch needs
-    status = kernel.run(launch, worker)               # releases the GIL; 0 = done, 1 = fault (see Launch.fault), 2 = aborted
+Owns their layouts: layout.py gives IR files their types and field numbers. Does not own memory: the caller maps the device window, places module variables
+in it and says, page by page, what may be touched.
 
 Device addresses are host addresses (identity map). A kernel touches only: pages inside the window whose flag byte allows it, runs of pages
 elsewhere that the caller names (Aliases), its shared and local arenas, its parameter buffer (read-only). Every access is checked; a bad one ends the launch with a Fault, never with a signal.
@@ -25,10 +16,10 @@ Source: PTX ISA, "State Spaces"; the generic-address windows are our choice.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, field
 from enum import IntEnum
 
 ABI_VERSION = 9
+PAGE = 4096  # of the host
 ABREAST = 8  # blocks that a worker may run side by side (abreast.py)
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
@@ -166,10 +157,12 @@ class WorkerState(ctypes.Structure):
         ("index", ctypes.c_uint32),  # %smid
         ("barriers", ctypes.c_void_p),
         ("live", ctypes.c_uint32),
+        ("over", ctypes.c_uint32),  # together.ll: the block is
+        ("last", ctypes.c_uint32),  # the warp that had the last turn
         (
-            "turns",
-            ctypes.c_uint32 * 3,
-        ),  # together.ll: the block is over; the warp that had the last turn; turns without a step on
+            "idle",
+            ctypes.c_uint32,
+        ),  # turns without a step on  # together.ll: the block is over; the warp that had the last turn; turns without a step on
         ("touches", ctypes.c_void_p),  # touches.Buffer, or null: kernels compiled with Options.touches record nothing
         ("shadow", ctypes.c_void_p),  # of the shared arena, where the kernel watches for races
         ("peers", ctypes.c_void_p),  # WorkerState[cluster_blocks] of the block's cluster; null: it is alone
@@ -184,133 +177,52 @@ class WorkerState(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """One kernel parameter in the parameter buffer."""
+class WarpState(ctypes.Structure):
+    """What a warp keeps while it runs, and while it waits."""
 
-    name: str
-    offset: int
-    size: int
-    align: int
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A kernel's signature, from its header and the .shared declarations of its module."""
-
-    name: str
-    parameters: tuple[Parameter, ...]
-    parameter_bytes: int
-    max_threads: tuple[int, int, int] | None = None  # .maxntid
-    required_threads: tuple[int, int, int] | None = None  # .reqntid
-    required_cluster: tuple[int, int, int] | None = None  # .reqnctapercluster
-    most_cluster_blocks: int = 0  # .maxclusterrank; 0: not said
-    explicit_cluster: bool = False  # .explicitcluster: it is launched with clusters only
-    line: int = 0
-
-
-@dataclass(frozen=True)
-class Relocation:
-    """`initial[offset : offset + size]` gets the address of `symbol` plus `addend`.
-
-    generic: the initialiser said generic(symbol). For .global and .const both forms are the same here (identity map).
-    """
-
-    offset: int
-    symbol: str
-    addend: int
-    generic: bool
-    size: int = 8
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A module-scope variable. The caller gives global and const ones an address; `initial` is None for zeros."""
-
-    name: str
-    space: str  # "global" | "const" | "shared"
-    size: int  # 0 for extern arrays of unknown size
-    align: int
-    initial: bytes | None = None
-    relocations: tuple[Relocation, ...] = ()
-    extern: bool = False
-    managed: bool = False
-    visible: bool = False
-    line: int = 0
-
-
-@dataclass(frozen=True)
-class Options:
-    """What compile_kernel may vary. Results never depend on them, except `stack_size` for deep recursion."""
-
-    dual: bool = True  # an unmasked version of each block beside the masked one
-    optimization: int = 2
-    local_stack_bytes: int = 16384  # local memory of one thread when a kernel recurses (else exactly what it declares)
-    features: str | None = None  # LLVM CPU features; None = the host's
-    cpu: str | None = None
-    cache: bool = True  # the disk cache
-    checks: int = 0  # checks.MEMORY | RACE | INIT: what is looked for
-    touches: bool = False  # records which pages each warp instruction touches (touches.py)
-    light: bool = False  # compiled in a fraction of the time, some two times slower to run (tiers.py)
-    untranslated: bool = False  # global accesses are not checked against the page flags: for measuring what that costs, never for a guest
-    team: bool = True  # warps run together where they can (teams.py)
-    serial: str = "adaptive"  # which loops run lane after lane (serial_choice.py): or "never", "always"
-    keep_ir: bool = False  # CompiledKernel.ir holds the LLVM IR
-
-
-class PtxError(Exception):
-    """The PTX text is malformed, or asks for something that is not supported.
-
-    Args:
-        message: what is wrong, naming the instruction.
-        line: line of the PTX text, 0 when unknown.
-        kernel: the entry being compiled, "" outside of one.
-    """
-
-    def __init__(self, message: str, line: int = 0, kernel: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.line = line
-        self.kernel = kernel
-
-    def __str__(self) -> str:
-        where = f"line {self.line}: " if self.line else ""
-        return f"{self.kernel}: {where}{self.message}" if self.kernel else f"{where}{self.message}"
-
-
-class UnsupportedError(PtxError):
-    """Correct PTX that this translator does not handle yet. Never a wrong result instead."""
-
-
-@dataclass(frozen=True)
-class KernelInfo:
-    """Facts about a compiled kernel that its caller needs (cudaFuncAttributes, scheduling, arenas)."""
-
-    name: str
-    block: tuple[int, int, int]
-    parameter_bytes: int
-    static_shared: int
-    local_bytes: int  # of one thread
-    stack_bytes: int  # of one fiber
-    registers: int  # an estimate for cudaFuncAttributes.numRegs, 16..255
-    sites: int  # memory access sites (latches)
-    barriers: bool
-    recursive: bool
-    granule: int  # bytes of shared memory that a shadow entry stands for; 0: races are not watched for
-    # f32/f64/f16 atomic additions: the result depends on the order of blocks. One worker, blocks in order = reproducible.
-    order_sensitive: bool
-    # The value returned by an atomic is used: what a thread sees depends on the order of blocks (often harmless: slots in a queue).
-    order_visible: bool
-    # What it asks the host for (printing, device memory, ...) is served in the order of its blocks, on one worker.
-    serial: bool = False
-    clusters: bool = False  # it names other blocks of its cluster: those have to be there at once
-    waits: bool = False  # it has a loop that waits for other threads, which may be those of blocks to come
-    launches: bool = (
-        False  # it asks the device runtime for grids, streams or events: the device looks after them when it has ended
+    _fields_ = (
+        ("worker", ctypes.POINTER(WorkerState)),
+        ("launch", ctypes.POINTER(Launch)),
+        ("block", ctypes.c_uint32 * 3),
+        ("index", ctypes.c_uint32),  # in its block
+        ("mask", ctypes.c_uint32),  # lanes that have not ended
+        ("state", ctypes.c_uint32),  # scheduler.ll: 2, it waits at a barrier
+        ("stack", ctypes.c_uint64),  # its fiber's stack pointer while it does not run
+        ("local", ctypes.c_uint64),  # local memory of its first lane
+        ("limit", ctypes.c_uint64),  # the lowest address of its stack
+        ("barriers", ctypes.c_uint32),  # the set that it waits for
+        ("released", ctypes.c_uint32),  # those of them that have completed
+        ("issued", ctypes.c_uint32),  # instructions, for touches
+        ("reserved", ctypes.c_uint32),
+        ("entry", ctypes.c_uint32),  # where its own code goes on after a team's
+        ("area", ctypes.c_void_p),  # what is alive there
+        ("pending", ctypes.c_uint32),  # lanes that wait at the cluster's barrier
+        ("reserved_too", ctypes.c_uint32),
+        ("place", ctypes.c_uint32),  # of its fiber among the block's
+        ("members", ctypes.c_uint32),  # solo.ll: the lanes that its lane meets; 0: none
+        ("mine", ctypes.c_void_p),  # words that its lane brings
+        ("all", ctypes.c_void_p),  # where the words of all go
+        ("count", ctypes.c_uint32),  # of words
+        ("met", ctypes.c_uint32),  # lanes that have met
+        ("site", ctypes.c_uint32),  # where in the program they meet,
+        ("path", ctypes.c_uint32),  # and by which calls they came
     )
-    solo: bool = False  # each thread has a fiber of its own (solo.py)
-    tiled: bool = False  # its threads keep tiles of sums in registers (register_tiles.py)
-    abreast: int = 0  # how many blocks a worker runs side by side, where a grid has many (abreast.py); 0: one at a time
-    cached: str = "no"  # "no" | "memory" | "disk": where this compilation came from
-    compile_seconds: float = 0.0
-    variables: tuple[int, ...] = field(default=())  # indices of module variables that the code refers to
+
+
+class Barrier(ctypes.Structure):
+    """One of a block's sixteen barriers."""
+
+    _fields_ = (
+        ("arrived", ctypes.c_uint32),
+        ("expected", ctypes.c_uint32),  # threads; 0: all of the block
+        ("holding", ctypes.c_uint32),  # lanes whose predicate holds
+        ("held", ctypes.c_uint32),  # of the last time it completed
+        ("count", ctypes.c_uint32),  # lanes that had arrived then
+        ("reserved", ctypes.c_uint32),
+    )
+
+
+class Latch(ctypes.Structure):
+    """The run of pages that a memory access found last."""
+
+    _fields_ = (("low", ctypes.c_uint64), ("end", ctypes.c_uint64))
