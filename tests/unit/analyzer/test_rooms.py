@@ -1,0 +1,31 @@
+"""The analyzer's rooms: what `ls` shows is what docs/analyzer.md says, and no file or folder is too large to move in."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+ANALYZER = ROOT / "analyzer"
+LINES, FILES = 400, 20
+
+
+def test_no_file_is_too_long() -> None:
+    long = {path: text.count("\n") for path in ANALYZER.rglob("*.py") if (text := path.read_text()).count("\n") > LINES}
+    assert long == {}
+
+
+def test_no_folder_holds_too_many_files() -> None:
+    folders = {path.parent for path in ANALYZER.rglob("*.py")}
+    assert {folder for folder in folders if len(list(folder.glob("*.py"))) > FILES} == set()
+
+
+def test_the_page_names_every_room() -> None:
+    page = (ROOT / "docs" / "analyzer.md").read_text()
+    table = page[page.index("## Rooms") : page.index("## How it works")]
+    named = set(
+        re.findall(r"([\w.]+?)/(?=[ ,|])|(\w+\.py)(?= \|)", "\n".join(re.findall(r"^\|[^|]*\|([^|]*\|)", table, re.M)))
+    )
+    here = {path.name for path in ANALYZER.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    files = {path.name for path in ANALYZER.glob("*.py")} - {"__init__.py"}
+    assert {folder or file for folder, file in named} == here | files
