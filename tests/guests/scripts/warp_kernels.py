@@ -92,7 +92,7 @@ print("tiles")
 @wp.kernel
 def neighbours(grid: wp.uint64, at: wp.array(dtype=wp.vec3), radius: float, found: wp.array(dtype=int)):  # type: ignore[valid-type]
     i = wp.tid()
-    near = int(0)  # noqa: UP018  (Warp: a variable, not a constant)
+    near = int(0)  # noqa: RUF046, UP018  (Warp: a variable, not a constant)
     for j in wp.hash_grid_query(grid, at[i], radius):
         if wp.length(at[i] - at[j]) <= radius:
             near += 1
