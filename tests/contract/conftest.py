@@ -54,7 +54,7 @@ class Row:
     remote: bool = False
     declines: frozenset[str] = frozenset()
     absent: str = ""  # why it may be missing here
-    double: str = ""  # a double of the driver stands below the device, of this kind
+    slab: bool = False  # the driver says that it has no virtual memory management
     driver: bool = False  # a guest's driver API stands above the device
     codes: Mapping[int, int] = field(default_factory=dict)  # its code where it is not the runtime API's
 
@@ -80,8 +80,7 @@ SUPPORT = {
         codes={9: 1, 98: 500, 13: 500},
     ),
     "cupy": Row("cupy", declines=_GPU, absent="no NVIDIA GPU here"),
-    "cupy-double": Row("cupy", declines=_GPU, double="mapped"),
-    "cupy-double-slab": Row("cupy", declines=_GPU | {ROOM, MAPPINGS}, double="slab"),
+    "cupy-slab": Row("cupy", declines=_GPU | {ROOM, MAPPINGS}, absent="no NVIDIA GPU here", slab=True),
 }
 
 
@@ -377,14 +376,23 @@ class Opener:
 
 
 def _open(row: Row) -> Device:
-    if not row.double:
+    if not row.slab:
         return registry.open_device(row.device)
-    from gpu_double import DoubleDriver
+    from farlane.backend.device.gpu.driver import CudaDriver
+    from farlane.backend.device.gpu.interface import DeviceAttribute, Missing
 
-    return registry.open_device(row.device, driver=DoubleDriver(maps=row.double == "mapped", memory=4 << 30))
+    class WithoutMappings(CudaDriver):
+        def attribute(self, gpu: int, attribute: int) -> int:
+            mapping = attribute == DeviceAttribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+            return 0 if mapping else super().attribute(gpu, attribute)
+
+    try:
+        return registry.open_device(row.device, driver=WithoutMappings())
+    except Missing as error:
+        raise registry.DeviceUnavailable(str(error)) from error
 
 
-ROWS = [pytest.param(name, marks=[pytest.mark.gpu] if name == "cupy" else []) for name in SUPPORT]
+ROWS = [pytest.param(name, marks=[pytest.mark.gpu] if row.device == "cupy" else []) for name, row in SUPPORT.items()]
 
 
 @pytest.fixture(scope="session", params=ROWS)
