@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import driver_options
 import grpc
 import pytest
 from driver_face import DriverContext, Processes
@@ -427,6 +428,12 @@ def _supported(request: pytest.FixtureRequest, opener: Opener) -> None:
         pytest.skip(f"the device declines: {', '.join(sorted(declined))}")
 
 
+def _misuse() -> list[int]:
+    """What was ended while work was pending that may use it, and asynchronous copies of pageable memory: where the driver counts them."""
+    counts = driver_options.left() if driver_options.are_on() else {}
+    return [counts.get(name, 0) for name in ("early", "pageable")]
+
+
 @pytest.fixture
 def new_subject(opener: Opener) -> Iterator[Callable[[], Subject]]:
     contexts = []
@@ -436,9 +443,11 @@ def new_subject(opener: Opener) -> Iterator[Callable[[], Subject]]:
         contexts.append(context)
         return Subject(context, context.window.base, context.default_stream(LEGACY_STREAM), opener.row.codes)
 
+    misuse = _misuse()
     yield opening
     for context in contexts:
         context.close()
+    assert _misuse() == misuse
 
 
 @pytest.fixture

@@ -235,6 +235,7 @@ class GpuContext(Context):
         self._enter()
         self._streams.check(stream)
         self._memory.write(rows, data, stream.handle)
+        self._streams.wrote(stream)
 
     @translated
     def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:

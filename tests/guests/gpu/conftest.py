@@ -5,20 +5,20 @@ These tests run in a guest of the simulated device (tests/guests/test_gpu_host.p
 
 from __future__ import annotations
 
-import ctypes
-import os
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import driver_options
 import pytest
+from driver_options import ask, left
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
 from farlane.backend.device.gpu import CupyDevice
 from farlane.backend.device.gpu.driver import CudaDriver
 from farlane.backend.device.gpu.interface import DeviceAttribute, Driver
 
-if "FARLANE_TEST" not in os.environ:
+if not driver_options.are_on():
     collect_ignore_glob = ["test_*.py"]
 
 QUOTA = 64 << 20
@@ -46,19 +46,6 @@ _FAILING = (
     "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags", "cuGraphExecKernelNodeSetParams", "cuGraphLaunch",
     "cuArray3DCreate", "cuMemcpy3DAsync",
 )  # fmt: skip
-
-
-def ask(command: str) -> str:
-    """The driver's answer to a command of its test options."""
-    answer = ctypes.create_string_buffer(4096)
-    assert ctypes.CDLL(None).farlane_test(command.encode(), answer, len(answer)) >= 0, command
-    return answer.value.decode()
-
-
-def left() -> dict[str, int]:
-    """What the driver has that was not given back, by kind; `early`: what was ended while work was pending that may use it."""
-    words = ask("counts").split()
-    return {name: int(count) for name, count in zip(words[::2], words[1::2], strict=True)}
 
 
 class WatchedDriver(CudaDriver):

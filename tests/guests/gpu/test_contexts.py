@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from driver_options import ask, left
 from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape
 from farlane.backend.device.gpu import CupyDevice
@@ -19,7 +20,7 @@ from farlane.backend.device.gpu.repeats import Choice
 from farlane.backend.device.plan import Body, Kind, Step
 from farlane.backend.fatbin.joined import join
 
-from .conftest import IMAGE, ONE, QUOTA, WatchedDriver, ask, left
+from .conftest import IMAGE, ONE, QUOTA, WatchedDriver
 
 
 def test_work_of_different_streams_waits_for_nothing_else(bench: Any) -> None:
@@ -40,6 +41,32 @@ def test_work_of_different_streams_waits_for_nothing_else(bench: Any) -> None:
     bench.launch(function, base, 1, first)
     bench.launch(function, base, 2)  # the legacy stream waits for blocking streams only
     context.synchronize()
+
+
+def test_what_the_guest_has_copied_is_there_for_every_stream(bench: Any) -> None:
+    """A synchronous copy is one in the legacy stream, which work of a non-blocking stream does not wait for by itself."""
+    context, base, function = bench.context, bench.base, bench.mix()
+    context.allocate(base, 4096)
+    first, blocking = context.create_stream(1, 0), context.create_stream(0, 0)
+    for number in range(1, 4):
+        bench.write(base, struct.pack("<I", number))
+        for value in (5, 6):
+            bench.launch(function, base, value, first)
+        assert bench.read(base, 4, first) == struct.pack("<I", 3 * (3 * number + 5) + 6)
+        assert bench.driver.counts["wait_event"] == number
+    late = context.create_stream(1, 0)
+    assert bench.read(base, 4, late) == struct.pack("<I", 3 * (3 * 3 + 5) + 6)
+    bench.launch(function, base, 0, blocking)
+    assert bench.driver.counts["wait_event"] == 4
+
+
+def test_a_loop_behind_a_copy(bench: Any) -> None:
+    bench.context.allocate(bench.base, 4096)
+    stream = bench.context.create_stream(1, 0)
+    step = Step(Kind.LAUNCH, struct.pack("<QI", bench.base, 1), (), stream, bench.mix(), ONE)
+    bench.write(bench.base, struct.pack("<I", 7))
+    bench.context.repeat(Body((step,)), np.empty((0, 2), np.uint64), np.empty((2, 0), np.uint8))
+    assert bench.read(bench.base, 4, stream) == struct.pack("<I", 9 * 7 + 4)
 
 
 def test_a_fault_is_told_by_what_waits_and_lost_for_good(bench: Any) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from driver_options import ask
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.gpu.repeats import GRAPH_ITERATIONS, GRAPHS, Choice
 from farlane.backend.device.objects import ChannelKind, ObjectDescription, Resource, Texels
 from farlane.backend.device.plan import Body, Hole, Kind, Step, Stop
 
-from .conftest import ONE, ask
+from .conftest import ONE
 
 COUNT = 3 * GRAPH_ITERATIONS + 5
 

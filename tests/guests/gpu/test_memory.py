@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from driver_options import ask
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.gpu.driver import CudaDriver
 from farlane.backend.device.gpu.staging import CHUNKS, PIECE
 from farlane.backend.device.gpu.window import BASES, Mapped
-
-from .conftest import ask
 
 GRANULE = 2 << 20
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from farlane.backend.device import objects
+from driver_options import ask
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.gpu import prototypes as p
-from farlane.backend.device.gpu.boxes import Array, InArray, InMemory, boxes
-from farlane.backend.device.gpu.interface import ArrayFormat, ArraySpec, BoxEnd, TexelSource, TextureSpec
+from farlane.backend.device.gpu.interface import ArrayFormat, ArraySpec, TexelSource, TextureSpec
 from farlane.backend.device.gpu.staging import PIECE
 from farlane.backend.device.objects import ChannelKind, ObjectDescription, Resource, Sampling, Texels
-
-from .conftest import ask
 
 PITCH = 512
 PLAIN = Sampling(False, (1, 1, 1), False, False, False, (0.0, 0.0, 0.0, 0.0), 0)
@@ -252,3 +248,13 @@ def test_array_specs(bench: Any) -> None:
     texture(bench, of)
     (asked,) = [arguments[0] for name, arguments in bench.driver.calls if name == "create_array"]
     assert asked == ArraySpec(8, 0, 4, ArrayFormat.SIGNED_INT16, 1, p.CUDA_ARRAY3D_LAYERED)
+
+
+def test_an_array_ends_behind_what_uses_it(bench: Any) -> None:
+    of = texels(bench.base)
+    bench.context.allocate(of.address, of.span)
+    surface(bench, of)
+    bench.write(of.address, b"on its way  ")
+    assert int(ask("held")) > 0
+    bench.context.free(of.address)
+    assert not {"arrays", "early"} & set(bench.left())

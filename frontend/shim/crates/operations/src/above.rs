@@ -41,7 +41,7 @@ impl Above for Operations {
     fn sections(&self) -> Vec<Section> {
         let mut sections = vec![memory::payloads::section()];
         if testing::on() {
-            sections.push(Section { name: "test", counts: testing::counts() });
+            sections.push(Section { name: "test", counts: testing::section() });
         }
         sections
     }

@@ -136,6 +136,7 @@ pub unsafe fn create_with_priority(pStream: *mut StreamHandle, flags: c_uint, pr
     // A priority outside the range is the nearest one inside, says CUDA's documentation.
     let (least, greatest) = PRIORITY_RANGE;
     let priority = priority.clamp(greatest, least);
+    permission::before_another_stream();
     let number = process::mint(HandleKind::Stream)?;
     work::append(|w| operation::stream_create(w, number, flags, priority))?;
     let kind = if flags & STREAM_NON_BLOCKING != 0 { Kind::NonBlocking } else { Kind::Blocking };

@@ -14,6 +14,9 @@
 //! Ended early is what the program ended while work was pending that may use it, without waiting for that work: mappings, modules, pinned memory,
 //! arrays, texture and surface objects. The driver then waits, so that the program goes on.
 //!
+//! Late work is done as launches of graphs are. What the program sees of managed and mapped memory, of pools and graphs' memory, of contexts that
+//! end and of words that streams wait for is not late, or differs: programs of these are not for `late`.
+//!
 //! Locking: one mutex, a leaf.
 
 use std::collections::{HashMap, VecDeque};
@@ -88,7 +91,7 @@ pub fn windows_stay() -> bool {
 fn read() -> u8 {
     let words = std::env::var("FARLANE_TEST").unwrap_or_default();
     let state = if words.is_empty() { OFF } else { ON };
-    if STATE.compare_exchange(UNKNOWN, state, Relaxed, Relaxed).is_ok() {
+    if STATE.compare_exchange(UNKNOWN, state, Relaxed, Relaxed).is_ok() && state == ON {
         for command in words.split(';') {
             if obey(command).is_none() {
                 log::error(format_args!("FARLANE_TEST: \"{command}\" is no command"));
@@ -170,6 +173,12 @@ pub fn counts() -> Vec<(&'static str, u64)> {
     let never = [("early", EARLY.load(Relaxed)), ("pageable", PAGEABLE.load(Relaxed))];
     let counted = all.into_iter().map(|(name, count)| (name, count as u64)).chain(never);
     counted.filter(|(_, count)| *count != 0).collect()
+}
+
+/// The counts of the report: of all calls, too.
+pub fn section() -> Vec<(&'static str, u64)> {
+    let calls = lock().book().calls.values().sum();
+    counts().into_iter().chain([("calls", calls)]).collect()
 }
 
 /// The answer to a command; `None` for what is none.

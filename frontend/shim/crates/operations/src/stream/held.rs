@@ -308,6 +308,9 @@ fn wait_for(goal: Goal<'_>) -> Outcome {
     let (start, mut pause, mut told) = (Instant::now(), FIRST_PAUSE, false);
     loop {
         advance_to(Some(goal))?;
+        if testing::late() && holds(goal) {
+            advance_to(None)?; // it waits for a word, which other work may set
+        }
         if !holds(goal) {
             return Ok(());
         }
