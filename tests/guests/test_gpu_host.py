@@ -83,7 +83,7 @@ def gpu_host(folder: Path, options: Mapping[str, str]) -> Iterator[Guest]:
             assert host.poll() is None, log.read_text()
         finally:
             host.send_signal(signal.SIGTERM)
-    counts = json.loads(report.read_text())["test"]
+    counts = json.loads(report.read_text())["sections"]["test"]
     assert counts.pop("calls") > 1000
     assert set(counts) <= KEPT, counts
 
@@ -127,9 +127,7 @@ def in_a_guest(*words: str, options: tuple[str, ...] = ()) -> str:
     """Runs pytest in a guest."""
     command = [FARLANE, "run", *options, "--", str(PYTHON), "-m", "pytest", "-q", "-p", "no:xdist", *words]
     environment = os.environ | OPTIONS
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout[-6000:]
     return done.stdout
 
@@ -139,7 +137,9 @@ TWO_SESSIONS = "every_session_has_variables_of_its_own or contexts_are_apart or 
 
 def test_the_device_contract() -> None:
     """With mapped memory, and with a slab."""
-    passed = re.search(r"(\d+) passed, 28 skipped", in_a_guest("tests/contract", "-k", f"cupy and not ({TWO_SESSIONS})"))
+    passed = re.search(
+        r"(\d+) passed, 28 skipped", in_a_guest("tests/contract", "-k", f"cupy and not ({TWO_SESSIONS})")
+    )
     assert passed
     assert int(passed[1]) >= 220
 

@@ -49,7 +49,8 @@ class Streams:
         self._defaults: dict[int, Stream] = {}
         self._streams: set[Stream] = set()
         self._events: set[Event] = set()
-        self._writes = self._marked = 0  # copies from the guest in the legacy stream; and those before the mark
+        # Copies from the guest in the legacy stream; those before the mark; and those that are over.
+        self._writes = self._marked = self._done = 0
         self._mark: int | None = None  # the event behind them
 
     def default(self, number: int) -> Stream:
@@ -119,15 +120,21 @@ class Streams:
         if stream.handle == LEGACY:
             self._writes += 1
 
+    def synchronized(self) -> None:
+        """All work was waited for."""
+        self._done = self._writes
+
     def _follow(self, stream: Stream) -> None:
         """The stream's work waits for the copies so far."""
+        stream.behind = self._writes
+        if self._done == self._writes:
+            return
         if self._mark is None:
             self._mark = self._driver.create_event(DISABLE_TIMING)
         if self._marked != self._writes:
             self._driver.record_event(self._mark, LEGACY)
             self._marked = self._writes
         self._driver.wait_event(stream.handle, self._mark)
-        stream.behind = self._writes
 
     def check_event(self, event: Event) -> None:
         if not event.alive:
@@ -138,7 +145,8 @@ class Streams:
         streams, events = list(self._streams), list(self._events)
         if self._mark is not None:
             events.append(Event(self._mark, DISABLE_TIMING))
-        self._writes, self._marked, self._mark = 0, 0, None
+        self._writes = self._marked = self._done = 0
+        self._mark = None
         self._streams.clear()
         self._events.clear()
         self._defaults.clear()

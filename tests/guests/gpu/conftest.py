@@ -125,7 +125,6 @@ class Bench:
         return {name: more for name, count in left().items() if (more := count - self._baseline.get(name, 0))}
 
 
-
 @pytest.fixture(scope="session")
 def _runtime() -> None:
     """CuPy's runtime keeps things for itself, once it is in use."""

@@ -242,9 +242,12 @@ mod tests {
 
     #[test]
     fn functions_go_by_their_documented_names() {
-        for (name, documented) in
-            [("cuMemAlloc_v2", "cuMemAlloc"), ("cuMemcpyAsync_ptsz", "cuMemcpyAsync"), ("cuMemcpyHtoDAsync_v2_ptsz", "cuMemcpyHtoDAsync"), ("cuModule_vector", "cuModule_vector")]
-        {
+        for (name, documented) in [
+            ("cuMemAlloc_v2", "cuMemAlloc"),
+            ("cuMemcpyAsync_ptsz", "cuMemcpyAsync"),
+            ("cuMemcpyHtoDAsync_v2_ptsz", "cuMemcpyHtoDAsync"),
+            ("cuModule_vector", "cuModule_vector"),
+        ] {
             assert_eq!(plain(name), documented);
         }
     }
