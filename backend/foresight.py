@@ -23,7 +23,7 @@ _HEADER = struct.Struct("<IHH")
 _U32 = struct.Struct("<I")
 _LAUNCH = next(row for row in OPERATIONS.values() if row.name == "LAUNCH")
 _REPEAT = OPERATIONS[REPEAT]
-_REPEAT_FIELDS = struct.Struct("<IIQ")  # template, bytes of columns, count
+_REPEAT_FIELDS = struct.Struct(_REPEAT.format)  # template, bytes of columns, count
 
 
 class Ahead(NamedTuple):

@@ -31,6 +31,7 @@ from farlane.backend.contexts import Contexts
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import NOT_READY, DeadTransport, ProtocolError, name_of, to_cuda
 from farlane.backend.handlers.binding import TABLE, Bound
+from farlane.backend.handlers.generated_operations import OPERATIONS
 from farlane.backend.handlers.loop import Conditional
 from farlane.backend.handlers.memory import Reading
 from farlane.backend.loops.columns import Columns
@@ -57,45 +58,17 @@ _DATA_RECORD = struct.Struct("<IHHIiQII")
 _PADDING = bytes(8)
 
 _NAMED = {operation.name: operation for operation in TABLE.values()}
-_LAUNCH, _REPEAT, _WRITE = _NAMED["LAUNCH"], _NAMED["REPEAT"], _NAMED["WRITE"]
+_LAUNCH, _REPEAT = _NAMED["LAUNCH"], _NAMED["REPEAT"]
 _TEMPLATE = _NAMED["TEMPLATE"]
 _CONDITIONAL = _NAMED["CONDITIONAL"]
 _RUN_AHEAD, _KEEP_AHEAD = _NAMED["RUN_AHEAD"], _NAMED["KEEP_AHEAD"]
 _LAUNCH_BYTES = _LAUNCH.fixed
 _RESET = _NAMED["DEVICE_RESET"].code
 _CONTEXT = _NAMED["CONTEXT"]
-_HOST_ONLY = frozenset(
-    _NAMED[name].code
-    for name in (
-        "MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END", "TEMPLATE", "PAYLOAD_KEEP", "PAYLOAD_DROP", "RUN_AHEAD",
-        "KEEP_AHEAD", "CHECK_END",
-    )
-)  # fmt: skip
-_LATER = frozenset(
-    _NAMED[name].code
-    for name in (
-        "TEMPLATE", "REPEAT", "RUN_AHEAD", "KEEP_AHEAD", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT", "CHECK_END",
-        "OBJECT_CREATE", "OBJECT_DESTROY", "ALIAS", "CONDITIONAL",
-    )
-)  # fmt: skip
-_PHYSICAL = frozenset(operation.code for name, operation in _NAMED.items() if name.startswith("PHYSICAL_"))
-# Operations after which every object that a plan holds is still there, and every launch still passes its checks.
-_LASTING = frozenset(
-    _NAMED[name].code
-    for name in (
-        "FENCE", "ALLOCATE", "FREE", "ALIAS", "MEMSET", "WRITE", "READ", "COPY", "STREAM_WAIT_EVENT", "STREAM_SYNCHRONIZE",
-        "STREAM_QUERY", "EVENT_RECORD", "EVENT_SYNCHRONIZE", "EVENT_QUERY", "EVENT_ELAPSED", "DEVICE_SYNCHRONIZE",
-        "MODULE_BEGIN", "MODULE_CHUNK", "MODULE_END", "MODULE_QUERY", "MODULE_CHECK", "VARIABLE_ADDRESS", "LAUNCH",
-        "REPEAT",
-        "CONDITIONAL", "PAYLOAD_KEEP", "WRITE_KEPT", "RUN_AHEAD", "KEEP_AHEAD", "PHYSICAL_CREATE", "PHYSICAL_RELEASE",
-        "PHYSICAL_MAP", "PHYSICAL_UNMAP", "PHYSICAL_ACCESS",
-    )
-)  # fmt: skip
-# Operations that make something: plans stay as they are, and what could not be planned may be possible now.
-_MAKING = frozenset(
-    _NAMED[name].code
-    for name in ("TEMPLATE", "STREAM_CREATE", "EVENT_CREATE", "FUNCTION_OPEN", "VARIABLE_OPEN", "MODULE_OPEN")
-)
+# Operations after which every object that a plan holds is still there, and every launch still passes its checks; and those that
+# only add to what plans may be made of.
+_LASTING = frozenset(code for code, row in OPERATIONS.items() if row.plans == "keeps")
+_MAKING = frozenset(code for code, row in OPERATIONS.items() if row.plans == "adds")
 _BLOCK = 256  # iterations whose values are at hand at once ...
 _BLOCK_VALUES = 1 << 16  # ... and values, at most
 _TOGETHER, _TOGETHER_BYTES = 32, 16 << 10  # iterations, of so many bytes, that are walked as if they had been sent
@@ -229,8 +202,8 @@ class Replay:
         operation = TABLE.get(code)
         if operation is None:
             raise ProtocolError(f"unknown operation {code:#06x}")
-        older = self.tape_version < 2 and (code in _LATER or (operation is _WRITE and flags))
-        if older or (code in _PHYSICAL and self.tape_version < 4) or (operation is _CONTEXT and self.tape_version < 5):
+        row = OPERATIONS[code]
+        if self.tape_version < (row.flags_since if flags else row.since):
             raise ProtocolError(f"{operation.name} (flags {flags:#x}) in a session of tape version {self.tape_version}")
         return length, operation, flags
 
@@ -279,7 +252,7 @@ class Replay:
 
     def _goes_on(self, code: int) -> bool:
         """Whether an operation is done in a context that is lost."""
-        return code == _RESET or code in _HOST_ONLY or self._contexts.goes_on(code)
+        return code == _RESET or OPERATIONS[code].host_only or self._contexts.goes_on(code)
 
     def _enter(self, context: int, *, anew: bool, first: bool) -> None:
         """CONTEXT: what follows is of another context, or (anew) of one that begins again.

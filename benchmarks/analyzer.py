@@ -37,7 +37,7 @@ TYPICAL, PER_MEGABYTE, FASTER = 0.3, 5.0, 10.0  # the goals: seconds, seconds, t
 OURS = """
 import json, sys, time
 from pathlib import Path
-from farlane.analyzer.loops.analysis import analyze
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Structure

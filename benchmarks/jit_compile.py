@@ -1,7 +1,7 @@
 """How long kernels take to compile: cold, and from the cache on disk; and what a launch of an empty kernel costs.
 
 Every kernel of tests/native (nvcc 13.0, -O3), each for the block shape it requires, else 256 threads: lightly, as for its first
-launch, and in full, as once it has been used (backend/jit/tiers.py). Goals: cold median 0.15 s and
+launch, and in full, as once it has been used (backend/jit/compile/tiers.py). Goals: cold median 0.15 s and
 worst 1 s, from the cache 1 ms, a launch 10 us. The reference is gcc -O3 on loops.c of the kernel benchmark: 15 functions. Thread
 processor time is shown beside wall time, since other work on the machine stretches the latter.
 
@@ -25,6 +25,7 @@ from farlane.backend import jit
 from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.fatbin import choose_all
+from farlane.backend.jit.compile import kernels
 from farlane.frontend.devtools import registry, toolchain
 from farlane.frontend.devtools.programs import Build
 from farlane.roundtrips.text import Table
@@ -132,7 +133,7 @@ def main() -> None:
                 light[title] = wall, processor
                 wall, processor, info = compiled(module, name, False)
                 full[title] = wall, processor, info.sites
-                jit._compiled.clear()  # as in a new process
+                kernels._compiled.clear()  # as in a new process
                 wall, processor, again = compiled(module, name, True)
                 warm[title] = wall, processor
                 assert again.cached == "disk"

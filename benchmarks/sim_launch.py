@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 
 from farlane.backend.device.base import LEGACY_STREAM, Context, LaunchShape, Rows
-from farlane.backend.device.sim import SimDevice, effort
+from farlane.backend.device.sim import SimDevice
+from farlane.backend.device.sim.launching import effort
 
 PTX = b"""
 .version 7.5

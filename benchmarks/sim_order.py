@@ -12,7 +12,7 @@ import time
 
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.pool import ORDER_VARIABLE
+from farlane.backend.device.sim.launching.pool import ORDER_VARIABLE
 
 ROUNDS = 15
 BLOCKS, THREADS, CELLS = 2048, 256, 4096

@@ -19,7 +19,9 @@ from pathlib import Path
 
 from farlane.frontend import keeper, settings, shim_library, steering
 from farlane.frontend.errors import UserError
+from farlane.frontend.hosts import parse_url
 from farlane.frontend.sizes import parse_size
+from farlane.hosturl import UnixUrl
 
 REACH_SECONDS = 5.0
 EARLIER = "Call farlane.connect() before the first import that uses CUDA, or start the program with `farlane run`."
@@ -128,17 +130,14 @@ def _reach(name: str, wish: Wish) -> str:
         raise UserError(
             "device, capability and quota are for a host of the process's own", "Give them to `farlane serve`.", 2
         )
-    from farlane.frontend.hosts import parse_url  # loads gRPC
-
     url = parse_url(name)
     try:
-        if name.startswith("unix://"):
+        if isinstance(url, UnixUrl):
             with socket.socket(socket.AF_UNIX) as stream:
                 stream.settimeout(REACH_SECONDS)
-                stream.connect(name.removeprefix("unix://"))
+                stream.connect(url.path)
         else:
-            server, _, port = url.target.rpartition(":")
-            socket.create_connection((server.strip("[]"), int(port)), REACH_SECONDS).close()
+            socket.create_connection((url.host, url.port), REACH_SECONDS).close()
     except OSError as error:
         raise UserError(
             f"no host at {name}: {error.strerror or error}",

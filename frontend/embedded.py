@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -49,12 +48,19 @@ class EmbeddedHost:
         self._extra = extra
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._ready: int | None = None  # where the host says that it listens
         self.url = ""
 
     def __enter__(self) -> EmbeddedHost:
+        self.start()
+        self.wait_ready()
+        return self
+
+    def start(self) -> None:
+        """Starts the host, which takes a while to listen: `wait_ready` waits for that. To be closed whatever comes next."""
         self._folder = Path(tempfile.mkdtemp(prefix="farlane-"))
         self.url = f"unix://{self._folder}/host.sock"
-        reader, writer = os.pipe()
+        self._ready, writer = os.pipe()
         arguments = [sys.executable, "-m", SERVE_MODULE, "--device", self._device, "--listen", self.url]
         # The guest prints what concerns it; the host repeating it on the same terminal would only confuse.
         # The launcher analyzes programs itself.
@@ -69,36 +75,34 @@ class EmbeddedHost:
         ]
         if self._quota is not None:
             arguments += ["--quota", str(self._quota)]
-        # A process group of its own: the terminal's Ctrl-C reaches the program, whose last work the host then still does.
-        self._process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=(writer,),
-            process_group=0,
-            env=self._environment,
-        )
-        os.close(writer)
         try:
-            self._wait_ready(reader)
+            # A process group of its own: the terminal's Ctrl-C reaches the program, whose last work the host then still does.
+            self._process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(writer,),
+                process_group=0,
+                env=self._environment,
+            )
+        finally:
+            os.close(writer)
+
+    def wait_ready(self) -> None:
+        """Returns when the host listens. Raises UserError, and closes the host, when it does not."""
+        try:
+            self._wait_ready()
         except BaseException:
             self.close()
             raise
-        finally:
-            os.close(reader)
-        return self
 
-    def _wait_ready(self, reader: int) -> None:
+    def _wait_ready(self) -> None:
         assert self._process is not None
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                raise UserError(
-                    f"the embedded host did not start within {START_SECONDS:.0f} s", "Run `farlane doctor`."
-                )
-            if os.read(reader, 4096):
-                return
+        assert self._ready is not None
+        ready, _, _ = select.select([self._ready], [], [], START_SECONDS)
+        if not ready:
+            raise UserError(f"the embedded host did not start within {START_SECONDS:.0f} s", "Run `farlane doctor`.")
+        if not os.read(self._ready, 4096):
             status = self._process.wait()  # the pipe closed without a word: it has ended and said why on stderr
             raise UserError(
                 f"the embedded host ended at once (status {status})",
@@ -134,6 +138,9 @@ class EmbeddedHost:
                         self._process.kill()
                     self._process.wait()
             self._process = None
+        if self._ready is not None:
+            os.close(self._ready)
+            self._ready = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from farlane.frontend import hosts
 from farlane.frontend.errors import UserError
 
 SWITCH, ON = "FARLANE_STEERING", "ptx"
@@ -32,10 +33,8 @@ VARIABLES: Mapping[str, str] = {
 
 def host_takes_ptx_alone(url: str) -> bool:
     """Whether no device of the host takes machine code. False where no host answers: the program's first CUDA call says so."""
-    from farlane.frontend.hosts import describe, parse_url  # loads gRPC
-
     try:
-        devices = describe(parse_url(url), SECONDS).devices
+        devices = hosts.describe(hosts.parse_url(url), SECONDS).devices
     except UserError:
         return False
     return bool(devices) and not any(device.takes_machine_code for device in devices)

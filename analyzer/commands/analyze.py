@@ -16,13 +16,15 @@ import sys
 import traceback
 from pathlib import Path
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.analysis.program import SECONDS
+from farlane.analyzer.api.program import Executable
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops import analysis
 from farlane.analyzer.loops.model import ProgramReport
 
 FAILED, OUT_OF_TIME, OUR_FAULT = 1, 3, 70  # exit statuses
 _CACHE = "\0"  # --manifest without a name
+_PRINTED = "\0"  # --dot without a folder
 _CPU_GRACE = 5  # seconds of processor time beyond --seconds, before the kernel ends the process
 
 
@@ -39,7 +41,16 @@ class AnalyzeCommand:
         parser.add_argument("program", type=Path, nargs="?", help="an x86-64 executable or shared object")
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="print JSON")
-        form.add_argument("--dot", action="store_true", help="print a graph for Graphviz")
+        form.add_argument(
+            "--dot",
+            nargs="?",
+            const=_PRINTED,
+            metavar="DIR",
+            help="print the loops and their calls as a graph for Graphviz; or write the call graph, control-flow graphs and loops to DIR",
+        )
+        form.add_argument(
+            "--graphml", type=Path, metavar="DIR", help="write the call graph, control-flow graphs and loops to DIR"
+        )
         form.add_argument(
             "--html", type=Path, metavar="OUT", help="write a page with the graphs, loops, and calls to OUT"
         )
@@ -52,7 +63,7 @@ class AnalyzeCommand:
         parser.add_argument(
             "--seconds",
             type=float,
-            default=analysis.SECONDS,
+            default=SECONDS,
             metavar="N",
             help="give up further functions after this much processor time; a manifest is not written then",
         )
@@ -61,6 +72,8 @@ class AnalyzeCommand:
     def run(self, arguments: argparse.Namespace) -> int:
         if arguments.program is None and arguments.manifest not in (None, _CACHE):
             arguments.program, arguments.manifest = Path(arguments.manifest), _CACHE
+        if arguments.program is None and arguments.dot not in (None, _PRINTED):
+            arguments.program, arguments.dot = Path(arguments.dot), _PRINTED
         if arguments.program is None:
             print("farlane: no program given: farlane analyze [options] ./program", file=sys.stderr)
             return 2
@@ -89,7 +102,8 @@ class AnalyzeCommand:
         program: Path = arguments.program
         gc.disable()
         try:
-            report = analysis.analyze(program, arguments.seconds, in_callees=arguments.json, beside=True)
+            executable = Executable(program, arguments.seconds, in_callees=arguments.json, beside=True)
+            report = executable.report
         finally:
             # The process ends soon: looking for garbage among all that was found would take a quarter of the time.
             gc.freeze()
@@ -122,19 +136,25 @@ class AnalyzeCommand:
             from farlane.analyzer.manifest import files
             from farlane.analyzer.report import html
 
-            files.write(arguments.html, html.page(program, report).encode())
+            files.write(arguments.html, html.page(executable).encode())
+        elif arguments.graphml is not None or arguments.dot not in (None, _PRINTED):
+            from farlane.analyzer.report import graphs
+
+            form, folder = ("dot", Path(arguments.dot)) if arguments.graphml is None else ("graphml", arguments.graphml)
+            written = graphs.write(executable, folder, form)
+            print(f"{len(written)} graphs in {folder}")
         elif arguments.json:
-            from farlane.analyzer.report import export
+            from farlane.analyzer.report import text
 
-            sys.stdout.write(export.to_json(report))
-        elif arguments.dot:
-            from farlane.analyzer.report import export
+            sys.stdout.write(text.to_json(report))
+        elif arguments.dot is not None:
+            from farlane.analyzer.report import text
 
-            sys.stdout.write(export.to_dot(report))
+            sys.stdout.write(text.to_dot(report))
         else:
-            from farlane.analyzer.report import table
+            from farlane.analyzer.report import text
 
-            print("\n".join(table.lines(report)))
+            print("\n".join(text.lines(report)))
 
 
 def _manifest(program: Path, report: ProgramReport, seconds: float) -> bytes:

@@ -1,1 +1,1 @@
-"""Values: what registers and memory hold, symbolically. Knows CUDA calls by their effects, not what loops make of them."""
+"""The values of a whole function by a fixed point, and what calls do: of CUDA, of libraries, of the program's own functions."""

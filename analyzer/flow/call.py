@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from farlane.analyzer.flow.expression import INITIAL, OPAQUE, Value
+from farlane.analyzer.values.expression import INITIAL, OPAQUE, Value
 
 BY_HANDLE = -1  # a launch's kernel where it is told by a handle, which is one of the arguments
 

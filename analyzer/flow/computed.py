@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from farlane.analyzer.flow.expression import LOAD, Value, Values
-from farlane.analyzer.graph.names import NEVER_RETURNS
+from farlane.analyzer.externals.names import NEVER_RETURNS
 from farlane.analyzer.graph.program import UNKNOWN, Callee, Program
+from farlane.analyzer.values.expression import LOAD, Value, Values
 
 WIDEN, WIDEN_INIT = "_ZNKSt5ctypeIcE8do_widenEc", "_ZNKSt5ctypeIcE13_M_widen_initEv"
 _WIDEN_OFFSET = 48  # in the table of a character type

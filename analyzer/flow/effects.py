@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farlane.analyzer.flow import interface, launches, library
-from farlane.analyzer.flow.call import CudaCall
-from farlane.analyzer.flow.expression import CALL, OPAQUE, OPERATION, OUT, VERSION, Value
-from farlane.analyzer.flow.forms import (
+from farlane.analyzer.externals import interface, library
+from farlane.analyzer.externals.forms import (
     BY_ADDRESS,
     DEVICE_TO_DEVICE,
     DEVICE_TO_HOST,
@@ -22,10 +20,13 @@ from farlane.analyzer.flow.forms import (
     Copy,
     StructuredCopy,
 )
-from farlane.analyzer.flow.memory import LAUNCH_SLOT, OTHER, Filled, Store
-from farlane.analyzer.flow.operands import lane
-from farlane.analyzer.flow.state import CONFIGURATION, PUSHED, State
-from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0
+from farlane.analyzer.flow import launches
+from farlane.analyzer.flow.call import CudaCall
+from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, RSP, XMM0, lane
+from farlane.analyzer.values.cells import CONFIGURATION, PUSHED
+from farlane.analyzer.values.expression import CALL, OPAQUE, OPERATION, OUT, VERSION, Value
+from farlane.analyzer.values.memory import LAUNCH_SLOT, OTHER, Filled, Store
+from farlane.analyzer.values.state import State
 
 
 def cuda_call(state: State, name: str, site: int) -> CudaCall | None:

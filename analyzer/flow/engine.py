@@ -10,98 +10,35 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, field
-from itertools import compress
-from operator import is_not
-from typing import cast
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.externals.interface import GET_KERNEL, plain
+from farlane.analyzer.externals.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.flow.call import CudaCall
 from farlane.analyzer.flow.computed import WIDEN_INIT
-from farlane.analyzer.flow.condition import NEGATED, Condition, condition, number
-from farlane.analyzer.flow.effects import (
-    cuda_call,
-    library_call,
-    lose_registers,
-    unknown_call,
-    unknown_memory,
-)
-from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, lowest
-from farlane.analyzer.flow.interface import GET_KERNEL, plain
-from farlane.analyzer.flow.memory import Extents, FrameStore, Memory, Store
-from farlane.analyzer.flow.operands import get
-from farlane.analyzer.flow.record import InnerCalls, Looked, Record
-from farlane.analyzer.flow.semantics import HANDLERS, execute
-from farlane.analyzer.flow.state import FLAGS, KEYS, State
+from farlane.analyzer.flow.effects import cuda_call, library_call, lose_registers, unknown_call, unknown_memory
+from farlane.analyzer.flow.merging import Merging
+from farlane.analyzer.flow.result import END, InnerCalls, Looked, PhiInputs, Record, Result
 from farlane.analyzer.graph.control_flow import EXCEPTION, FALL, LEAVING, TABLE, TAKEN, UNRESOLVED, Block
 from farlane.analyzer.graph.frame import lowest_taken
-from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.program import UNKNOWN, Callee
-from farlane.analyzer.graph.structure import Loop, Structure
+from farlane.analyzer.graph.structure import Structure
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.machine.instruction import RAX, RDI, RSP, Instruction
+from farlane.analyzer.semantics.execute import HANDLERS, execute
+from farlane.analyzer.semantics.operands import get
+from farlane.analyzer.values.cells import FLAGS
+from farlane.analyzer.values.condition import condition
+from farlane.analyzer.values.expression import CALL, INSIDE, LOAD, OPERATION, PHI, Value
+from farlane.analyzer.values.memory import Memory
+from farlane.analyzer.values.state import State
 
 VISITS = 400  # of one block
 # Rounds that are given up at once when less than a part of the blocks has been executed and a phi is found to point elsewhere.
 FALSE_STARTS, YOUNG = 4, 8
 ROUNDS = 4  # in which phis are taken to point into allocations, before they are taken to point anywhere
 TOTAL = 60, 2000  # of all blocks of a function: for each of them, and in addition
-END = -1  # the pseudo block in which all returns meet
 
-PhiInputs = dict[Value, dict[int, Value]]
 _ALWAYS = Looked((0, 0), 0)  # what a merge of one state looks at
-Held = dict[tuple[int, int], Value]  # a base's cells
-_NO_PLACES: frozenset[int] = frozenset()
-_NO_CELLS: frozenset[Value] = frozenset()
-_NO_HELD: Held = {}
-
-
-@dataclass
-class Result:
-    """What the analysis of a function found.
-
-    Attributes:
-        memory: what it shares with those of other functions.
-        phis: phi -> predecessor block -> value.
-        calls: block -> the CUDA calls made in it, in order, those of callees included.
-        conditions: block -> the condition under which its conditional branch is taken.
-        tests: block -> the flags that its conditional branch reads, or the address that its jump through a table takes.
-        headers: header of a loop -> the state when it is entered, from outside or by a back edge.
-        executed: edges that may run, as long as CUDA's calls succeed.
-        assumed: block -> the flags of its branch, which error codes decide and which goes the way of success.
-        sites: call instruction that is a CUDA call, leads to one, or returns what its function computed -> the state before it.
-        before: call instruction that calls a function of this file -> the state before it.
-        end: the state in which all returns meet; None when the function never returns.
-        stores: what is stored outside the own frame, callees' stores included, block by block.
-        stores_in: the same by block.
-        frame_stores: block -> what is stored in the own frame.
-        straight: whether there is only one path through the function.
-        unknown_calls: block -> call instructions whose effects are not known.
-        cut: whether blocks were left out, here or in a called function, that may store before an exception leaves the function.
-        used: what the function was given, as registers, through which it accesses memory, when `separate`, and where from there.
-        separate: whether pointers that were read from memory were taken to point into objects of their own (`Memory.separate`).
-        bottom: as `Memory.bottom`.
-    """
-
-    memory: Memory
-    phis: PhiInputs = field(default_factory=dict)
-    calls: dict[int, list[CudaCall]] = field(default_factory=dict)
-    conditions: dict[int, Condition] = field(default_factory=dict)
-    tests: dict[int, Value] = field(default_factory=dict)
-    headers: dict[int, State] = field(default_factory=dict)
-    executed: set[tuple[int, int]] = field(default_factory=set)
-    assumed: dict[int, Value] = field(default_factory=dict)
-    sites: dict[int, State] = field(default_factory=dict)
-    before: dict[int, State] = field(default_factory=dict)
-    end: State | None = None
-    stores: list[Store] = field(default_factory=list)
-    stores_in: dict[int, list[Store]] = field(default_factory=dict)
-    frame_stores: dict[int, list[FrameStore]] = field(default_factory=dict)
-    straight: bool = False
-    unknown_calls: dict[int, list[int]] = field(default_factory=dict)
-    cut: bool = False
-    used: Extents = field(default_factory=dict)
-    separate: bool = False
-    bottom: int | None = None
 
 
 # What a computed call calls: see computed.Computed.
@@ -111,7 +48,7 @@ Guesses = Callable[[Value, Value, Iterable[Value], bool], Callee]
 LocalCall = Callable[[State, Callee, int, State], InnerCalls | None]
 
 
-class Engine:
+class Engine(Merging):
     """Analyzes one function.
 
     Args:
@@ -135,34 +72,23 @@ class Engine:
         codes: frozenset[int] = frozenset(),
         wanted: Set[int] | None = None,
     ) -> None:
-        self._structure, self._memory, self._local_call, self._quiet = structure, memory, local_call, quiet
+        super().__init__(structure, memory, State.at_entry(memory, codes))
+        self._local_call, self._quiet = local_call, quiet
         self._guesses, self._executing = guesses, structure.flow.blocks[structure.flow.entry]
-        self._flow = structure.flow
         self._wanted: Set[int] = self._flow.blocks.keys() if wanted is None else wanted
-        self._entry = State.at_entry(memory, codes)
         self._position = {block: index for index, block in enumerate(structure.order)}
-        self._doubted = True  # nothing is known yet
         self._nests = {loop.parent for loop in structure.loops.values()}
-        # For a loop's header: whether a value arises in the loop; the addresses of the loop's instructions.
-        self._tangled = any(loop.irreducible for loop in structure.loops.values())
-        self._varying: dict[int, dict[Value, bool]] = {}
-        self._sites: dict[int, set[int]] = {}
-        self._pointing: dict[Value, None] = {}  # phis that point into allocations
-        self._made: dict[tuple[object, ...], Value] = {}  # phis by block and place
 
     def _begin(self) -> None:
         """Forgets what was found, but for what is known of the phis."""
         self._incoming: dict[int, dict[int, State]] = {block: {} for block in self._flow.blocks}
         self._before: dict[int, State] = {}
-        # Where phis stand: (block, place); the same by block, for registers and for bases of cells.
-        self._phis: set[tuple[object, ...]] = set()
-        self._places: dict[int, set[int]] = {}
-        self._cells_met: dict[int, set[Value]] = {}
+        self._phis, self._places, self._cells_met = set(), {}, {}
         self._entered: dict[int, dict[int, State]] = {}
         self._records: dict[int, Record] = {}
         # Block -> when it was merged last, what was looked at and its phis' inputs.
         self._met: dict[int, tuple[Looked, PhiInputs]] = {}
-        self._epoch = 0  # changes with what is known of a phi that exists already
+        self._epoch = 0
         # Whether a phi was found to point elsewhere than where blocks were executed with.
         self._doubted = False
         self._result = Result(self._memory, separate=self._memory.separate)
@@ -180,7 +106,7 @@ class Engine:
                 if rounds >= ROUNDS:
                     for phi in self._pointing:
                         self._memory.forget_allocations(phi)
-                if not self._settle(len(self._wanted) // YOUNG if false_starts < FALSE_STARTS else 0):
+                if not self._converge(len(self._wanted) // YOUNG if false_starts < FALSE_STARTS else 0):
                     false_starts += 1
                     continue
                 self._collect()
@@ -198,7 +124,7 @@ class Engine:
     def _asks_for_kernel(self) -> bool:
         return any(plain(callee.name) == GET_KERNEL for callee in self._flow.calls.values())
 
-    def _settle(self, young: int) -> bool:
+    def _converge(self, young: int) -> bool:
         """False, and given up, when it is in doubt before `young` executions of blocks what the phis point to."""
         entry = self._flow.entry
         work = [self._position[entry]]
@@ -211,7 +137,7 @@ class Engine:
             if not self._incoming[start] and start != entry:
                 continue
             self._enter(start)
-            state = self._settled(start)
+            state = self._state_before(start)
             if start in self._before and state.same(self._before[start]):
                 continue
             visits[start] = visits.get(start, 0) + 1
@@ -220,7 +146,7 @@ class Engine:
                 raise AnalysisError(f"{self._flow.name}: over the budget for a function")
             self._memory.check_time()
             if visits[start] > VISITS:
-                raise AnalysisError(f"{self._flow.name}: values do not settle")
+                raise AnalysisError(f"{self._flow.name}: values do not converge")
             self._before[start] = state
             if visits[start] > 1 and start in self._nests:
                 self._restart(start, {start})
@@ -280,7 +206,7 @@ class Engine:
                 continue
             looked, met = self._met.get(start, (None, {}))
             if looked is None or (looked is not _ALWAYS and not self._holds(looked)):
-                self._settled(start)
+                self._state_before(start)
                 _, met = self._met[start]
             result.phis.update(met)
             block = self._flow.blocks[start]
@@ -289,54 +215,14 @@ class Engine:
                 record = self._execute(block, self._before[start].copy())
             if start in self._structure.loops:
                 result.headers[start] = self._before[start]
-            self._keep(start, record)
+            result.keep(start, record)
             if block.end in LEAVING:
                 ends[start] = record.after
-        self._add_left_out()
+        result.add_left_out(self._flow, self._wanted)
         sources = [source for source, _ in result.executed]
         result.straight = len(ends) == 1 and len(sources) == len(set(sources)) and not self._structure.loops
         if ends:
             result.end = self._merged(END, ends, result.phis)
-
-    def _add_left_out(self) -> None:
-        """Of the blocks that were left out, all edges may run behind one that does."""
-        result = self._result
-        work = [target for _, target in result.executed if target not in self._wanted]
-        result.cut = result.cut or bool(work)
-        seen = set(work)
-        while work:
-            start = work.pop()
-            for edge in self._flow.blocks[start].edges:
-                result.executed.add((start, edge.target))
-                if edge.target not in seen:
-                    seen.add(edge.target)
-                    work.append(edge.target)
-
-    def _keep(self, start: int, record: Record) -> None:
-        result = self._result
-        result.cut = result.cut or record.cut
-        result.frame_stores.setdefault(start, []).extend(record.frame_stores)
-        result.stores += record.stores
-        result.stores_in.setdefault(start, []).extend(record.stores)
-        if record.handlers:
-            result.stores += record.thrown
-        for handler in record.handlers:
-            result.frame_stores.setdefault(handler, []).extend(record.thrown_frame)
-            result.stores_in.setdefault(handler, []).extend(record.thrown)
-        result.sites.update(record.sites)
-        result.before.update(record.before)
-        for target, _ in record.targets:
-            result.executed.add((start, target))
-        if record.calls:
-            result.calls[start] = record.all_calls()
-        if record.unknown:
-            result.unknown_calls[start] = record.unknown
-        if record.test is not None:
-            result.tests[start] = record.test
-        if record.assumed is not None:
-            result.assumed[start] = record.assumed
-        if record.condition is not None:
-            result.conditions[start] = record.condition
 
     def _looks(self) -> Looked:
         """A new record of what is looked at from now on."""
@@ -349,7 +235,7 @@ class Engine:
         memory = self._memory
         return looked.epochs == (memory.epoch, self._epoch) and looked.asked.isdisjoint(memory.noted[looked.noted :])
 
-    def _settled(self, start: int) -> State:
+    def _state_before(self, start: int) -> State:
         """The state before a block, to be read only; its phis' inputs are kept."""
         incoming = self._incoming[start]
         if len(incoming) == 1 and start not in self._structure.loops and start != self._flow.entry:
@@ -360,176 +246,6 @@ class Engine:
         state = self._merged(start, self._incoming[start], inputs)
         self._met[start] = looked, inputs
         return state
-
-    def _merged(self, block: int, incoming: dict[int, State], record: PhiInputs | None = None) -> State:
-        states = dict(sorted(incoming.items())) if len(incoming) > 1 else dict(incoming)
-        states = self._still_there(block, states)
-        if block == self._flow.entry:
-            states[0] = self._entry
-        if len(states) == 1 and block not in self._structure.loops:
-            return next(iter(states.values()))
-        merged = State(self._memory)
-        merged.registers = self._merged_registers(block, states, record)
-        escaped = [state.escaped for state in states.values() if state.escaped is not None]
-        merged.escaped = min(escaped, default=None)
-        self._merge_cells(merged, block, states, record)
-        every = list(states.values())
-        if every[0].limits:
-            merged.limits = {
-                phi: max(state.limits[phi] for state in every)
-                for phi, limit in every[0].limits.items()
-                if all(phi in state.limits and state.limits[phi][1] == limit[1] for state in every)
-            }
-        for own in dict.fromkeys([own for state in every for own in state.objects]):
-            versions = {source: state.version_of(own) for source, state in states.items()}
-            merged.objects[own] = self._meet(block, ("object", own), versions, record)
-        for base in dict.fromkeys([base for state in every for base in state.kept]):
-            pairs = {source: state.versions_at(base) for source, state in states.items()}
-            first, second = (
-                self._meet(
-                    block, ("kept", (base, index)), {source: pair[index] for source, pair in pairs.items()}, record
-                )
-                for index in (0, 1)
-            )
-            merged.kept[base] = (first, second)
-        return merged
-
-    def _still_there(self, block: int, states: dict[int, State]) -> dict[int, State]:
-        """The states without what is known of memory at addresses that mean others when a loop's head is reached again."""
-        loop = self._structure.loops.get(block)
-        if loop is None:
-            inner = self._structure.innermost(block) if self._tangled and len(states) > 1 else None
-            if inner is None or not inner.irreducible:
-                return states
-            loop = inner
-        found = {}
-        for source, state in states.items():
-            if source in loop.blocks and len(state.cells) > 1:
-                gone = {base for base in state.cells if base.terms and self._changes(base, loop)}
-                state = state.without(gone) if gone else state
-            found[source] = state
-        return found
-
-    def _changes(self, value: Value, loop: Loop) -> bool:
-        """Whether a value arises in a loop, and so is another in each iteration."""
-        known = self._varying.setdefault(loop.header, {})
-        if value not in known:
-            known[value] = any(self._atom_changes(atom, loop) for atom, _ in value.terms)
-        return known[value]
-
-    def _atom_changes(self, atom: Value, loop: Loop) -> bool:
-        arguments = atom.arguments
-        if atom.kind == INITIAL:
-            return False
-        if atom.kind == PHI:
-            return arguments[1] in loop.blocks
-        if atom.kind in (OPERATION, LOAD):
-            inner = arguments[1:] if atom.kind == OPERATION else (arguments[0], *arguments[2])
-            return any(self._changes(each, loop) for each in inner if isinstance(each, Value))
-        site = arguments[0]
-        if not isinstance(site, int) or site < 0:
-            return True
-        if loop.header not in self._sites:
-            blocks = self._flow.blocks
-            self._sites[loop.header] = {i.address for block in loop.blocks for i in blocks[block].instructions}
-        return site in self._sites[loop.header]
-
-    def _merged_registers(self, block: int, states: dict[int, State], record: PhiInputs | None) -> list[Value]:
-        every = [state.registers for state in states.values()]
-        registers = every[0].copy()
-        places = self._places.get(block, _NO_PLACES)
-        differing: set[int] = set()
-        for other in every[1:]:
-            differing.update(compress(KEYS, map(is_not, registers, other)))
-        for key in sorted(differing | places) if places else sorted(differing):
-            values = [held[key] for held in every]
-            if key not in places and any(value.lost for value in values):
-                registers[key] = self._memory.lost[key]
-            else:
-                registers[key] = self._meet(block, key, dict(zip(states, values, strict=True)), record)
-        return registers
-
-    def _merge_cells(self, merged: State, block: int, states: dict[int, State], record: PhiInputs | None) -> None:
-        values = self._memory.values
-        every, sources = list(states.values()), list(states)
-        met, phis, frame = self._cells_met.get(block, _NO_CELLS), self._phis, values.stack_pointer
-        for base in dict.fromkeys([base for state in every for base in state.cells]):
-            first = every[0].cells.get(base)
-            if (
-                base not in met
-                and first is not None
-                and all(_alike(first, state.cells.get(base)) for state in every[1:])
-            ):
-                if every[0].own is not None:
-                    every[0].own.discard(base)
-                merged.cells[base] = first
-                continue
-            held = [state.cells.get(base, _NO_HELD) for state in every]
-            mine = merged.cells[base] = held[0].copy()
-            merged.make_own(base)
-            for key in _differing(held) if base not in met else dict.fromkeys(key for cells in held for key in cells):
-                found = [cells.get(key) for cells in held]
-                value, place = found[0], (base, *key)
-                if value is not None and found.count(value) == len(found) and (block, place) not in phis:
-                    continue
-                inputs = dict(zip(sources, found, strict=True))
-                if None in found:
-                    where, size = values.add(base, key[0]), key[1]
-                    for source, state in states.items():
-                        if inputs[source] is None:
-                            inputs[source] = state.read_frame(where, key) if base is frame else state.read(where, size)
-                mine[key] = self._meet(block, place, cast("dict[int, Value]", inputs), record)
-
-    def _meet(self, block: int, key: object, values: dict[int, Value], record: PhiInputs | None) -> Value:
-        place = (block, key)
-        differing = set(values.values())  # values are equal when they are the same
-        standing = place in self._phis
-        if len(differing) == 1 and not standing:
-            return differing.pop()
-        phi, new = self._made.get(place), False
-        if phi is None:
-            made = self._memory.values.made
-            phi = self._made[place] = self._memory.values.atom(PHI, self._flow.entry, block, key)
-            new = made != self._memory.values.made
-        others = [value for value in values.values() if value is not phi]
-        if not standing:
-            if len(differing) == 2 and phi in differing:
-                return others[0]
-            self._phis.add(place)
-            if isinstance(key, int):
-                self._places.setdefault(block, set()).add(key)
-            elif isinstance(key, tuple) and len(key) == 3:
-                self._cells_met.setdefault(block, set()).add(key[0])
-        for value in others:
-            if value.stack:
-                if self._mark_address(phi, others) and not new:
-                    self._epoch += 1
-                break
-        if phi.allocations != ():
-            if self._memory.mark_allocations(phi, others, new):
-                self._doubted = True
-            if phi.allocations:
-                self._pointing[phi] = None
-        if record is not None:
-            record[phi] = values
-        return phi
-
-    def _mark_address(self, phi: Value, inputs: list[Value]) -> bool:
-        """A phi may be an address of the frame, as one of its inputs is one; in steps of its own it may only count up.
-
-        Returns whether that was not known of it.
-        """
-        held = [value for value in inputs if value.stack]
-        steady = [value for value in held if not any(atom is phi for atom, _ in value.terms)]
-        upward = all(value.signed >= 0 for value in held if value not in steady)
-        low = lowest(steady) if upward and steady else None
-        if not phi.stack:
-            phi.stack, phi.low = True, low
-        elif phi.low is not None and (low is None or low < phi.low):
-            phi.low = low
-        else:
-            return False
-        return True
 
     def _execute(self, block: Block, state: State) -> Record:
         record = self._records[block.start] = Record(self._looks(), state)
@@ -576,7 +292,7 @@ class Engine:
             else:
                 record.condition = test
                 if test is not None and test.right.is_constant:
-                    record.targets = [(edge.target, _limited(state, test, edge.kind == TAKEN)) for edge in edges]
+                    record.targets = [(edge.target, state.limited(test, edge.kind == TAKEN)) for edge in edges]
                     return
         elif len(edges) > 1 and edges[0].kind == TABLE:
             record.test = get(state, last.operands[0])
@@ -647,42 +363,8 @@ class Engine:
         return calls
 
 
-def _alike(first: Held, second: Held | None) -> bool:
-    """Whether the same is known of memory at a base; mostly it is the same object, as copies of states share it."""
-    return first is second or first == second
-
-
-def _differing(held: Sequence[Held]) -> Iterable[tuple[int, int]]:
-    """The places of which not the same is known in all states, in the order of the first one that knows of them."""
-    first = held[0]
-    if len(held) == 2:
-        other = held[1]
-        found = [key for key, value in first.items() if other.get(key) is not value]
-        return found + [key for key in other if key not in first] if len(other) + len(found) > len(first) else found
-    gone = {key for other in held[1:] for key, value in first.items() if other.get(key) is not value}
-    found = [key for key in first if key in gone]
-    return [*found, *dict.fromkeys(key for other in held[1:] for key in other if key not in first)]
-
-
 def _tailing(calls: InnerCalls, site: int) -> InnerCalls:
     """Calls of a function that another one jumps to in the end."""
     return calls._replace(
         made=lambda: [call if call.chain or call.site != site else call._replace(tail=True) for call in calls.made()]
     )
-
-
-def _limited(state: State, test: Condition, taken: bool) -> State:
-    """The state behind a comparison of a phi with a constant, in which the phi has an upper limit or not."""
-    relation = test.relation if taken else NEGATED[test.relation]
-    if relation not in ("<", "<=", "==") or len(test.left.terms) != 1:
-        return state
-    atom, coefficient = test.left.terms[0]
-    largest = number(test.right.constant, test.size, True) - test.left.signed - (relation == "<")
-    while atom.kind == OPERATION and atom.arguments[0] in ("zx4", "sx4") and test.size <= 4:
-        inner = atom.arguments[1]
-        if len(inner.terms) != 1 or coefficient != 1:
-            return state
-        (atom, coefficient), largest = inner.terms[0], largest - inner.signed
-    if atom.kind != PHI or coefficient != 1 or test.size < 4 or not 0 <= largest < 2**20:
-        return state
-    return state.limit(atom, largest, test.size)

@@ -8,11 +8,11 @@ it only goes up from these. What a called function loads behind stores of its ow
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-from farlane.analyzer.flow import library
-from farlane.analyzer.flow.engine import Result
-from farlane.analyzer.flow.expression import (
+from farlane.analyzer.externals import library
+from farlane.analyzer.flow.result import Result
+from farlane.analyzer.machine.instruction import ARGUMENTS, RSP
+from farlane.analyzer.values.expression import (
     CALL,
     INITIAL,
     INSIDE,
@@ -26,23 +26,8 @@ from farlane.analyzer.flow.expression import (
     Values,
     lowest,
 )
-from farlane.analyzer.flow.memory import Memory, allocated
-from farlane.analyzer.flow.state import State
-from farlane.analyzer.machine.instruction import ARGUMENTS, RSP
-
-
-class Origins(NamedTuple):
-    """Of what a value of a function is made as an address.
-
-    Attributes:
-        found: what the function found at its entry: registers, and loads of memory as it was then.
-        anything: whether it may be any address that the function reaches as well.
-        rises: whether it lies at one of these or above.
-    """
-
-    found: tuple[Value, ...]
-    anything: bool
-    rises: bool
+from farlane.analyzer.values.memory import Memory, Origins, allocated
+from farlane.analyzer.values.state import State
 
 
 def origins(value: Value, result: Result, memory: Memory) -> Origins:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farlane.analyzer.flow import interface
+from farlane.analyzer.externals import interface
+from farlane.analyzer.externals.driver import BUFFER, BUFFER_SIZE, END
+from farlane.analyzer.externals.forms import ATTRIBUTE, ATTRIBUTES, Launch
 from farlane.analyzer.flow.call import BY_HANDLE, CudaCall
-from farlane.analyzer.flow.driver import BUFFER, BUFFER_SIZE, END
-from farlane.analyzer.flow.expression import INITIAL, OPAQUE, OPERATION, Value
-from farlane.analyzer.flow.forms import ATTRIBUTE, ATTRIBUTES, Launch
-from farlane.analyzer.flow.state import PUSHED, State
 from farlane.analyzer.machine.instruction import ARGUMENTS, CALLEE_SAVED, RSP
+from farlane.analyzer.values.cells import PUSHED
+from farlane.analyzer.values.expression import INITIAL, OPAQUE, OPERATION, Value
+from farlane.analyzer.values.state import State
 
 MAXIMUM_PARAMETERS = 64
 

@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.flow.effects import given_away, lose_registers
-from farlane.analyzer.flow.engine import Result
-from farlane.analyzer.flow.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, POINTERS, Value, Values
-from farlane.analyzer.flow.memory import allocated
-from farlane.analyzer.flow.state import State
+from farlane.analyzer.flow.result import Result
 from farlane.analyzer.graph.program import Callee
 from farlane.analyzer.graph.structure import Structure
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.machine.instruction import RSP
+from farlane.analyzer.values.expression import CALL, INITIAL, INSIDE, LOAD, OPERATION, PHI, POINTERS, Value, Values
+from farlane.analyzer.values.memory import allocated
+from farlane.analyzer.values.state import State
 
 MAXIMUM_MEMBERS = 8  # of a circle
 MAXIMUM_ROUNDS = 5
@@ -95,10 +95,10 @@ class Circles:
             # What is known so far is for the circle's own functions; others would keep what they made of it.
             return self._known[start] if circle is self._settling[-1] and caller in circle else None
         if start not in self._known:
-            self._settle(circle)
+            self._converge(circle)
         return self._known[start]
 
-    def _settle(self, circle: Sequence[int]) -> None:
+    def _converge(self, circle: Sequence[int]) -> None:
         self._known.update(dict.fromkeys(circle, Touched() if len(circle) <= MAXIMUM_MEMBERS else None))
         if len(circle) > MAXIMUM_MEMBERS:
             return

@@ -13,9 +13,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.graph import jump_tables
 from farlane.analyzer.graph.program import Callee, Program
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.machine.instruction import Immediate, Instruction, Memory
 
 MAXIMUM_INSTRUCTIONS = 200_000

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TypeAlias
 
-from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import Block
 from farlane.analyzer.graph.program import Program
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import parameters
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.machine.instruction import NONE, RCX, RDX, RSI, Immediate, Instruction, Memory, Register

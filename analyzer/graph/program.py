@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
-from farlane.analyzer.graph.names import NEVER_RETURNS, is_cuda
+from farlane.analyzer.externals.names import NEVER_RETURNS, is_cuda
 from farlane.analyzer.graph.reach import circles, reached
 from farlane.analyzer.loader.image import Function, Image
 from farlane.analyzer.machine.decoder import Decoder

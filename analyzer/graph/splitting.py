@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph import structure as structures
 from farlane.analyzer.graph.control_flow import UNRESOLVED, Block, ControlFlow, Edge
-from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.reach import circles, reached
 from farlane.analyzer.graph.structure import Structure

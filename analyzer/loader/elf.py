@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import embedded
 from farlane.analyzer.loader.exception_tables import Frame, frames, landing_pads
 from farlane.analyzer.loader.image import FIXED, Function, Image, Segment

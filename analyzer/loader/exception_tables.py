@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.limits import AnalysisError
 
 MAXIMUM_ENTRIES = 1_000_000
 

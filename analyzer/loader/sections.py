@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.limits import AnalysisError
 
 MAXIMUM_SECTIONS = 4096
 PROGBITS, SYMTAB, STRTAB, RELA, NOTE, NOBITS, DYNSYM = 1, 2, 3, 4, 7, 8, 11

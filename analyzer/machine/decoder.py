@@ -31,17 +31,8 @@ from farlane.analyzer.machine.disassembler import (
     Disassembler,
     text,
 )
-from farlane.analyzer.machine.instruction import (
-    NONE,
-    SCALAR_FLOATING,
-    XMM0,
-    Flow,
-    Immediate,
-    Instruction,
-    Memory,
-    Operand,
-    Register,
-)
+from farlane.analyzer.machine.effects import MODELLED
+from farlane.analyzer.machine.instruction import NONE, XMM0, Flow, Immediate, Instruction, Memory, Operand, Register
 
 _SLOT = re.compile(r"(?:qword ptr )?\[rip ([+-]) (0x[0-9a-f]+|\d+)\]")
 _DIRECT = re.compile(r"0x[0-9a-f]+$|\d+$")
@@ -51,72 +42,6 @@ _CALL, _LONG, _CONDITIONAL = 0xE8, 0x0F, 8
 _GOING = ("j", "call", "loop", "xbegin")  # what may have a target that counts from its end
 MAXIMUM_KNOWN = 100_000  # instructions by their bytes
 _FIRST_LETTERS = frozenset(b"cjrihubn")  # of what leaves the straight line, with and without a prefix
-
-# What `flow.semantics` executes operand by operand: their implicit writes are its business, so the costly question which
-# registers an instruction changes is asked only of the others.
-_MODELLED = frozenset(
-    [
-        "mov",
-        "movabs",
-        "movzx",
-        "movsx",
-        "movsxd",
-        "lea",
-        "add",
-        "sub",
-        "inc",
-        "dec",
-        "neg",
-        "not",
-        "imul",
-        "shl",
-        "sal",
-        "sar",
-        "shr",
-        "and",
-        "or",
-        "xor",
-        "cmp",
-        "test",
-        "push",
-        "pop",
-        "leave",
-        "call",
-        "ret",
-        "jmp",
-        "nop",
-        "endbr64",
-        "cdqe",
-        "cwde",
-        "cqo",
-        "cdq",
-        "movaps",
-        "movups",
-        "movdqa",
-        "movdqu",
-        "movapd",
-        "movupd",
-        "movq",
-        "movd",
-        "movss",
-        "movsd",
-        "movhps",
-        "movlps",
-        "movhpd",
-        "movlpd",
-        "punpcklqdq",
-        "pxor",
-        "xorps",
-        "xorpd",
-        "unpcklpd",
-        *SCALAR_FLOATING,
-        "comiss",
-        "comisd",
-        "ucomiss",
-        "ucomisd",
-        "bt",
-    ]
-)
 
 
 def _registers(numbers: dict[str, int]) -> dict[int, Register]:
@@ -261,7 +186,7 @@ def _form(mnemonic: str, details: bytes, content: bytes, end: int) -> _Form:
         mnemonic = rest if prefix in ("bnd", "notrack", "lock") else mnemonic
     operands: list[Operand] = []
     anchored, anywhere = NONE, True
-    modelled = mnemonic in _MODELLED
+    modelled = mnemonic in MODELLED
     written: set[int] = set()
     for index in range(details[COUNT]):
         kind, first, second, third, scale, displacement, width, access = OPERAND.unpack_from(

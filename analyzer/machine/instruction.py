@@ -22,6 +22,8 @@ SCALAR_FLOATING = (
 
 NAMES = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{number}" for number in range(8, 16)))
 
+# A state of registers: the general ones, then two halves of each vector register.
+REGISTERS = XMM0 + 32
 ARGUMENTS = (RDI, RSI, RDX, RCX, R8, R9)
 CALLER_SAVED = (RAX, RCX, RDX, RSI, RDI, R8, R9, R10, R11)
 CALLEE_SAVED = (RBX, RBP, R12, R13, R14, R15)
@@ -78,3 +80,8 @@ class Flow(NamedTuple):
     kind: str
     target: int | None
     slot: int | None
+
+
+def lane(register: int, half: int = 0) -> int:
+    """Where a half of a vector register stands in a state of registers."""
+    return XMM0 + 2 * (register - XMM0) + half

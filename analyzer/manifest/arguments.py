@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from farlane.analyzer.flow.interface import LAUNCH, NUMBERS, roles
+from farlane.analyzer.externals.interface import LAUNCH, NUMBERS, roles
 from farlane.analyzer.loops.model import Argument as Described
 from farlane.analyzer.loops.model import Call, Foretold, Kind, LoopReport
 from farlane.analyzer.manifest.formulas import compiled, signed

@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow.interface import LAUNCH
+from farlane.analyzer.externals.interface import LAUNCH
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader.image import Image
-from farlane.analyzer.loops.model import Call, Class, Continuation, LoopReport, ProgramReport
-from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.loops.model import Call, Class, Continuation, LoopReport, ProgramReport, Reason
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.manifest import arguments
 from farlane.analyzer.manifest.formulas import compiled

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.limits import AnalysisError
 
 MAXIMUM_OPERATIONS = 96  # the END included
 MAXIMUM_DEPTH = 16

@@ -14,7 +14,7 @@ import dataclasses
 import struct
 from dataclasses import dataclass
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.limits import AnalysisError
 
 SECTION = b".note.farlane"
 OWNER = b"FARLANE\0"

@@ -12,7 +12,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.limits import AnalysisError
 
 
 def cache_folder() -> Path:

@@ -12,7 +12,7 @@ import hashlib
 import struct
 from typing import NamedTuple
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.manifest.code import MAXIMUM_CODE_BYTES, CodeError, parse
 from farlane.analyzer.manifest.model import (
     MAXIMUM_BYTES,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import struct
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.manifest.code import check
 from farlane.analyzer.manifest.model import (
     IDENTITY_LIMIT,

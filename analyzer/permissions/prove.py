@@ -1,4 +1,4 @@
-"""Which permissions a call site gets: the proofs of `codes`, `walk` and `again` put together.
+"""Which permissions a call site gets: the proofs of `codes`, `walk` and `reachability` put together.
 
 Everything is refused that is not proven, with a text that says what stood in the way.
 """
@@ -8,21 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from farlane.analyzer.budget import Budget
-from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow import interface
-from farlane.analyzer.flow.forms import BY_ADDRESS, DEVICE_TO_HOST, Copy
+from farlane.analyzer.externals import interface, names
+from farlane.analyzer.externals.forms import BY_ADDRESS, DEVICE_TO_HOST, Copy
+from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import RETURN, TAIL
-from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.graph.structure import Loop, Structure
+from farlane.analyzer.limits import AnalysisError, Budget
 from farlane.analyzer.machine.instruction import RSP
-from farlane.analyzer.permissions import library
-from farlane.analyzer.permissions.again import Again
-from farlane.analyzer.permissions.calls import host_memory, passed, structured_host
-from farlane.analyzer.permissions.codes import Codes
-from farlane.analyzer.permissions.domain import (
+from farlane.analyzer.permissions.abstract.calls import host_memory, passed, structured_host
+from farlane.analyzer.permissions.abstract.domain import (
     ANYTHING,
     CONSTANT,
     EXACT,
@@ -34,12 +30,15 @@ from farlane.analyzer.permissions.domain import (
     Value,
     constant,
 )
-from farlane.analyzer.permissions.inlining import guard, inlined
-from farlane.analyzer.permissions.instructions import Refused
-from farlane.analyzer.permissions.memory import GIVEN, LEAVES, LOWEST, Access, State
+from farlane.analyzer.permissions.abstract.facts import Regions
+from farlane.analyzer.permissions.abstract.memory import GIVEN, LEAVES, LOWEST, Access, State
+from farlane.analyzer.permissions.abstract.operands import Refused
+from farlane.analyzer.permissions.abstract.walk import Walker
+from farlane.analyzer.permissions.codes.proof import Codes
 from farlane.analyzer.permissions.model import Permission
-from farlane.analyzer.permissions.symbols import ZERO, Expression, both, either, encode, moved, show
-from farlane.analyzer.permissions.walk import Regions, Walker
+from farlane.analyzer.permissions.reachability.expressions import ZERO, Expression, both, either, encode, moved, show
+from farlane.analyzer.permissions.reachability.inlining import guard, inlined
+from farlane.analyzer.permissions.reachability.reachable import Reachability
 
 MAXIMUM_CHAINS = 500  # of calls that are followed to copies in callees, in one program
 MAXIMUM_LINKS = 6  # of one chain
@@ -201,7 +200,7 @@ class Prover:
         """Raises Refused where no permission is given to anything."""
         imports = self._walker.imports
         calling = {name for name in imports if interface.plain(name) in interface.CALLS_BACK}
-        forbidden = sorted(calling | (imports & library.REFUSED_IMPORTS))
+        forbidden = sorted(calling | (imports & names.REFUSED_IMPORTS))
         if forbidden:
             raise Refused(f"the program uses {forbidden[0]}")
 
@@ -254,7 +253,7 @@ class Prover:
         if loop.irreducible:
             raise Refused("the loop has several entries")
         imports = self._walker.imports
-        if imports & library.SIGNALS and (imports & library.JUMPS or self._walker.catches):
+        if imports & names.SIGNALS and (imports & names.JUMPS or self._walker.catches):
             raise Refused("a signal's handler may leave the loop")
         state = regions.sites.get(site)
         if state is None:
@@ -265,19 +264,19 @@ class Prover:
             stacks = (regions.before[block].registers[RSP] for block in loop.blocks if block in regions.before)
             if any(stack.kind != EXACT or stack.number > target.low for stack in stacks):
                 raise Refused("the destination's part of the frame may be given back in the loop")
-        again = Again(regions, loop, site, target.touched, escapes)
-        more = again.more()
-        if more != ZERO and encode(more, again.stack) is None:
+        reachable = Reachability(regions, loop, site, target.touched, escapes)
+        more = reachable.more()
+        if more != ZERO and encode(more, reachable.stack) is None:
             more = ZERO
         settle = self._settles(regions, loop, site, target, set(escapes))
         if more == ZERO and not settle:
             raise Refused(self._why(regions, loop, site, target) or "whether the site is reached again is not known")
-        proof = [f"code: {code}", f"destination: {target.text(again.stack)}, its address is known nowhere else"]
+        proof = [f"code: {code}", f"destination: {target.text(reachable.stack)}, its address is known nowhere else"]
         if more != ZERO:
-            proof.append(f"reached again before anything touches it when {show(more, again.stack)}")
+            proof.append(f"reached again before anything touches it when {show(more, reachable.stack)}")
         if settle:
             proof.append("behind the loop, a CUDA call comes before anything touches it")
-        return more, again.stack, settle, proof
+        return more, reachable.stack, settle, proof
 
     def _target(self, state: State, name: str) -> Target:
         copy = self._copied(state, name)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from html import escape
 
+from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph.control_flow import EXCEPTION, TAKEN
-from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.loops.model import Call
 from farlane.analyzer.report import layout
 from farlane.analyzer.report.listing import Block, Function
-from farlane.analyzer.report.names import readable
+from farlane.analyzer.report.words import readable
 
 CHARACTER, ROW, MARGIN = 6.7, 15.0, 9.0
 LONGEST = 34

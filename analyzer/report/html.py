@@ -13,12 +13,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
+from farlane.analyzer.api.program import Executable
 from farlane.analyzer.loops.model import Call, Class, LoopReport, ProgramReport
 from farlane.analyzer.report import listing
 from farlane.analyzer.report.drawing import CLASS_STYLES, graph, label
-from farlane.analyzer.report.explanations import CLASSES, KINDS, REASONS
 from farlane.analyzer.report.listing import Function, Line
-from farlane.analyzer.report.names import readable
+from farlane.analyzer.report.words import CLASSES, KINDS, REASONS, readable
 
 
 class Permitted(Protocol):
@@ -40,18 +40,16 @@ class Permitted(Protocol):
     def refused(self) -> str: ...
 
 
-def page(path: Path, report: ProgramReport, permissions: Iterable[Permitted] | None = None) -> str:
+def page(executable: Executable, permissions: Iterable[Permitted] | None = None) -> str:
     """The page of an executable.
 
     Args:
         permissions: what is shown as permitted; None: what the report says.
-
-    Raises:
-        AnalysisError: the executable cannot be read.
     """
+    path, report = executable.path, executable.report
     shown_permissions: Iterable[Permitted] = report.permissions if permissions is None else permissions
     by_site = {permission.site: permission for permission in shown_permissions}
-    shown = listing.read(path, report)
+    shown = listing.read(executable)
     body = [_head(path, report), _summary(report, by_site), _table(report, by_site)]
     body += [_function(function, by_site) for function in shown.functions]
     body.append(_rest(report, shown.left_out))

@@ -7,21 +7,19 @@ has `MAXIMUM_INSTRUCTIONS`; what is left out is counted. Everything here is text
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.api.program import Executable
+from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import ControlFlow
-from farlane.analyzer.graph.names import is_cuda
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.splitting import split
 from farlane.analyzer.graph.structure import Structure
-from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.model import Call, LoopReport, ProgramReport
-from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.report.names import readable
+from farlane.analyzer.limits import AnalysisError
+from farlane.analyzer.loops.model import Call, LoopReport
+from farlane.analyzer.report.words import readable
 
 MAXIMUM_INSTRUCTIONS = 40_000
 MAXIMUM_BLOCKS = 600  # of one function's drawing
@@ -68,24 +66,19 @@ class Listing:
     left_out: tuple[str, ...]
 
 
-def read(path: Path, report: ProgramReport) -> Listing:
-    """The functions of an executable that reach CUDA.
-
-    Raises:
-        AnalysisError: the executable cannot be read.
-    """
-    image = elf.load(path)
-    decoder = Decoder()
-    program = Program(image, decoder)
+def read(executable: Executable) -> Listing:
+    """The functions of an executable that reach CUDA."""
+    program = executable.program
     loops: dict[int, list[LoopReport]] = defaultdict(list)
-    for loop in report.loops:
+    for loop in executable.loops:
         loops[loop.entry].append(loop)
-    entries = sorted(program.cuda, key=lambda entry: (entry not in loops, entry))
+    functions = [function for function in executable.functions if function.reaches_cuda]
+    functions.sort(key=lambda function: (function.address not in loops, function.address))
     shown: list[Function] = []
     left_out: list[str] = []
     instructions = 0
-    for entry in entries:
-        name = program.ranges[entry].name
+    for function in functions:
+        name, entry = function.name, function.address
         try:
             flow = control_flow.build(program, entry)
         except AnalysisError:
@@ -96,15 +89,12 @@ def read(path: Path, report: ProgramReport) -> Listing:
             left_out.append(name)
             continue
         instructions += size
-        shown.append(_function(program, decoder, flow, loops.get(entry, ())))
+        shown.append(_function(program, flow, function.disassembly, loops.get(entry, ())))
     return Listing(tuple(shown), tuple(left_out))
 
 
-def _function(program: Program, decoder: Decoder, flow: ControlFlow, loops: Iterable[LoopReport]) -> Function:
+def _function(program: Program, flow: ControlFlow, texts: Mapping[int, str], loops: Iterable[LoopReport]) -> Function:
     structure = split(program, Structure(flow))
-    texts: dict[int, str] = {}
-    for part in program.parts(flow.entry):
-        texts.update(decoder.text(program.image.read(part.start, part.end - part.start) or b"", part.start))
     described: dict[int, list[Call]] = defaultdict(list)
     by_header = {loop.header: loop for loop in loops}
     # The innermost loop's description of a call is the one that says most about it.

@@ -39,7 +39,17 @@ class Operation(NamedTuple):
     flags: int  # mask of the record flags that are defined
     result: str  # "none", "status", "value" or "data"
     slot_at: int | None  # offset of the slot field
+    loops: bool  # whether it may stand in a template's body
+    plans: str  # what it does to the plans of loops: "keeps", "adds" or "ends" them
+    host_only: bool  # it touches no device
+    since: int  # the tape version that has it ...
+    flags_since: int  # ... and its flags
     decode: Decoder
+
+    @property
+    def format(self) -> str:
+        """Of the fixed fields, for `struct`."""
+        return "<" + "".join(field.format for field in self.fields)
 
 
 def _malformed(name: str, at: int, length: int, flags: int, why: str) -> ProtocolError:
@@ -649,6 +659,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="status",
         slot_at=8,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_fence,
     ),
     0x0010: Operation(
@@ -662,6 +677,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_allocate,
     ),
     0x0011: Operation(
@@ -675,6 +695,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_free,
     ),
     0x0012: Operation(
@@ -688,6 +713,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_memset,
     ),
     0x0013: Operation(
@@ -701,6 +731,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=3,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=2,
         decode=_decode_write,
     ),
     0x0014: Operation(
@@ -714,6 +749,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="data",
         slot_at=44,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_read,
     ),
     0x0015: Operation(
@@ -727,6 +767,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_copy,
     ),
     0x0016: Operation(
@@ -740,6 +785,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="keeps",
+        host_only=False,
+        since=2,
+        flags_since=2,
         decode=_decode_alias,
     ),
     0x0018: Operation(
@@ -753,6 +803,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="keeps",
+        host_only=False,
+        since=4,
+        flags_since=4,
         decode=_decode_physical_create,
     ),
     0x0019: Operation(
@@ -766,6 +821,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="keeps",
+        host_only=False,
+        since=4,
+        flags_since=4,
         decode=_decode_physical_release,
     ),
     0x001a: Operation(
@@ -779,6 +839,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="keeps",
+        host_only=False,
+        since=4,
+        flags_since=4,
         decode=_decode_physical_map,
     ),
     0x001b: Operation(
@@ -792,6 +857,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="keeps",
+        host_only=False,
+        since=4,
+        flags_since=4,
         decode=_decode_physical_unmap,
     ),
     0x001c: Operation(
@@ -805,6 +875,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="keeps",
+        host_only=False,
+        since=4,
+        flags_since=4,
         decode=_decode_physical_access,
     ),
     0x0020: Operation(
@@ -818,6 +893,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="adds",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_stream_create,
     ),
     0x0021: Operation(
@@ -831,6 +911,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="ends",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_stream_destroy,
     ),
     0x0022: Operation(
@@ -844,6 +929,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_stream_wait_event,
     ),
     0x0023: Operation(
@@ -857,6 +947,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="status",
         slot_at=12,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_stream_synchronize,
     ),
     0x0024: Operation(
@@ -870,6 +965,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="status",
         slot_at=12,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_stream_query,
     ),
     0x0028: Operation(
@@ -883,6 +983,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="adds",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_event_create,
     ),
     0x0029: Operation(
@@ -896,6 +1001,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="ends",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_event_destroy,
     ),
     0x002a: Operation(
@@ -909,6 +1019,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_event_record,
     ),
     0x002b: Operation(
@@ -922,6 +1037,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="status",
         slot_at=12,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_event_synchronize,
     ),
     0x002c: Operation(
@@ -935,6 +1055,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="status",
         slot_at=12,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_event_query,
     ),
     0x002d: Operation(
@@ -948,6 +1073,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="value",
         slot_at=16,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_event_elapsed,
     ),
     0x0030: Operation(
@@ -961,6 +1091,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="status",
         slot_at=8,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_device_synchronize,
     ),
     0x0031: Operation(
@@ -974,6 +1109,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="status",
         slot_at=8,
+        loops=False,
+        plans="ends",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_device_reset,
     ),
     0x0032: Operation(
@@ -987,6 +1127,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="ends",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_device_limit,
     ),
     0x0033: Operation(
@@ -1000,6 +1145,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="value",
         slot_at=8,
+        loops=False,
+        plans="ends",
+        host_only=True,
+        since=2,
+        flags_since=2,
         decode=_decode_check_end,
     ),
     0x0034: Operation(
@@ -1013,6 +1163,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=1,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="ends",
+        host_only=False,
+        since=5,
+        flags_since=5,
         decode=_decode_context,
     ),
     0x0040: Operation(
@@ -1026,6 +1181,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="adds",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_module_open,
     ),
     0x0041: Operation(
@@ -1039,6 +1199,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="keeps",
+        host_only=True,
+        since=1,
+        flags_since=1,
         decode=_decode_module_begin,
     ),
     0x0042: Operation(
@@ -1052,6 +1217,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="keeps",
+        host_only=True,
+        since=1,
+        flags_since=1,
         decode=_decode_module_chunk,
     ),
     0x0043: Operation(
@@ -1065,6 +1235,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="keeps",
+        host_only=True,
+        since=1,
+        flags_since=1,
         decode=_decode_module_end,
     ),
     0x0044: Operation(
@@ -1078,6 +1253,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="ends",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_module_close,
     ),
     0x0045: Operation(
@@ -1091,6 +1271,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="value",
         slot_at=8,
+        loops=False,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_module_query,
     ),
     0x0046: Operation(
@@ -1104,6 +1289,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="data",
         slot_at=8,
+        loops=False,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_module_check,
     ),
     0x0048: Operation(
@@ -1117,6 +1307,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="adds",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_function_open,
     ),
     0x0049: Operation(
@@ -1130,6 +1325,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="ends",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_function_attribute,
     ),
     0x004a: Operation(
@@ -1143,6 +1343,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="adds",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_variable_open,
     ),
     0x004b: Operation(
@@ -1156,6 +1361,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="value",
         slot_at=12,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_variable_address,
     ),
     0x0058: Operation(
@@ -1169,6 +1379,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="value",
         slot_at=8,
+        loops=False,
+        plans="ends",
+        host_only=False,
+        since=2,
+        flags_since=2,
         decode=_decode_object_create,
     ),
     0x0059: Operation(
@@ -1182,6 +1397,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="ends",
+        host_only=False,
+        since=2,
+        flags_since=2,
         decode=_decode_object_destroy,
     ),
     0x0050: Operation(
@@ -1195,6 +1415,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=16383,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=1,
+        flags_since=1,
         decode=_decode_launch,
     ),
     0x0060: Operation(
@@ -1208,6 +1433,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="adds",
+        host_only=True,
+        since=2,
+        flags_since=2,
         decode=_decode_template,
     ),
     0x0061: Operation(
@@ -1221,6 +1451,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=1,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=2,
+        flags_since=2,
         decode=_decode_repeat,
     ),
     0x0062: Operation(
@@ -1234,6 +1469,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="data",
         slot_at=32,
+        loops=False,
+        plans="keeps",
+        host_only=True,
+        since=2,
+        flags_since=2,
         decode=_decode_run_ahead,
     ),
     0x0063: Operation(
@@ -1247,6 +1487,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="keeps",
+        host_only=True,
+        since=2,
+        flags_since=2,
         decode=_decode_keep_ahead,
     ),
     0x0064: Operation(
@@ -1260,6 +1505,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=2,
+        flags_since=2,
         decode=_decode_conditional,
     ),
     0x0068: Operation(
@@ -1273,6 +1523,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=3,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="keeps",
+        host_only=True,
+        since=2,
+        flags_since=2,
         decode=_decode_payload_keep,
     ),
     0x0069: Operation(
@@ -1286,6 +1541,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=False,
+        plans="ends",
+        host_only=True,
+        since=2,
+        flags_since=2,
         decode=_decode_payload_drop,
     ),
     0x006a: Operation(
@@ -1299,6 +1559,11 @@ OPERATIONS: dict[int, Operation] = {
         flags=0,
         result="none",
         slot_at=None,
+        loops=True,
+        plans="keeps",
+        host_only=False,
+        since=2,
+        flags_since=2,
         decode=_decode_write_kept,
     ),
 }
@@ -1314,5 +1579,5 @@ def encode(name: str, *values: int | bytes, tail: bytes = b"", flags: int = 0) -
     operation = _BY_NAME[name]
     padding = -(operation.fixed + len(tail)) & 7
     header = struct.pack("<IHH", operation.fixed + len(tail) + padding, operation.code, flags)
-    fields = struct.pack("<" + "".join(field.format for field in operation.fields), *values)
+    fields = struct.pack(operation.format, *values)
     return b"".join((header, fields, tail, bytes(padding)))

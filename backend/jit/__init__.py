@@ -1,20 +1,37 @@
 """PTX text to native kernels that run on the CPU, and everything a device needs to launch them.
 
-Knows nothing of devices, sessions or fat binaries. The interface is described in abi.py.
+    module = parse_module(text)                       # scan only; bodies are parsed at first use
+    module.entries["name"]                            # Entry: parameter layout, shared bytes, launch bounds
+    module.variables                                  # order = index into Launch.variables
+    kernel = compile_kernel(module, "name", (16, 16, 1), options)   # raises PtxError; cached in memory and on disk
+    worker = Worker()                                 # one per CPU thread; owns its arenas; reusable for any kernel
+    worker.reserve(kernel, launch)                    # grows the arenas to what this launch needs
+    status = kernel.run(launch, worker)               # releases the GIL; 0 = done, 1 = fault (see Launch.fault), 2 = aborted
+
+Knows nothing of devices, sessions or fat binaries. Rooms, in the order of their imports: ptx, ssa, analysis, runtime, lowering, compile.
 """
 
 from __future__ import annotations
 
-import ctypes
-import dataclasses
-import logging
-import threading
-import time
-from collections import OrderedDict
-
-from farlane.backend import flat
-from farlane.backend.jit import cache, native, tiers
-from farlane.backend.jit.abi import (
+from farlane.backend.jit.compile import tiers
+from farlane.backend.jit.compile.kernels import CompiledKernel, compile_kernel, linked, ready, translate, undefined
+from farlane.backend.jit.options import KernelInfo, Options
+from farlane.backend.jit.ptx.declarations import (
+    Entry,
+    Module,
+    Parameter,
+    PtxError,
+    Relocation,
+    UnsupportedError,
+    Variable,
+)
+from farlane.backend.jit.ptx.linker import link
+from farlane.backend.jit.ptx.module import parse_module
+from farlane.backend.jit.ptx.parser import body_of
+from farlane.backend.jit.runtime.arenas import Worker
+from farlane.backend.jit.runtime.services import Call, ServiceFault, ServiceKind
+from farlane.backend.jit.runtime.spares import PATIENCE, Spares
+from farlane.backend.jit.runtime.structures import (
     GENERIC_WINDOWS,
     GENERIC_WINDOWS_END,
     PAGE_READABLE,
@@ -22,154 +39,12 @@ from farlane.backend.jit.abi import (
     STATUS_ABORTED,
     STATUS_DONE,
     STATUS_FAULT,
-    Entry,
     Fault,
     FaultKind,
-    KernelInfo,
     Launch,
-    Options,
-    Parameter,
-    PtxError,
-    Relocation,
-    UnsupportedError,
-    Variable,
     WorkerState,
 )
-from farlane.backend.jit.arenas import Worker
-from farlane.backend.jit.families.calls import undefined
-from farlane.backend.jit.linker import link
-from farlane.backend.jit.module import Module, parse_module
-from farlane.backend.jit.parser import body_of
-from farlane.backend.jit.services import Call, ServiceFault, ServiceKind
-from farlane.backend.jit.spares import PATIENCE, Spares
-from farlane.backend.jit.together import WORKSPACE_BYTES, Together
-from farlane.backend.loading import Loaded
-
-_ENTRY = "farlane_run"
-_RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
-MAX_BLOCK_THREADS = 1024
-_log = logging.getLogger(__name__)
-
-
-class CompiledKernel:
-    """Native code of one kernel for one block shape."""
-
-    def __init__(self, info: KernelInfo, image: bytes, ir: str | None = None, light: tiers.Use | None = None) -> None:
-        self.info = info
-        self.ir = ir
-        self.abreast = info.abreast  # how many blocks its code runs side by side, if it has the arenas for that
-        self.light = light  # how much it has been used; None once it is compiled in full
-        self._codes = [Loaded(image, _ENTRY)]
-        self.address = self._codes[0].address  # as a C function: (Launch *, WorkerState *) -> STATUS_*
-        self._run = _RUN(self.address)
-
-    def replace(self, image: bytes, abreast: int = 0) -> None:
-        """From now on, runs are runs of this code, the same kernel's. Those under way go on: what they run stays. From any thread."""
-        code = Loaded(image, _ENTRY)
-        self._codes.append(code)
-        self._run, self.address, self.light, self.abreast = _RUN(code.address), code.address, None, abreast
-
-    def run(self, launch: Launch, worker: Worker) -> int:
-        """Runs blocks of the launch on this thread until none is left. Releases the GIL. Returns a STATUS_*."""
-        return int(self._run(ctypes.addressof(launch), ctypes.addressof(worker.state)))
-
-
-# Most recently used last. A kernel that falls out is unloaded when nobody runs or holds it any more.
-_compiled: OrderedDict[str, CompiledKernel] = OrderedDict()
-MAX_LOADED = 1024
-_lock = threading.Lock()
-
-
-def ready(module: Module, name: str, block: tuple[int, int, int], options: Options) -> CompiledKernel | None:
-    """The native code of a kernel that was translated before, by this process or another one."""
-    if options.light:
-        full = dataclasses.replace(options, light=False)
-        if (kernel := _found(_key(module, name, block, full), full)) is not None:
-            return kernel
-    use = tiers.Use(module, name, block, options) if options.light else None
-    return _found(_key(module, name, block, options), options, use)
-
-
-def compile_kernel(
-    module: Module, name: str, block: tuple[int, int, int], options: Options | None = None
-) -> CompiledKernel:
-    """The native code of a kernel. Raises PtxError when it cannot be translated."""
-    options = options or Options()
-    if min(block) < 1 or block[0] * block[1] * block[2] > MAX_BLOCK_THREADS:
-        raise PtxError(f"block of {block} threads", 0, name)
-    if (kernel := ready(module, name, block, options)) is not None:
-        return kernel
-    info, image, text = translate(module, name, block, options)
-    image = linked(image)
-    key = _key(module, name, block, options)
-    use = tiers.Use(module, name, block, options) if options.light else None
-    kernel = CompiledKernel(info, image, text if options.keep_ir else None, use)
-    if options.cache and cache.trusted():
-        cache.save(key, info, image)
-    return _kept(key, kernel)
-
-
-def translate(
-    module: Module, name: str, block: tuple[int, int, int], options: Options
-) -> tuple[KernelInfo, bytes, str]:
-    """A kernel's facts, object file and IR, made anew. Raises PtxError when it cannot be translated."""
-    # The translator is a quarter of what a host imports, and the cache may know all kernels.
-    from farlane.backend.jit.kernel import KernelContext
-
-    start = time.perf_counter()
-    context = KernelContext(module, name, block, options)
-    text = context.emit()
-    image = native.compile_ir(text, options, context.optimization)
-    info = context.info()
-    if options.light:
-        frames = native.frame_bytes(image)
-        if frames is None:
-            raise NotImplementedError("light code needs to know its frames")  # tiers.py does not ask for it then
-        # Every value has a place in the frame. With room for either version, one may take the other's place.
-        # A recursion must get as deep as in full code.
-        room = max(
-            (4 if info.recursive else 1) * info.stack_bytes, (16 if info.recursive else 1) * frames + (128 << 10)
-        )
-        info = dataclasses.replace(info, stack_bytes=room)
-    return dataclasses.replace(info, compile_seconds=time.perf_counter() - start), image, text
-
-
-def linked(image: bytes) -> bytes:
-    """A kernel's object as it is kept and loaded: linked already, where it can be."""
-    return flat.flattened(image, _ENTRY) or image
-
-
-def _key(module: Module, name: str, block: tuple[int, int, int], options: Options) -> str:
-    return cache.key(module.digest, name, block, options, native.version())
-
-
-def _found(key: str, options: Options, use: tiers.Use | None = None) -> CompiledKernel | None:
-    """A kernel that is in memory or on disk."""
-    if options.keep_ir:
-        return None
-    with _lock:
-        known = _compiled.get(key)
-        if known is not None:
-            _compiled.move_to_end(key)
-            return known
-    stored = cache.load(key) if options.cache else None
-    if stored is None:
-        return None
-    try:
-        kernel = CompiledKernel(dataclasses.replace(stored[0], cached="disk"), stored[1], light=use)
-    except ValueError as error:  # as good as absent
-        _log.warning("the cached code of kernel %s cannot be loaded: %s", stored[0].name, error)
-        return None
-    return _kept(key, kernel)
-
-
-def _kept(key: str, kernel: CompiledKernel) -> CompiledKernel:
-    with _lock:
-        kernel = _compiled.setdefault(key, kernel)
-        while len(_compiled) > MAX_LOADED:
-            _compiled.popitem(last=False)
-        return kernel
-
+from farlane.backend.jit.runtime.together import WORKSPACE_BYTES, Together
 
 __all__ = [
     "GENERIC_WINDOWS",

@@ -25,28 +25,10 @@ CONTINUED = 1  # REPEAT's flag
 
 _HEADER = struct.Struct("<IHH")
 _HOLE = struct.Struct("<IB3s")
-_REPEAT = struct.Struct("<IIQ")
-_REPEAT_BYTES = _HEADER.size + _REPEAT.size
-_ALONE = frozenset(
-    (
-        "TEMPLATE",
-        "RUN_AHEAD",
-        "KEEP_AHEAD",
-        "FUNCTION_OPEN",
-        "VARIABLE_OPEN",
-        "ALIAS",
-        "OBJECT_CREATE",
-        "OBJECT_DESTROY",
-        "PAYLOAD_KEEP",
-        "PAYLOAD_DROP",
-        "DEVICE_RESET",
-        "CONTEXT",
-    )
-)
-_OUTSIDE = frozenset(
-    row.code for row in OPERATIONS.values() if row.name.startswith(("MODULE_", "PHYSICAL_")) or row.name in _ALONE
-)
-REPEAT = next(row.code for row in OPERATIONS.values() if row.name == "REPEAT")
+_REPEAT_ROW = next(row for row in OPERATIONS.values() if row.name == "REPEAT")
+REPEAT = _REPEAT_ROW.code
+_REPEAT = struct.Struct(_REPEAT_ROW.format)
+_REPEAT_BYTES = _REPEAT_ROW.fixed
 _STORE: dict[int, Callable[..., None]] = {
     width: struct.Struct("<" + letter).pack_into for width, letter in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
 }
@@ -158,7 +140,7 @@ def _records(body: bytes, known: Templates) -> tuple[Record, ...]:
         row = OPERATIONS.get(code)
         if row is None:
             raise ProtocolError(f"unknown operation {code:#06x} in a template")
-        if code in _OUTSIDE or (code == REPEAT and flags & CONTINUED):
+        if not row.loops or (code == REPEAT and flags & CONTINUED):
             raise ProtocolError(f"{row.name} (flags {flags:#x}) has no place in a template")
         row.decode(body, view, at, length, flags)
         if code == REPEAT:

@@ -1,7 +1,7 @@
-"""Where a host listens: `grpc://host:port` and `unix:///path`.
+"""Where a host listens: a host URL (farlane.hosturl) that can be bound.
 
-Owns the syntax of endpoints and the checks before and after binding, so that what is wrong is said plainly: gRPC itself would share a
-TCP port with another process and take over another's socket file without a word.
+Owns the checks before and after binding, so that messages say what is wrong: gRPC itself would share a TCP port with another
+process and take over another's socket file without a word.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import socket
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+
+from farlane import hosturl
 
 UNIX_PATH_LIMIT = 107  # sockaddr_un.sun_path, without its terminating zero
-FORMS = "grpc://HOST:PORT or unix:///PATH"
+FORMS = hosturl.FORMS
 
 
 class EndpointError(Exception):
@@ -24,21 +25,8 @@ class EndpointError(Exception):
 
 
 @dataclass(frozen=True)
-class TcpEndpoint:
-    host: str
-    port: int  # 0: any free one
-
-    @property
-    def target(self) -> str:
-        """What gRPC calls it."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    def __str__(self) -> str:
-        return f"grpc://{self.target}"
-
-    @property
-    def local(self) -> bool:
-        return self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
+class TcpEndpoint(hosturl.TcpUrl):
+    """A TCP port to listen on; 0 is any free one."""
 
     def with_port(self, port: int) -> TcpEndpoint:
         return TcpEndpoint(self.host, port)
@@ -66,19 +54,8 @@ class TcpEndpoint:
 
 
 @dataclass(frozen=True)
-class UnixEndpoint:
-    path: str
-
-    @property
-    def target(self) -> str:
-        return f"unix://{self.path}"
-
-    def __str__(self) -> str:
-        return f"unix://{self.path}"
-
-    @property
-    def local(self) -> bool:
-        return True
+class UnixEndpoint(hosturl.UnixUrl):
+    """A Unix socket to listen on."""
 
     def prepare(self) -> None:
         """Removes the socket that a dead host left behind. Raises EndpointError when the path cannot be used."""
@@ -114,24 +91,12 @@ Endpoint = TcpEndpoint | UnixEndpoint
 
 
 def parse(text: str) -> Endpoint:
-    """Raises EndpointError when `text` is neither form."""
-    if text.startswith("unix:"):
-        path = text.removeprefix("unix:")
-        path = path.removeprefix("//")
-        if not path.startswith("/") or path.endswith("/"):
-            raise EndpointError(
-                f"malformed endpoint {text!r}: a socket needs an absolute path, as in unix:///run/farlane.sock"
-            )
-        return UnixEndpoint(path)
+    """Raises EndpointError when `text` is no host URL."""
     try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError as error:
-        raise EndpointError(f"malformed endpoint {text!r}: {error}; use {FORMS}") from error
-    extra = parts.path.strip("/") or parts.query or parts.fragment or parts.username
-    if parts.scheme != "grpc" or not parts.hostname or port is None or extra:
-        raise EndpointError(f"malformed endpoint {text!r}: use {FORMS}")
-    return TcpEndpoint(parts.hostname, port)
+        url = hosturl.parse(text, listening=True)
+    except hosturl.HostUrlError as error:
+        raise EndpointError(str(error)) from None
+    return TcpEndpoint(url.host, url.port) if isinstance(url, hosturl.TcpUrl) else UnixEndpoint(url.path)
 
 
 def _answers(path: str) -> bool:

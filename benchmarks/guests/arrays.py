@@ -1,7 +1,7 @@
 """NVIDIA's libraries, CuPy and Numba on the simulated device, beside NumPy, SciPy and Numba on the processor, in one process.
 
 Runs as a guest of the embedded simulated device; each pair in turns, medians, after runs enough for kernels to be compiled in
-full (backend/jit/tiers.py). Two threads on either side. Goals, times of the processor's: cuBLAS sgemm 6, cuFFT 4, CuPy's
+full (backend/jit/compile/tiers.py). Two threads on either side. Goals, times of the processor's: cuBLAS sgemm 6, cuFFT 4, CuPy's
 x*y+z 1, a Numba kernel 2.
 
     python benchmarks/guests/arrays.py [--rounds N] [--only NAME,...]

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.jit import tiers
+from farlane.backend.jit.compile import tiers
 from farlane.frontend.devtools import toolchain
 
 from kernels.suite import Argument, Array, Case

@@ -13,8 +13,9 @@ import time
 import types
 
 from farlane.backend.commands import serve
-from farlane.backend.device.sim import context, launches
-from farlane.backend.jit import tiers
+from farlane.backend.device.sim import context
+from farlane.backend.device.sim.launching import launches
+from farlane.backend.jit.compile import tiers
 from farlane.backend.memory.cores import model
 
 

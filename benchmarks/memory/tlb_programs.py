@@ -24,7 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from farlane.backend.device.sim.wishes import VARIABLE, Settings
-from farlane.backend.jit import tiers
+from farlane.backend.jit.compile import tiers
 from farlane.backend.memory import config
 from farlane.backend.simulation import running, sweep
 from farlane.frontend.devtools.programs import Build, compile_program

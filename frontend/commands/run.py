@@ -130,7 +130,9 @@ class RunCommand:
                 extra = _host_options(arguments, counted)
                 # The GPU of a host in a guest is the guest's own.
                 around = outer if arguments.device == "cupy" else None
-                embedded = stack.enter_context(EmbeddedHost(arguments.device or "sim", quota, extra, around))
+                embedded = EmbeddedHost(arguments.device or "sim", quota, extra, around)
+                stack.callback(embedded.close)
+                embedded.start()  # it gets ready while we look at the program
                 host = embedded.url
             manifest_folder = _manifests(arguments, mode, program)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-report-")))
@@ -151,6 +153,8 @@ class RunCommand:
             if os.environ.get(shim_library.SMI) != "off":
                 tools = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-tools-")))
                 shim_library.add_tools(environment, tools)
+            if embedded is not None:
+                embedded.wait_ready()
             started = time.perf_counter()
             status = _execute(words, program.path, environment)
             seconds = time.perf_counter() - started

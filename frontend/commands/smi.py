@@ -10,7 +10,8 @@ import time
 from farlane.frontend import smi
 from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.errors import UserError
-from farlane.frontend.hosts import HostUrl, describe, parse_url
+from farlane.frontend.hosts import describe, parse_url
+from farlane.hosturl import HostUrl
 
 SAMPLE_SECONDS = 0.1
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.manifest.build import build
 from farlane.analyzer.manifest.writer import write
 from farlane.frontend.devtools.guest import Guest, Outcome

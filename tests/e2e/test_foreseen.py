@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from farlane.analyzer.analysis import program as analysis
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops import analysis
 from farlane.analyzer.manifest.build import build
 from farlane.analyzer.manifest.code import CONSTANT, END, instruction
 from farlane.analyzer.manifest.model import Argument, ArgumentKind, Manifest, Site

@@ -15,8 +15,8 @@ from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import OPERATIONS
 from farlane.backend.host import Greeting, Host
 from farlane.backend.session import Session
-from farlane.frontend import generated_operations as encoders
-from farlane.frontend.results import ResultError, parse_results
+from tape_client import generated_operations as encoders
+from tape_client.results import ResultError, parse_results
 
 PROTOS = Path(__file__).resolve().parents[2] / "protos"
 TABLE = tomllib.loads((PROTOS / "tape.toml").read_text(encoding="utf-8"))

@@ -19,22 +19,22 @@ from farlane.backend.device.allocations import MAPPED, Allocation
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, Rows, Window
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.plan import Body, Columns, Results, Stop
-from farlane.backend.device.sim.checking import KINDS, Checker
-from farlane.backend.device.sim.launches import Launcher
-from farlane.backend.device.sim.memory import Budget, Memory
-from farlane.backend.device.sim.modules import Library, SimFunction, SimModule
-from farlane.backend.device.sim.physical import Part as PhysicalPart
-from farlane.backend.device.sim.pool import Pool
-from farlane.backend.device.sim.repeats import Repeater
-from farlane.backend.device.sim.runtime import STACK_SIZE, Runtime
-from farlane.backend.device.sim.space import Physical, Space
-from farlane.backend.device.sim.timeline import Timeline
-from farlane.backend.device.sim.window import PAGE
+from farlane.backend.device.sim.launching.launches import Launcher
+from farlane.backend.device.sim.launching.modules import Library, SimFunction, SimModule
+from farlane.backend.device.sim.launching.pool import Pool
+from farlane.backend.device.sim.launching.repeats import Repeater
+from farlane.backend.device.sim.launching.timeline import Timeline
+from farlane.backend.device.sim.memory.memory import Budget, Memory
+from farlane.backend.device.sim.memory.physical import Part as PhysicalPart
+from farlane.backend.device.sim.memory.space import Physical, Space
+from farlane.backend.device.sim.memory.window import PAGE
+from farlane.backend.device.sim.observers.checking import KINDS, Checker
+from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
 from farlane.backend.device.sim.wishes import Oversubscription, Settings
 from farlane.backend.jit import Options
 
 if TYPE_CHECKING:
-    from farlane.backend.device.sim.watching import Watch
+    from farlane.backend.device.sim.observers.watching import Watch
 
 INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
@@ -386,14 +386,14 @@ def _memory(quota: int, budget: Budget, physical: Physical, wish: Oversubscripti
     """The memory of session `number`."""
     if wish is None or not wish.active:
         return Memory(quota, budget, physical)
-    from farlane.backend.device.sim.managed import ManagedMemory
+    from farlane.backend.device.sim.memory.managed import ManagedMemory
 
     return ManagedMemory(quota, budget, physical, wish, number)
 
 
 def _watch(wanted: Settings, session: int, memory: Memory) -> Watch:
     """The recording of a session."""
-    from farlane.backend.device.sim.watching import Watch
+    from farlane.backend.device.sim.observers.watching import Watch
 
     if memory.attended:  # its page table says where pages are now, not where they were
         return Watch(wanted, session, None)

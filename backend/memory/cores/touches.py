@@ -1,6 +1,6 @@
 """What launches touched, until it is modelled: in memory up to a bound, in a temporary file beyond it.
 
-Rows of two 64-bit words, as compiled kernels write them (backend/jit/touches.py): page | warp << 42 | write << 47, and block << 32 | instructions that the
+Rows of two 64-bit words, as compiled kernels write them (backend/jit/lowering/touches.py): page | warp << 42 | write << 47, and block << 32 | instructions that the
 warp has issued. The touches of one warp are in order, those of different warps need not be.
 """
 

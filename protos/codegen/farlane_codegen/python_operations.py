@@ -50,7 +50,17 @@ class Operation(NamedTuple):
     flags: int  # mask of the record flags that are defined
     result: str  # "none", "status", "value" or "data"
     slot_at: int | None  # offset of the slot field
+    loops: bool  # whether it may stand in a template's body
+    plans: str  # what it does to the plans of loops: "keeps", "adds" or "ends" them
+    host_only: bool  # it touches no device
+    since: int  # the tape version that has it ...
+    flags_since: int  # ... and its flags
     decode: Decoder
+
+    @property
+    def format(self) -> str:
+        """Of the fixed fields, for `struct`."""
+        return "<" + "".join(field.format for field in self.fields)
 
 
 def _malformed(name: str, at: int, length: int, flags: int, why: str) -> ProtocolError:
@@ -70,7 +80,7 @@ def encode(name: str, *values: int | bytes, tail: bytes = b"", flags: int = 0) -
     operation = _BY_NAME[name]
     padding = -(operation.fixed + len(tail)) & 7
     header = struct.pack("<IHH", operation.fixed + len(tail) + padding, operation.code, flags)
-    fields = struct.pack("<" + "".join(field.format for field in operation.fields), *values)
+    fields = struct.pack(operation.format, *values)
     return b"".join((header, fields, tail, bytes(padding)))
 '''
 
@@ -139,6 +149,11 @@ def _row(operation: Operation) -> list[str]:
         f"        flags={operation.flag_mask},",
         f'        result="{operation.result}",',
         f"        slot_at={slots[0] if slots else None},",
+        f"        loops={operation.loops},",
+        f'        plans="{operation.plans}",',
+        f"        host_only={operation.host_only},",
+        f"        since={operation.since},",
+        f"        flags_since={operation.flags_since},",
         f"        decode=_decode_{operation.name.lower()},",
         "    ),",
     ]

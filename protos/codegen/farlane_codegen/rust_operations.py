@@ -83,6 +83,15 @@ def _encoder(operation: Operation, *, fill: bool) -> list[str]:
     return [*lines, "}", ""]
 
 
+def _layout(operation: Operation) -> str:
+    zones = ", ".join(f"({zone.start}, {zone.end}, {zone.width})" for zone in operation.zones)
+    tail = f"Some(({operation.offset(operation.length_field)}, {operation.fixed_bytes}))" if operation.tail else "None"
+    identity = operation.offset(operation.identity)
+    identity_text = "None" if identity is None else f"Some({identity})"
+    body = f"Layout {{ fields: &[{zones}], tail: {tail}, identity: {identity_text} }}"
+    return f"        code::{operation.name} => {body},"
+
+
 def emit(tape: Tape) -> str:
     """The text of `frontend/shim/crates/tape/src/generated_operations.rs`."""
     lines = [
@@ -110,6 +119,31 @@ def emit(tape: Tape) -> str:
         "pub fn name(code: u16) -> Option<&'static str> {",
         "    Some(match code {",
         *(f'        code::{operation.name} => "{operation.name}",' for operation in tape.operations),
+        "        _ => return None,",
+        "    })",
+        "}",
+        "",
+        "/// Bytes of an operation's header and fixed fields.",
+        "pub mod fixed_bytes {",
+        *(f"    pub const {operation.name}: usize = {operation.fixed_bytes};" for operation in tape.operations),
+        "}",
+        "",
+        "/// Where holes may lie in the records of an operation that may stand in a template's body.",
+        "#[derive(Debug, Clone, Copy, PartialEq, Eq)]",
+        "pub struct Layout {",
+        "    /// Fields that may change, by the width of the fields: `(start, end, width)`.",
+        "    pub fields: &'static [(u8, u8, u8)],",
+        "    /// Where the length of the tail stands, and where the tail starts.",
+        "    pub tail: Option<(u8, u8)>,",
+        "    /// The start of a field that tells records apart and is never a hole.",
+        "    pub identity: Option<u8>,",
+        "}",
+        "",
+        "/// The layout of an operation that may stand in a body; `None` for the others.",
+        "#[must_use]",
+        "pub const fn layout(code: u16) -> Option<Layout> {",
+        "    Some(match code {",
+        *(_layout(operation) for operation in tape.operations if operation.loops),
         "        _ => return None,",
         "    })",
         "}",

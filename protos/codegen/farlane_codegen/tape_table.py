@@ -17,6 +17,7 @@ from farlane_codegen.problems import TableError, require_keys
 HEADER_BYTES = 8
 RESULT_HEADER_BYTES = 16
 RESULT_KINDS = ("none", "status", "value", "data")
+PLANS = ("keeps", "adds", "ends")
 
 # type -> (struct format character, bytes, alignment)
 SCALARS = {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8), "i32": ("i", 4), "f32": ("f", 4)}
@@ -79,15 +80,48 @@ class Flag:
 
 
 @dataclass(frozen=True)
+class Zone:
+    """Bytes [start, end) of a record in which holes of at most `width` bytes may lie."""
+
+    start: int
+    end: int
+    width: int
+
+
+@dataclass(frozen=True)
 class Operation(Record):
     family: str
     flags: tuple[Flag, ...]
     result: str
+    loops: bool
+    identity: str | None
+    plans: str
+    host_only: bool
+    since: int
+    flags_since: int
 
     @property
     def flag_mask(self) -> int:
         """The bits of the record flags that are defined."""
         return sum(((1 << flag.bits) - 1) << flag.bit for flag in self.flags)
+
+    @property
+    def zones(self) -> tuple[Zone, ...]:
+        """Where the fixed fields may have holes: neighbours of one width are one zone."""
+        zones: list[Zone] = []
+        for field in self.fields:
+            if field.name in ("reserved", self.length_field, self.identity) or field.element == "bytes":
+                continue
+            end, width = field.offset + field.size, field.size // field.count
+            if zones and zones[-1].end == field.offset and zones[-1].width == width:
+                zones[-1] = Zone(zones[-1].start, end, width)
+            else:
+                zones.append(Zone(field.offset, end, width))
+        return tuple(zones)
+
+    def offset(self, name: str | None) -> int | None:
+        """Of a field of this name, if there is one."""
+        return next((field.offset for field in self.fields if field.name == name), None)
 
 
 @dataclass(frozen=True)
@@ -155,12 +189,20 @@ def _parse_flags(where: str, raw: Any) -> tuple[Flag, ...]:
 
 def _parse_operation(row: dict[str, Any]) -> Operation:
     where = f"tape.toml: operation {row.get('name', '?')}"
-    require_keys(where, row, {"name", "family", "code", "doc", "fields", "result"}, {"tail", "length_field", "flags"})
+    required = {"name", "family", "code", "doc", "fields", "result", "loops", "plans"}
+    optional = {"tail", "length_field", "flags", "identity", "host_only", "since", "flags_since"}
+    require_keys(where, row, required, optional)
     if not 1 <= row["code"] <= 0xFFFF:
         raise TableError(f"{where}: code {row['code']} is no u16 above 0")
     if row["result"] not in RESULT_KINDS:
         raise TableError(f"{where}: result {row['result']!r} is none of {', '.join(RESULT_KINDS)}")
+    for key, known in (("plans", PLANS), ("loops", (True, False)), ("host_only", (True, False))):
+        if row.get(key, known[0]) not in known:
+            raise TableError(f"{where}: {key} {row[key]!r} is none of {', '.join(map(str, known))}")
     fields = _parse_fields(where, row["fields"], HEADER_BYTES)
+    identity = row.get("identity")
+    if identity is not None and identity not in {field.name for field in fields}:
+        raise TableError(f"{where}: identity {identity!r} is no field of the record")
     if (row["result"] != "none") != any(field.name == "slot" for field in fields):
         raise TableError(f"{where}: a slot field is there exactly when the operation has a result")
     tail, length_field = _parse_tail(where, row, fields)
@@ -175,6 +217,12 @@ def _parse_operation(row: dict[str, Any]) -> Operation:
         family=row["family"],
         flags=_parse_flags(where, row.get("flags", [])),
         result=row["result"],
+        loops=row["loops"],
+        identity=identity,
+        plans=row["plans"],
+        host_only=row.get("host_only", False),
+        since=row.get("since", 1),
+        flags_since=row.get("flags_since", row.get("since", 1)),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from farlane.analyzer.loops.analysis import analyze
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loops.model import LoopReport, ProgramReport
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain

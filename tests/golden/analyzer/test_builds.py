@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from farlane.analyzer.loops.analysis import analyze
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loops.model import LoopReport
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain

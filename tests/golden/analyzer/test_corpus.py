@@ -14,7 +14,7 @@ import pytest
 from corpus_tools.cases import ASPECTS, EXPECTED, FOLDER, GAPS, Case, bare, cases, driver_cases
 from corpus_tools.compare import analyzed, forbidden, manifest_of, wrong
 from corpus_tools.driver import translated
-from farlane.analyzer.loops.analysis import analyze
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loops.model import ProgramReport
 from farlane.frontend.devtools.toolchain import Toolchain
 

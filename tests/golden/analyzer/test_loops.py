@@ -11,16 +11,15 @@ from typing import Any
 
 import native_builds
 import pytest
+from farlane.analyzer.analysis.program import analyze, may_hold
 from farlane.analyzer.commands.analyze import command
 from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops import dependence
-from farlane.analyzer.loops.analysis import analyze, may_hold
-from farlane.analyzer.loops.model import LoopReport, ProgramReport
-from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.loops.dependence import judging as dependence
+from farlane.analyzer.loops.model import LoopReport, ProgramReport, Reason
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.report import export, table
+from farlane.analyzer.report import text as texts
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
 
@@ -137,13 +136,13 @@ def test_stripped_programs_give_the_same_loops(program: Path, report: ProgramRep
 
 
 def test_reports_are_deterministic(program: Path, report: ProgramReport) -> None:
-    text = export.to_json(report)
-    assert text == export.to_json(analyze(program))
+    text = texts.to_json(report)
+    assert text == texts.to_json(analyze(program))
     content = json.loads(text)
     assert content["identity"] == report.identity
     assert len(content["loops"]) == len(report.loops)
-    assert export.to_dot(report).count("style=filled") == len(report.loops)
-    assert sum("depth" in line for line in table.lines(report)) == len(report.loops)
+    assert texts.to_dot(report).count("style=filled") == len(report.loops)
+    assert sum("depth" in line for line in texts.lines(report)) == len(report.loops)
 
 
 def test_command(program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

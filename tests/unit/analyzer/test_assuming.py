@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.flow.apart import apart, stride
-from farlane.analyzer.flow.expression import CALL, Values
-from farlane.analyzer.flow.memory import Memory
-from farlane.analyzer.flow.state import State
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.loops.model import LoopReport
 from farlane.analyzer.machine.instruction import RDI, RSI
+from farlane.analyzer.values.addresses import apart, stride
+from farlane.analyzer.values.expression import CALL, Values
+from farlane.analyzer.values.memory import Memory
+from farlane.analyzer.values.state import State
 
 RUNTIME = """
 extern "C" int cudaMemcpy(void *, const void *, unsigned long, int) { return 0; }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from farlane.analyzer.budget import ON_THE_CLOCK, Budget
+from farlane.analyzer.limits import ON_THE_CLOCK, Budget
 
 
 class Times:

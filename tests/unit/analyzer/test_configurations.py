@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.loops.analysis import analyze
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loops.model import Kind
 
 DECLARED = """

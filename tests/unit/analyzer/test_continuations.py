@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from farlane.analyzer.flow.condition import compare
-from farlane.analyzer.loops import formula
-from farlane.analyzer.loops.analysis import analyze
-from farlane.analyzer.loops.formula import evaluate
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loops.model import Continuation, Formula, Location, LoopReport, Place
+from farlane.analyzer.loops.prediction import formula
+from farlane.analyzer.loops.prediction.formula import evaluate
+from farlane.analyzer.machine.arithmetic import compare
 from hypothesis import given
 from hypothesis import strategies as st
 

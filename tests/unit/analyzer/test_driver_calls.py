@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.flow import driver, interface
-from farlane.analyzer.graph.names import is_cuda
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.externals import driver, interface
+from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.analysis import analyze
-from farlane.analyzer.loops.model import Kind, LoopReport
-from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.loops.model import Kind, LoopReport, Reason
 from farlane.analyzer.manifest.arguments import FUNCTION
 from farlane.analyzer.manifest.build import build as manifest_of
 from farlane.analyzer.manifest.model import ArgumentKind, Manifest

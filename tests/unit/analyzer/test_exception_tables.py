@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader.exception_tables import Frame, frames, landing_pads
 from hypothesis import given, settings
 from hypothesis import strategies as st

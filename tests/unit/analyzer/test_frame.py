@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.flow.expression import OPERATION, Values
-from farlane.analyzer.flow.memory import Memory
-from farlane.analyzer.flow.state import State
 from farlane.analyzer.graph import structure
 from farlane.analyzer.graph.frame import lowest_taken
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.loader import elf
 from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.values.expression import OPERATION, Values
+from farlane.analyzer.values.memory import Memory
+from farlane.analyzer.values.state import State
 
 SOURCE = """
 .intel_syntax noprefix

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.loops.analysis import analyze
-from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.loops.model import Reason
 
 RUNTIME = """
 extern "C" int cudaMemset(void *, int, unsigned long) { return 0; }

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+import farlane.analyzer
 import pytest
-from farlane.analyzer.loops.analysis import analyze
-from farlane.analyzer.loops.model import Class, Kind
-from farlane.analyzer.loops.reasons import Reason
-from farlane.analyzer.report import explanations, html, layout, listing
-from farlane.analyzer.report.names import readable
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.loops.model import Class, Kind, Reason
+from farlane.analyzer.report import html, layout, listing
+from farlane.analyzer.report import words as explanations
+from farlane.analyzer.report.words import readable
 
 # A program that calls what it takes for CUDA's functions. The symbol is changed in the file: no assembler takes such a name.
 HOSTILE = "<script>alert(1)</script>&\"'"
@@ -95,7 +96,7 @@ def test_names_cannot_break_out(program: Path) -> None:
     report = analyze(program)
     (loop,) = [loop for loop in report.loops if loop.function.startswith("<script>")]
     site = loop.calls[0].site
-    page = html.page(program, report, [Permission(site)])
+    page = html.page(farlane.analyzer.open(program), [Permission(site)])
     reader = parsed(page)
     assert [tag for tag, _ in reader.elements].count("script") == 1
     assert "<i>unused</i>" not in page
@@ -106,7 +107,7 @@ def test_names_cannot_break_out(program: Path) -> None:
 
 
 def test_the_page_needs_nothing_else(program: Path) -> None:
-    page = html.page(program, analyze(program))
+    page = html.page(farlane.analyzer.open(program))
     reader = parsed(page)
     for tag, attributes in reader.elements:
         assert tag not in ("link", "iframe", "object", "embed", "base")
@@ -117,8 +118,8 @@ def test_the_page_needs_nothing_else(program: Path) -> None:
 
 def test_the_page_is_complete_and_deterministic(program: Path) -> None:
     report = analyze(program)
-    page = html.page(program, report)
-    assert page == html.page(program, analyze(program))
+    page = html.page(farlane.analyzer.open(program))
+    assert page == html.page(farlane.analyzer.open(program))
     reader = parsed(page)
     rows = [attributes for tag, attributes in reader.elements if tag == "tr" and "data-class" in attributes]
     assert [row["data-class"] for row in rows] == [str(loop.class_) for loop in report.loops]
@@ -137,24 +138,28 @@ def test_the_page_is_complete_and_deterministic(program: Path) -> None:
 def test_permissions_are_shown(program: Path) -> None:
     report = analyze(program)
     site = next(call.site for loop in report.loops for call in loop.calls if call.name == "cudaDeviceSynchronize")
-    without, given = html.page(program, report, []), html.page(program, report, [Permission(site)])
+    without, given = (
+        html.page(farlane.analyzer.open(program), []),
+        html.page(farlane.analyzer.open(program), [Permission(site)]),
+    )
     assert "LOCAL_SYNC" not in without
     assert "LOCAL_SYNC" in given
     assert 'data-permitted="1"' in given
-    refused = html.page(program, report, [Permission(site, local_sync=False, proof="", refused="the code is kept")])
+    refused = html.page(
+        farlane.analyzer.open(program), [Permission(site, local_sync=False, proof="", refused="the code is kept")]
+    )
     assert "the code is kept" in refused
     assert 'data-permitted="1"' not in refused
 
 
 def test_large_programs_are_cut(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = analyze(program)
-    everything = listing.read(program, report)
+    everything = listing.read(farlane.analyzer.open(program))
     assert everything.left_out == ()
     assert everything.functions[0].loops
     monkeypatch.setattr(listing, "MAXIMUM_INSTRUCTIONS", 5)
-    nothing = listing.read(program, report)
+    nothing = listing.read(farlane.analyzer.open(program))
     assert len(nothing.left_out) == len(everything.functions)
-    assert "the page would become too large" in html.page(program, report)
+    assert "the page would become too large" in html.page(farlane.analyzer.open(program))
 
 
 def test_every_word_is_explained() -> None:

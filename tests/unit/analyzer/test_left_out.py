@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.flow.summary import Analysis, Functions
+from farlane.analyzer.flow.function import Analysis
+from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.control_flow import EXCEPTION
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.loader import elf

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.machine.decoder import Decoder
 
 RUNTIME = """

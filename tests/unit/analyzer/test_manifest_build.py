@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from farlane.analyzer.analysis import program as analysis
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops import analysis
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.machine.instruction import Flow
 from farlane.analyzer.manifest import code, reader, writer

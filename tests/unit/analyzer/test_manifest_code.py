@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from farlane.analyzer.loops import formula as formulas
 from farlane.analyzer.loops.model import Formula, Location, Place
+from farlane.analyzer.loops.prediction import formula as formulas
 from farlane.analyzer.manifest import code
 from farlane.analyzer.manifest.code import BINARY, CodeError, evaluate, instruction
 from farlane.analyzer.manifest.formulas import compiled

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from farlane.analyzer.commands import analyze
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import elf
 from farlane.analyzer.manifest import embed, reader
 

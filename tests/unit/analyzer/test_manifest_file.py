@@ -8,7 +8,7 @@ import random
 import struct
 
 import pytest
-from farlane.analyzer.errors import AnalysisError
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.manifest import code, reader, writer
 from farlane.analyzer.manifest.model import (
     Argument,

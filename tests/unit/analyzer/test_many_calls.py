@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.loops.analysis import MOST_CALLED, analyze
-from farlane.analyzer.loops.model import Class, Kind
-from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.analysis.describing import MOST_CALLED
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.loops.model import Class, Kind, Reason
 
 RUNTIME = 'extern "C" int cudaFree(void *) { return 0; }'
 PART = MOST_CALLED // 10

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.flow.expression import CALL, OPERATION, PHI, Values
-from farlane.analyzer.flow.memory import Memory
-from farlane.analyzer.flow.state import State
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.loops.model import LoopReport
+from farlane.analyzer.values.expression import CALL, OPERATION, PHI, Values
+from farlane.analyzer.values.memory import Memory
+from farlane.analyzer.values.state import State
 
 RUNTIME = """
 struct cudaChannelFormatDesc { int x, y, z, w, f; };

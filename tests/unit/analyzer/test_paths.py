@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 from farlane.analyzer.graph.reach import reached
-from farlane.analyzer.loops.paths import Paths
+from farlane.analyzer.loops.shape.paths import Paths
 from hypothesis import given
 from hypothesis import strategies as st
 

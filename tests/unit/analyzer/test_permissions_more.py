@@ -18,7 +18,7 @@ from farlane.analyzer.loader import elf
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.permissions.model import Permission
 from farlane.analyzer.permissions.prove import Prover
-from farlane.analyzer.permissions.symbols import evaluate
+from farlane.analyzer.permissions.reachability.expressions import evaluate
 
 FRAME = 512
 # Notes rbx, rsp, rbp, r12-r15 as at the call instruction, the return address, and the frame.

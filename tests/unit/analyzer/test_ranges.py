@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.flow.expression import OPAQUE, PHI, Values
-from farlane.analyzer.flow.memory import Memory
-from farlane.analyzer.flow.state import State
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.ranges import _divisor
+from farlane.analyzer.loops.dependence.ranges import _divisor
+from farlane.analyzer.values.expression import OPAQUE, PHI, Values
+from farlane.analyzer.values.memory import Memory
+from farlane.analyzer.values.state import State
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.flow import recursion
 from farlane.analyzer.graph.reach import circles
-from farlane.analyzer.loops.analysis import analyze
 from farlane.analyzer.loops.model import Kind
 
 RUNTIME = 'extern "C" { int cudaMemset(void *, int, unsigned long) { return 0; } void leak(void *) {} }'
@@ -124,7 +124,7 @@ def test_circles() -> None:
 
 
 def test_rounds_are_bounded(build: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has not settled is an unknown function."""
+    """What has not converged is an unknown function."""
     monkeypatch.setattr(recursion, "MAXIMUM_ROUNDS", 1)
     program = build(SOURCE, "-O1", "-fno-optimize-sibling-calls", runtime=RUNTIME)
     (found,) = (loop.calls[0].arguments[1].kind for loop in analyze(program).loops if "_Z5sorts" in loop.function)

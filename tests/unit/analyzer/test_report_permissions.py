@@ -6,8 +6,7 @@ import json
 
 from farlane.analyzer.loops.model import Argument, Call, Class, Kind, LoopReport, ProgramReport
 from farlane.analyzer.permissions.model import Permission
-from farlane.analyzer.report.export import to_json
-from farlane.analyzer.report.table import lines
+from farlane.analyzer.report.text import lines, to_json
 
 GIVEN = Permission(
     0x10, 0x15, 0x1, 0x8, defer_read=True, settle_at_call=True, more=b"\x01\x02", more_text="1", proof="because"

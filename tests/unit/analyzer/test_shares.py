@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from farlane.analyzer.analysis import shares
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.analysis.shares import Beside, Open, divide
 from farlane.analyzer.commands.analyze import main
-from farlane.analyzer.errors import AnalysisError
 from farlane.analyzer.graph.program import Program
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops import shares
-from farlane.analyzer.loops.analysis import analyze
-from farlane.analyzer.loops.shares import Beside, Open, divide
 from farlane.analyzer.machine.decoder import Decoder
 
 RUNTIME = """
@@ -144,7 +144,7 @@ def test_time_that_runs_out_in_the_second_share_is_told(
     program: Path, monkeypatch: pytest.MonkeyPatch, two_processors: None
 ) -> None:
     monkeypatch.setattr(shares, "LARGE", 0)
-    monkeypatch.setattr("farlane.analyzer.budget.Budget.left", lambda _: 0.0)
+    monkeypatch.setattr("farlane.analyzer.limits.Budget.left", lambda _: 0.0)
     report = analyze(program, beside=True)
     assert report.out_of_time
     assert report.skipped

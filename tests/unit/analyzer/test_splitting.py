@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow.engine import Engine, Result
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.flow.engine import Engine
+from farlane.analyzer.flow.result import Result
 from farlane.analyzer.graph import splitting, structure
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.splitting import COPIED
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.analysis import analyze
-from farlane.analyzer.loops.model import Kind, LoopReport
-from farlane.analyzer.loops.reasons import Reason
+from farlane.analyzer.loops.model import Kind, LoopReport, Reason
 from farlane.analyzer.machine.decoder import Decoder
 
 RUNTIME = 'extern "C" int cudaMemset(void *, int, unsigned long) { return 0; }'
@@ -136,7 +136,7 @@ def test_where_copies_are_too_much_the_graph_stays_as_it_is(program: Path, monke
 
     def failing(engine: Engine) -> Result:
         if any(start >= COPIED for start in engine._flow.blocks):
-            raise AnalysisError("values do not settle")
+            raise AnalysisError("values do not converge")
         return run(engine)
 
     monkeypatch.setattr(Engine, "run", failing)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.flow import library
-from farlane.analyzer.loops.analysis import analyze
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.externals import library
 
 RUNTIME = 'extern "C" int cudaMemset(void *, int, unsigned long) { return 0; }'
 SOURCE = """

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.errors import AnalysisError
-from farlane.analyzer.flow.condition import compare
-from farlane.analyzer.flow.expression import CALL, OPAQUE, Values
-from farlane.analyzer.flow.memory import Memory
-from farlane.analyzer.flow.state import State
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.analysis import analyze
-from farlane.analyzer.loops.variables import iterations
+from farlane.analyzer.loops.shape.variables import iterations
+from farlane.analyzer.machine.arithmetic import compare
 from farlane.analyzer.machine.instruction import RDI, RSI
+from farlane.analyzer.values.expression import CALL, OPAQUE, Values
+from farlane.analyzer.values.memory import Memory
+from farlane.analyzer.values.state import State
 from hypothesis import given
 from hypothesis import strategies as st
 

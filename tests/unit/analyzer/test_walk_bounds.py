@@ -9,8 +9,9 @@ import pytest
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.loader import elf
 from farlane.analyzer.machine.decoder import Decoder
-from farlane.analyzer.permissions.instructions import Refused
-from farlane.analyzer.permissions.walk import LEAST, PROGRAM, TOTAL, Regions, Walker
+from farlane.analyzer.permissions.abstract.facts import PROGRAM, TOTAL, Regions
+from farlane.analyzer.permissions.abstract.operands import Refused
+from farlane.analyzer.permissions.abstract.walk import LEAST, Walker
 
 
 class Spending(Walker):

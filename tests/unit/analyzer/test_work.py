@@ -9,17 +9,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from farlane.analyzer.analysis.program import may_hold
 from farlane.analyzer.flow.engine import Engine
-from farlane.analyzer.flow.memory import FrameStore
-from farlane.analyzer.flow.state import State
 from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.control_flow import Block
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import build as structure
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.analysis import may_hold
-from farlane.analyzer.loops.stored import Stores
+from farlane.analyzer.loops.dependence.stored import Stores
 from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.values.memory import FrameStore
+from farlane.analyzer.values.state import State
 
 RUNTIME = 'extern "C" int cudaFree(void *) { return 0; } void thrower(int) {}'
 SOURCE = """

@@ -16,8 +16,8 @@ from farlane.backend.errors import ProtocolError
 from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.images import digest_of
 from farlane.backend.session import Session
-from farlane.frontend import generated_operations as operations
-from farlane.frontend.results import parse_results
+from tape_client import generated_operations as operations
+from tape_client.results import parse_results
 
 PTX = b"""
 .version 7.5

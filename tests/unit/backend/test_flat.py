@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import pytest
 from farlane.backend import flat
-from farlane.backend.jit import Options, native
+from farlane.backend.jit import Options
+from farlane.backend.jit.compile import native
 from farlane.backend.loading import Loaded
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="flat images are for x86-64")

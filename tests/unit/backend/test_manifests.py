@@ -24,9 +24,9 @@ from farlane.backend.manifests import (
 )
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
-from farlane.frontend.connection import Connection
 from farlane.frontend.hosts import parse_url
 from farlane.v1 import session_pb2 as pb
+from tape_client.connection import Connection
 from threadless import threadless
 from waiting import eventually
 

@@ -219,7 +219,7 @@ class TestErrors:
         assert message.startswith(f"farlane: cannot listen on {endpoint}: the port is in use by another process")
 
     def test_malformed_endpoint(self) -> None:
-        assert "farlane: malformed endpoint 'tcp://h:1'" in self.message("--listen", "tcp://h:1")
+        assert "farlane: 'tcp://h:1' is no host URL" in self.message("--listen", "tcp://h:1")
 
     def test_unknown_device(self) -> None:
         assert "farlane: there is no device 'gpu'" in self.message("--device", "gpu")

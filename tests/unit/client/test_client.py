@@ -7,11 +7,11 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from farlane.frontend import generated_operations as operations
-from farlane.frontend.client import Client, CudaFailure
-from farlane.frontend.connection import ConnectionLost
 from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.errors import UserError
+from tape_client import generated_operations as operations
+from tape_client.client import Client, CudaFailure
+from tape_client.connection import ConnectionLost
 
 IMAGE = b"any image: the null device looks into none" * 40_000
 

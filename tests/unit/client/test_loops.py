@@ -14,10 +14,10 @@ from farlane.backend.device import registry
 from farlane.backend.host import Host
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
-from farlane.frontend import generated_operations as operations
-from farlane.frontend import loops
-from farlane.frontend.client import Client, CudaFailure
-from farlane.frontend.connection import ConnectionLost
+from tape_client import generated_operations as operations
+from tape_client import loops
+from tape_client.client import Client, CudaFailure
+from tape_client.connection import ConnectionLost
 from waiting import eventually
 
 COUNT = 1 << 40

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import grpc
 import pytest
-from farlane.frontend import generated_operations as operations
-from farlane.frontend.client import Client, CudaFailure
-from farlane.frontend.connection import ConnectionLost, Refused
 from farlane.v1 import session_pb2 as pb
+from tape_client import generated_operations as operations
+from tape_client.client import Client, CudaFailure
+from tape_client.connection import ConnectionLost, Refused
 
 GOLDEN = Path(__file__).resolve().parents[3] / "protos/golden"
 RESULTS = json.loads((GOLDEN / "results.json").read_text(encoding="utf-8"))["records"]
@@ -132,6 +132,6 @@ def test_refusals_and_welcomes_of_no_use(host: Host) -> None:
 
 def test_a_host_that_says_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opening ends in time: here the Hello never arrives."""
-    monkeypatch.setattr("farlane.frontend.connection.Connection.send", lambda self, message: None)
+    monkeypatch.setattr("tape_client.connection.Connection.send", lambda self, message: None)
     with pytest.raises(ConnectionLost, match="cancelled"):
         Client(host([WELCOME]), timeout=0.2)

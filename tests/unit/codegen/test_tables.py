@@ -18,7 +18,16 @@ def tape_of(operation: str) -> str:
     return f"version = 1\n[[operation]]\n{operation}\n{RESULTS}"
 
 
-ROW = 'name = "X"\nfamily = "memory"\ncode = 1\ndoc = ""\nfields = [["u32", "slot"], ["u32", "reserved"]]\nresult = "status"'
+ROW = """\
+name = "X"
+family = "memory"
+code = 1
+doc = ""
+fields = [["u32", "slot"], ["u32", "reserved"]]
+result = "status"
+loops = true
+plans = "keeps"
+"""
 
 
 def test_the_sample_row_itself_is_accepted() -> None:
@@ -44,11 +53,25 @@ def test_the_sample_row_itself_is_accepted() -> None:
         (('doc = ""', 'doc = ""\ntail = "data"\nlength_field = "size"'), "X: length_field 'size' is no u32 field"),
         (('doc = ""', 'doc = ""\nflags = [["a", 16]]'), "X: a flag is [name, bit 0 to 15]"),
         (('doc = ""', 'doc = ""\nflags = [["a", 1], ["b", 1]]'), "X: flag ['b', 1] twice"),
+        (("loops = true", ""), "X: missing loops"),
+        (("loops = true", "loops = 1.5"), "X: loops 1.5 is none of"),
+        (('"keeps"', '"keep"'), "X: plans 'keep' is none of keeps, adds, ends"),
+        (('doc = ""', 'doc = ""\nidentity = "size"'), "X: identity 'size' is no field"),
     ],
 )
 def test_wrong_operation_is_refused(change: tuple[str, str], message: str) -> None:
     with pytest.raises(TableError, match=re.escape(f"tape.toml: operation {message}")):
         tape_table.parse(tape_of(ROW.replace(*change)))
+
+
+def test_holes_lie_in_fields_of_one_width() -> None:
+    fields = '[["u64", "address"], ["u64", "size"], ["u32", "handle"], ["u32[3]", "grid"], ["u32", "reserved"], ["u32", "data_bytes"]]'
+    row = ROW.replace('[["u32", "slot"], ["u32", "reserved"]]', fields).replace('"status"', '"none"')
+    row += 'identity = "handle"\ntail = "data"\nlength_field = "data_bytes"'
+    operation = tape_table.parse(tape_of(row)).operations[0]
+    zones = [(zone.start, zone.end, zone.width) for zone in operation.zones]
+    assert zones == [(8, 24, 8), (28, 40, 4)]
+    assert (operation.since, operation.flags_since, operation.host_only) == (1, 1, False)
 
 
 def test_duplicate_codes_and_names_are_refused() -> None:

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import abreast
-from farlane.backend.jit.abi import ABREAST
+from farlane.backend.jit.lowering.emitters import abreast
+from farlane.backend.jit.runtime.structures import ABREAST
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import advance, cfg, ssa
-from farlane.backend.jit.kernel import body_of
-from farlane.backend.jit.model import Address
+from farlane.backend.jit.lowering.emitters import advance
+from farlane.backend.jit.ptx.model import Address
+from farlane.backend.jit.ptx.parser import body_of
+from farlane.backend.jit.ssa import cfg, ssa
 from jit_tools.instructions import HEADER
 
 COUNT = "add.s32 %r0, %r0, 1; setp.lt.s32 %p0, %r0, %r1;"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import platform
-import re
 import struct
+import subprocess
+import sys
 from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from farlane.backend import flat, jit
-from farlane.backend.jit import arenas, cache, support
+from farlane.backend.jit.compile import cache, kernels
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -28,12 +28,12 @@ add.s64 %rd1, %rd1, %rd2; add.u32 %r1, %r1, NUMBER; st.global.u32 [%rd1], %r1; r
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FARLANE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(jit, "_compiled", OrderedDict())
+    monkeypatch.setattr(kernels, "_compiled", OrderedDict())
     return tmp_path / "jit"
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "_compiled", OrderedDict())
+    monkeypatch.setattr(kernels, "_compiled", OrderedDict())
 
 
 def launch(device: TinyDevice, number: int, block: int = 32) -> str:
@@ -58,10 +58,10 @@ def test_second_process_finds_the_kernel(device: TinyDevice, folder: Path, monke
 
 
 def test_loaded_kernels_are_bounded(device: TinyDevice, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "MAX_LOADED", 2)
+    monkeypatch.setattr(kernels, "MAX_LOADED", 2)
     for number in (1, 2, 3, 1):
         launch(device, number)
-    assert len(jit._compiled) == 2
+    assert len(kernels._compiled) == 2
     assert device.kernel.info.cached == "disk"
 
 
@@ -127,45 +127,6 @@ def test_pruning_removes_the_oldest(tmp_path: Path) -> None:
     assert sorted(item.name for item in tmp_path.iterdir()) == ["4", "5"]
 
 
-def test_layouts_agree() -> None:
-    """ctypes structures, IR structure types and the offsets that the emitters write."""
-    runtime = (Path(jit.__file__).parent / "runtime.ll").read_text()
-    sizes = {"ptr": 8, "i64": 8, "i32": 4, "[3 x i32]": 12}
-
-    def offsets(name: str) -> list[int]:
-        fields = re.search(rf"%{name} = type {{ (.*) }}", runtime)
-        assert fields is not None
-        result, at = [], 0
-        for field in re.findall(r"\[3 x i32\]|ptr|i64|i32", fields.group(1)):
-            align = min(sizes[field], 8) if field != "[3 x i32]" else 4
-            at = (at + align - 1) & -align
-            result.append(at)
-            at += sizes[field]
-        return result
-
-    def ctypes_offsets(structure: type[ctypes.Structure]) -> list[int]:
-        return [getattr(structure, field[0]).offset for field in structure._fields_]
-
-    assert offsets("Launch") == ctypes_offsets(jit.Launch)
-    assert offsets("Fault") == ctypes_offsets(jit.Fault)
-    worker = ctypes_offsets(jit.abi.WorkerState)
-    assert offsets("Worker")[: len(worker)] == worker
-    assert tuple(offsets("Warp")) == support.WARP_OFFSETS
-    assert offsets("Warp")[-1] + 4 == arenas.WARP_BYTES
-    assert arenas.BARRIER_BYTES == 16 * 24
-    assert (
-        jit.Launch.parameters.offset, jit.Launch.variables.offset, jit.Launch.abort.offset, jit.Launch.streamed.offset,
-    ) == (support.LAUNCH_PARAMETERS, support.LAUNCH_VARIABLES, support.LAUNCH_ABORT, support.LAUNCH_STREAMED)  # fmt: skip
-    state = jit.abi.WorkerState
-    assert (
-        state.shared.offset, state.shared_size.offset, state.local_size.offset, state.latches.offset,
-    ) == (support.WORKER_SHARED, support.WORKER_SHARED_SIZE, support.WORKER_LOCAL_SIZE, support.WORKER_LATCHES)  # fmt: skip
-    assert state.ring.offset == support.WORKER_RING
-    for window, number in ((jit.abi.SHARED_WINDOW, 256), (jit.abi.LOCAL_WINDOW, 257), (jit.abi.PARAMETER_WINDOW, 258)):
-        assert window >> 32 == number
-        assert f"i64 {number}, label" in runtime
-
-
 def test_a_process_whose_sources_were_replaced_keeps_nothing(
     device: TinyDevice, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -179,3 +140,20 @@ def test_a_process_whose_sources_were_replaced_keeps_nothing(
         ]
     finally:
         cache.trusted.cache_clear()
+
+
+def test_the_translator_is_not_loaded_before_a_kernel_is_compiled(folder: Path) -> None:
+    """It is a third of what a host would import, and the cache may know all kernels."""
+    program = """
+import sys
+from pathlib import Path
+from farlane.backend import jit
+module = jit.parse_module(Path(sys.argv[1]).read_text())
+before = sorted(name for name in sys.modules if ".families" in name)
+jit.compile_kernel(module, "k", (32, 1, 1))
+print(before, sorted(name for name in sys.modules if ".families" in name) != [])
+"""
+    source = folder.parent / "k.ptx"
+    source.write_text(TEXT.replace("NUMBER", "1"))
+    done = subprocess.run([sys.executable, "-c", program, source], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] True\n"

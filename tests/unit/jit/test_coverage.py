@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit.kernel import KernelContext
+from farlane.backend.jit.lowering.kernel import KernelContext
 from jit_tools import mnemonics
 from llvmlite import binding as llvm
 

@@ -6,8 +6,8 @@ import random
 
 import networkx
 import pytest
-from farlane.backend.jit import entries
-from farlane.backend.jit.blocks import EXIT, Block
+from farlane.backend.jit.ssa import entries
+from farlane.backend.jit.ssa.blocks import EXIT, Block
 
 
 def random_blocks(seed: int) -> list[Block]:

@@ -7,6 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 from farlane.backend import jit
+from farlane.backend.jit.runtime import structures
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -126,10 +127,10 @@ def test_misaligned(device: TinyDevice, access: str) -> None:
 
 
 @pytest.mark.parametrize(("access", "address"), [
-    ("st.shared.u32 [s+64], %r0;", jit.abi.SHARED_WINDOW + 64), ("ld.shared.u32 %r1, [s+-4];", jit.abi.SHARED_WINDOW + 0xFFFF_FFFC),
-    ("st.local.u32 [l+1024], %r0;", jit.abi.LOCAL_WINDOW + 1024), ("mov.u32 %r2, s; mad.lo.u32 %r2, %r0, 4, %r2; st.shared.u32 [%r2], %r0;", jit.abi.SHARED_WINDOW + 64),
-    ("mov.u64 %rd3, s; cvta.shared.u64 %rd3, %rd3; st.u32 [%rd3+64], %r0;", jit.abi.SHARED_WINDOW + 64),
-    ("mov.u64 %rd3, l; cvta.local.u64 %rd3, %rd3; add.s64 %rd3, %rd3, 4000; ld.u32 %r1, [%rd3];", jit.abi.LOCAL_WINDOW + 4000),
+    ("st.shared.u32 [s+64], %r0;", structures.SHARED_WINDOW + 64), ("ld.shared.u32 %r1, [s+-4];", structures.SHARED_WINDOW + 0xFFFF_FFFC),
+    ("st.local.u32 [l+1024], %r0;", structures.LOCAL_WINDOW + 1024), ("mov.u32 %r2, s; mad.lo.u32 %r2, %r0, 4, %r2; st.shared.u32 [%r2], %r0;", structures.SHARED_WINDOW + 64),
+    ("mov.u64 %rd3, s; cvta.shared.u64 %rd3, %rd3; st.u32 [%rd3+64], %r0;", structures.SHARED_WINDOW + 64),
+    ("mov.u64 %rd3, l; cvta.local.u64 %rd3, %rd3; add.s64 %rd3, %rd3, 4000; ld.u32 %r1, [%rd3];", structures.LOCAL_WINDOW + 4000),
 ])  # fmt: skip
 def test_outside_of_shared_and_local(device: TinyDevice, access: str, address: int) -> None:
     module = load(device, access + " st.shared.u32 [s], %r1;")
@@ -172,7 +173,7 @@ def test_faults_with_barriers_leave_the_worker_usable(device: TinyDevice) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "window", "size"), [("s", jit.abi.SHARED_WINDOW, 64), ("l", jit.abi.LOCAL_WINDOW, 32)]
+    ("name", "window", "size"), [("s", structures.SHARED_WINDOW, 64), ("l", structures.LOCAL_WINDOW, 32)]
 )
 @pytest.mark.parametrize(("wrong", "kind"), [(0, "ILLEGAL_ADDRESS"), (1, "MISALIGNED_ADDRESS")])
 def test_one_lane_of_a_vector_of_generic_addresses(

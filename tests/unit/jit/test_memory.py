@@ -7,6 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 from farlane.backend import jit
+from farlane.backend.jit.runtime import structures
 from jit_tools.device import PAGE_SHIFT, TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -195,7 +196,7 @@ def test_dynamic_shared_memory(device: TinyDevice) -> None:
     assert list(device.download(out, "u4", 2)) == [2, 128]
     assert device.kernel.info.static_shared == 20
     assert device.launch(module, "k", 1, 32, [out], shared=124) == jit.STATUS_FAULT
-    assert device.fault.address == jit.abi.SHARED_WINDOW + 32 + 124
+    assert device.fault.address == structures.SHARED_WINDOW + 32 + 124
 
 
 def test_wide_registers_and_unpacking(device: TinyDevice) -> None:

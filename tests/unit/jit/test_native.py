@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import llvmlite.binding as llvm
 import pytest
-from farlane.backend.jit import native
+from farlane.backend.jit.compile import native
 
 # A frame of no bytes, of some, of several pages, and of more than one subtraction holds; each calls something, so that it saves registers.
 SIZES = (0, 40, 9_000, 100_000, 3_000_000)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import cfg, divergence, neighbours, ssa
-from farlane.backend.jit.kernel import body_of
+from farlane.backend.jit.analysis import divergence, neighbours
+from farlane.backend.jit.ptx.parser import body_of
+from farlane.backend.jit.ssa import cfg, ssa
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 

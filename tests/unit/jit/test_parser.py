@@ -7,9 +7,9 @@ import time
 
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit.kernel import KernelContext
-from farlane.backend.jit.lexer import strip_comments
-from farlane.backend.jit.parser import body_of
+from farlane.backend.jit.lowering.kernel import KernelContext
+from farlane.backend.jit.ptx.lexer import strip_comments
+from farlane.backend.jit.ptx.parser import body_of
 from jit_tools.instructions import HEADER
 
 SAMPLE = (

@@ -7,8 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import cfg, divergence, patterns, ssa
-from farlane.backend.jit.kernel import body_of
+from farlane.backend.jit.analysis import divergence, patterns
+from farlane.backend.jit.ptx.parser import body_of
+from farlane.backend.jit.ssa import cfg, ssa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jit_tools.device import TinyDevice

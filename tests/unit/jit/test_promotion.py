@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import checks, promotion
-from farlane.backend.jit.model import Body
-from farlane.backend.jit.parser import body_of
+from farlane.backend.jit.ptx.model import Body
+from farlane.backend.jit.ptx.parser import body_of
+from farlane.backend.jit.runtime import checks
+from farlane.backend.jit.ssa import promotion
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import checks
-from farlane.backend.jit.checks import Hazard
+from farlane.backend.jit.runtime import checks
+from farlane.backend.jit.runtime.checks import Hazard
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from farlane.backend import jit
-from farlane.backend.jit import checks
+from farlane.backend.jit.runtime import checks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jit_tools.device import TinyDevice

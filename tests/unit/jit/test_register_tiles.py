@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import native, register_tiles
-from farlane.backend.jit.kernel import KernelContext
+from farlane.backend.jit.analysis import register_tiles
+from farlane.backend.jit.compile import native
+from farlane.backend.jit.lowering.kernel import KernelContext
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from farlane.backend import jit
+from farlane.backend.jit.runtime import structures
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -52,6 +53,6 @@ def test_a_worker_is_laid_out_once_for_a_launch(device: TinyDevice) -> None:
     worker.reserve(kernels[1], launches[1])
     assert worker.state.shared_size == 1000
     assert not worker.state.beside
-    kernels[1].abreast = jit.abi.ABREAST
+    kernels[1].abreast = structures.ABREAST
     worker.reserve(kernels[1], launches[1])
     assert worker.state.beside

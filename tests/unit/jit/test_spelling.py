@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from farlane.backend.jit.spelling import canonical
+from farlane.backend.jit.ptx.spelling import canonical
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import Case, calculate
 from jit_tools.mnemonics import expand

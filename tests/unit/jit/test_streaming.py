@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.device.sim import caches
+from farlane.backend.device.sim.launching import caches
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import native
+from farlane.backend.jit.compile import native
 from hypothesis import given, settings
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit.families.texels import BORDER, CLAMP, MAGIC, MIRROR, WRAP
+from farlane.backend.jit.lowering.families.images.texels import BORDER, CLAMP, MAGIC, MIRROR, WRAP
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import full_compiler, native, tiers
+from farlane.backend.jit.compile import full_compiler, native, tiers
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 from threadless import threadless

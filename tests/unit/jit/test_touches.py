@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import touches
+from farlane.backend.jit.runtime import touches
 from jit_tools.device import PAGE_SHIFT, TinyDevice
 from jit_tools.instructions import HEADER
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import test_teams
 from farlane.backend import jit
-from farlane.backend.jit import teams
+from farlane.backend.jit.analysis import teams
+from farlane.backend.jit.compile import kernels as compiled
 from hypothesis import given, settings
 from jit_tools.device import TinyDevice
 from jit_tools.random_kernels import Kernel, kernels
@@ -22,7 +23,7 @@ from test_teams import ALONE, OPTIONS, PUT, TREE, WRITE, kernel, warps_of_team
 def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of few warps as well."""
     monkeypatch.setattr(teams, "MOST", 1)
-    monkeypatch.setattr(jit, "_compiled", OrderedDict())
+    monkeypatch.setattr(compiled, "_compiled", OrderedDict())
 
 
 @settings(max_examples=8)

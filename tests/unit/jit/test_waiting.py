@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit import cfg, spins
-from farlane.backend.jit.parser import body_of
+from farlane.backend.jit.analysis import spins
+from farlane.backend.jit.ptx.parser import body_of
+from farlane.backend.jit.ssa import cfg
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 

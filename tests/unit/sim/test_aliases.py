@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.sim.memory import Budget, Memory
-from farlane.backend.device.sim.window import PAGE
-from farlane.backend.jit.abi import GENERIC_WINDOWS
+from farlane.backend.device.sim.memory.memory import Budget, Memory
+from farlane.backend.device.sim.memory.window import PAGE
+from farlane.backend.jit.runtime.structures import GENERIC_WINDOWS
 
 QUOTA = 64 << 20
 SIZE = 3 * PAGE

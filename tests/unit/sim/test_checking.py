@@ -9,9 +9,10 @@ import pytest
 from farlane.backend import jit
 from farlane.backend.device.allocations import Allocation
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.sim import SimDevice, findings
-from farlane.backend.jit import checks
-from farlane.backend.jit.kernel import KernelContext
+from farlane.backend.device.sim import SimDevice
+from farlane.backend.device.sim.observers import findings
+from farlane.backend.jit.lowering.kernel import KernelContext
+from farlane.backend.jit.runtime import checks
 
 from .conftest import Program, pack
 

@@ -11,7 +11,7 @@ import pytest
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape, Rows
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.jit import spares
+from farlane.backend.jit.runtime import spares
 
 from .conftest import Program, pack
 

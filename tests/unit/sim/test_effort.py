@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from farlane.backend.device.sim import SimDevice, effort
-from farlane.backend.device.sim.effort import ALONE_NS, WAKE_NS, Effort
-from farlane.backend.device.sim.pool import Pool
+from farlane.backend.device.sim import SimDevice
+from farlane.backend.device.sim.launching import effort
+from farlane.backend.device.sim.launching.effort import ALONE_NS, WAKE_NS, Effort
+from farlane.backend.device.sim.launching.pool import Pool
 
 from .conftest import Program, pack
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from farlane.backend.device.allocations import Allocation, Allocations
-from farlane.backend.device.sim.faults import error_of
+from farlane.backend.device.sim.launching.faults import error_of
 from farlane.backend.jit import Fault, FaultKind
-from farlane.backend.jit.abi import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 
 
 def fault(kind: int, address: int = 0x100104, write: int = 1) -> Fault:
@@ -42,7 +42,7 @@ def test_codes_and_messages(kind: int, code: int, words: str) -> None:
 
 
 def test_every_kind_has_a_code_of_its_own_choosing() -> None:
-    from farlane.backend.device.sim import faults
+    from farlane.backend.device.sim.launching import faults
 
     assert set(faults._CODES) == set(FaultKind) - {FaultKind.NONE}
 

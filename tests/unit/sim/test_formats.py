@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from farlane.backend.device.sim import formats
+from farlane.backend.device.sim.runtime import formats
 from hypothesis import given
 from hypothesis import strategies as st
 

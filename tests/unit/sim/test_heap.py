@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farlane.backend.device.sim.heap import GRANULE, Heap
+from farlane.backend.device.sim.runtime.heap import GRANULE, Heap
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from farlane.backend.device.sim import journal
-from farlane.backend.device.sim.memory import Budget, Memory
+from farlane.backend.device.sim.memory import journal
+from farlane.backend.device.sim.memory.memory import Budget, Memory
 
 SIZES = (5000, 300, 1, 9000, 4096)
 

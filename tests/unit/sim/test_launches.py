@@ -13,8 +13,9 @@ import pytest
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.plan import Body, Kind, Step, Stop
-from farlane.backend.device.sim import SimDevice, admission, caches, launches
-from farlane.backend.device.sim.modules import SimFunction
+from farlane.backend.device.sim import SimDevice
+from farlane.backend.device.sim.launching import admission, caches, launches
+from farlane.backend.device.sim.launching.modules import SimFunction
 from waiting import eventually
 
 from .conftest import Program, pack

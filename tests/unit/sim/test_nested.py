@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.plan import Body, Hole, Kind, Step, Stop
-from farlane.backend.device.sim.nested import MAX_DEPTH
+from farlane.backend.device.sim.runtime.nested import MAX_DEPTH
 
 from .conftest import Program, pack
 

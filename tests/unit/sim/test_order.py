@@ -6,7 +6,7 @@ import struct
 
 import pytest
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.pool import ORDER_VARIABLE
+from farlane.backend.device.sim.launching.pool import ORDER_VARIABLE
 
 from .conftest import Program, pack
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farlane.backend.device.sim import output
+from farlane.backend.device.sim.runtime import output
 
 
 def test_text_is_taken_once_in_order() -> None:

@@ -7,6 +7,7 @@ import pytest
 from farlane.backend import jit
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
 from farlane.backend.device.sim import SimDevice
+from farlane.backend.jit.compile import kernels
 
 PTX = b"""
 .version 7.5
@@ -42,8 +43,8 @@ def test_every_block_runs_once(threads: int, monkeypatch: pytest.MonkeyPatch) ->
                 kernel.replace(jit.translate(use.module, use.name, use.block, jit.Options())[1])
 
         monkeypatch.setattr(jit.tiers.Use, "spent", counting)
-        monkeypatch.setattr(jit, "_compiled", type(jit._compiled)())
-        monkeypatch.setattr("farlane.backend.jit.cache.load", lambda key: None)
+        monkeypatch.setattr(kernels, "_compiled", type(kernels._compiled)())
+        monkeypatch.setattr("farlane.backend.jit.compile.cache.load", lambda key: None)
         for launches in (1, 2):
             context.launch(function, shape, parameters, stream)
             data = b"".join(bytes(piece) for piece in context.read(Rows(at, size, size, 1), stream))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from farlane.backend.device.base import NO_ACCESS, READ, READ_WRITE, CudaError, Rows
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim import memory as sim_memory
-from farlane.backend.device.sim.memory import Budget, Memory, Physical
-from farlane.backend.device.sim.window import GRANULE, READABLE, WRITABLE, Window
+from farlane.backend.device.sim.memory import memory as sim_memory
+from farlane.backend.device.sim.memory.memory import Budget, Memory, Physical
+from farlane.backend.device.sim.memory.window import GRANULE, READABLE, WRITABLE, Window
 from farlane.backend.device.sim.wishes import Oversubscription, Settings
 from farlane.backend.mappings import MappingError
 

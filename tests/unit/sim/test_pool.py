@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
-from farlane.backend.device.sim.pool import THREADS_VARIABLE, Pool, thread_count
+from farlane.backend.device.sim.launching.pool import THREADS_VARIABLE, Pool, thread_count
 from farlane.backend.jit import CompiledKernel, Launch, Worker
 from threadless import threadless
 from waiting import eventually

@@ -12,9 +12,9 @@ import pytest
 from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape, Rows
 from farlane.backend.device.sim import Oversubscription, SimDevice
 from farlane.backend.device.sim.context import SimContext
-from farlane.backend.device.sim.managed import ManagedMemory
-from farlane.backend.device.sim.residency import memory_in_use
-from farlane.backend.device.sim.window import PAGE
+from farlane.backend.device.sim.memory.managed import ManagedMemory
+from farlane.backend.device.sim.memory.residency import memory_in_use
+from farlane.backend.device.sim.memory.window import PAGE
 from farlane.backend.memory.planner.policies import POLICIES
 from farlane.backend.memory.planner.trace import Trace
 

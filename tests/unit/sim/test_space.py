@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.sim.memory import Budget, Memory, Part
-from farlane.backend.device.sim.space import PROGRAM, Physical, Space
-from farlane.backend.device.sim.window import PAGE, WRITABLE
+from farlane.backend.device.sim.memory.memory import Budget, Memory, Part
+from farlane.backend.device.sim.memory.space import PROGRAM, Physical, Space
+from farlane.backend.device.sim.memory.window import PAGE, WRITABLE
 from farlane.backend.memory.paging import PAGE_2M, PAGE_64K, PageFault
 
 QUOTA = 64 << 20

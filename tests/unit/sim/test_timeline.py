@@ -6,7 +6,7 @@ import time
 
 import pytest
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
-from farlane.backend.device.sim.timeline import DISABLE_TIMING, Timeline
+from farlane.backend.device.sim.launching.timeline import DISABLE_TIMING, Timeline
 
 
 def test_elapsed_time_is_that_between_the_records() -> None:

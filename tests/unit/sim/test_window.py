@@ -8,7 +8,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from farlane.backend.device.sim.window import ALIGNMENT, GRANULE, HIGHEST, LOWEST, PAGE, READABLE, WRITABLE, Window
+from farlane.backend.device.sim.memory.window import (
+    ALIGNMENT,
+    GRANULE,
+    HIGHEST,
+    LOWEST,
+    PAGE,
+    READABLE,
+    WRITABLE,
+    Window,
+)
 
 RW = READABLE | WRITABLE
 

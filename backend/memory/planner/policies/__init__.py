@@ -5,7 +5,7 @@
     future.py   the one needed last, where that is known
     assigned.py objects share segments as a plan says: the genetic search's, or the best there is by dynamic programming
 
-A policy names objects by numbers; moving them, and when, is the device's (device/sim/residency.py). The same calls give the same answers: the searches count rounds, not
+A policy names objects by numbers; moving them, and when, is the device's (device/sim/memory/residency.py). The same calls give the same answers: the searches count rounds, not
 time.
 """
 

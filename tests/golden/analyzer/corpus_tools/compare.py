@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loader import elf
-from farlane.analyzer.loops.analysis import analyze
-from farlane.analyzer.loops.model import LoopReport, ProgramReport
-from farlane.analyzer.loops.reasons import TELLING
+from farlane.analyzer.loops.model import TELLING, LoopReport, ProgramReport
 from farlane.analyzer.manifest import reader, writer
 from farlane.analyzer.manifest.build import build
 from farlane.analyzer.manifest.model import Manifest

@@ -57,6 +57,18 @@ PROGRAM wait_select(float *data, int rounds) {
     sink = v;
 }
 
+// Between the comparison and its branch stands an instruction that leaves the flags alone, whose name begins as that of one that does not.
+static int failures;
+
+PROGRAM wait_behind_vectors(float *data, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+        STEP;
+        asm volatile("test %1, %1\n\torps %%xmm0, %%xmm0\n\tje 1f\n\tincl %0\n1:"
+                     : "+m"(failures) : "r"(cudaDeviceSynchronize()) : "xmm0", "cc");
+    }
+    sink = failures;
+}
+
 PROGRAM wait_bool(float *data, int rounds, bool *out) {
     for (int i = 0; i < rounds; ++i) {
         STEP;
@@ -285,6 +297,7 @@ int main(int n, char **) {
     wait_code_over_leaf(data, n);
     wait_in_struct(data, n);
     wait_select(data, n);
+    wait_behind_vectors(data, n);
     wait_bool(data, n, flags);
     wait_last(data, n);
     wait_switch(data, n);

@@ -17,8 +17,8 @@ from fractions import Fraction
 from typing import Any
 
 from farlane.backend.jit import parse_module
-from farlane.backend.jit.model import Address, Immediate, Instruction, Negated, Register, Special, Symbol, Vector
-from farlane.backend.jit.parser import body_of
+from farlane.backend.jit.ptx.model import Address, Immediate, Instruction, Negated, Register, Special, Symbol, Vector
+from farlane.backend.jit.ptx.parser import body_of
 
 from jit_tools import reference
 from jit_tools.reference import signed

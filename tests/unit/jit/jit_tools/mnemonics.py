@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from farlane.backend import jit
-from farlane.backend.jit.kernel import KernelContext
+from farlane.backend.jit.lowering.kernel import KernelContext
 
 HEADER = ".version 9.1\n.target sm_100a\n.address_size 64\n"
 REGISTERS = {"p": "pred", "h": "b16", "r": "b32", "l": "b64", "f": "f32", "d": "f64", "q": "b128"}

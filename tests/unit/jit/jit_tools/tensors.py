@@ -1,6 +1,6 @@
 """Tensor maps in Python, and what a tensor copy moves, computed with NumPy: the reference of the tests.
 
-A box is an array of bytes as it lies in shared memory. The layout of a map is that of backend/jit/families/tensor_maps.py.
+A box is an array of bytes as it lies in shared memory. The layout of a map is that of backend/jit/lowering/families/tensors/tensor_maps.py.
 """
 
 from __future__ import annotations

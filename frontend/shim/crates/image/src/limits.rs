@@ -7,6 +7,8 @@ pub const CONTAINER_BYTES: u64 = 2 << 30;
 pub const ENTRIES: usize = 4096;
 /// Bytes of one entry once decompressed.
 pub const PAYLOAD_BYTES: u64 = 512 << 20;
+/// Of the memory that a zstd frame may ask of who reads it (its window), as a power of two.
+pub const ZSTD_WINDOW_LOG: u32 = 27;
 /// Kernels of one module.
 pub const KERNELS: usize = 1 << 17;
 /// Parameters of one kernel.

@@ -46,7 +46,8 @@ fn expand_lz4(stored: &[u8], size: usize) -> Result<Vec<u8>, Error> {
 
 fn expand_zstd(stored: &[u8], size: usize) -> Result<Vec<u8>, Error> {
     let damaged = |error: String| Error::malformed(format!("a damaged zstd entry ({error})"));
-    let decoder = ruzstd::decoding::StreamingDecoder::new(stored).map_err(|error| damaged(error.to_string()))?;
+    let mut decoder = zstd::Decoder::with_buffer(stored).map_err(|error| damaged(error.to_string()))?.single_frame();
+    decoder.window_log_max(limits::ZSTD_WINDOW_LOG).map_err(|error| damaged(error.to_string()))?;
     let mut output = Vec::with_capacity(size.min(FIRST_GUESS));
     let read = decoder.take(size as u64 + 1).read_to_end(&mut output).map_err(|error| damaged(error.to_string()))?;
     if read == size {

@@ -11,7 +11,7 @@ pub(crate) fn lz4_entry(architecture: u32, text: &[u8]) -> Vec<u8> {
 }
 
 pub(crate) fn zstd_entry(architecture: u32, text: &[u8]) -> Vec<u8> {
-    let packed = ruzstd::encoding::compress_to_vec(text, ruzstd::encoding::CompressionLevel::Fastest);
+    let packed = zstd::encode_all(text, 1).unwrap();
     packed_entry(1, architecture, 0x8000, &packed, packed.len() as u32, text.len() as u64)
 }
 

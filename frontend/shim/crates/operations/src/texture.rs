@@ -1,7 +1,7 @@
 //! The texture family: texture and surface objects.
 //!
 //! An object is the device address of a descriptor of 128 bytes, which is written here like any copy to the device; the code of kernels reads it where
-//! they name the object (`backend/jit/families/textures.py`). So objects need no operation of the tape. A host that makes objects of its own
+//! they name the object (`backend/jit/lowering/families/images/textures.py`). So objects need no operation of the tape. A host that makes objects of its own
 //! (a real GPU's are its driver's) gets the same bytes, and answers with the object: one round trip.
 //!
 //! Source: protos/tape.md, "Textures" (the bytes); CUDA runtime API, "Texture Object Management", "Surface Object Management".

@@ -128,6 +128,106 @@ pub fn name(code: u16) -> Option<&'static str> {
     })
 }
 
+/// Bytes of an operation's header and fixed fields.
+pub mod fixed_bytes {
+    pub const FENCE: usize = 16;
+    pub const ALLOCATE: usize = 24;
+    pub const FREE: usize = 16;
+    pub const MEMSET: usize = 56;
+    pub const WRITE: usize = 48;
+    pub const READ: usize = 48;
+    pub const COPY: usize = 64;
+    pub const ALIAS: usize = 32;
+    pub const PHYSICAL_CREATE: usize = 24;
+    pub const PHYSICAL_RELEASE: usize = 16;
+    pub const PHYSICAL_MAP: usize = 40;
+    pub const PHYSICAL_UNMAP: usize = 16;
+    pub const PHYSICAL_ACCESS: usize = 24;
+    pub const STREAM_CREATE: usize = 24;
+    pub const STREAM_DESTROY: usize = 16;
+    pub const STREAM_WAIT_EVENT: usize = 16;
+    pub const STREAM_SYNCHRONIZE: usize = 16;
+    pub const STREAM_QUERY: usize = 16;
+    pub const EVENT_CREATE: usize = 16;
+    pub const EVENT_DESTROY: usize = 16;
+    pub const EVENT_RECORD: usize = 24;
+    pub const EVENT_SYNCHRONIZE: usize = 16;
+    pub const EVENT_QUERY: usize = 16;
+    pub const EVENT_ELAPSED: usize = 24;
+    pub const DEVICE_SYNCHRONIZE: usize = 16;
+    pub const DEVICE_RESET: usize = 16;
+    pub const DEVICE_LIMIT: usize = 24;
+    pub const CHECK_END: usize = 16;
+    pub const CONTEXT: usize = 16;
+    pub const MODULE_OPEN: usize = 48;
+    pub const MODULE_BEGIN: usize = 48;
+    pub const MODULE_CHUNK: usize = 16;
+    pub const MODULE_END: usize = 40;
+    pub const MODULE_CLOSE: usize = 16;
+    pub const MODULE_QUERY: usize = 48;
+    pub const MODULE_CHECK: usize = 56;
+    pub const FUNCTION_OPEN: usize = 24;
+    pub const FUNCTION_ATTRIBUTE: usize = 24;
+    pub const VARIABLE_OPEN: usize = 32;
+    pub const VARIABLE_ADDRESS: usize = 16;
+    pub const OBJECT_CREATE: usize = 144;
+    pub const OBJECT_DESTROY: usize = 24;
+    pub const LAUNCH: usize = 48;
+    pub const TEMPLATE: usize = 24;
+    pub const REPEAT: usize = 24;
+    pub const RUN_AHEAD: usize = 40;
+    pub const KEEP_AHEAD: usize = 16;
+    pub const CONDITIONAL: usize = 32;
+    pub const PAYLOAD_KEEP: usize = 24;
+    pub const PAYLOAD_DROP: usize = 16;
+    pub const WRITE_KEPT: usize = 48;
+}
+
+/// Where holes may lie in the records of an operation that may stand in a template's body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Fields that may change, by the width of the fields: `(start, end, width)`.
+    pub fields: &'static [(u8, u8, u8)],
+    /// Where the length of the tail stands, and where the tail starts.
+    pub tail: Option<(u8, u8)>,
+    /// The start of a field that tells records apart and is never a hole.
+    pub identity: Option<u8>,
+}
+
+/// The layout of an operation that may stand in a body; `None` for the others.
+#[must_use]
+pub const fn layout(code: u16) -> Option<Layout> {
+    Some(match code {
+        code::FENCE => Layout { fields: &[(8, 12, 4)], tail: None, identity: None },
+        code::ALLOCATE => Layout { fields: &[(8, 24, 8)], tail: None, identity: None },
+        code::FREE => Layout { fields: &[(8, 16, 8)], tail: None, identity: None },
+        code::MEMSET => Layout { fields: &[(8, 40, 8), (40, 52, 4)], tail: None, identity: None },
+        code::WRITE => Layout { fields: &[(8, 40, 8), (40, 44, 4)], tail: Some((44, 48)), identity: None },
+        code::READ => Layout { fields: &[(8, 40, 8), (40, 48, 4)], tail: None, identity: None },
+        code::COPY => Layout { fields: &[(8, 56, 8), (56, 60, 4)], tail: None, identity: None },
+        code::STREAM_CREATE => Layout { fields: &[(8, 20, 4)], tail: None, identity: None },
+        code::STREAM_DESTROY => Layout { fields: &[(8, 12, 4)], tail: None, identity: None },
+        code::STREAM_WAIT_EVENT => Layout { fields: &[(8, 16, 4)], tail: None, identity: None },
+        code::STREAM_SYNCHRONIZE => Layout { fields: &[(8, 16, 4)], tail: None, identity: None },
+        code::STREAM_QUERY => Layout { fields: &[(8, 16, 4)], tail: None, identity: None },
+        code::EVENT_CREATE => Layout { fields: &[(8, 16, 4)], tail: None, identity: None },
+        code::EVENT_DESTROY => Layout { fields: &[(8, 12, 4)], tail: None, identity: None },
+        code::EVENT_RECORD => Layout { fields: &[(8, 20, 4)], tail: None, identity: None },
+        code::EVENT_SYNCHRONIZE => Layout { fields: &[(8, 16, 4)], tail: None, identity: None },
+        code::EVENT_QUERY => Layout { fields: &[(8, 16, 4)], tail: None, identity: None },
+        code::EVENT_ELAPSED => Layout { fields: &[(8, 20, 4)], tail: None, identity: None },
+        code::DEVICE_SYNCHRONIZE => Layout { fields: &[(8, 12, 4)], tail: None, identity: None },
+        code::DEVICE_LIMIT => Layout { fields: &[(8, 12, 4), (16, 24, 8)], tail: None, identity: None },
+        code::FUNCTION_ATTRIBUTE => Layout { fields: &[(8, 20, 4)], tail: None, identity: None },
+        code::VARIABLE_ADDRESS => Layout { fields: &[(8, 16, 4)], tail: None, identity: None },
+        code::LAUNCH => Layout { fields: &[(12, 44, 4)], tail: Some((44, 48)), identity: Some(8) },
+        code::REPEAT => Layout { fields: &[(8, 12, 4), (16, 24, 8)], tail: Some((12, 24)), identity: None },
+        code::CONDITIONAL => Layout { fields: &[(8, 16, 8), (16, 24, 4)], tail: Some((28, 32)), identity: None },
+        code::WRITE_KEPT => Layout { fields: &[(8, 40, 8), (40, 48, 4)], tail: None, identity: None },
+        _ => return None,
+    })
+}
+
 /// Answered when everything before it has been replayed (not: completed by the device). Mode `none` waits on it.
 #[inline]
 pub fn fence(w: &mut Writer, slot: u32) {

@@ -1,0 +1,1 @@
+"""What runs when in a loop: its body, its paths, its variables, the ways out."""

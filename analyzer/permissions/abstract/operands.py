@@ -1,0 +1,91 @@
+"""Reading and writing an instruction's operands in an abstract state, with a record of every access."""
+
+from __future__ import annotations
+
+from farlane.analyzer.machine.instruction import NONE as NO_REGISTER
+from farlane.analyzer.machine.instruction import RSP, XMM0, Immediate, Instruction, Memory, Operand, Register, lane
+from farlane.analyzer.permissions.abstract.domain import UNKNOWN, WILD, Value, add, based_on, constant, narrow, scale
+from farlane.analyzer.permissions.abstract.memory import READ, WRITE, Access, State
+
+
+class Refused(Exception):
+    """Something that is not followed; the text says what and where."""
+
+
+def address_of(state: State, memory: Memory) -> Value:
+    """The address of a memory operand."""
+    if memory.thread:
+        return UNKNOWN
+    total = state.fixed(memory.displacement) if memory.base < 0 else constant(memory.displacement)
+    for number, factor in ((memory.base, 1), (memory.indexed, memory.scale)):
+        if number == NO_REGISTER:
+            continue
+        value = state.registers[number] if 0 <= number < XMM0 else WILD
+        total = add(total, scale(value, factor))
+    return total
+
+
+class Operands:
+    """Reads and writes operands in a state, and records what memory they touch.
+
+    Args:
+        state: changed in place.
+        records: every access is appended.
+        place: the instruction of the analyzed function for which callees' accesses are recorded; None: the instruction's own.
+    """
+
+    def __init__(self, state: State, records: list[Access], place: int | None) -> None:
+        self.state, self.records, self._place = state, records, place
+
+    def get(self, operand: Operand, instruction: Instruction, record: bool = True) -> Value:
+        state = self.state
+        if isinstance(operand, Immediate):
+            number = operand.value & ((1 << 8 * operand.size) - 1) if operand.size < 8 else operand.value
+            return state.immediate(number)
+        if isinstance(operand, Register):
+            if operand.number == NO_REGISTER:
+                return WILD
+            if operand.number >= XMM0:
+                return self._vector(operand)
+            value = state.registers[operand.number]
+            return based_on(value.objects) if operand.offset else narrow(value, operand.size)
+        address = address_of(state, operand)
+        if record:
+            self.touch(instruction, READ, address, operand.size or None, operand)
+        if not 1 <= operand.size <= 8:
+            return based_on(state.pointees(address, operand.size or None))
+        return state.read(address, operand.size)
+
+    def _vector(self, operand: Register) -> Value:
+        low, high = (self.state.registers[lane(operand.number, half)] for half in (0, 1))
+        return low if operand.size <= 8 else based_on(low.objects | high.objects)
+
+    def put(self, operand: Operand, value: Value, instruction: Instruction) -> None:
+        state = self.state
+        if isinstance(operand, Memory):
+            address = address_of(state, operand)
+            self.touch(instruction, WRITE, address, operand.size or None, operand)
+            if 1 <= operand.size <= 8:
+                state.write(address, operand.size, value)
+            else:
+                state.write_range(address, operand.size or None, value.objects)
+        elif isinstance(operand, Register) and operand.number >= XMM0:
+            for half in (0, 1):
+                state.registers[lane(operand.number, half)] = based_on(value.objects)
+        elif isinstance(operand, Register) and operand.number != NO_REGISTER:
+            if operand.size < 4 or operand.offset:
+                value = based_on(value.objects | state.registers[operand.number].objects)
+                if operand.number == RSP:
+                    raise Refused(f"the stack pointer is changed at {instruction.address:#x}")
+            state.registers[operand.number] = narrow(value, operand.size)
+
+    def touch(
+        self, instruction: Instruction, kind: str, address: Value, size: int | None, operand: Operand | None = None
+    ) -> None:
+        fixed = isinstance(operand, Memory) and operand.thread and operand.base == operand.indexed == NO_REGISTER
+        if fixed and isinstance(operand, Memory) and operand.displacement == 0x28:
+            return  # the stack protector's number
+        at = instruction.address if self._place is None else self._place
+        access = self.state.access(at, kind, address, size, instruction.mnemonic, instruction.address)
+        if access is not None:
+            self.records.append(access)

@@ -1,0 +1,99 @@
+"""Words for people: readable names of C++ functions, and a sentence for each reason, class and kind of docs/analyzer.md.
+
+`readable` makes the qualified name out of a mangled one, without types. It is no demangler: what it does not understand stays as it
+is. Source: the Itanium C++ ABI, 5.1.
+"""
+
+from __future__ import annotations
+
+import re
+
+from farlane.analyzer.loops.model import Class, Kind, Reason
+
+_NESTED = re.compile(r"[KVrRO]*")
+MAXIMUM_PARTS = 16
+
+
+def readable(symbol: str) -> str:
+    """`_ZN4grid6Solver4stepEif` -> `grid::Solver::step`; other names unchanged."""
+    symbol, _, suffix = symbol.partition(".")
+    found = _qualified(symbol) or symbol
+    return f"{found}.{suffix}" if suffix else found
+
+
+def _qualified(symbol: str) -> str | None:
+    if not symbol.startswith("_Z"):
+        return None
+    at = 2
+    nested = symbol[at : at + 1] == "N"
+    if nested:
+        match = _NESTED.match(symbol, at + 1)
+        at = match.end() if match else at + 1
+    parts: list[str] = []
+    while len(parts) < MAXIMUM_PARTS:
+        if symbol.startswith("St", at):
+            parts.append("std")
+            at += 2
+            nested = nested or symbol[at : at + 1].isdigit()
+            continue
+        if symbol[at : at + 1] == "L":
+            at += 1
+        length = re.match(r"\d+", symbol[at : at + 5])
+        if length is None:
+            break
+        at += length.end()
+        size = int(length[0])
+        name = symbol[at : at + size]
+        if len(name) != size:
+            return None
+        parts.append("(anonymous)" if name.startswith("_GLOBAL__N") else name)
+        at += size
+        if not nested:
+            break
+    if nested and parts and symbol[at : at + 2] in ("C1", "C2", "D0", "D1", "D2"):
+        parts.append(("~" if symbol[at] == "D" else "") + parts[-1])
+    return "::".join(parts) if parts and parts != ["std"] else None
+
+
+REASONS: dict[Reason, str] = {
+    Reason.MEMORY_CHANGED: "An argument is read from memory that something in the loop may change.",
+    Reason.HOST_CALL: "An argument is computed by a function of the host in the loop.",
+    Reason.DEVICE_DATA: "An argument depends on data that the loop copies from the device.",
+    Reason.RETURN_CODE: "An argument depends on the error code of a CUDA call.",
+    Reason.CONTROL: "An argument depends on which way a branch went.",
+    Reason.CALLEE: "An argument arises inside a called function and cannot be expressed here.",
+    Reason.INSTRUCTION: "An argument depends on an instruction that is not modelled.",
+    Reason.CONDITIONAL: "A call does not run in every iteration.",
+    Reason.NESTED: "A call stands in a loop inside this one.",
+    Reason.TOO_MANY: "An iteration may make so many calls in called functions that their arguments were not judged.",
+    Reason.CALLEE_LOOP: "A call stands in a loop of a called function.",
+    Reason.UNKNOWN_KERNEL: "Which kernel is launched, or with which parameters, is not known.",
+    Reason.UNKNOWN_API: "A CUDA function whose arguments are not described is called.",
+    Reason.UNKNOWN_COPY: "A copy's direction is no constant.",
+    Reason.UNKNOWN_FUNCTION: "A function is called that may do anything.",
+    Reason.IRREDUCIBLE: "The loop has several entries.",
+    Reason.TRIP_COUNT: "The exit test is no comparison of an induction variable with an invariant.",
+    Reason.SEVERAL_EXITS: "The loop can be left at more than one place.",
+    Reason.EXIT_ON_DEVICE_DATA: "The exit test depends on data copied from the device.",
+    Reason.NO_EXIT: "The loop is left only by an error, or never.",
+    Reason.COPIES_TO_HOST: "Data is copied to the host.",
+    Reason.SYNCHRONIZES: "A call waits for the device.",
+    Reason.QUERIES: "A call's answer is wanted at once.",
+}
+
+CLASSES: dict[Class, str] = {
+    Class.ONE: "All arguments are invariant.",
+    Class.TWO: "All arguments are invariant or functions of the iteration.",
+    Class.THREE: "All arguments are invariant or results of earlier CUDA calls of the loop.",
+    Class.MIXED: "Of classes 2 and 3, or elements of a table that the loop leaves alone.",
+    Class.NONE: "At least one argument is not known in advance.",
+}
+
+KINDS: dict[Kind, str] = {
+    Kind.INVARIANT: "the same in every iteration",
+    Kind.AFFINE: "constant + step * iteration",
+    Kind.INDUCTION: "another function of the iteration",
+    Kind.RESULT: "result of an earlier CUDA call",
+    Kind.LOAD: "element of a table in host memory",
+    Kind.UNKNOWN: "not known in advance",
+}

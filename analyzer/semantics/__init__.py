@@ -1,0 +1,1 @@
+"""What each x86 instruction does to the values of registers and memory."""

@@ -1,0 +1,1 @@
+"""Modules and launches: what is admitted, who runs it, streams and events."""

@@ -1,0 +1,479 @@
+"""Launching: from a shape and a parameter buffer to a kernel run by CPU threads.
+
+Owns compiling at the first launch, how many threads share the blocks, and that what a kernel launches runs after it (nested.py
+says in which order); admission.py has the checks. A small grid runs on the calling thread alone, and so does what has been short (effort.py); a kernel whose
+result depends on the order of its blocks (floating-point atomics) runs on one thread, blocks in order, so that every run gives the same bits.
+
+A launch returns when the kernel has ended, and everything that it has launched. While it runs, only `interrupt` may be called, from any thread.
+
+Source: CUDA programming guide, "Kernels"; cudaLaunchKernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from farlane.backend import jit
+from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.device.limits import Limits
+from farlane.backend.device.sim.launching import caches
+from farlane.backend.device.sim.launching.admission import INVALID_VALUE, Admission
+from farlane.backend.device.sim.launching.effort import Effort
+from farlane.backend.device.sim.launching.faults import LAUNCH_FAILURE, error_of
+from farlane.backend.device.sim.launching.modules import SimFunction, ptx_error
+from farlane.backend.device.sim.launching.pool import Pool
+from farlane.backend.device.sim.memory.memory import Memory
+from farlane.backend.device.sim.memory.window import PAGE_SHIFT
+from farlane.backend.device.sim.observers.checking import Checker
+from farlane.backend.device.sim.runtime.nested import Grid
+from farlane.backend.device.sim.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from farlane.backend.device.sim.observers.watching import Watch
+
+MAX_PARAMETER_BYTES = 32764
+_PARAMETER_ALIGNMENT = 64
+_INLINE_THREADS = 4096  # a grid with fewer is over before a helper has woken up
+_CHUNKS_PER_THREAD = 8
+_MAX_CHUNK = 256
+MOST_SHAPES = 8  # of a kernel's launches that are kept ready
+_SLOW_COMPILE_S = 1.0
+_PART_NS = 10_000_000  # of a launch in parts: what starting one costs does not count beside it
+
+_log = logging.getLogger(__name__)
+_compiling = threading.Lock()  # LLVM is entered by one thread at a time anyway; the second finds the first one's result
+
+
+def _whole_clusters(blocks: int, size: int) -> int:
+    """So many blocks or fewer, at least one cluster of `size` of them."""
+    return max(1, blocks // size) * size
+
+
+class Prepared(NamedTuple):
+    """A launch of one shape that has passed every check: programs repeat themselves, so the next one need only start."""
+
+    function: SimFunction
+    shape: LaunchShape
+    kernel: jit.CompiledKernel
+    launch: jit.Launch
+    helpers: int
+    effort: Effort
+    together: jit.Together | None = None  # a cooperative launch: all blocks at once
+    spares: jit.Spares | None = None  # arenas for blocks that others wait for
+
+    @property
+    def arenas(self) -> tuple[int, int]:
+        """Launches for which this is the same need the same arenas."""
+        return id(self.kernel), self.shape.shared_bytes
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether it holds arenas for many blocks, which no other launch may use."""
+        return self.together is not None or self.spares is not None
+
+
+class Launcher:
+    """Runs the kernels of one session."""
+
+    def __init__(
+        self, memory: Memory, pool: Pool, limits: Limits, runtime: Runtime, watch: Watch | None = None
+    ) -> None:
+        self._memory = memory
+        self._pool = pool
+        self._admission = Admission(limits)
+        self._runtime = runtime
+        # This thread's, and those that helpers work with: of this session alone, for kernels may read what earlier ones left in them.
+        self._workers = [jit.Worker()]
+        self._nested_workers = [jit.Worker()]  # for what kernels launch while a loop has its own
+        buffer = (ctypes.c_uint8 * (MAX_PARAMETER_BYTES + _PARAMETER_ALIGNMENT))()
+        lead = -ctypes.addressof(buffer) % _PARAMETER_ALIGNMENT
+        self._parameters = memoryview(buffer).cast("B")[lead:]
+        self._parameters_address = ctypes.addressof(buffer) + lead
+        self._fault = jit.Fault()
+        self._running: jit.Launch | None = None
+        self._repeating: Sequence[jit.Launch] = ()
+        self._interrupted = ctypes.c_uint32(0)
+        self._abandoned = False
+        self._stopped: list[jit.Launch] = []
+        self.launches = 0  # so far
+        self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
+        # A team's accesses are checked before they are made: no page may go in between.
+        self.options = dataclasses.replace(jit.tiers.options(), touches=watch is not None, team=not memory.attended)
+        self._watch = watch
+        if watch is not None:
+            watch.attach(self._workers[0])
+        self._checker: Checker | None = None
+
+    def check(self, checker: Checker) -> None:
+        """Before the first launch: what kernels do is to be checked."""
+        self._checker = checker
+        self.options = dataclasses.replace(self.options, checks=checker.compiled)
+
+    def interrupt(self) -> None:
+        """Ends the launch that runs now, and refuses all later ones. Thread-safe."""
+        self._interrupted.value = 1
+        if (running := self._running) is not None:
+            running.abort = 1
+        for repeated in self._repeating:
+            repeated.abort = 1
+
+    def abandon(self) -> None:
+        """Ends the launch that runs now, and those until `go_on`. Thread-safe, but for `go_on`."""
+        self._abandoned = True
+        if (running := self._running) is not None:
+            self._stopped.append(running)
+            running.abort = 1
+
+    def go_on(self) -> None:
+        """Launches run again."""
+        if self._abandoned:
+            self._abandoned = False
+            for launch in self._stopped:
+                launch.abort = 0
+            self._stopped.clear()
+
+    def launch(self, function: SimFunction, shape: LaunchShape, parameters: memoryview) -> int:
+        """Runs a kernel to its end and returns how many nanoseconds that took, compiling it apart.
+
+        Raises:
+            CudaError: the launch is refused, or (sticky) the kernel faulted.
+        """
+        size = parameters.nbytes
+        if size != function.entry.parameter_bytes or size > MAX_PARAMETER_BYTES:
+            raise CudaError(
+                INVALID_VALUE,
+                f"kernel {function.name}: {size} bytes of parameters; it takes {function.entry.parameter_bytes}",
+            )
+        prepared = function.prepared
+        if prepared is None or (prepared.shape is not shape and prepared.shape != shape):
+            prepared = self._prepare_other(function, shape)
+        self.launches += 1
+        if not prepared.kernel.info.launches:
+            return self._execute(prepared, parameters, self.launches)
+        nested = self._runtime.nested
+        nested.begin(function, self._admission.check_nested)
+        try:
+            nanoseconds = self._execute(prepared, parameters, self.launches)
+        except BaseException:
+            nested.clear()
+            raise
+        return nanoseconds + self._run_nested(self.launches)
+
+    def _run_nested(self, number: int) -> int:
+        """Runs what the session's `number`th launch has launched, and returns how many nanoseconds that took. Raises CudaError."""
+        nested = self._runtime.nested
+        total = 0
+
+        def run(grid: Grid) -> None:
+            nonlocal total
+            function, shape = grid.function, grid.shape
+            prepared = function.prepared
+            if prepared is None or prepared.shape != shape:
+                try:
+                    prepared = self._prepare_other(function, shape)
+                except CudaError as error:  # too late for the grid that launched it to hear of it
+                    raise CudaError(error.code, f"launched by a kernel: {error.message}", sticky=True) from None
+            nested.begin(function, self._admission.check_nested, grid.depth)
+            total += self._execute(prepared, memoryview(grid.parameters), number)
+
+        nested.finish(run)
+        return total
+
+    def _execute(self, prepared: Prepared, parameters: memoryview, number: int) -> int:
+        """Runs one grid, which belongs to the session's `number`th launch, and returns how many nanoseconds that took. Raises CudaError."""
+        function, shape, launch = prepared.function, prepared.shape, prepared.launch
+        self._parameters[: parameters.nbytes] = parameters
+        launch.grid_id = number
+        launch.next_block = 0
+        self._running = launch
+        self._check_interrupted()  # behind the store, so that an interrupt is seen here or sees the launch
+        if self._watch is not None:
+            self._watch.begin(function.name, prepared.kernel.info, shape)
+        if self._checker is not None:
+            self._checker.begin(self._memory.allocations, self._memory.aliases.ranges())
+        memory, spread = self._memory, prepared.helpers > 0
+        if memory.attended:
+            addresses = function.module.addresses
+            variables = [addresses[index] for index in prepared.kernel.info.variables]
+            spread = memory.before_launch(parameters, variables) and spread
+        started = time.monotonic_ns()
+        run = self._run_shared if spread else self._run_inline
+        done = run(prepared) if prepared.kernel.light is None else self._run_in_parts(prepared, run)
+        ended = time.monotonic_ns()
+        self._running = None
+        if memory.attended:
+            memory.after_launch()
+        if self._watch is not None:
+            self._watch.end(done, parameters, (ended - started) / 1e9)
+        if self._checker is not None:
+            self._checker.ended(function.module.parsed, function.name, shape.block, self._memory.allocations)
+        if not done:
+            raise self.error(function, prepared)
+        return ended - started
+
+    # Repetitions (repeats.py) -----------------------------------------------------------------------------------
+
+    @property
+    def interrupted_address(self) -> int:
+        """A u32 that is not 0 once the session has been interrupted."""
+        return ctypes.addressof(self._interrupted)
+
+    @contextlib.contextmanager
+    def repeating(self, launches: Sequence[jit.Launch]) -> Iterator[None]:
+        """While these launches may run, again and again: an interrupt ends whichever does."""
+        self._repeating = launches
+        try:
+            self._check_interrupted()
+            yield
+        finally:
+            self._repeating = ()
+            self._reserved = None
+
+    def prepare(self, function: SimFunction, shape: LaunchShape, size: int) -> Prepared:
+        """A launch of its own, checked, for `size` bytes of parameters that the caller keeps. Raises CudaError."""
+        if size != function.entry.parameter_bytes or size > MAX_PARAMETER_BYTES:
+            raise CudaError(INVALID_VALUE, f"kernel {function.name}: {size} bytes of parameters")
+        known = function.prepared
+        if known is None or known.shape != shape or known.has_blocks:
+            return self._prepare(function, shape)
+        launch = jit.Launch.from_buffer_copy(known.launch)
+        launch.abort = 0
+        return Prepared(function, shape, known.kernel, launch, known.helpers, known.effort)
+
+    @property
+    def worker_generation(self) -> int:
+        """As long as it stays, so do the `worker_states`."""
+        return self._workers[0].generation
+
+    def worker_states(self, launches: Sequence[Prepared]) -> dict[tuple[int, int], jit.WorkerState]:
+        """For each `arenas` of the launches, the state of this session's worker."""
+        worker = self._workers[0]
+        different = {prepared.arenas: prepared for prepared in launches}
+        for prepared in different.values():  # first all of them, so that nothing moves afterwards
+            worker.reserve(prepared.kernel, prepared.launch)
+        states = {}
+        for key, prepared in different.items():
+            worker.reserve(prepared.kernel, prepared.launch)
+            states[key] = jit.WorkerState.from_buffer_copy(worker.state)
+        return states
+
+    def run_spread(self, prepared: Prepared, number: int) -> bool:
+        """Runs a launch, the session's `number`th, on this thread and helpers, and what it launches. Returns whether it got to its end.
+
+        Raises:
+            CudaError: what it launched did not.
+        """
+        prepared.launch.grid_id = number
+        prepared.launch.next_block = 0
+        run = self._run_shared if prepared.helpers else self._run_inline
+        if not prepared.kernel.info.launches:
+            return run(prepared)
+        self._runtime.nested.begin(prepared.function, self._admission.check_nested)
+        if not run(prepared):
+            self._runtime.nested.clear()
+            return False
+        # A loop has laid out this session's arenas for its own kernels: what they launch uses others.
+        own, self._workers, self._reserved = self._workers, self._nested_workers, None
+        try:
+            self._run_nested(number)
+        finally:
+            self._workers, self._reserved = own, None
+        return True
+
+    def _check_interrupted(self) -> None:
+        if self._interrupted.value:
+            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+        if self._abandoned:
+            raise CudaError(LAUNCH_FAILURE, "abandoned", sticky=True)
+
+    def _run_in_parts(self, prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
+        """Runs a launch of a lightly compiled kernel: some blocks at a time, so that full code takes over once it is there.
+
+        Not where a block may wait for others: those of a later part would never come.
+        """
+        kernel, launch = prepared.kernel, prepared.launch
+        end, chunk, workers = launch.end_block, launch.chunk, prepared.helpers + 1
+        begin, part = 0, 2 * workers * launch.cluster_blocks
+        try:
+            while begin < end:
+                light = kernel.light
+                whole = light is None or kernel.info.waits or prepared.together is not None
+                stop = end if whole else min(end, begin + part)
+                launch.next_block, launch.end_block = begin, stop
+                launch.chunk = (
+                    chunk
+                    if whole
+                    else _whole_clusters(min(chunk, (stop - begin) // (2 * workers)), launch.cluster_blocks)
+                )
+                started = time.monotonic_ns()
+                if not run(prepared):
+                    return False
+                taken = time.monotonic_ns() - started
+                if light is not None:
+                    light.spent(kernel, taken)
+                if taken < _PART_NS:
+                    part *= 2
+                begin = stop
+            return True
+        finally:
+            launch.end_block, launch.chunk = end, chunk
+
+    def _run_inline(self, prepared: Prepared) -> bool:
+        """Runs a launch on this thread alone. Returns whether it got to its end."""
+        worker = self._workers[0]
+        if self._reserved is not prepared:
+            worker.reserve(prepared.kernel, prepared.launch)
+            self._reserved = prepared
+        if prepared.together is not None:
+            prepared.together.share(worker)
+            if prepared.launch.workspace:
+                self._memory.zero(prepared.launch.workspace, jit.WORKSPACE_BYTES)
+        status = prepared.kernel.run(prepared.launch, worker)
+        if prepared.spares is not None:
+            prepared.spares.ended(True)
+        return status == jit.STATUS_DONE
+
+    def _run_shared(self, prepared: Prepared) -> bool:
+        """Runs a launch on as many threads as it has turned out to be worth. Returns whether it got to its end."""
+        launch = prepared.launch
+        blocks = launch.end_block - launch.next_block
+        alone = prepared.effort.is_short(blocks) and not prepared.kernel.info.waits
+        started = time.monotonic_ns()
+        done = self._run_inline(prepared) if alone else self._run_spread(prepared)
+        prepared.effort.took(blocks, time.monotonic_ns() - started, 1 if alone else prepared.helpers + 1)
+        return done
+
+    def _run_spread(self, prepared: Prepared) -> bool:
+        """Runs a launch on this thread and helpers. Returns whether it got to its end."""
+        self._reserved = None
+        statuses = self._pool.run(prepared.kernel, prepared.launch, self._workers, prepared.helpers)
+        if prepared.spares is not None:
+            prepared.spares.ended(False)
+        return all(status == jit.STATUS_DONE for status in statuses)
+
+    def _prepare_other(self, function: SimFunction, shape: LaunchShape) -> Prepared:
+        """What `function.prepared` is from now on: of another shape than so far. Programs often launch a kernel with two or three shapes in turn."""
+        last, earlier = function.prepared, function.earlier
+        prepared = earlier.pop(shape, None) or self._prepare(function, shape)
+        if last is not None and not last.has_blocks:
+            earlier[last.shape] = last
+            if len(earlier) > MOST_SHAPES:
+                del earlier[next(iter(earlier))]
+        function.prepared = prepared
+        return prepared
+
+    def _prepare(self, function: SimFunction, shape: LaunchShape) -> Prepared:
+        """Checks a launch, compiles its kernel if need be, and lays out what compiled code reads of it."""
+        self._admission.check(function, shape)
+        kernel = function.compiled.get(shape.block) or self._compile(function, shape.block)
+        self._admission.check_shared(function, shape, kernel.info.static_shared)
+        cluster = self._admission.cluster(function, shape)
+        of_cluster = math.prod(cluster or ())
+        blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
+        cooperative = shape.cooperative and kernel.info.barriers
+        if cooperative:
+            self._admission.check_cooperative(function, shape)
+        # A block may wait for a higher-numbered one, too, where a GPU would have both.
+        cooperative = cooperative or (kernel.info.waits and self._admission.resident(shape))
+        helpers = 0 if cooperative else self._helpers(kernel.info, blocks, shape)
+        launch = jit.Launch(
+            parameters=self._parameters_address,
+            variables=ctypes.addressof(function.module.addresses),
+            window_base=self._memory.window.base,
+            window_size=self._memory.window.size,
+            page_flags=self._memory.window.flags_address,
+            page_shift=PAGE_SHIFT,
+            fault=ctypes.pointer(self._fault),
+            end_block=blocks,
+            chunk=_whole_clusters(min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), _MAX_CHUNK), of_cluster),
+            grid=shape.grid,
+            block=shape.block,
+            dynamic_shared=shape.shared_bytes,
+            services=self._runtime.services,
+            check=None if self._checker is None else self._checker.table.address,
+            cluster=cluster or (1, 1, 1),
+            cluster_blocks=of_cluster,
+            cluster_explicit=cluster is not None,
+            aliases=self._memory.aliases.pointer,
+            sharers=2 * (helpers + 1) if helpers else 0,
+            grain=math.lcm(of_cluster, kernel.abreast or 1),
+            streamed=caches.least_bytes(blocks * math.prod(shape.block)),
+        )
+        last = function.prepared
+        effort = last.effort if last is not None and last.kernel is kernel else Effort()
+        if not cooperative:
+            spares = None
+            if kernel.info.waits and blocks > 1:
+                spares = jit.Spares(kernel, launch)
+                launch.more, launch.patience = spares.address, jit.PATIENCE
+            return Prepared(function, shape, kernel, launch, helpers, effort, spares=spares)
+        if shape.cooperative:
+            launch.workspace = self._runtime.workspace()
+        together = jit.Together(kernel, launch, blocks)
+        launch.together = together.address
+        return Prepared(function, shape, kernel, launch, 0, effort, together)
+
+    def _helpers(self, info: jit.KernelInfo, blocks: int, shape: LaunchShape) -> int:
+        """How many threads beside this one a launch is worth."""
+        threads = blocks * shape.block[0] * shape.block[1] * shape.block[2]
+        watched = self._watch is not None or self._checker is not None
+        ordered = info.serial or (info.order_sensitive and not self._pool.any_order)
+        if blocks == 1 or threads < _INLINE_THREADS or ordered or watched:
+            return 0
+        return min(blocks, self._pool.threads) - 1
+
+    def _compile(self, function: SimFunction, block: tuple[int, int, int]) -> jit.CompiledKernel:
+        name = function.name
+        kernel = jit.ready(function.module.parsed, name, block, self.options)
+        if kernel is None:
+            kernel = self._translate(function, block)
+        function.compiled[block] = kernel
+        return kernel
+
+    def _translate(self, function: SimFunction, block: tuple[int, int, int]) -> jit.CompiledKernel:
+        """Compiles a kernel, and says so where that takes time. Raises CudaError."""
+        name = function.name
+        started = time.monotonic()
+        progress = threading.Timer(
+            _SLOW_COMPILE_S, _log.info, ("compiling kernel %s for blocks of %s ...", name, block)
+        )
+        progress.daemon = True
+        progress.start()
+        try:
+            with _compiling:
+                kernel = jit.compile_kernel(function.module.parsed, name, block, self.options)
+        except jit.PtxError as error:
+            raise ptx_error(error, name) from None
+        finally:
+            progress.cancel()
+        seconds = time.monotonic() - started
+        if seconds >= _SLOW_COMPILE_S:
+            _log.info("compiled kernel %s in %.1f s", name, seconds)
+        return kernel
+
+    def error(self, function: SimFunction, prepared: Prepared) -> CudaError:
+        """What ended the launch; makes ready for the next one."""
+        fault = self._fault
+        if fault.claimed:
+            shared_bytes = prepared.kernel.info.static_shared + prepared.shape.shared_bytes
+            allocations = self._memory.allocations
+            goes_on = False
+            if self._checker is not None:
+                parsed, info = function.module.parsed, prepared.kernel.info
+                goes_on = self._checker.fault(parsed, function.name, info, shared_bytes, fault, allocations)
+            error = error_of(fault, function.name, shared_bytes, allocations)
+            if goes_on:
+                error = CudaError(error.code, error.message)
+            ctypes.memset(ctypes.addressof(fault), 0, ctypes.sizeof(fault))
+        else:
+            error = CudaError(LAUNCH_FAILURE, f"kernel {function.name}: interrupted", sticky=True)
+        prepared.launch.abort = 0
+        return error

@@ -1,0 +1,1 @@
+"""A session's device memory: its window, pages, physical frames, and where they lie."""

@@ -1,0 +1,441 @@
+"""One session's device memory: allocations in a window, and the copies into, out of and within it.
+
+Owns the rule that every byte a copy touches lies in one live allocation (CUDA: cudaErrorInvalidValue otherwise), the
+quota, and zero as the content of new memory. New memory has no specified content in CUDA; zero keeps runs repeatable
+and one allocation's content away from the next. Kernels do not come here: they test the window's page flags, so what
+they may touch is rounded to pages of 4 KiB.
+
+Which pages are there, and how bytes get to them, are methods of their own, which managed.py replaces for sessions that may allocate more than the
+device memory they have. A space (space.py), which says where pages lie in physical memory, is kept where something reads it.
+
+The window has two parts: the guest's, in which the guest mints addresses, and behind it the module area, in which the
+host places the variables of modules.
+
+Not thread-safe; one session's thread at a time. Large copies release the GIL.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from farlane.backend.device.allocations import Allocation, Allocations
+from farlane.backend.device.base import CudaError, Rows
+from farlane.backend.device.base import Window as AddressRange
+from farlane.backend.device.sim.memory.aliases import NOT_SUPPORTED, AliasTable
+from farlane.backend.device.sim.memory.journal import Journal, Point
+from farlane.backend.device.sim.memory.physical import Part as PhysicalPart
+from farlane.backend.device.sim.memory.physical import PhysicalFile
+from farlane.backend.device.sim.memory.space import Physical, Space
+from farlane.backend.device.sim.memory.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window
+from farlane.backend.jit.runtime.services import PageAnswer, Where
+from farlane.backend.mappings import MappingError
+from farlane.backend.memory.paging import OutOfFrames
+
+INVALID_VALUE = 1
+OUT_OF_MEMORY = 2
+
+PIECE = 1 << 20
+GUEST_BYTES = 1 << 36
+MODULE_BYTES = 1 << 34
+RESERVABLE = 17  # times the device's memory: addresses that guests may reserve without memory behind them
+MODULE_ALIGNMENT = 256
+_NUMPY_FROM = 1 << 17  # below it numpy's own cost outweighs the GIL held for a memmove
+_UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
+
+
+class Part(NamedTuple):
+    """A variable's place in its module."""
+
+    offset: int
+    size: int
+    label: str
+    writable: bool = True  # by kernels; otherwise it shares no page with one that is
+
+
+class Budget:
+    """The memory of the device, which its sessions share. A session's quota may be more than is left of it. Thread-safe."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        with self._lock:
+            if self.used + size > self.limit:
+                return False
+            self.used += size
+            return True
+
+    def give(self, size: int) -> None:
+        with self._lock:
+            self.used -= size
+
+
+class Memory:
+    """The memory of one session."""
+
+    #: Whether launches are to be announced (before_launch, after_launch).
+    attended = False
+    #: Whether `foresee` is of use.
+    foresees = False
+
+    def __init__(self, quota: int, budget: Budget, physical: Physical | None = None) -> None:
+        """Reserves a window for sessions of this quota.
+
+        Raises:
+            CudaError: 2, there is no address space for it.
+        """
+        self.quota = quota
+        self._budget = budget
+        # Twice the quota, so that fragments of the guest's address space do not end it before its memory does.
+        guest = -(-max(GUEST_BYTES, 2 * quota) // ALIGNMENT) * ALIGNMENT
+        reservable = -(-RESERVABLE * budget.limit // ALIGNMENT) * ALIGNMENT
+        try:
+            self.window = Window(guest + reservable + MODULE_BYTES)
+            guest += reservable
+        except MappingError:
+            try:
+                self.window = Window(guest + MODULE_BYTES)
+            except MappingError as error:
+                raise CudaError(
+                    OUT_OF_MEMORY, f"the host's process has no room for another session: {error.strerror}"
+                ) from None
+        self.guest = AddressRange(self.window.base, guest)
+        self.allocations = Allocations()
+        self.aliases = AliasTable(self.window)
+        self.physical = PhysicalFile(self.window)
+        self._guest_bytes = 0
+        self._module_bytes = 0
+        self._journal = Journal()
+        self._modules: dict[int, list[int]] = {}  # a module's base: where its parts start
+        self._physical = physical or Physical(budget.limit)
+        self.space: Space | None = None
+
+    def open_space(self, page_bytes: int = PAGE) -> Space:
+        """Where the pages lie from now on; those that are there already are placed in the order of their addresses. Raises CudaError."""
+        if self.space is None:
+            self.space = space = self._new_space(page_bytes)
+            self.attended = True
+            for first, last, flags in self.window.runs():
+                self._cover(space, first, last, flags)
+        return self.space
+
+    def _new_space(self, page_bytes: int, limit: int | None = None) -> Space:
+        return Space(self._physical, (self.guest.base + self.guest.size, self.window.end), page_bytes, limit)
+
+    @staticmethod
+    def _cover(space: Space, first: int, last: int, flags: int) -> None:
+        try:
+            space.cover(first, last, bool(flags & WRITABLE))
+        except OutOfFrames as error:
+            raise CudaError(OUT_OF_MEMORY, f"no physical memory: {error}") from None
+
+    def close(self) -> None:
+        """Gives the window back. What is tried later finds nothing allocated and no quota."""
+        if self.space is not None:
+            self.space.close()
+            self.space = None
+        self._budget.give(self.allocations.bytes + self.physical.bytes)
+        self.physical.close()
+        self.aliases.end(self.window.base, self.window.end)
+        self.allocations = Allocations()
+        self.quota = 0
+        self.window.close()
+
+    def clear(self) -> None:
+        """Ends every allocation, variables and physical memory included."""
+        self._budget.give(self.physical.bytes)
+        self.physical.clear(self.allocations)
+        for allocation in list(self.allocations):
+            self._release(allocation.start)
+        self._modules.clear()
+        self._guest_bytes = self._module_bytes = 0
+
+    # Allocations ------------------------------------------------------------------------------------------------
+    def allocate(self, address: int, size: int) -> None:
+        """Backs an address that the guest minted."""
+        end = address + size
+        if size < 1 or address < self.guest.base or end > self.guest.base + self.guest.size:
+            raise CudaError(INVALID_VALUE, f"[{address:#x}, {end:#x}) is no range of the session's window")
+        self._check_quota(size)
+        self._back(Allocation(address, size))
+        self._guest_bytes += size
+
+    def free(self, address: int) -> Allocation:
+        """Ends the guest's allocation that starts there, and says which it was."""
+        if not self.guest.base <= address < self.guest.base + self.guest.size:
+            raise CudaError(INVALID_VALUE, f"free of {address:#x}, which is outside the session's window")
+        ended = self._release(address)
+        self._guest_bytes -= ended.size
+        return ended
+
+    def alias(self, address: int, device: int, size: int) -> None:
+        """Kernels find these whole pages of one allocation at another address, too, until it ends."""
+        allocation = self.allocations.holding(device)
+        if allocation is None or device + size > allocation.end or allocation.mapped:
+            raise CudaError(
+                INVALID_VALUE, f"an alias of {size} bytes at {device:#x}, {self.allocations.describe(device)}"
+            )
+        self.aliases.add(address, device, size)
+        self.allocations.version += 1  # what kernels may touch is another
+
+    def create_physical(self, size: int) -> PhysicalPart:
+        """Memory that has no address yet. Raises CudaError 2; 801 where pages have places of their own (space.py)."""
+        if self.attended:
+            raise CudaError(
+                NOT_SUPPORTED,
+                "physical memory is not mapped where device memory is bounded",
+            )
+        self._check_quota(size)
+        self._take(size, f"a physical allocation of {size} bytes")
+        try:
+            part = self.physical.create(size)
+        except CudaError:
+            self._budget.give(size)
+            raise
+        self._guest_bytes += size
+        return part
+
+    def free_physical(self, part: PhysicalPart) -> None:
+        self._guest_bytes -= part.size
+        self._budget.give(part.size)
+        self.physical.free(part)
+
+    def _check_quota(self, size: int) -> None:
+        if self._guest_bytes + size > self.quota:
+            raise CudaError(
+                OUT_OF_MEMORY, f"{size} bytes asked for, {self._guest_bytes} of the session's {self.quota} are in use"
+            )
+
+    def _take(self, size: int, what: str) -> None:
+        if not self._budget.take(size):
+            raise CudaError(
+                OUT_OF_MEMORY,
+                f"{what}: the sessions of the device use {self._budget.used} of its {self._budget.limit} bytes",
+            )
+
+    def allocate_module(self, size: int, parts: Sequence[Part], alignment: int = MODULE_ALIGNMENT) -> int:
+        """Finds size bytes in the module area and backs these parts of them; returns their address."""
+        wanted = sum(part.size for part in parts)
+        if self._module_bytes + wanted > self.quota:
+            raise CudaError(
+                OUT_OF_MEMORY,
+                f"variables of {wanted} bytes; modules use {self._module_bytes} of the session's {self.quota} already",
+            )
+        place = self.guest.base + self.guest.size
+        for allocation in self.allocations.since(place):
+            if allocation.start - place >= size:
+                break
+            place = -(-allocation.end // alignment) * alignment
+            if self.window.read_only(place):  # a constant's last page
+                place = -(-place // max(alignment, PAGE)) * max(alignment, PAGE)
+        if place + size > self.window.end:
+            raise CudaError(OUT_OF_MEMORY, f"no {size} bytes in a row are left for a module's variables")
+        backed: list[int] = []
+        try:
+            for part in parts:
+                self._back(Allocation(place + part.offset, part.size, part.label), part.writable)
+                backed.append(place + part.offset)
+        except CudaError:
+            for address in backed:
+                self._release(address)
+            raise
+        self._modules[place] = backed
+        self._module_bytes += wanted
+        return place
+
+    def free_module(self, base: int) -> None:
+        for address in self._modules.pop(base):
+            self._module_bytes -= self._release(address).size
+
+    def _back(self, allocation: Allocation, writable: bool = True) -> None:
+        clash = self.allocations.overlapping(allocation.start, allocation.end)
+        if clash is not None:
+            raise CudaError(INVALID_VALUE, f"{allocation} overlaps the live {clash}")
+        first, last = _pages(allocation.start, allocation.end)
+        kept = self._shared(allocation, first, last)
+        self._take(allocation.size, str(allocation))
+        try:
+            self._map(first, last, READABLE | (WRITABLE if writable else 0), allocation)
+        except MappingError as error:
+            self._budget.give(allocation.size)
+            raise CudaError(OUT_OF_MEMORY, f"{allocation}: {error.strerror}") from None
+        except CudaError:
+            self._budget.give(allocation.size)
+            raise
+        for page in kept:
+            low, high = max(page, allocation.start), min(page + PAGE, allocation.end)
+            self.zero(low, high - low)
+        self.allocations.add(allocation)
+
+    def _release(self, address: int) -> Allocation:
+        allocation = self.allocations.remove(address)
+        if allocation is None:
+            raise CudaError(
+                INVALID_VALUE,
+                f"free of {address:#x}: no allocation starts there ({self.allocations.describe(address)})",
+            )
+        self._budget.give(allocation.size)
+        self.aliases.end(allocation.start, allocation.end)
+        first, last = _pages(allocation.start, allocation.end)
+        for page in self._shared(allocation, first, last):
+            if page == first:
+                first += PAGE
+            else:
+                last -= PAGE
+        if first < last:
+            self._unmap(first, last)
+        return allocation
+
+    def _shared(self, allocation: Allocation, first: int, last: int) -> list[int]:
+        """The pages of an allocation not in the map that others in it use too: at most its first and its last."""
+        edges = [first] if last - first == PAGE else [first, last - PAGE]
+        return [page for page in edges if self.allocations.overlapping(page, page + PAGE) is not None]
+
+    # Pages ------------------------------------------------------------------------------------------------------
+    def _map(self, first: int, last: int, flags: int, allocation: Allocation) -> None:
+        """Makes pages accessible, of which those at the edges may be already. Raises MappingError, CudaError."""
+        if self.space is not None:
+            self._cover(self.space, first, last, flags)
+        self.window.map(first, last, flags)
+
+    def _unmap(self, first: int, last: int) -> None:
+        self.window.unmap(first, last)
+        if self.space is not None:
+            self.space.uncover(first, last, self.window.any)
+
+    def zero(self, address: int, size: int) -> None:
+        """Clears bytes of one allocation."""
+        self.window.bytes[address - self.window.base : address + size - self.window.base] = 0
+
+    # Launches ---------------------------------------------------------------------------------------------------
+    def before_launch(self, parameters: memoryview, variables: Iterable[int]) -> bool:
+        """A launch comes next, which refers to the variables at these addresses. Whether several threads may run it."""
+        if self.space is not None:
+            self.space.run()
+        return True
+
+    def after_launch(self) -> None:
+        """The launch has ended, well or not."""
+
+    def before_loop(self) -> bool:
+        """Whether launches and copies may come that are not announced, and find everything where it is."""
+        return True
+
+    def fits(self, size: int) -> bool:
+        """Whether, in such a loop, an allocation of this size leaves everything where it is."""
+        return True
+
+    def page_fault(self, address: int, size: int, write: bool, where: Where) -> PageAnswer:
+        """What comes of a kernel's access to a page that is held."""
+        return PageAnswer.ILLEGAL
+
+    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:
+        """The parameters of launches that will come."""
+
+    def report(self) -> dict[str, dict[str, int]]:
+        """Counts for the report of the run, by section."""
+        return {}
+
+    # Content ----------------------------------------------------------------------------------------------------
+    def content(self, behind: Point | None = None) -> Point | None:
+        """What every allocation holds, for `put_back`; None where that is too much. `behind`: the last one, when this follows it."""
+        return self._journal.mark(self.window, self.allocations, behind)
+
+    def put_back(self, content: Point) -> bool:
+        """False when there are other allocations than there were."""
+        return self._journal.back_to(content, self.allocations)
+
+    # Copies -----------------------------------------------------------------------------------------------------
+    def set(self, rows: Rows, value: int, element: int) -> None:
+        if element not in _UNSIGNED or rows.width % element or rows.address % element or rows.pitch % element:
+            raise CudaError(INVALID_VALUE, f"memset of {rows} in elements of {element} bytes")
+        if self.allocations.require(rows, "memset"):
+            low = value & ((1 << 8 * element) - 1)
+            self._rows(rows, _UNSIGNED[element]).fill(low)
+
+    def write(self, rows: Rows, data: memoryview) -> None:
+        """Copies packed rows from the guest."""
+        if data.nbytes != rows.width * rows.height:
+            raise CudaError(INVALID_VALUE, f"{data.nbytes} bytes for {rows.height} rows of {rows.width}")
+        if not self.allocations.require(rows, "copy to the device"):
+            return
+        if rows.contiguous and data.nbytes < _NUMPY_FROM:
+            offset = rows.address - self.window.base
+            self.window.view[offset : offset + data.nbytes] = data if data.format == "B" else data.cast("B")
+            return
+        source = np.frombuffer(data, np.uint8)
+        if rows.contiguous:
+            self._flat(rows)[:] = source
+        else:
+            self._rows(rows)[:] = source.reshape(rows.height, rows.width)
+
+    def read(self, rows: Rows) -> Iterator[memoryview]:
+        """Packed rows for the guest, in pieces.
+
+        A piece shows device memory itself where rows are contiguous: use it before the next call to this session.
+        """
+        if not self.allocations.require(rows, "copy from the device"):
+            return iter(())
+        if rows.contiguous:
+            return self._pieces(rows.address - self.window.base, rows.width * rows.height)
+        return self._packed(rows)
+
+    def copy(self, destination: Rows, source: Rows) -> None:
+        if (destination.width, destination.height) != (source.width, source.height):
+            raise CudaError(INVALID_VALUE, f"copy between unlike shapes: {source} to {destination}")
+        if not self.allocations.require(destination, "copy's destination") or not self.allocations.require(
+            source, "copy's source"
+        ):
+            return
+        size = source.width * source.height
+        if not (destination.contiguous and source.contiguous):
+            shape = (source.height, source.width)  # either side alone may be contiguous, and flat
+            self._rows(destination).reshape(shape)[:] = self._rows(source).reshape(shape)
+        elif size < _NUMPY_FROM:
+            to, from_ = destination.address - self.window.base, source.address - self.window.base
+            self.window.view[to : to + size] = self.window.view[from_ : from_ + size]
+        else:
+            self._flat(destination)[:] = self._flat(source)
+
+    def _flat(self, rows: Rows) -> npt.NDArray[np.uint8]:
+        offset = rows.address - self.window.base
+        return self.window.bytes[offset : offset + rows.width * rows.height]
+
+    def _rows(self, rows: Rows, kind: np.dtype[Any] = _UNSIGNED[1]) -> npt.NDArray[Any]:
+        """The rows as a two-dimensional array over device memory."""
+        columns = rows.width // kind.itemsize
+        if rows.contiguous:  # one dimension is what numpy fills and copies fastest
+            return self._flat(rows).view(kind)
+        return np.ndarray(
+            (rows.height, columns),
+            kind,
+            buffer=self.window.bytes,
+            offset=rows.address - self.window.base,
+            strides=(rows.pitch, kind.itemsize),
+        )
+
+    def _pieces(self, offset: int, size: int) -> Iterator[memoryview]:
+        view = self.window.view
+        for start in range(offset, offset + size, PIECE):
+            yield view[start : min(start + PIECE, offset + size)]
+
+    def _packed(self, rows: Rows) -> Iterator[memoryview]:
+        if rows.width > PIECE // 2:
+            for row in range(rows.height):
+                yield from self._pieces(rows.address + row * rows.pitch - self.window.base, rows.width)
+            return
+        array = self._rows(rows)
+        step = PIECE // rows.width
+        for row in range(0, rows.height, step):
+            yield np.ascontiguousarray(array[row : row + step]).reshape(-1).data
+
+
+def _pages(start: int, end: int) -> tuple[int, int]:
+    """The whole pages around [start, end)."""
+    return start // PAGE * PAGE, -(-end // PAGE) * PAGE

@@ -1,0 +1,300 @@
+"""The device addresses of one session: reserved host memory, made accessible page by page.
+
+Owns the reservation, its protection and the page flags that compiled kernels test. Knows nothing of allocations or of
+CUDA. A device address is a host address, so translation never produces a pointer: it only decides whether there is one.
+The window lies where a Linux process of default layout maps nothing, so that in the guest, another process, a device
+address is never also the address of host memory.
+
+Protection is kept by granules of 2 MiB, flags by pages of 4 KiB: the flags are exact and are what kernels and copies
+are checked against; the protection is a second net, and coarse because the kernel limits the number of mappings. A huge page backs only a granule that is mapped
+whole, so that the memory a session costs follows from what it allocated.
+
+Not thread-safe: one session's thread changes it, and never while a kernel of that session runs.
+
+Source: mission.md S2 points 1 and 4; the design in docs/simulated-device.md.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from farlane.backend.jit.runtime.structures import PAGE_HELD
+from farlane.backend.mappings import (
+    MADV_DONTDUMP,
+    MADV_DONTNEED,
+    MADV_HUGEPAGE,
+    MADV_NOHUGEPAGE,
+    MAP_ANONYMOUS,
+    MAP_FAILED,
+    MAP_FIXED,
+    MAP_FIXED_NOREPLACE,
+    MAP_NORESERVE,
+    MAP_PRIVATE,
+    MAP_SHARED,
+    MREMAP_FIXED,
+    MREMAP_MAYMOVE,
+    PROT_NONE,
+    PROT_READ,
+    PROT_WRITE,
+    MappingError,
+    checked,
+    libc,
+    mapped,
+)
+
+PAGE_SHIFT = 12
+PAGE = 1 << PAGE_SHIFT
+GRANULE = 2 << 20
+ALIGNMENT = 1 << 36
+
+READABLE = 1
+WRITABLE = 2
+HELD = PAGE_HELD  # what the others do not allow may be had: a kernel asks
+
+# Below: non-PIE programs, their heap and the thread sanitizer's shadow. Above: PIE programs at 0x55..., libraries at 0x7f....
+LOWEST = 0x2000_0000_0000
+HIGHEST = 0x5000_0000_0000
+
+_placing = threading.Lock()
+_next_place = LOWEST  # rotates, so that a use after close does not hit the next session's window
+
+
+def _reserve(size: int) -> int:
+    """Reserves size bytes at the next free place and returns its address."""
+    global _next_place
+    protection, flags = PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE
+    step = -(-size // ALIGNMENT) * ALIGNMENT
+    with _placing:
+        for _ in range((HIGHEST - LOWEST) // ALIGNMENT if step <= HIGHEST - LOWEST else 0):
+            place = _next_place if _next_place + step <= HIGHEST else LOWEST
+            _next_place = place + step
+            # mmap's address may be refused (in use) or, by an old kernel, taken as a hint only.
+            address = libc.mmap(place, size, protection, flags, -1, 0)
+            if address == place:
+                return int(address)
+            if address != MAP_FAILED:
+                libc.munmap(address, size)
+    raise MappingError(
+        ctypes.get_errno(), f"no {size} bytes of address space are free for a window (`ulimit -v` bounds it)"
+    )
+
+
+class Window:
+    """A reserved range [base, base + size) and what of it is there."""
+
+    def __init__(self, size: int) -> None:
+        self.size = -(-size // GRANULE) * GRANULE
+        self.base = _reserve(self.size)
+        libc.madvise(self.base, self.size, MADV_NOHUGEPAGE)
+        libc.madvise(self.base, self.size, MADV_DONTDUMP)
+        self.pages = self.size >> PAGE_SHIFT
+        # Anonymous zero pages: a table for 64 GiB is 16 MiB of addresses and, mostly, no memory.
+        self._flags_address = int(
+            libc.mmap(0, self.pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+        )
+        if self._flags_address == MAP_FAILED:
+            number = ctypes.get_errno()
+            libc.munmap(self.base, self.size)
+            raise MappingError(number, "no memory for the page flags")
+        self.flags: npt.NDArray[np.uint8] = np.frombuffer(
+            memoryview((ctypes.c_uint8 * self.pages).from_address(self._flags_address)), np.uint8
+        )
+        #: Every byte of the window; touch only what the flags allow.
+        self.bytes: npt.NDArray[np.uint8] = np.frombuffer(
+            memoryview((ctypes.c_uint8 * self.size).from_address(self.base)), np.uint8
+        )
+        self.view: memoryview = self.bytes.data
+        self._granules = np.zeros(self.size // GRANULE, np.uint16)  # pages in use in each granule
+        self._huge = np.zeros(self.size // GRANULE, np.bool_)  # granules that the system may back with a huge page
+        self._open = True
+        self.huge = True  # whether huge pages are used
+
+    @property
+    def end(self) -> int:
+        return self.base + self.size
+
+    @property
+    def flags_address(self) -> int:
+        """Where kernels find the flags: one byte a page, the first one that of the page at `base`."""
+        return self._flags_address
+
+    @property
+    def resident_pages(self) -> int:
+        """Pages that are mapped (not: that the system has given memory to)."""
+        return int(self._granules.sum(dtype=np.int64))
+
+    def runs(self) -> Iterator[tuple[int, int, int]]:
+        """(start, end, flags) of the runs of pages that are mapped alike, in order."""
+        # By granules, for the table of flags is large and mostly without memory.
+        each = GRANULE // PAGE
+        for low, high in runs_of(0, self._granules > 0):
+            flags = self.flags[low * each : high * each]
+            for value in np.unique(flags[flags != 0]).tolist():
+                for first, last in runs_of(low * each, flags == value):
+                    yield self.base + first * PAGE, self.base + last * PAGE, value
+
+    def any(self, start: int, end: int) -> bool:
+        """Whether some page of [start, end) is mapped."""
+        first = max(0, start - self.base) >> PAGE_SHIFT
+        return bool(self.flags[first : max(0, end - self.base) >> PAGE_SHIFT].any())
+
+    def read_only(self, address: int) -> bool:
+        """Whether the page that holds an address is mapped, and not to be written by kernels."""
+        return address < self.end and self.flags[(address - self.base) >> PAGE_SHIFT] == READABLE
+
+    def map(self, start: int, end: int, flags: int) -> None:
+        """Makes the whole pages [start, end) accessible. Those that were not mapped read as zero."""
+        first, last = (start - self.base) >> PAGE_SHIFT, (end - self.base) >> PAGE_SHIFT
+        low, high = first * PAGE // GRANULE, -(-last * PAGE // GRANULE)
+        if high - low == 1:  # the common case, where arrays would cost more than the work
+            used = int(self._granules[low])
+            if not used:
+                self._protect([(low, high)], PROT_READ | PROT_WRITE)
+            self._granules[low] = used + last - first - int(np.count_nonzero(self.flags[first:last]))
+        else:
+            touched = self._per_granule(self.flags[first:last] == 0, first)
+            was = self._granules[low:high].copy()
+            self._granules[low:high] += touched
+            try:
+                self._protect(runs_of(low, (was == 0) & (touched > 0)), PROT_READ | PROT_WRITE)
+            except MappingError:
+                self._granules[low:high] = was
+                raise
+        self.flags[first:last] = flags
+        self._use_huge_pages(-(-first * PAGE // GRANULE), last * PAGE // GRANULE)
+
+    def unmap(self, start: int, end: int) -> None:
+        """Takes the whole pages [start, end) away and gives their memory back to the system."""
+        first, last = (start - self.base) >> PAGE_SHIFT, (end - self.base) >> PAGE_SHIFT
+        low, high = first * PAGE // GRANULE, -(-last * PAGE // GRANULE)
+        if high - low == 1:
+            left = int(self._granules[low]) - int(np.count_nonzero(self.flags[first:last]))
+            self._granules[low] = left
+            emptied = [(low, high)] if not left else []
+        else:
+            touched = self._per_granule(self.flags[first:last] != 0, first)
+            self._granules[low:high] -= touched
+            emptied = runs_of(low, (self._granules[low:high] == 0) & (touched > 0))
+        self.flags[first:last] = 0
+        self._avoid_huge_pages(low, high)
+        checked(libc.madvise(start, end - start, MADV_DONTNEED), "madvise")
+        try:
+            self._protect(emptied, PROT_NONE)
+        except MappingError:
+            # The limit on mappings: the granule stays accessible to us, and forbidden by its flags.
+            return
+
+    def hide(self, low: int, high: int) -> None:
+        """Pages, by their numbers, that stay mapped and are held: gives their memory back to the system. They read as zero afterwards."""
+        self.flags[low:high] = HELD
+        checked(libc.madvise(self.base + low * PAGE, (high - low) * PAGE, MADV_DONTNEED), "madvise")
+
+    def show(self, start: int, size: int, elsewhere: int) -> None:
+        """Whole mapped pages are at another address too from now on, which must be free. Raises MappingError; then nothing has changed."""
+        access, flags = PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_NORESERVE
+        place = libc.mmap(elsewhere, size, PROT_NONE, flags | MAP_PRIVATE | MAP_FIXED_NOREPLACE, -1, 0)
+        if mapped(place, "no room at the address") != elsewhere:  # by an old kernel, taken as a hint only
+            libc.munmap(place, size)
+            raise MappingError(errno.EEXIST, os.strerror(errno.EEXIST))
+        shared = int(libc.mmap(0, size, access, flags | MAP_SHARED, -1, 0))
+        if shared == MAP_FAILED:
+            number = ctypes.get_errno()
+            libc.munmap(elsewhere, size)
+            raise MappingError(number, os.strerror(number))
+        ctypes.memmove(shared, start, size)
+        # Of an old size of 0 it makes a second mapping of the same memory. Both take the place of mappings of ours.
+        mapped(libc.mremap(shared, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, start), "mremap")
+        mapped(libc.mremap(shared, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere), "mremap")
+        for address in (start, elsewhere):
+            libc.madvise(address, size, MADV_DONTDUMP)
+
+    def hide_again(self, start: int, size: int, elsewhere: int) -> None:
+        """The opposite of `show`. The pages stay mapped and read as zero."""
+        libc.munmap(elsewhere, size)
+        flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED
+        mapped(libc.mmap(start, size, PROT_READ | PROT_WRITE, flags, -1, 0), "mmap")
+        for advice in (MADV_DONTDUMP, MADV_NOHUGEPAGE):
+            libc.madvise(start, size, advice)
+
+    def attach(self, start: int, size: int, descriptor: int, offset: int) -> None:
+        """Whole granules, of which nothing is mapped, are a part of a file from now on; no flag allows an access yet. Raises MappingError."""
+        shared = MAP_SHARED | MAP_NORESERVE | MAP_FIXED
+        mapped(libc.mmap(start, size, PROT_READ | PROT_WRITE, shared, descriptor, offset), "mmap")
+        libc.madvise(start, size, MADV_DONTDUMP)
+        first = (start - self.base) // GRANULE
+        self._granules[first : first + size // GRANULE] = GRANULE // PAGE
+
+    def permit(self, start: int, size: int, flags: int) -> None:
+        """What kernels may do with the whole pages of an attached file."""
+        first = (start - self.base) >> PAGE_SHIFT
+        self.flags[first : first + (size >> PAGE_SHIFT)] = flags
+
+    def detach(self, start: int, size: int) -> None:
+        """The opposite of `attach`."""
+        self.permit(start, size, 0)
+        first = (start - self.base) // GRANULE
+        self._granules[first : first + size // GRANULE] = 0
+        reserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED
+        if libc.mmap(start, size, PROT_NONE, reserved, -1, 0) == MAP_FAILED:
+            return  # the limit on mappings, as in `unmap`
+        for advice in (MADV_DONTDUMP, MADV_NOHUGEPAGE):
+            libc.madvise(start, size, advice)
+
+    def close(self) -> None:
+        """Gives everything back. The arrays of this object must not be used afterwards."""
+        if self._open:
+            self._open = False
+            libc.munmap(self.base, self.size)
+            libc.munmap(self._flags_address, self.pages)
+
+    def _per_granule(self, pages: npt.NDArray[np.bool_], first: int) -> npt.NDArray[np.uint16]:
+        """How many of the marked pages, the first of which is page `first`, lie in each granule they touch."""
+        each = GRANULE // PAGE
+        lead = first % each
+        padded = np.zeros(-(-(lead + len(pages)) // each) * each, np.bool_)
+        padded[lead : lead + len(pages)] = pages
+        counts: npt.NDArray[np.uint16] = padded.reshape(-1, each).sum(axis=1, dtype=np.uint16)
+        return counts
+
+    def _use_huge_pages(self, low: int, high: int) -> None:
+        """Allows huge pages for granules of which every page is mapped.
+
+        Elsewhere they stay forbidden, or a guest could make the host spend 2 MiB on each page of 4 KiB it was given.
+        """
+        if low < high and self.huge:
+            for first, last in runs_of(low, ~self._huge[low:high]):
+                libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, MADV_HUGEPAGE)
+            self._huge[low:high] = True
+
+    def _avoid_huge_pages(self, low: int, high: int) -> None:
+        """Takes the permission back from granules that lose pages."""
+        if high - low == 1 and not self._huge[low]:
+            return
+        for first, last in runs_of(low, self._huge[low:high]):
+            libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, MADV_NOHUGEPAGE)
+        self._huge[low:high] = False
+
+    def _protect(self, runs: list[tuple[int, int]], protection: int) -> None:
+        """Sets the protection of runs of granules."""
+        for low, high in runs:
+            start, size = self.base + low * GRANULE, (high - low) * GRANULE
+            checked(libc.mprotect(start, size, protection), "mprotect")
+
+
+def runs_of(low: int, marked: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """The runs [first, last) of what is marked; the first of `marked` is number low."""
+    size, count = len(marked), int(np.count_nonzero(marked))
+    if count in (0, size):  # mostly
+        return [(low, low + size)] if count else []
+    edges = (np.flatnonzero(marked[1:] != marked[:-1]) + (low + 1)).tolist()
+    if marked[0]:
+        edges.insert(0, low)
+    if marked[-1]:
+        edges.append(low + size)
+    return list(zip(edges[::2], edges[1::2], strict=True))

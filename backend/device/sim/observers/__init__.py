@@ -1,0 +1,1 @@
+"""What looks at launches and copies: checks, the memory model, traces."""

@@ -1,0 +1,1 @@
+"""Runtime services: what kernels ask of their device while they run."""

@@ -1,0 +1,1 @@
+"""From LLVM IR to machine code: LLVM, the disk cache, the two tiers."""

@@ -1,0 +1,155 @@
+"""The disk cache of compiled kernels.
+
+One file per kernel and block shape under ~/.cache/farlane/jit (or $FARLANE_CACHE_DIR/jit): a header with a checksum, the kernel's
+facts as JSON, its code (an object file or a flat image, backend/flat.py). The key covers the module's text, kernel, block, options, this package's sources, LLVM and the CPU, so an
+entry is never stale. An upgrade may replace the sources under a running host: entries go by what they were when this module was loaded, and
+none is written once they differ from that (`trusted`). Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
+bound, the least recently used files go. The directory is private (0700): what lies there is executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import logging
+import os
+import struct
+from importlib import resources
+from pathlib import Path
+
+from farlane.backend import files
+from farlane.backend.jit.options import KernelInfo, Options
+from farlane.backend.jit.runtime.structures import ABI_VERSION
+
+MAX_BYTES = 256 << 20
+_MAGIC = b"FARLJIT1"
+_HEADER = struct.Struct("<8s32sQQ")
+
+_log = logging.getLogger(__name__)
+
+
+def directory() -> Path:
+    base = os.environ.get("FARLANE_CACHE_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "farlane"
+    )
+    return Path(base) / "jit"
+
+
+def _digest() -> bytes:
+    """Of this package, and of what links its objects: any change of the generator makes new entries."""
+    digest = hashlib.sha256()
+
+    def walk(folder: object) -> None:
+        items = sorted(folder.iterdir(), key=lambda item: item.name)  # type: ignore[attr-defined]
+        for item in items:
+            if item.is_dir() and item.name != "__pycache__":
+                walk(item)
+            elif item.name.endswith((".py", ".ll")):
+                digest.update(item.name.encode())
+                digest.update(item.read_bytes())
+
+    walk(resources.files(files.__package__).joinpath("jit"))
+    digest.update(resources.files(files.__package__).joinpath("flat.py").read_bytes())
+    return digest.digest()
+
+
+SOURCES = _digest()
+
+
+@functools.cache
+def trusted() -> bool:
+    """Whether what this process translates is what its sources' digest says. To be asked once the translator has been loaded."""
+    same = _digest() == SOURCES
+    if not same:
+        _log.warning("Farlane's files have changed since this process started: what it compiles is not kept on disk")
+    return same
+
+
+def key(module: bytes, name: str, block: tuple[int, int, int], options: Options, host: str) -> str:
+    relevant = (
+        ABI_VERSION,
+        name,
+        block,
+        options.dual,
+        options.optimization,
+        options.local_stack_bytes,
+        options.features,
+        options.cpu,
+        options.touches,
+        options.untranslated,
+        options.checks,
+        options.light,
+        options.team,
+        options.serial,
+        host,
+    )
+    return hashlib.sha256(SOURCES + module + repr(relevant).encode()).hexdigest()
+
+
+def fixed_key(text: str, host: str) -> str:
+    """The name of code that is not a module's: the object of some IR."""
+    return hashlib.sha256(f"{ABI_VERSION} {host}\n{text}".encode()).hexdigest()
+
+
+def load(name: str) -> tuple[KernelInfo, bytes] | None:
+    """The facts and object of a kernel's entry, or None."""
+    entry = load_object(name)
+    if entry is None:
+        return None
+    try:
+        facts = json.loads(entry[0])
+        facts["block"] = tuple(facts["block"])
+        facts["variables"] = tuple(facts["variables"])
+        return KernelInfo(**facts), entry[1]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def load_object(name: str) -> tuple[bytes, bytes] | None:
+    """The facts, as they were saved, and the object of an entry, or None."""
+    path = directory() / name
+    try:
+        data = path.read_bytes()
+        magic, checksum, facts_size, object_size = _HEADER.unpack_from(data)
+    except (OSError, struct.error):
+        return None
+    body = data[_HEADER.size :]
+    if magic != _MAGIC or len(body) != facts_size + object_size or hashlib.sha256(body).digest() != checksum:
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    return body[:facts_size], body[facts_size:]
+
+
+def save(name: str, info: KernelInfo, image: bytes) -> None:
+    """Adds an entry; a cache that cannot be written is no error."""
+    save_object(name, json.dumps(dataclasses.asdict(info)).encode(), image)
+
+
+def save_object(name: str, facts: bytes, image: bytes) -> None:
+    """Adds an entry; a cache that cannot be written is no error."""
+    body = facts + image
+    data = _HEADER.pack(_MAGIC, hashlib.sha256(body).digest(), len(facts), len(image)) + body
+    folder = directory()
+    with contextlib.suppress(OSError):
+        files.replace(folder / name, data)
+        prune(folder, MAX_BYTES)
+
+
+def prune(folder: Path, limit: int) -> None:
+    """Deletes the least recently used entries beyond `limit` bytes."""
+    entries = []
+    for item in os.scandir(folder):
+        with contextlib.suppress(OSError):
+            status = item.stat()
+            entries.append((status.st_mtime, status.st_size, item.path))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
+        if total <= limit:
+            break
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size

@@ -1,0 +1,1 @@
+"""Compiled routines that are no kernel's: helpers, repeats, the comparison of pages."""

@@ -1,0 +1,157 @@
+"""Two ways to compile a kernel, and when the second one is worth it.
+
+A kernel is first compiled *lightly*: no instruction combining, no register allocation worth the name. That takes an eighth of the time, and
+the code runs some two times slower, with the same results: passes differ, not what is translated. Once a kernel has run for as long as compiling it in
+full would take, it is compiled in full, by another process (LLVM is entered by one thread of a process at a time, and its work must not
+delay other kernels), and the new code takes the old one's place between two launches. A program that uses a kernel a few
+times never pays for code it does not need; one that uses it long loses little. Register tiles
+(register_tiles.py) run three to four times as fast in full code, so LEAST_NS of running is enough for them.
+
+Owns that rule, the process and the replacement. The full code goes to the disk cache, where the next program finds it at once.
+`FARLANE_JIT_TIERS=off` compiles everything in full at first use; so does a machine whose frames cannot be read from its code (native.frame_bytes).
+
+Threads: `Use.spent` may be called by any; one thread of ours talks to the process. It ends with this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import queue
+import subprocess
+import sys
+import threading
+from dataclasses import asdict, dataclass, field
+from typing import IO, TYPE_CHECKING
+
+from farlane.backend.jit.compile import cache
+from farlane.backend.jit.options import KernelInfo, Options
+
+if TYPE_CHECKING:
+    from farlane.backend.jit.compile.kernels import CompiledKernel
+    from farlane.backend.jit.ptx.declarations import Module
+
+VARIABLE = "FARLANE_JIT_TIERS"
+FULL_OVER_LIGHT = 6  # times as long: measured 5 to 8
+LEAST_NS = 20_000_000
+_HEAD = 16  # bytes in front of a message's two parts: their sizes
+
+_log = logging.getLogger(__name__)
+
+
+def options() -> Options:
+    """How kernels are compiled at their first launch."""
+    from farlane.backend.jit.compile import native
+
+    light = os.environ.get(VARIABLE, "on") != "off" and native.frame_bytes(b"") is not None
+    return Options(light=light)
+
+
+@dataclass
+class Use:
+    """What a lightly compiled kernel has been used for, and how to compile it in full."""
+
+    module: Module
+    name: str
+    block: tuple[int, int, int]
+    options: Options
+    nanoseconds: int = 0
+    asked: bool = field(default=False)
+
+    def spent(self, kernel: CompiledKernel, nanoseconds: int) -> None:
+        """The kernel has run so long."""
+        self.nanoseconds += nanoseconds
+        worth = LEAST_NS
+        if not kernel.info.tiled:
+            worth = max(worth, int(FULL_OVER_LIGHT * 1e9 * kernel.info.compile_seconds))
+        if not self.asked and self.nanoseconds >= worth:
+            self.asked = True
+            _compiler.ask(kernel, self)
+
+
+class Compiler:
+    """The process that compiles in full, started when it is first needed, and the thread that waits for it."""
+
+    def __init__(self) -> None:
+        self._asked: queue.SimpleQueue[tuple[CompiledKernel, Use]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, kernel: CompiledKernel, use: Use) -> None:
+        self._asked.put((kernel, use))
+        with self._lock:
+            if self._thread is None:
+                thread = threading.Thread(target=self._work, name="full-compiler", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the system's limit of threads or memory; whoever asks next tries again
+                    _log.warning("kernel %s stays lightly compiled for now: %s", use.name, error)
+                    return
+                self._thread = thread
+
+    def _work(self) -> None:
+        while True:
+            kernel, use = self._asked.get()
+            try:
+                kernel.replace(*self._compiled(use))
+            except Exception:
+                # The light code is right, only slower.
+                _log.warning("kernel %s stays lightly compiled", use.name, exc_info=True)
+                self._end()
+
+    def _compiled(self, use: Use) -> tuple[bytes, int]:
+        if self._process is None or self._process.poll() is not None:
+            command = [sys.executable, "-m", "farlane.backend.jit.compile.full_compiler"]
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        head = {
+            "sources": cache.SOURCES.hex(),
+            "name": use.name,
+            "block": use.block,
+            "options": asdict(use.options) | {"light": False},
+        }
+        send(process.stdin, json.dumps(head).encode(), use.module.text.encode())
+        answer = receive(process.stdout)
+        if answer is None:
+            raise RuntimeError(f"the compiling process ended with status {process.wait()}")
+        facts, image = answer
+        if not image:
+            raise RuntimeError(facts.decode())
+        return image, int(json.loads(facts)["abreast"])
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for stream in (self._process.stdin, self._process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(OSError):
+                        stream.close()
+            self._process = None
+
+
+_compiler = Compiler()
+
+
+def send(stream: IO[bytes], first: bytes, second: bytes) -> None:
+    """A message of two parts."""
+    stream.write(len(first).to_bytes(8, "little") + len(second).to_bytes(8, "little") + first + second)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
+    """The next message, None at the end."""
+    head = stream.read(_HEAD)
+    if len(head) < _HEAD:
+        return None
+    sizes = int.from_bytes(head[:8], "little"), int.from_bytes(head[8:], "little")
+    parts = stream.read(sizes[0]), stream.read(sizes[1])
+    return parts if (len(parts[0]), len(parts[1])) == sizes else None
+
+
+__all__ = ["KernelInfo", "Use", "options", "receive", "send"]

@@ -1,0 +1,1 @@
+"""From graphs to LLVM IR: instruction families and emitters."""

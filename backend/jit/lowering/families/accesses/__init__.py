@@ -1,0 +1,1 @@
+"""Instructions that read and write memory at addresses."""

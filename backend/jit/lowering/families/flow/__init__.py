@@ -1,0 +1,1 @@
+"""Calls, barriers, and operations of a whole warp."""

@@ -1,0 +1,1 @@
+"""Instructions of textures and surfaces."""

@@ -1,0 +1,1 @@
+"""Instructions of matrices, tensors and asynchronous copies."""

@@ -1,0 +1,1 @@
+"""PTX text: its tokens, statements and modules, and what links modules."""

@@ -1,0 +1,76 @@
+"""The text of a kernel's LLVM module: the runtime's parts (*.ll), the kernel's constants, its helpers and its functions.
+
+Owns which runtime parts there are, and the attributes that every function gets; kernel.py says what is the kernel's.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from importlib import resources
+
+from farlane.backend.jit.runtime import fibers, layout
+from farlane.backend.jit.runtime.checks import Findings, Record, Shadow, ShadowEntry
+from farlane.backend.jit.runtime.services import Request
+from farlane.backend.jit.runtime.structures import Aliases, Barrier, Fault, Latch, Launch, Run, WarpState, WorkerState
+from farlane.backend.jit.runtime.touches import TouchBuffer
+
+_DEFINE = re.compile(r"^(define .*?)( \{)$", re.MULTILINE)
+_ATTRIBUTES = (
+    'attributes #0 = { nounwind null_pointer_is_valid "prefer-vector-width"="512" "min-legal-vector-width"="512" }\n'
+)
+_METADATA = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n!3 = !{i32 1}\n'
+STRUCTURES = (
+    Launch, WorkerState, WarpState, Barrier, Latch, Fault, Run, Aliases, Request, Findings, Record, Shadow, ShadowEntry, TouchBuffer,
+)  # fmt: skip
+NO_TEAM = "define internal i32 @farlane_team(ptr %warp, ptr %areas) {\n  ret i32 1\n}\n"
+
+
+def assemble(
+    checked: bool,
+    touches: bool,
+    declarations: Iterable[str],
+    constants: Iterable[str],
+    texts: Iterable[str],
+    warps: int,
+) -> str:
+    """A module.
+
+    Args:
+        checked, touches: which parts of the runtime (Options.checks, Options.touches).
+        declarations: those that the runtime has are left out.
+        warps: of a block; the range of a warp's index.
+    """
+    runtime = _runtime(checked, touches)
+    declared = (text for text in declarations if text not in runtime)
+    parts = [runtime, *declared, *constants, *texts]
+    text = _DEFINE.sub(
+        lambda match: match.group() if "#0" in match.group() else f"{match.group(1)} #0{match.group(2)}",
+        "\n".join(parts),
+    )
+    return text + "\n" + _ATTRIBUTES + _METADATA + f"!2 = !{{i32 0, i32 {warps}}}\n"
+
+
+@functools.cache
+def _runtime(checked: bool, touches: bool) -> str:
+    names = (
+        "runtime.ll",
+        "accesses.ll",
+        "generic.ll",
+        "barriers.ll",
+        "blocks.ll",
+        "scheduler.ll",
+        "team.ll",
+        "together.ll",
+        "cluster.ll",
+        "crowd.ll",
+        "abreast.ll",
+        "services.ll",
+        "solo.ll",
+        *(("checks.ll", "races.ll") if checked else ("unchecked.ll",)),
+        *(("touches.ll",) if touches else ()),
+    )
+    folder = resources.files(__package__).joinpath("ir")
+    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
+    return fibers.prepare(layout.define("\n".join(parts), STRUCTURES))

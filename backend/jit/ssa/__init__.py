@@ -1,0 +1,1 @@
+"""Graphs of basic blocks, their static single assignment form, and what rewrites them."""

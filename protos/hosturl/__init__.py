@@ -1,0 +1,103 @@
+"""The URLs of hosts, for guests and hosts alike: `grpc://HOST:PORT` and `unix:///PATH`.
+
+Owns the grammar; who connects or listens there is the frontend's and the backend's. The shim reads the same URLs
+(frontend/shim/crates/client/src/config.rs); cases.tsv has examples that both must take or refuse alike.
+
+    url  = "grpc://" host ":" port ["/"]  |  "unix://" path
+    host = a name, an IPv4 address, or an IPv6 address in brackets: no "/", "@", ":" or white space, no "[" or "]"
+    port = 1 to 65535 in decimal digits; for who listens also 0, any free one
+    path = an absolute path of a file
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+FORMS = "grpc://HOST:PORT or unix:///PATH"
+
+_TCP = re.compile(r"(?:\[(?P<bracketed>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s/@:\[\]?#]+)):(?P<port>[0-9]{1,5})/?", re.ASCII)
+
+
+class HostUrlError(ValueError):
+    """A text that is no host URL; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class TcpUrl:
+    """A TCP port of a host. `host` is without brackets."""
+
+    host: str
+    port: int
+
+    @property
+    def target(self) -> str:
+        """What gRPC calls it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"grpc://{self.target}"
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can be meant."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+@dataclass(frozen=True)
+class UnixUrl:
+    """A Unix socket."""
+
+    path: str
+
+    @property
+    def target(self) -> str:
+        """What gRPC calls it."""
+        return f"unix://{self.path}"
+
+    def __str__(self) -> str:
+        return self.target
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can be meant."""
+        return True
+
+
+HostUrl = TcpUrl | UnixUrl
+
+
+def parse(text: str, *, listening: bool = False) -> HostUrl:
+    """The URL of a host.
+
+    Args:
+        listening: port 0 stands for any free one.
+
+    Raises:
+        HostUrlError: it is neither form.
+    """
+    scheme, separator, rest = text.partition("://")
+    if scheme == "unix" and separator:
+        if not rest.startswith("/") or rest.endswith("/") or "\0" in rest:
+            raise HostUrlError(
+                f"{text!r} is no host URL: a socket needs an absolute path, as in unix:///run/farlane.sock"
+            )
+        return UnixUrl(rest)
+    if scheme != "grpc" or not separator:
+        raise HostUrlError(f"{text!r} is no host URL: use {FORMS}")
+    match = _TCP.fullmatch(rest)
+    if match is None:
+        raise HostUrlError(f"{text!r} is no host URL: it names no host and port; use {FORMS}")
+    port = int(match["port"])
+    if port > 65535 or (port == 0 and not listening):
+        raise HostUrlError(f"{text!r} is no host URL: there is no port {port}; use 1 to 65535")
+    if match["bracketed"] is not None:
+        try:
+            ipaddress.IPv6Address(match["bracketed"])
+        except ValueError:
+            raise HostUrlError(f"{text!r} is no host URL: {match['bracketed']} is no IPv6 address") from None
+    return TcpUrl(match["bracketed"] or match["name"], port)
