@@ -24,8 +24,8 @@ from farlane.backend.host import Host
 from farlane.backend.images import digest_of
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
-from farlane.frontend import generated_operations as tape
 from farlane.v1 import session_pb2 as pb
+from tape_client import generated_operations as tape
 
 QUOTA = 64 << 20
 CHUNK = 1 << 20
