@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from farlane.backend.device.base import LEGACY_STREAM, Context, LaunchShape, Rows
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.launching import effort
+from farlane.backend.device.sim.runtime import prepared
 
 PTX = b"""
 .version 7.5
@@ -82,9 +82,9 @@ def launches(context: Context) -> None:
 
 
 def helpers(context: Context) -> None:
-    """The rule about which launches ask for helpers (effort.py), beside asking them for every grid of 4096 threads and more."""
+    """The rule about which launches ask for helpers (prepared.py), beside asking them for every grid of 4096 threads and more."""
     module, stream = context.load_module(PTX), context.default_stream(LEGACY_STREAM)
-    base, function, rule = context.window.base, context.function(module, "add"), effort.ALONE_NS
+    base, function, rule = context.window.base, context.function(module, "add"), prepared.ALONE_NS
     print("vector adds, us each, by rule and always with helpers:")
     for count in (4096, 16384, 65536, 262144, 1 << 20):
         context.allocate(base, 12 * count)
@@ -95,9 +95,9 @@ def helpers(context: Context) -> None:
         timed: dict[int, list[float]] = {rule: [], -1: []}
         for _ in range(5):
             for limit, found in timed.items():
-                effort.ALONE_NS = limit
+                prepared.ALONE_NS = limit
                 found.append(median_us(lambda s=shape, v=parameters: context.launch(function, s, v, stream), 50, 3))
-        effort.ALONE_NS = rule
+        prepared.ALONE_NS = rule
         ours, always = (statistics.median(found) for found in timed.values())
         print(f"  {count:8} threads: {ours:8.1f} {always:8.1f}  ratio {ours / always:.2f}")
         context.free(base)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from farlane.backend.device.sim.wishes import Settings
+from farlane.backend.device.sim.options import Settings
 from farlane.backend.memory import config
 from farlane.backend.memory.cores.trace import TraceError
 from farlane.backend.memory.paging import OutOfFrames

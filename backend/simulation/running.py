@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from farlane.backend.device.sim.wishes import VARIABLE, Settings
+from farlane.backend.device.sim.options import VARIABLE, Settings
 
 START_SECONDS = 60.0
 

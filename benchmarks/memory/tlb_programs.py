@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from farlane.backend.device.sim.wishes import VARIABLE, Settings
+from farlane.backend.device.sim.options import VARIABLE, Settings
 from farlane.backend.jit.compile import tiers
 from farlane.backend.memory import config
 from farlane.backend.simulation import running, sweep

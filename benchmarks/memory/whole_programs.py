@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from farlane.backend.device.sim.wishes import VARIABLE, Settings
+from farlane.backend.device.sim.options import VARIABLE, Settings
 from farlane.backend.memory import config
 from farlane.backend.memory.cores.model import MemoryModel
 from farlane.backend.memory.cores.touches import rows

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from farlane.backend.device.sim.device import SimDevice
-from farlane.backend.device.sim.wishes import Oversubscription
+from farlane.backend.device.sim.options import Oversubscription
 
 __all__ = ["Oversubscription", "SimDevice"]

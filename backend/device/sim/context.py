@@ -20,7 +20,6 @@ from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, Launc
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.plan import Body, Columns, Results, Stop
 from farlane.backend.device.sim.launching.launches import Launcher
-from farlane.backend.device.sim.launching.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.launching.repeats import Repeater
 from farlane.backend.device.sim.launching.timeline import Timeline
@@ -29,8 +28,10 @@ from farlane.backend.device.sim.memory.physical import Part as PhysicalPart
 from farlane.backend.device.sim.memory.space import Physical, Space
 from farlane.backend.device.sim.memory.window import PAGE
 from farlane.backend.device.sim.observers.checking import KINDS, Checker
+from farlane.backend.device.sim.observers.observer import Observers
+from farlane.backend.device.sim.options import Oversubscription, Settings
+from farlane.backend.device.sim.runtime.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
-from farlane.backend.device.sim.wishes import Oversubscription, Settings
 from farlane.backend.jit import Options
 
 if TYPE_CHECKING:
@@ -75,19 +76,18 @@ class SimContext(Context):
         self._memory = _memory(quota, budget, physical, oversubscription, number)
         self.foresees = self._memory.foresees
         self.window: Window = self._memory.guest
-        self._watch = None if watched is None else _watch(*watched, self._memory)
-        self._runtime = Runtime(self._memory, limits.attributes)
-        self._checker: Checker | None = None
+        self._observers = Observers()
+        if watched is not None:
+            self._observers.add(_watch(*watched, self._memory))
+        self._runtime = Runtime(self._memory, self._observers, limits.attributes)
         self._begin()
 
     def _begin(self) -> None:
         self._timeline = Timeline()
-        self._launcher = Launcher(self._memory, self._pool, self._limits, self._runtime, self._watch)
+        self._launcher = Launcher(self._memory, self._pool, self._limits, self._runtime, self._observers)
         self._repeater = Repeater(self._launcher, self._memory)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
-        if self._checker is not None:
-            self._launcher.check(self._checker)
         self._modules: set[SimModule] = set()
 
     def close(self) -> None:
@@ -96,8 +96,7 @@ class SimContext(Context):
             self._launcher.interrupt()  # whatever is tried later is refused
             self._end_modules()
             if self._working.acquire(timeout=_CLOSE_SECONDS):
-                if self._watch is not None:
-                    self._watch.close(self._memory.report())
+                self._observers.close(self._memory.report())
                 reports.write(self.report())
                 self._memory.close()
                 self._working.release()
@@ -111,18 +110,15 @@ class SimContext(Context):
         if unknown or not kinds:
             raise CudaError(INVALID_VALUE, f"unknown checks {', '.join(unknown)}; there are {', '.join(KINDS)}")
         window = self._memory.window
-        self._checker = self._runtime.checker = Checker(kinds, window.base, window.size, self._runtime.complain)
-        self._launcher.check(self._checker)
+        self._observers.add(Checker(kinds, window.base, window.size, self._runtime.complain))
+        self._launcher.observed()
 
     def finish_checks(self) -> int:
-        return 0 if self._checker is None else self._checker.finish(self._memory.allocations)
+        return self._observers.finish(self._memory.allocations)
 
     def reset(self) -> None:
         self._end_modules()
-        if self._checker is not None:
-            self._checker.leaks(self._memory.allocations)
-        if self._watch is not None:
-            self._watch.cleared()
+        self._observers.cleared(self._memory.allocations)
         self._memory.clear()
         self._runtime.reset()
         self._begin()
@@ -146,25 +142,20 @@ class SimContext(Context):
 
     def allocate(self, address: int, size: int) -> None:
         self._memory.allocate(address, size)
-        if self._checker is not None:
-            self._checker.allocated(address, size)
-        if self._watch is not None:
-            self._watch.allocated(address, size)
+        self._observers.allocated(address, size)
 
     def free(self, address: int) -> None:
-        if self._watch is not None:
+        if self._observers:
             with self._working:
-                self._watch.freed(address)
-        ended = self._memory.free(address)
-        if self._checker is not None:
-            self._checker.freed(ended)
+                self._observers.ending(address)
+        self._observers.freed(self._memory.free(address))
 
     def alias(self, address: int, device: int, size: int) -> None:
         with self._working:
             self._memory.alias(address, device, size)
 
     def create_physical(self, size: int) -> PhysicalPart:
-        if self._watch is not None:
+        if self._observers.follows_pages:
             raise CudaError(NOT_SUPPORTED, "physical memory is not mapped where its translation is modelled")
         return self._memory.create_physical(size)
 
@@ -174,14 +165,12 @@ class SimContext(Context):
     def map_physical(self, address: int, memory: PhysicalPart, offset: int, size: int) -> None:
         with self._working:
             self._memory.physical.map(self._memory.allocations, address, memory, offset, size)
-            if self._checker is not None:  # it may have been written at another address
-                self._checker.written(Rows(address, size, size, 1))
+            self._observers.written(Rows(address, size, size, 1))  # it may have been, at another address
 
     def unmap_physical(self, address: int, size: int) -> None:
         with self._working:
             self._memory.physical.unmap(self._memory.allocations, address, size)
-        if self._checker is not None:
-            self._checker.freed(Allocation(address, size, MAPPED))
+        self._observers.freed(Allocation(address, size, MAPPED))
 
     def set_access(self, address: int, size: int, access: int) -> None:
         with self._working:
@@ -192,28 +181,21 @@ class SimContext(Context):
         with self._working:
             started = time.monotonic_ns()
             self._memory.set(rows, value, element)
-            if self._checker is not None:
-                self._checker.written(rows)
             self.device_nanoseconds += time.monotonic_ns() - started
-            if self._watch is not None:
-                self._watch.copied((rows, True))
+            self._observers.written(rows)
 
     def write(self, rows: Rows, data: memoryview, stream: Any) -> None:
         self._timeline.check_stream(stream)
         with self._working:
             started = time.monotonic_ns()
             self._memory.write(rows, data)
-            if self._checker is not None:
-                self._checker.written(rows)
             self.device_nanoseconds += time.monotonic_ns() - started
-            if self._watch is not None:
-                self._watch.copied((rows, True))
+            self._observers.written(rows)
 
     def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:
         """A piece may show device memory itself: use it before the next call to this context."""
         self._timeline.check_stream(stream)
-        if self._watch is not None:
-            self._watch.copied((rows, False))
+        self._observers.read(rows)
         return self._timed(self._memory.read(rows))
 
     def copy(self, destination: Rows, source: Rows, stream: Any) -> None:
@@ -221,11 +203,8 @@ class SimContext(Context):
         with self._working:
             started = time.monotonic_ns()
             self._memory.copy(destination, source)
-            if self._checker is not None:
-                self._checker.copied(destination, source)
             self.device_nanoseconds += time.monotonic_ns() - started
-            if self._watch is not None:
-                self._watch.copied((destination, True), (source, False))
+            self._observers.copied(destination, source)
 
     def _timed(self, pieces: Iterator[memoryview]) -> Iterator[memoryview | bytes]:
         while True:
@@ -273,15 +252,15 @@ class SimContext(Context):
     def launch(self, function: SimFunction, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
         self._timeline.check_stream(stream)
         with self._working:
-            if self._watch is not None:
-                self._watch.stream(stream, stream is self._timeline.default_stream(LEGACY_STREAM))
+            if self._observers:
+                self._observers.stream(stream, stream is self._timeline.default_stream(LEGACY_STREAM))
             self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
 
     def _settle(self) -> None:
         """What comes later is ordered behind all that was."""
-        if self._watch is not None:
+        if self._observers:
             with self._working:
-                self._watch.barrier()
+                self._observers.synchronized()
 
     def foresee(self, launches: Sequence[memoryview | bytes]) -> None:
         with self._working:
@@ -295,7 +274,7 @@ class SimContext(Context):
         return self._runtime.take_output()
 
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
-        if self._watch is not None or self._checker is not None:
+        if self._observers:
             return None  # call by call: a loop has no place for what lies between launches
         with self._working:
             stop, nanoseconds = self._repeater.repeat(body, columns, results)
@@ -305,7 +284,7 @@ class SimContext(Context):
     # Running ahead ----------------------------------------------------------------------------------------------
     def checkpoint(self, behind: Any | None = None) -> Any | None:
         with self._working:
-            if self._closed or self._watch is not None or self._checker is not None:
+            if self._closed or self._observers:
                 return None
             return self._memory.content(behind)
 

@@ -15,11 +15,11 @@ from farlane.backend.device import capabilities
 from farlane.backend.device.base import Context, CudaError, Description, Device
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.sim.context import SimContext
-from farlane.backend.device.sim.launching.modules import Library
 from farlane.backend.device.sim.launching.pool import Pool, thread_count
 from farlane.backend.device.sim.memory.memory import Budget
 from farlane.backend.device.sim.memory.space import Physical
-from farlane.backend.device.sim.wishes import Oversubscription, Settings, settings
+from farlane.backend.device.sim.options import Oversubscription, Settings, settings
+from farlane.backend.device.sim.runtime.modules import Library
 from farlane.backend.device.specification import Specification, attributes
 
 DEVICE_UNAVAILABLE = 46

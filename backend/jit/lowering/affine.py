@@ -2,7 +2,7 @@
 
 An `Affine` stands for base + stride * (position in the row) + step * (row), exactly, modulo the width. It is turned into a vector only
 where an instruction outside of `compute` reads it. Extending one to 64 bits is guarded: should a lane wrap, the warp leaves the full
-version for the masked one, which knows no affine values, and does not come back (ValueScope.leave_full).
+version for the masked one, which knows no affine values, and does not come back (Emitter.leave_full).
 
 Source: facts page "Value classes" and "Guard to add".
 """
@@ -20,7 +20,7 @@ from farlane.backend.jit.ptx.model import LANES, Instruction, Special, extends
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.values import ValueScope
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class Affine:
         return self.base.type
 
 
-def rows(e: ValueScope) -> int:
+def rows(e: Emitter) -> int:
     """How many a warp has."""
     return LANES // row_length(e.kernel.block)
 
 
-def row_base(e: ValueScope, value: Affine, row: int) -> Val:
+def row_base(e: Emitter, value: Affine, row: int) -> Val:
     """The value in the first lane of a row of the warp, or of the team."""
     b = e.body
     if value.step is None or row == 0:
@@ -48,7 +48,7 @@ def row_base(e: ValueScope, value: Affine, row: int) -> Val:
     return b.bin("add", value.base, ahead)
 
 
-def row_bases(e: ValueScope, value: Affine) -> list[Val]:
+def row_bases(e: Emitter, value: Affine) -> list[Val]:
     """The value in each row's first lane; in a team, those of the warp that is being emitted."""
     count = rows(e)
     if not isinstance(e.instance, Val):
@@ -61,7 +61,7 @@ def row_bases(e: ValueScope, value: Affine) -> list[Val]:
     return [row_base(e, start, row) for row in range(count)]
 
 
-def materialise(e: ValueScope, value: Affine) -> Val:
+def materialise(e: Emitter, value: Affine) -> Val:
     """One element per lane."""
     b = e.body
     row = row_length(e.kernel.block)
@@ -81,7 +81,7 @@ def materialise(e: ValueScope, value: Affine) -> Val:
     return b.bin("add", spread, lanes([lane % row * value.stride for lane in range(LANES)], value.type))
 
 
-def operand(e: ValueScope, source: Any, kind: str) -> Affine:
+def operand(e: Emitter, source: Any, kind: str) -> Affine:
     """A uniform or affine operand."""
     if isinstance(source, Value):
         known = e.affine(source)
@@ -100,7 +100,7 @@ def operand(e: ValueScope, source: Any, kind: str) -> Affine:
     return Affine(value, 0)
 
 
-def affine_special(e: ValueScope, name: str) -> Affine | None:
+def affine_special(e: Emitter, name: str) -> Affine | None:
     """%tid and %laneid where they are affine, and in a team what is each warp's own."""
     base, _, axis = name.partition(".")
     row = row_length(e.kernel.block)
@@ -126,7 +126,7 @@ def affine_special(e: ValueScope, name: str) -> Affine | None:
     return Affine(first, 1 if axis == "x" else 0, step)
 
 
-def compute(e: ValueScope, i: Instruction) -> Affine:
+def compute(e: Emitter, i: Instruction) -> Affine:
     """The result of an instruction that the analysis found affine."""
     b = e.body
     kind = PTX_LLVM[i.modifiers[-1]]
@@ -160,7 +160,7 @@ def compute(e: ValueScope, i: Instruction) -> Affine:
     return result if i.base == "mul" else add(e, result, operand(e, i.sources[2], kind), "add")
 
 
-def add(e: ValueScope, x: Affine, y: Affine, operation: str) -> Affine:
+def add(e: Emitter, x: Affine, y: Affine, operation: str) -> Affine:
     b = e.body
     if y.step is None:
         step = x.step
@@ -170,7 +170,7 @@ def add(e: ValueScope, x: Affine, y: Affine, operation: str) -> Affine:
     return Affine(b.bin(operation, x.base, y.base), stride, step)
 
 
-def _multiply(e: ValueScope, i: Instruction, x: Affine, y: Affine) -> Affine:
+def _multiply(e: Emitter, i: Instruction, x: Affine, y: Affine) -> Affine:
     uniform = 1 if y.stride == 0 and y.step is None else 0
     value, factor = (x, y) if uniform else (y, x)
     known = signed_constant(i.sources[uniform], 64 if "64" in i.modifiers[-1] else 32)
@@ -179,7 +179,7 @@ def _multiply(e: ValueScope, i: Instruction, x: Affine, y: Affine) -> Affine:
     return _scale(e, value, factor.base, known)
 
 
-def _scale(e: ValueScope, value: Affine, factor: Val, known: int | None) -> Affine:
+def _scale(e: Emitter, value: Affine, factor: Val, known: int | None) -> Affine:
     """`known`: the factor, where it is known now, which it must be if the value has a stride."""
     b = e.body
     if known is None:
@@ -189,14 +189,14 @@ def _scale(e: ValueScope, value: Affine, factor: Val, known: int | None) -> Affi
     return Affine(b.bin("mul", value.base, factor), value.stride * known, step)
 
 
-def _select(e: ValueScope, condition: Val, x: Affine, y: Affine) -> Affine:
+def _select(e: Emitter, condition: Val, x: Affine, y: Affine) -> Affine:
     b = e.body
     zero = integer(0, x.type)
     step = None if x.step is None and y.step is None else b.select(condition, x.step or zero, y.step or zero)
     return Affine(b.select(condition, x.base, y.base), x.stride, step)
 
 
-def extend(e: ValueScope, value: Affine, signed: bool) -> Affine:
+def extend(e: Emitter, value: Affine, signed: bool) -> Affine:
     """A 32-bit value as 64 bits; leaves the full version when a lane wraps."""
     base = e.body.resize(value.base, "i64", signed)
     step = None if value.step is None else e.body.resize(value.step, "i64", True)
@@ -206,7 +206,7 @@ def extend(e: ValueScope, value: Affine, signed: bool) -> Affine:
     return Affine(base, value.stride, step)
 
 
-def extremes(e: ValueScope, value: Affine, signed: bool) -> tuple[Val, Val, Val]:
+def extremes(e: Emitter, value: Affine, signed: bool) -> tuple[Val, Val, Val]:
     """The least and the greatest of a 32-bit value's lanes, as 64 bits, and whether a lane wraps, so that they are not."""
     b = e.body
     base = b.resize(value.base, "i64", signed)

@@ -14,7 +14,7 @@ from farlane.backend.jit.runtime.checks import INIT, RACE, Findings
 from farlane.backend.jit.runtime.structures import SHARED_WINDOW
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
     from farlane.backend.jit.lowering.families.accesses.addresses import Place
     from farlane.backend.jit.ptx.model import Body
 
@@ -54,7 +54,7 @@ class Access:
 PLAIN = Access()
 
 
-def watch(e: FunctionEmitter, space: str, address: Val, size: int, write: bool, access: Access) -> None:
+def watch(e: Emitter, space: str, address: Val, size: int, write: bool, access: Access) -> None:
     """In front of an access: notes it for races. `address` is one within its space."""
     if not e.kernel.options.checks & RACE or space not in ("shared", ""):
         return
@@ -73,7 +73,7 @@ def watch(e: FunctionEmitter, space: str, address: Val, size: int, write: bool, 
     )
 
 
-def _stored(e: FunctionEmitter, values: Sequence[Val], width: int) -> str:
+def _stored(e: Emitter, values: Sequence[Val], width: int) -> str:
     """The values in memory, one vector behind the other."""
     b = e.body
     count = len(values)
@@ -86,19 +86,19 @@ def _stored(e: FunctionEmitter, values: Sequence[Val], width: int) -> str:
     return name
 
 
-def fence(e: FunctionEmitter) -> None:
+def fence(e: Emitter) -> None:
     """A fence, or an operation on an mbarrier: a synchronization that is not followed."""
     if e.kernel.options.checks & RACE:
         e.body.line("call void @farlane_watch_fence(ptr %warp)")
 
 
-def warp_barrier(e: FunctionEmitter, barrier: bool = True) -> None:
+def warp_barrier(e: Emitter, barrier: bool = True) -> None:
     """The lanes of a warp have met: at a barrier, or where they exchange values, which orders what they have read only."""
     if e.kernel.options.checks & RACE:
         e.body.line(f"call void @farlane_watch_warp(ptr %warp, i1 {'true' if barrier else 'false'})")
 
 
-def initialised(e: FunctionEmitter, place: Place, space: str, size: int, write: bool, access: Access) -> None:
+def initialised(e: Emitter, place: Place, space: str, size: int, write: bool, access: Access) -> None:
     """Behind the check of a global access: is what it reads written, and notes what it writes."""
     if not e.kernel.options.checks & INIT or space not in ("global", "") or access.texel:
         return

@@ -15,7 +15,7 @@ from farlane.backend.jit.lowering.ir import LANE_INDEX, Builder, Val, integer, l
 from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.values import ValueScope
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _AXIS = {"x": 0, "y": 1, "z": 2}
 _LANE_MASKS = {
@@ -34,7 +34,7 @@ _CONSTANTS = {
 WARP_RANGE = ", !range !2"  # the metadata that kernel.py writes: indices of the block's warps
 
 
-def special(e: ValueScope, name: str) -> Val:
+def special(e: Emitter, name: str) -> Val:
     """The value of a special register, without its percent sign."""
     base, _, axis = name.partition(".")
     block = e.kernel.block
@@ -109,27 +109,27 @@ def _at_least_one(b: Builder, value: Val) -> Val:
     return b.call("umax", "i32", [value, integer(1, "i32")])
 
 
-def _cluster_extent(e: ValueScope, axis: str) -> Val:
+def _cluster_extent(e: Emitter, axis: str) -> Val:
     at = _AXIS.get(axis, 0)
     return e.once(
         f"cluster.{axis}", lambda b: _at_least_one(b, b.load("i32", False, support.launch_field(e, b, "cluster", at)))
     )
 
 
-def _cluster_rank(e: ValueScope, b: Builder) -> Val:
+def _cluster_rank(e: Emitter, b: Builder) -> Val:
     x, y, z = (special(e, f"cluster_ctaid.{axis}") for axis in "xyz")
     row = b.bin("add", y, b.bin("mul", z, _cluster_extent(e, "y")))
     return b.bin("add", x, b.bin("mul", row, _cluster_extent(e, "x")))
 
 
-def _first_thread(e: ValueScope, b: Builder) -> Val:
+def _first_thread(e: Emitter, b: Builder) -> Val:
     """The number of the warp's first thread in its block."""
     if e.team is not None and e.team.warps * LANES == e.kernel.threads:
         return integer(0, "i32")
     return b.bin("shl", b.load("i32", False, support.warp_field(b, "index"), WARP_RANGE), integer(5, "i32"))
 
 
-def _tid(e: ValueScope, b: Builder, axis: str) -> Val:
+def _tid(e: Emitter, b: Builder, axis: str) -> Val:
     """%tid of the warp's lanes from the warp index; uniform where `varying_axes` says so (device functions: always a vector)."""
     block = e.kernel.block
     x, y, z = block
@@ -152,7 +152,7 @@ def _tid(e: ValueScope, b: Builder, axis: str) -> Val:
     return b.bin("udiv", linear, integer(x * y, "i32"))
 
 
-def first_tid(e: ValueScope, b: Builder, axis: str) -> Val:
+def first_tid(e: Emitter, b: Builder, axis: str) -> Val:
     """%tid of the warp's first lane. Not taken from the vector: LLVM follows ranges through a few instructions only."""
     x, y, z = e.kernel.block
     first = _first_thread(e, b)
@@ -162,7 +162,7 @@ def first_tid(e: ValueScope, b: Builder, axis: str) -> Val:
     return row if axis == "z" or z == 1 else b.bin("urem", row, integer(y, "i32"))
 
 
-def _time(e: ValueScope, base: str) -> Val:
+def _time(e: Emitter, base: str) -> Val:
     b = e.body
     if base.startswith("clock"):
         e.kernel.declare("declare i64 @llvm.readcyclecounter()")

@@ -25,7 +25,7 @@ from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Special, 
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
     from farlane.backend.jit.lowering.families.accesses.addresses import Place
     from farlane.backend.jit.ssa.cfg import Graph
 
@@ -55,7 +55,7 @@ class Streams:
         kept = {arrays[item] for item in self.stores}
         self.bytes = sum(size for array, size in written.items() if array in kept)  # of a thread
 
-    def condition(self, e: FunctionEmitter, i: Instruction, place: Place) -> Val | None:
+    def condition(self, e: Emitter, i: Instruction, place: Place) -> Val | None:
         """Whether a store of all lanes goes past the caches; None: it never does."""
         form = place.form
         if id(i) not in self.stores or form is None or form.stride != _bytes(i) or place.base != "null":

@@ -14,7 +14,7 @@ from farlane.backend.jit.lowering.ir import Builder, Val, integer
 from farlane.backend.jit.runtime.structures import Latch, Launch, WarpState, WorkerState
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.values import ValueScope
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 
 def _at(structure: type[ctypes.Structure], field: str) -> int:
@@ -27,59 +27,59 @@ def warp_field(b: Builder, name: str, index: int = 0) -> str:
     return b.gep("%warp", _at(WarpState, name) + 4 * index)
 
 
-def launch_field(e: ValueScope, b: Builder, name: str, index: int = 0) -> str:
+def launch_field(e: Emitter, b: Builder, name: str, index: int = 0) -> str:
     """Pointer to a field of the launch, or to a word of one."""
     return b.gep(launch(e), _at(Launch, name) + 4 * index)
 
 
-def worker_field(e: ValueScope, b: Builder, name: str) -> str:
+def worker_field(e: Emitter, b: Builder, name: str) -> str:
     """Pointer to a field of the worker's state."""
     return b.gep(worker(e), _at(WorkerState, name))
 
 
-def worker(e: ValueScope) -> str:
+def worker(e: Emitter) -> str:
     return e.once("worker", lambda p: p.load("ptr", False, "%warp")).name
 
 
-def launch(e: ValueScope) -> str:
+def launch(e: Emitter) -> str:
     return e.once("launch", lambda p: p.load("ptr", False, warp_field(p, "launch"))).name
 
 
-def _field(e: ValueScope, key: str, base: str, offset: int, kind: str) -> Val:
+def _field(e: Emitter, key: str, base: str, offset: int, kind: str) -> Val:
     return e.once(key, lambda p: p.load(kind, False, p.gep(base, offset)))
 
 
-def shared_base(e: ValueScope) -> str:
+def shared_base(e: Emitter) -> str:
     return _field(e, "shared", worker(e), WorkerState.shared.offset, "ptr").name
 
 
-def shared_size(e: ValueScope) -> Val:
+def shared_size(e: Emitter) -> Val:
     """What accesses are checked against: a constant where the kernel names no dynamic memory, so that checks may be decided now."""
     if e.kernel.static_shared and not e.kernel.extern_shared:
         return integer(e.kernel.static_shared, "i64")
     return _field(e, "shared_size", worker(e), WorkerState.shared_size.offset, "i64")
 
 
-def local_size(e: ValueScope) -> Val:
+def local_size(e: Emitter) -> Val:
     return _field(e, "local_size", worker(e), WorkerState.local_size.offset, "i64")
 
 
-def parameters(e: ValueScope) -> str:
+def parameters(e: Emitter) -> str:
     return _field(e, "parameters", launch(e), Launch.parameters.offset, "ptr").name
 
 
-def latch(e: ValueScope, site: int) -> str:
+def latch(e: Emitter, site: int) -> str:
     base = _field(e, "latches", worker(e), WorkerState.latches.offset, "ptr").name
     return e.once(f"latch{site}", lambda p: Val(p.gep(base, ctypes.sizeof(Latch) * site), "ptr")).name
 
 
-def variable(e: ValueScope, index: int) -> Val:
+def variable(e: Emitter, index: int) -> Val:
     """The device address of a module variable."""
     table = _field(e, "variables", launch(e), Launch.variables.offset, "ptr").name
     return _field(e, f"variable{index}", table, 8 * index, "i64")
 
 
-def streamed(e: ValueScope, size: int) -> Val:
+def streamed(e: Emitter, size: int) -> Val:
     """Whether a launch whose threads write `size` bytes each writes more than caches hold (Launch.streamed)."""
 
     def compare(p: Builder) -> Val:
@@ -89,20 +89,20 @@ def streamed(e: ValueScope, size: int) -> Val:
     return e.once("streamed", compare)
 
 
-def first_lane(e: ValueScope) -> Val:
+def first_lane(e: Emitter) -> Val:
     """An active lane, for reports and for uniform stores."""
     if e.mask is None:
         return integer(0, "i32")
     return e.body.call("cttz", "i32", [e.mask_bits], "i1 false")
 
 
-def last_lane(e: ValueScope) -> Val:
+def last_lane(e: Emitter) -> Val:
     if e.mask is None:
         return integer(31, "i32")
     return e.body.bin("sub", integer(31, "i32"), e.body.call("ctlz", "i32", [e.mask_bits], "i1 false"))
 
 
-def branch_to_some(e: ValueScope, lanes: Val) -> str:
+def branch_to_some(e: Emitter, lanes: Val) -> str:
     """Branches to a new block where there are such lanes (bits); returns the label of the block for both ways."""
     b = e.body
     some, past = b.new_label("some"), b.new_label("past")
@@ -112,7 +112,7 @@ def branch_to_some(e: ValueScope, lanes: Val) -> str:
 
 
 @contextlib.contextmanager
-def among(e: ValueScope, lanes: Val) -> Iterator[None]:
+def among(e: Emitter, lanes: Val) -> Iterator[None]:
     """Code for these lanes (bits) alone, where there are any."""
     mask, bits = e.mask, e.mask_bits
     past = branch_to_some(e, lanes)
@@ -124,7 +124,7 @@ def among(e: ValueScope, lanes: Val) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def counted(e: ValueScope, name: str, limit: Val, step: int = 1) -> Iterator[Val]:
+def counted(e: Emitter, name: str, limit: Val, step: int = 1) -> Iterator[Val]:
     """A loop that counts from 0 to a limit, which is not 0; gives the number of its turn, which lies in the stack slot `name`."""
     b = e.body
     slot = e.slot(name, limit.type, False)
@@ -140,7 +140,7 @@ def counted(e: ValueScope, name: str, limit: Val, step: int = 1) -> Iterator[Val
     b.block(done)
 
 
-def fault(e: ValueScope, kind: int) -> None:
+def fault(e: Emitter, kind: int) -> None:
     """Ends the launch; ends the current IR block."""
     b = e.body
     lane = first_lane(e)
@@ -148,7 +148,7 @@ def fault(e: ValueScope, kind: int) -> None:
     b.line("unreachable")
 
 
-def fault_if(e: ValueScope, condition: Val, kind: int) -> None:
+def fault_if(e: Emitter, condition: Val, kind: int) -> None:
     b = e.body
     bad, good = b.new_label("bad"), b.new_label("good")
     b.branch_if(condition, bad, good, unlikely=True)
@@ -157,7 +157,7 @@ def fault_if(e: ValueScope, condition: Val, kind: int) -> None:
     b.block(good)
 
 
-def poll(e: ValueScope) -> None:
+def poll(e: Emitter) -> None:
     """Leaves when the launch is aborted: on every back edge, so that no loop outlives its launch."""
     b = e.body
     pointer = e.once("abort", lambda p: Val(launch_field(e, p, "abort"), "ptr")).name

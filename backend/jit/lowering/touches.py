@@ -8,7 +8,7 @@ from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.ir import integer
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
     from farlane.backend.jit.lowering.ir import Val
     from farlane.backend.jit.ptx.model import Instruction
 
@@ -23,7 +23,7 @@ class Counting:
         self.continued = False
 
 
-def instruction(e: FunctionEmitter, item: Instruction) -> None:
+def instruction(e: Emitter, item: Instruction) -> None:
     """In front of each instruction of a block."""
     e.touching.pending += 1
     e.touching.continued = False
@@ -31,7 +31,7 @@ def instruction(e: FunctionEmitter, item: Instruction) -> None:
         settle(e)
 
 
-def settle(e: FunctionEmitter) -> None:
+def settle(e: Emitter) -> None:
     """Raises the warp's counter of issued instructions by those written since."""
     count, e.touching.pending = e.touching.pending, 0
     if count and e.kernel.options.touches:
@@ -39,7 +39,7 @@ def settle(e: FunctionEmitter) -> None:
         e.body.store(e.body.bin("add", e.body.load("i32", False, pointer), integer(count, "i32")), pointer)
 
 
-def begin(e: FunctionEmitter) -> None:
+def begin(e: Emitter) -> None:
     """In front of an instruction whose accesses are in a loop, or under conditions: they count as one."""
     if e.kernel.options.touches:
         settle(e)
@@ -47,7 +47,7 @@ def begin(e: FunctionEmitter) -> None:
         e.touching.continued = True
 
 
-def record(e: FunctionEmitter, addresses: Val, write: bool) -> None:
+def record(e: Emitter, addresses: Val, write: bool) -> None:
     """The active lanes access these (host) addresses."""
     if not e.kernel.options.touches:
         return

@@ -20,7 +20,7 @@ from enum import IntEnum
 
 ABI_VERSION = 9
 PAGE = 4096  # of the host
-ABREAST = 8  # blocks that a worker may run side by side (abreast.py)
+ABREAST = 8  # blocks that a worker may run side by side (interleaving.py)
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).

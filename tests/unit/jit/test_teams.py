@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit.compile import native
+from farlane.backend.jit.lowering import processors
 from hypothesis import given, settings
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
@@ -96,7 +96,7 @@ def test_teams_agree_with_the_interpreter(random_kernel: Kernel) -> None:
 def test_a_loop_that_lanes_leave_at_different_iterations(device: TinyDevice, count: int) -> None:
     module = device.load(kernel(STRIDING))
     # A processor without AVX-512 has room for the loop's values of fewer warps.
-    assert warps_of_team(module, (256, 1, 1)) == (8 if "+avx512f" in native.host()[1].split(",") else 2)
+    assert warps_of_team(module, (256, 1, 1)) == (8 if "+avx512f" in processors.host()[1].split(",") else 2)
     values = np.random.default_rng(1).random(5000, np.float32)
     source, result = device.upload(values), device.allocate(4 * 1024)
     assert device.launch(module, "k", 4, 256, [source, result, count], options=OPTIONS, threads=2) == jit.STATUS_DONE

@@ -15,7 +15,7 @@ from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.plan import Body, Kind, Step, Stop
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.device.sim.launching import admission, caches, launches
-from farlane.backend.device.sim.launching.modules import SimFunction
+from farlane.backend.device.sim.runtime.modules import SimFunction
 from waiting import eventually
 
 from .conftest import Program, pack

@@ -6,7 +6,8 @@ import random
 
 import pytest
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.sim.memory.memory import PIECE, Budget, Memory, Part
+from farlane.backend.device.sim.memory.content import PIECE
+from farlane.backend.device.sim.memory.memory import Budget, Memory, Part
 from farlane.backend.device.sim.memory.window import PAGE
 
 QUOTA = 256 << 20

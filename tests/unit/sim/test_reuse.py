@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import random
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape, Rows
 from farlane.backend.device.sim import Oversubscription, SimDevice
 from farlane.backend.device.sim.context import SimContext
 from farlane.backend.device.sim.memory.managed import ManagedMemory
-from farlane.backend.device.sim.memory.residency import memory_in_use
-from farlane.backend.device.sim.memory.window import PAGE
+from farlane.backend.device.sim.memory.window import PAGE, Window
 from farlane.backend.memory.planner.policies import POLICIES
 from farlane.backend.memory.planner.trace import Trace
 
 IMAGE = (Path(__file__).parent / "reuse.ptx").read_bytes()
 MEMORY = 2 << 20
+
+
+def memory_in_use(window: Window) -> int:
+    """Bytes of the mapped pages that the system has given memory to."""
+    mincore = ctypes.CDLL(None, use_errno=True).mincore
+    used = 0
+    for first, last, _ in window.runs():
+        pages = np.zeros((last - first) // PAGE, np.uint8)
+        if mincore(ctypes.c_void_p(first), ctypes.c_size_t(last - first), ctypes.c_void_p(pages.ctypes.data)):
+            raise OSError(ctypes.get_errno(), "mincore")
+        used += int(np.count_nonzero(pages & 1)) * PAGE
+    return used
 
 
 class Session:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.wishes import VARIABLE, Oversubscription, Settings
+from farlane.backend.device.sim.options import VARIABLE, Oversubscription, Settings
 from farlane.backend.memory.config import ConfigError
 from farlane.backend.memory.cores.trace import TraceReader
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.limits import Limits
-from farlane.backend.device.sim.launching.modules import SimFunction
+from farlane.backend.device.sim.runtime.modules import SimFunction
 
 INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400

@@ -1,7 +1,7 @@
 """Launching: from a shape and a parameter buffer to a kernel run by CPU threads.
 
 Owns compiling at the first launch, how many threads share the blocks, and that what a kernel launches runs after it (nested.py
-says in which order); admission.py has the checks. A small grid runs on the calling thread alone, and so does what has been short (effort.py); a kernel whose
+says in which order); admission.py has the checks. A small grid runs on the calling thread alone, and so does what has been short (runtime/prepared.py); a kernel whose
 result depends on the order of its blocks (floating-point atomics) runs on one thread, blocks in order, so that every run gives the same bits.
 
 A launch returns when the kernel has ended, and everything that it has launched. While it runs, only `interrupt` may be called, from any thread.
@@ -14,30 +14,25 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
-import logging
 import math
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
 
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.sim.launching import caches
 from farlane.backend.device.sim.launching.admission import INVALID_VALUE, Admission
-from farlane.backend.device.sim.launching.effort import Effort
+from farlane.backend.device.sim.launching.compiling import compiled, run_in_parts, whole_clusters
 from farlane.backend.device.sim.launching.faults import LAUNCH_FAILURE, error_of
-from farlane.backend.device.sim.launching.modules import SimFunction, ptx_error
 from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.window import PAGE_SHIFT
-from farlane.backend.device.sim.observers.checking import Checker
+from farlane.backend.device.sim.observers.observer import Ended, Faulted, Observers
+from farlane.backend.device.sim.runtime.modules import SimFunction
 from farlane.backend.device.sim.runtime.nested import Grid
+from farlane.backend.device.sim.runtime.prepared import CostEstimate, Prepared
 from farlane.backend.device.sim.runtime.runtime import Runtime
-
-if TYPE_CHECKING:
-    from farlane.backend.device.sim.observers.watching import Watch
 
 MAX_PARAMETER_BYTES = 32764
 _PARAMETER_ALIGNMENT = 64
@@ -45,47 +40,12 @@ _INLINE_THREADS = 4096  # a grid with fewer is over before a helper has woken up
 _CHUNKS_PER_THREAD = 8
 _MAX_CHUNK = 256
 MOST_SHAPES = 8  # of a kernel's launches that are kept ready
-_SLOW_COMPILE_S = 1.0
-_PART_NS = 10_000_000  # of a launch in parts: what starting one costs does not count beside it
-
-_log = logging.getLogger(__name__)
-_compiling = threading.Lock()  # LLVM is entered by one thread at a time anyway; the second finds the first one's result
-
-
-def _whole_clusters(blocks: int, size: int) -> int:
-    """So many blocks or fewer, at least one cluster of `size` of them."""
-    return max(1, blocks // size) * size
-
-
-class Prepared(NamedTuple):
-    """A launch of one shape that has passed every check: programs repeat themselves, so the next one need only start."""
-
-    function: SimFunction
-    shape: LaunchShape
-    kernel: jit.CompiledKernel
-    launch: jit.Launch
-    helpers: int
-    effort: Effort
-    together: jit.Together | None = None  # a cooperative launch: all blocks at once
-    spares: jit.Spares | None = None  # arenas for blocks that others wait for
-
-    @property
-    def arenas(self) -> tuple[int, int]:
-        """Launches for which this is the same need the same arenas."""
-        return id(self.kernel), self.shape.shared_bytes
-
-    @property
-    def has_blocks(self) -> bool:
-        """Whether it holds arenas for many blocks, which no other launch may use."""
-        return self.together is not None or self.spares is not None
 
 
 class Launcher:
     """Runs the kernels of one session."""
 
-    def __init__(
-        self, memory: Memory, pool: Pool, limits: Limits, runtime: Runtime, watch: Watch | None = None
-    ) -> None:
+    def __init__(self, memory: Memory, pool: Pool, limits: Limits, runtime: Runtime, observers: Observers) -> None:
         self._memory = memory
         self._pool = pool
         self._admission = Admission(limits)
@@ -105,17 +65,14 @@ class Launcher:
         self._stopped: list[jit.Launch] = []
         self.launches = 0  # so far
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
+        self._observers = observers
         # A team's accesses are checked before they are made: no page may go in between.
-        self.options = dataclasses.replace(jit.tiers.options(), touches=watch is not None, team=not memory.attended)
-        self._watch = watch
-        if watch is not None:
-            watch.attach(self._workers[0])
-        self._checker: Checker | None = None
+        self.options = observers.options(dataclasses.replace(jit.tiers.options(), team=not memory.attended))
+        observers.attach(self._workers[0])
 
-    def check(self, checker: Checker) -> None:
-        """Before the first launch: what kernels do is to be checked."""
-        self._checker = checker
-        self.options = dataclasses.replace(self.options, checks=checker.compiled)
+    def observed(self) -> None:
+        """Before the first launch: there are more observers."""
+        self.options = self._observers.options(self.options)
 
     def interrupt(self) -> None:
         """Ends the launch that runs now, and refuses all later ones. Thread-safe."""
@@ -195,10 +152,7 @@ class Launcher:
         launch.next_block = 0
         self._running = launch
         self._check_interrupted()  # behind the store, so that an interrupt is seen here or sees the launch
-        if self._watch is not None:
-            self._watch.begin(function.name, prepared.kernel.info, shape)
-        if self._checker is not None:
-            self._checker.begin(self._memory.allocations, self._memory.aliases.ranges())
+        self._observers.begin(function.name, prepared.kernel.info, shape, self._memory)
         memory, spread = self._memory, prepared.helpers > 0
         if memory.attended:
             addresses = function.module.addresses
@@ -206,15 +160,15 @@ class Launcher:
             spread = memory.before_launch(parameters, variables) and spread
         started = time.monotonic_ns()
         run = self._run_shared if spread else self._run_inline
-        done = run(prepared) if prepared.kernel.light is None else self._run_in_parts(prepared, run)
+        done = run(prepared) if prepared.kernel.light is None else run_in_parts(prepared, run)
         ended = time.monotonic_ns()
         self._running = None
         if memory.attended:
             memory.after_launch()
-        if self._watch is not None:
-            self._watch.end(done, parameters, (ended - started) / 1e9)
-        if self._checker is not None:
-            self._checker.ended(function.module.parsed, function.name, shape.block, self._memory.allocations)
+        if self._observers:
+            seconds = (ended - started) / 1e9
+            run_ended = Ended(function.module.parsed, function.name, shape.block, parameters, done, seconds)
+            self._observers.ended(run_ended, self._memory.allocations)
         if not done:
             raise self.error(function, prepared)
         return ended - started
@@ -246,7 +200,7 @@ class Launcher:
             return self._prepare(function, shape)
         launch = jit.Launch.from_buffer_copy(known.launch)
         launch.abort = 0
-        return Prepared(function, shape, known.kernel, launch, known.helpers, known.effort)
+        return Prepared(function, shape, known.kernel, launch, known.helpers, known.cost)
 
     @property
     def worker_generation(self) -> int:
@@ -294,38 +248,6 @@ class Launcher:
         if self._abandoned:
             raise CudaError(LAUNCH_FAILURE, "abandoned", sticky=True)
 
-    def _run_in_parts(self, prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
-        """Runs a launch of a lightly compiled kernel: some blocks at a time, so that full code takes over once it is there.
-
-        Not where a block may wait for others: those of a later part would never come.
-        """
-        kernel, launch = prepared.kernel, prepared.launch
-        end, chunk, workers = launch.end_block, launch.chunk, prepared.helpers + 1
-        begin, part = 0, 2 * workers * launch.cluster_blocks
-        try:
-            while begin < end:
-                light = kernel.light
-                whole = light is None or kernel.info.waits or prepared.together is not None
-                stop = end if whole else min(end, begin + part)
-                launch.next_block, launch.end_block = begin, stop
-                launch.chunk = (
-                    chunk
-                    if whole
-                    else _whole_clusters(min(chunk, (stop - begin) // (2 * workers)), launch.cluster_blocks)
-                )
-                started = time.monotonic_ns()
-                if not run(prepared):
-                    return False
-                taken = time.monotonic_ns() - started
-                if light is not None:
-                    light.spent(kernel, taken)
-                if taken < _PART_NS:
-                    part *= 2
-                begin = stop
-            return True
-        finally:
-            launch.end_block, launch.chunk = end, chunk
-
     def _run_inline(self, prepared: Prepared) -> bool:
         """Runs a launch on this thread alone. Returns whether it got to its end."""
         worker = self._workers[0]
@@ -345,10 +267,10 @@ class Launcher:
         """Runs a launch on as many threads as it has turned out to be worth. Returns whether it got to its end."""
         launch = prepared.launch
         blocks = launch.end_block - launch.next_block
-        alone = prepared.effort.is_short(blocks) and not prepared.kernel.info.waits
+        alone = prepared.cost.is_short(blocks) and not prepared.kernel.info.waits
         started = time.monotonic_ns()
         done = self._run_inline(prepared) if alone else self._run_spread(prepared)
-        prepared.effort.took(blocks, time.monotonic_ns() - started, 1 if alone else prepared.helpers + 1)
+        prepared.cost.took(blocks, time.monotonic_ns() - started, 1 if alone else prepared.helpers + 1)
         return done
 
     def _run_spread(self, prepared: Prepared) -> bool:
@@ -373,7 +295,7 @@ class Launcher:
     def _prepare(self, function: SimFunction, shape: LaunchShape) -> Prepared:
         """Checks a launch, compiles its kernel if need be, and lays out what compiled code reads of it."""
         self._admission.check(function, shape)
-        kernel = function.compiled.get(shape.block) or self._compile(function, shape.block)
+        kernel = function.compiled.get(shape.block) or compiled(function, shape.block, self.options)
         self._admission.check_shared(function, shape, kernel.info.static_shared)
         cluster = self._admission.cluster(function, shape)
         of_cluster = math.prod(cluster or ())
@@ -393,12 +315,12 @@ class Launcher:
             page_shift=PAGE_SHIFT,
             fault=ctypes.pointer(self._fault),
             end_block=blocks,
-            chunk=_whole_clusters(min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), _MAX_CHUNK), of_cluster),
+            chunk=whole_clusters(min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), _MAX_CHUNK), of_cluster),
             grid=shape.grid,
             block=shape.block,
             dynamic_shared=shape.shared_bytes,
             services=self._runtime.services,
-            check=None if self._checker is None else self._checker.table.address,
+            check=self._observers.findings,
             cluster=cluster or (1, 1, 1),
             cluster_blocks=of_cluster,
             cluster_explicit=cluster is not None,
@@ -408,56 +330,26 @@ class Launcher:
             streamed=caches.least_bytes(blocks * math.prod(shape.block)),
         )
         last = function.prepared
-        effort = last.effort if last is not None and last.kernel is kernel else Effort()
+        cost = last.cost if last is not None and last.kernel is kernel else CostEstimate()
         if not cooperative:
             spares = None
             if kernel.info.waits and blocks > 1:
                 spares = jit.Spares(kernel, launch)
                 launch.more, launch.patience = spares.address, jit.PATIENCE
-            return Prepared(function, shape, kernel, launch, helpers, effort, spares=spares)
+            return Prepared(function, shape, kernel, launch, helpers, cost, spares=spares)
         if shape.cooperative:
             launch.workspace = self._runtime.workspace()
         together = jit.Together(kernel, launch, blocks)
         launch.together = together.address
-        return Prepared(function, shape, kernel, launch, 0, effort, together)
+        return Prepared(function, shape, kernel, launch, 0, cost, together)
 
     def _helpers(self, info: jit.KernelInfo, blocks: int, shape: LaunchShape) -> int:
         """How many threads beside this one a launch is worth."""
         threads = blocks * shape.block[0] * shape.block[1] * shape.block[2]
-        watched = self._watch is not None or self._checker is not None
         ordered = info.serial or (info.order_sensitive and not self._pool.any_order)
-        if blocks == 1 or threads < _INLINE_THREADS or ordered or watched:
+        if blocks == 1 or threads < _INLINE_THREADS or ordered or self._observers:
             return 0
         return min(blocks, self._pool.threads) - 1
-
-    def _compile(self, function: SimFunction, block: tuple[int, int, int]) -> jit.CompiledKernel:
-        name = function.name
-        kernel = jit.ready(function.module.parsed, name, block, self.options)
-        if kernel is None:
-            kernel = self._translate(function, block)
-        function.compiled[block] = kernel
-        return kernel
-
-    def _translate(self, function: SimFunction, block: tuple[int, int, int]) -> jit.CompiledKernel:
-        """Compiles a kernel, and says so where that takes time. Raises CudaError."""
-        name = function.name
-        started = time.monotonic()
-        progress = threading.Timer(
-            _SLOW_COMPILE_S, _log.info, ("compiling kernel %s for blocks of %s ...", name, block)
-        )
-        progress.daemon = True
-        progress.start()
-        try:
-            with _compiling:
-                kernel = jit.compile_kernel(function.module.parsed, name, block, self.options)
-        except jit.PtxError as error:
-            raise ptx_error(error, name) from None
-        finally:
-            progress.cancel()
-        seconds = time.monotonic() - started
-        if seconds >= _SLOW_COMPILE_S:
-            _log.info("compiled kernel %s in %.1f s", name, seconds)
-        return kernel
 
     def error(self, function: SimFunction, prepared: Prepared) -> CudaError:
         """What ended the launch; makes ready for the next one."""
@@ -465,10 +357,8 @@ class Launcher:
         if fault.claimed:
             shared_bytes = prepared.kernel.info.static_shared + prepared.shape.shared_bytes
             allocations = self._memory.allocations
-            goes_on = False
-            if self._checker is not None:
-                parsed, info = function.module.parsed, prepared.kernel.info
-                goes_on = self._checker.fault(parsed, function.name, info, shared_bytes, fault, allocations)
+            faulted = Faulted(function.module.parsed, function.name, prepared.kernel.info, shared_bytes, fault)
+            goes_on = self._observers.faulted(faulted, allocations)
             error = error_of(fault, function.name, shared_bytes, allocations)
             if goes_on:
                 error = CudaError(error.code, error.message)

@@ -15,14 +15,15 @@ import numpy.typing as npt
 from farlane.backend.device.allocations import Allocation
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.aliases import NOT_SUPPORTED
+from farlane.backend.device.sim.memory.content import PIECE
 from farlane.backend.device.sim.memory.extents import Extent
 from farlane.backend.device.sim.memory.journal import Point
-from farlane.backend.device.sim.memory.memory import OUT_OF_MEMORY, PIECE, Budget, Memory
+from farlane.backend.device.sim.memory.memory import OUT_OF_MEMORY, Budget, Memory
 from farlane.backend.device.sim.memory.residency import Residency
 from farlane.backend.device.sim.memory.space import Physical, Space
+from farlane.backend.device.sim.memory.tracing import Recorder
 from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, WRITABLE
-from farlane.backend.device.sim.observers.tracing import Recorder
-from farlane.backend.device.sim.wishes import Oversubscription
+from farlane.backend.device.sim.options import Oversubscription
 from farlane.backend.jit.runtime.services import PageAnswer, Where
 from farlane.backend.memory.paging import PAGE_2M, OutOfFrames
 from farlane.backend.memory.planner.policies import DEFAULT, POLICIES, Foreseen

@@ -19,7 +19,6 @@ Source: mission.md S4, S2 point 5 (only what is missing moves); the design in do
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import threading
 from collections import deque
@@ -31,8 +30,8 @@ import numpy.typing as npt
 from farlane.backend.device.sim.memory.extents import Extent, Extents
 from farlane.backend.device.sim.memory.space import Space, Span
 from farlane.backend.device.sim.memory.store import Store
+from farlane.backend.device.sim.memory.tracing import Recorder
 from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, READABLE, WRITABLE, Window, runs_of
-from farlane.backend.device.sim.observers.tracing import Recorder
 from farlane.backend.jit.runtime.services import PageAnswer, Where
 from farlane.backend.memory.planner.policies import Policy, Resident
 
@@ -392,15 +391,3 @@ class Residency:
         start = address - self.window.base
         first, last = start >> PAGE_SHIFT, (start + size - 1 >> PAGE_SHIFT) + 1
         return self.complete or bool((self._state[first:last] & IN).all())
-
-
-def memory_in_use(window: Window) -> int:
-    """Bytes of the mapped pages that the system has given memory to: for tests, which compare it with what was promised."""
-    mincore = ctypes.CDLL(None, use_errno=True).mincore
-    used = 0
-    for first, last, _ in window.runs():
-        pages = np.zeros((last - first) // PAGE, np.uint8)
-        if mincore(ctypes.c_void_p(first), ctypes.c_size_t(last - first), ctypes.c_void_p(pages.ctypes.data)):
-            raise OSError(ctypes.get_errno(), "mincore")
-        used += int(np.count_nonzero(pages & 1)) * PAGE
-    return used

@@ -14,13 +14,16 @@ Source: compute-sanitizer's documentation; docs/check.md.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterable
 
 from farlane.backend import jit
 from farlane.backend.device.allocations import Allocation, Allocations
-from farlane.backend.device.base import Rows
+from farlane.backend.device.base import LaunchShape, Rows
+from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.observers import findings
+from farlane.backend.device.sim.observers.observer import Ended, Faulted, Observer
 from farlane.backend.device.sim.observers.shadow import Shadow
 from farlane.backend.jit.runtime import checks
 from farlane.backend.jit.runtime.checks import Hazard
@@ -35,7 +38,7 @@ BLOCK = "block of the device heap"
 GUEST = "allocation"  # the label of what the guest allocates
 
 
-class Checker:
+class Checker(Observer):
     """The checks of one session.
 
     Args:
@@ -47,6 +50,7 @@ class Checker:
     def __init__(self, kinds: Iterable[str], base: int, size: int, write: Callable[[bytes], None]) -> None:
         self.wanted = sum({KINDS[kind] for kind in kinds})
         self.table = checks.Table()
+        self.findings = self.table.address
         self.errors = 0
         self._write = write
         self._printed = 0
@@ -59,10 +63,8 @@ class Checker:
         self._version: object = None
         self._known: set[int] = set()  # the host's own allocations that have a shadow
 
-    @property
-    def compiled(self) -> int:
-        """For jit.Options.checks."""
-        return self.wanted & (checks.MEMORY | checks.RACE | checks.INIT)
+    def options(self, options: jit.Options) -> jit.Options:
+        return dataclasses.replace(options, checks=self.wanted & (checks.MEMORY | checks.RACE | checks.INIT))
 
     # Memory -----------------------------------------------------------------------------------------------------
     def allocated(self, address: int, size: int) -> None:
@@ -74,16 +76,18 @@ class Checker:
         if self._shadow is not None:
             self._shadow.forget(allocation.start, allocation.size)
 
-    def written(self, rows: Rows) -> None:
+    def written(self, rows: Rows, by_kernel: bool = False) -> None:
         if self._shadow is not None:
             self._shadow.written(rows)
 
-    def copied(self, destination: Rows, source: Rows) -> None:
+    def copied(self, destination: Rows, source: Rows, by_kernel: bool = False) -> None:
         if self._shadow is not None:
             self._shadow.copied(destination, source)
 
+    def opened(self, start: int, end: int) -> None:
+        self.table.add_range(start, end)
+
     def heap_allocated(self, address: int, size: int) -> None:
-        """A kernel, which runs now, has allocated."""
         self._blocks[address] = size
         self.allocated(address, size)
         self.table.add_range(address, address + size)
@@ -112,14 +116,16 @@ class Checker:
         return live
 
     # Launches ---------------------------------------------------------------------------------------------------
-    def begin(self, allocations: Allocations, aliases: Iterable[tuple[int, int]] = ()) -> None:
+    def begin(self, name: str, info: jit.KernelInfo, shape: LaunchShape, memory: Memory) -> None:
+        allocations = memory.allocations
         if self._version != (id(allocations), allocations.version):
             self._version = id(allocations), allocations.version
-            self.refresh(allocations, aliases)
+            self.refresh(allocations, memory.aliases.ranges())
         self.table.begin()
 
-    def ended(self, module: jit.Module, kernel: str, block: tuple[int, int, int], allocations: Allocations) -> None:
-        """A launch has ended: what it has found that does not end one."""
+    def ended(self, launch: Ended, allocations: Allocations) -> None:
+        """What the launch has found that does not end one."""
+        module, kernel, block = launch.module, launch.kernel, launch.block
         for record in self.table.records():
             if record.kind == Hazard.UNINITIALIZED_READ:
                 about = [f"Address {record.address:#x}", *self._inside(record.address, allocations)]
@@ -133,10 +139,8 @@ class Checker:
                 f"of the kernel, of which {checks.RECORDS} are counted\n".encode()
             )
 
-    def fault(
-        self, module: jit.Module, kernel: str, info: jit.KernelInfo, shared: int, fault: Fault, allocations: Allocations
-    ) -> bool:
-        """A launch has ended with a fault; returns whether the session goes on. `shared`: bytes of shared memory that its blocks had."""
+    def faulted(self, launch: Faulted, allocations: Allocations) -> bool:
+        module, kernel, info, shared, fault = launch
         found = fault.kind in (FaultKind.ILLEGAL_ADDRESS, FaultKind.MISALIGNED_ADDRESS)
         goes_on = found and bool(self.wanted & checks.MEMORY and self.wanted & CONTINUE)
         self._lost = self._lost or not goes_on
@@ -186,8 +190,8 @@ class Checker:
                 )
 
     # The end ----------------------------------------------------------------------------------------------------
-    def leaks(self, allocations: Allocations) -> None:
-        """The context ends, or is reset: what the program has not given back."""
+    def cleared(self, allocations: Allocations) -> None:
+        """What the program has not given back."""
         if self.wanted & LEAK and not self._lost:
             left = [(one, False) for one in allocations if one.label == GUEST]
             left += [(Allocation(start, size), True) for start, size in sorted(self._blocks.items())]
@@ -201,7 +205,7 @@ class Checker:
 
     def finish(self, allocations: Allocations) -> int:
         """The number of errors, said for the last time."""
-        self.leaks(allocations)
+        self.cleared(allocations)
         self._write(findings.summary(self.errors, self._printed))
         return self.errors
 

@@ -11,6 +11,7 @@ Source: mission.md S3, S5; docs/memory.md.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import time
@@ -20,9 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from farlane.backend import files
+from farlane.backend.device.allocations import Allocations
 from farlane.backend.device.base import LaunchShape, Rows
-from farlane.backend.device.sim.wishes import Settings
-from farlane.backend.jit import KernelInfo, Worker
+from farlane.backend.device.sim.memory.memory import Memory
+from farlane.backend.device.sim.observers.observer import Ended, Observer
+from farlane.backend.device.sim.options import Settings
+from farlane.backend.jit import KernelInfo, Options, Worker
 from farlane.backend.jit.runtime import touches
 from farlane.backend.memory.cores.model import MemoryModel
 from farlane.backend.memory.cores.touches import Words
@@ -45,7 +49,7 @@ def numbered(path: str, session: int) -> Path:
     return found if session == 1 else found.with_name(f"{found.stem}.{session}{found.suffix}")
 
 
-class Watch:
+class Watch(Observer):
     """One session. One thread at a time."""
 
     def __init__(self, wanted: Settings, session: int, open_table: Callable[[int], PageTable] | None) -> None:
@@ -77,6 +81,11 @@ class Watch:
         self._kernel_seconds = 0.0
         self._open = True
 
+    follows_pages = True
+
+    def options(self, options: Options) -> Options:
+        return dataclasses.replace(options, touches=True)
+
     def attach(self, worker: Worker) -> None:
         """What this worker's kernels touch is recorded."""
         self._buffer.attach(worker)
@@ -86,7 +95,7 @@ class Watch:
         """What the next launch is in."""
         self._stream = _LEGACY if legacy else self._streams.setdefault(id(stream), (len(self._streams) + 1, stream))[0]
 
-    def begin(self, name: str, info: KernelInfo, shape: LaunchShape) -> None:
+    def begin(self, name: str, info: KernelInfo, shape: LaunchShape, memory: Memory) -> None:
         """Before a launch."""
         legacy = self._stream == _LEGACY
         if legacy or self._behind_legacy:
@@ -98,22 +107,21 @@ class Watch:
         demand = Demand(info.static_shared + shape.shared_bytes, registers, threads)
         self._model.begin(name, self._stream, demand, shape.grid[0] * shape.grid[1] * shape.grid[2])
 
-    def end(self, done: bool, parameters: memoryview, seconds: float) -> None:
-        """After it; `done`: it did not fail."""
-        if not done:
+    def ended(self, launch: Ended, allocations: Allocations) -> None:
+        if not launch.done:
             self._buffer.flush()
             self._model.abandon()
             self._touched.clear()
             return
-        self._kernel_seconds += seconds
+        self._kernel_seconds += launch.seconds
         self._buffer.flush()
         if self._accesses is not None and self._touched:
+            parameters = launch.parameters
             words = np.frombuffer(parameters[: len(parameters) // 8 * 8], np.uint64).tolist()
             self._accesses.launched(np.concatenate(self._touched), words)
             self._touched.clear()
 
-    def barrier(self) -> None:
-        """The host has waited for the device, or one stream for another."""
+    def synchronized(self) -> None:
         self._model.barrier()
 
     def _take(self, words: Words) -> None:
@@ -129,17 +137,28 @@ class Watch:
         if self._accesses is not None:
             self._accesses.allocated(address, size)
 
-    def freed(self, address: int) -> None:
-        """Before its pages are unmapped: what has been launched is modelled first."""
+    def ending(self, address: int) -> None:
+        """What has been launched is modelled first."""
         self._model.gone(address, address + self._sizes.pop(address, 0))
         if self._accesses is not None:
             self._accesses.freed(address)
 
-    def cleared(self) -> None:
+    def cleared(self, allocations: Allocations) -> None:
         for address in list(self._sizes):
-            self.freed(address)
+            self.ending(address)
 
-    def copied(self, *ranges: tuple[Rows, bool]) -> None:
+    def written(self, rows: Rows, by_kernel: bool = False) -> None:
+        if not by_kernel:
+            self._copied((rows, True))
+
+    def read(self, rows: Rows) -> None:
+        self._copied((rows, False))
+
+    def copied(self, destination: Rows, source: Rows, by_kernel: bool = False) -> None:
+        if not by_kernel:
+            self._copied((destination, True), (source, False))
+
+    def _copied(self, *ranges: tuple[Rows, bool]) -> None:
         """A copy or memset, and which of its rows are written."""
         if self._accesses is not None:
             self._accesses.copied((rows.address, rows.width * rows.height, written) for rows, written in ranges)

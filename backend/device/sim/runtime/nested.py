@@ -22,10 +22,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from farlane.backend.device.base import CudaError, LaunchShape, Rows
-from farlane.backend.device.sim.launching.modules import SimFunction, SimModule
 from farlane.backend.device.sim.memory.memory import Memory
-from farlane.backend.device.sim.observers.checking import Checker
+from farlane.backend.device.sim.observers.observer import Observers
 from farlane.backend.device.sim.runtime import transfers
+from farlane.backend.device.sim.runtime.modules import SimFunction, SimModule
 from farlane.backend.device.sim.runtime.parameter_buffers import ParameterBuffers
 from farlane.backend.device.sim.runtime.transfers import Transfer
 from farlane.backend.jit import Call, ServiceKind
@@ -73,9 +73,9 @@ Run = Callable[[Grid], None]
 class Nested:
     """What one session's kernels have launched."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, observers: Observers) -> None:
         self._memory = memory
-        self.checker: Checker | None = None
+        self.observers = observers
         self.pending_limit = DEFAULT_PENDING
         self._room = ParameterBuffers(memory)
         self._buffers: dict[int, _Buffer] = {}
@@ -114,7 +114,7 @@ class Nested:
                     continue
                 self._pending -= 1
                 if isinstance(work, Transfer):
-                    transfers.do(work, self._memory, self.checker)
+                    transfers.do(work, self._memory, self.observers)
                 else:
                     run(work)
                     stack.append(self._taken())
@@ -167,10 +167,9 @@ class Nested:
         """Stores a result where the first argument points to, and answers with success. Raises ServiceFault."""
         address, data = call.argument(0, lane), struct.pack("<" + form, value)
         call.write(address, data, lane)
-        if self.checker is not None:
-            window = self._memory.window
-            if window.base <= address < window.end:
-                self.checker.written(Rows(address, len(data), len(data), 1))
+        window = self._memory.window
+        if window.base <= address < window.end:
+            self.observers.written(Rows(address, len(data), len(data), 1), by_kernel=True)
         call.answer(lane, SUCCESS)
 
     def _peek_error(self, call: Call, lane: int) -> None:
@@ -196,7 +195,7 @@ class Nested:
     def _hand_out(
         self, call: Call, lane: int, size: int, alignment: int, function: SimFunction | None, shape: LaunchShape | None
     ) -> None:
-        address = self._room.take(size, alignment, self.checker)
+        address = self._room.take(size, alignment, self.observers)
         if address:
             self._buffers[address] = _Buffer(size, function, shape)
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim.memory.memory import Memory, Part
-from farlane.backend.device.sim.observers.checking import Checker
+from farlane.backend.device.sim.observers.observer import Observers
 
 _ARENA = 256 << 10  # those of a warp, mostly
 _UNIT = 64
@@ -29,8 +29,8 @@ class ParameterBuffers:
         self._next = self._end = 0  # what was never handed out of the newest arena
         self._free: dict[int, list[int]] = {}
 
-    def take(self, size: int, alignment: int, checker: Checker | None) -> int:
-        """The address of a piece, 0 without room for it. `checker` hears of new memory, for a kernel runs now."""
+    def take(self, size: int, alignment: int, observers: Observers) -> int:
+        """The address of a piece, 0 without room for it. `observers` hear of new memory, for a kernel runs now."""
         if alignment & (alignment - 1) or alignment > MAX_SIZE or size > MAX_SIZE:
             return 0
         bytes_ = _rounded(size)
@@ -44,8 +44,7 @@ class ParameterBuffers:
             except CudaError:
                 return 0
             self._end = start + _ARENA
-            if checker is not None:
-                checker.table.add_range(start, self._end)
+            observers.opened(start, self._end)
         self._next = start + bytes_
         return start
 

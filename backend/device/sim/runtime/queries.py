@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.memory import Memory, Part
-from farlane.backend.device.sim.observers.checking import Checker
 from farlane.backend.device.sim.runtime.nested import DEFAULT_PENDING, INVALID_VALUE, Nested
 from farlane.backend.generated_errors import ERRORS
 from farlane.backend.jit import Call, ServiceKind
@@ -31,7 +30,7 @@ class Queries:
         self._memory = memory
         self._nested = nested
         self._attributes = attributes
-        self.checker: Checker | None = None
+        self._observers = nested.observers
         self.reset()
 
     def reset(self) -> None:
@@ -94,7 +93,6 @@ class Queries:
         except CudaError:
             return
         self._memory.write(Rows(base, size, size, 1), memoryview(content))
-        if self.checker is not None:
-            self.checker.table.add_range(base, base + size)
-            self.checker.written(Rows(base, size, size, 1))
+        self._observers.opened(base, base + size)
+        self._observers.written(Rows(base, size, size, 1), by_kernel=True)
         self._texts = {code: (base + name, base + text) for code, (name, text) in places.items()}

@@ -18,7 +18,8 @@ from collections.abc import Mapping
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim.memory.memory import Memory, Part
-from farlane.backend.device.sim.observers.checking import HEAP, Checker
+from farlane.backend.device.sim.observers.checking import HEAP
+from farlane.backend.device.sim.observers.observer import Observers
 from farlane.backend.device.sim.runtime import formats
 from farlane.backend.device.sim.runtime.heap import Heap
 from farlane.backend.device.sim.runtime.nested import INVALID_VALUE, MEMORY_ALLOCATION, SUCCESS, Nested
@@ -54,30 +55,21 @@ def _no_text(address: int) -> bytes:
 class Runtime:
     """Answers a session's requests."""
 
-    def __init__(self, memory: Memory, attributes: Mapping[int, int] | None = None) -> None:
+    def __init__(self, memory: Memory, observers: Observers, attributes: Mapping[int, int] | None = None) -> None:
         self._memory = memory
-        self.nested = Nested(memory)
+        self._observers = observers
+        self.nested = Nested(memory, observers)
         self._queries = Queries(memory, self.nested, attributes or {})
         self._heap: Heap | None = None
         self._heap_limit = DEFAULT_HEAP
         self._workspace = 0
         self._lock = threading.Lock()
         self._printed, self._asserted = Output(), Output()
-        self._checker: Checker | None = None
         self._callback = services.callback(self._serve, memory.page_fault)
         #: Launches may be undone (running ahead): those that ask for anything fail, for that could not.
         self.tentative = False
         #: For Launch.services.
         self.services = services.address_of(self._callback)
-
-    @property
-    def checker(self) -> Checker | None:
-        """Told of the device heap's blocks, and of what else appears while kernels run."""
-        return self._checker
-
-    @checker.setter
-    def checker(self, checker: Checker) -> None:
-        self._checker = self.nested.checker = self._queries.checker = checker
 
     def set_limit(self, limit: int, value: int) -> None:
         """cudaDeviceSetLimit, for the limits that are the runtime's."""
@@ -163,8 +155,8 @@ class Runtime:
         """The address of a new block of the heap, or 0."""
         heap = self._heap or self._make_heap()
         address = heap.allocate(size, alignment) if alignment & (alignment - 1) == 0 else 0
-        if self._checker is not None and address:
-            self._checker.heap_allocated(address, size)
+        if address:
+            self._observers.heap_allocated(address, size)
         return address
 
     def _free(self, call: Call) -> None:
@@ -177,8 +169,8 @@ class Runtime:
         """False when no block of the heap starts there."""
         if self._heap is None or not self._heap.free(address):
             return False
-        if self._checker is not None:
-            self._checker.heap_freed(address)
+        self._observers.heap_freed(address)
+        if self._observers.findings is not None:
             call.forget_latches()
         return True
 

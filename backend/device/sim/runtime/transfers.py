@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.memory import Memory
-from farlane.backend.device.sim.observers.checking import Checker
+from farlane.backend.device.sim.observers.observer import Observers
 from farlane.backend.jit import Call, ServiceKind
 
 INVALID_VALUE, INVALID_PITCH, INVALID_DIRECTION, ILLEGAL_ADDRESS = 1, 12, 21, 700
@@ -35,18 +35,16 @@ def asked(call: Call, lane: int) -> tuple[Transfer, int]:
     return _SHAPES[call.kind](call, lane)
 
 
-def do(transfer: Transfer, memory: Memory, checker: Checker | None) -> None:
+def do(transfer: Transfer, memory: Memory, observers: Observers) -> None:
     """Raises a sticky CudaError."""
     try:
         for number, destination in enumerate(transfer.destinations):
             if transfer.sources is None:
                 memory.set(destination, transfer.value, 1)
-                if checker is not None:
-                    checker.written(destination)
+                observers.written(destination, by_kernel=True)
             else:
                 memory.copy(destination, transfer.sources[number])
-                if checker is not None:
-                    checker.copied(destination, transfer.sources[number])
+                observers.copied(destination, transfer.sources[number], by_kernel=True)
     except CudaError as error:
         raise CudaError(ILLEGAL_ADDRESS, f"a kernel's copy or set: {error.message}", sticky=True) from None
 

@@ -8,7 +8,7 @@ Owns control flow and values; what an instruction computes is in families/. Each
 - full (`f`): all 32 lanes are here, nothing is masked. A varying branch that really splits the lanes enters the masked version; the
   masked version returns here when a join or loop header has all lanes again.
 
-Values and their slots are the base class's (values.py), edges between blocks edges.py's; only phis and exported values are blended under the mask.
+Values and their slots are the base class's (emitter.py), edges between blocks edges.py's; only phis and exported values are blended under the mask.
 In the conservative mode of divergence.py, lanes that reach a barrier park there while the warp's other lanes run on; and lanes that wait
 in a loop for others (spins.py) let them go ahead after some iterations, up to instructions in which the waiting lanes take part.
 Source: facts page "Divergence" and "Barriers".
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.analysis import neighbours, spins
 from farlane.backend.jit.analysis.divergence import Divergence
 from farlane.backend.jit.analysis.strides import row_length, stepping, stepping_specials
-from farlane.backend.jit.lowering import families, touches
-from farlane.backend.jit.lowering.emitters import abreast, resuming, serial_choice, solo, tile_loops
+from farlane.backend.jit.lowering import families, interleaving, touches
+from farlane.backend.jit.lowering.emitter import ALL
+from farlane.backend.jit.lowering.emitters import resuming, serial_choice, solo, tile_loops
 from farlane.backend.jit.lowering.emitters.edges import Edges
 from farlane.backend.jit.lowering.ir import Builder, Val, integer
-from farlane.backend.jit.lowering.values import ALL
 from farlane.backend.jit.ptx.model import Instruction, Storage, read_by
 from farlane.backend.jit.runtime import clusters
 from farlane.backend.jit.ssa import liveness
@@ -33,7 +33,6 @@ from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.cfg import Graph
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering import streaming
     from farlane.backend.jit.lowering.emitters.serial_codegen import SerialEmitter
     from farlane.backend.jit.lowering.emitters.team_codegen import TeamEmitter
     from farlane.backend.jit.lowering.kernel import KernelContext
@@ -61,8 +60,6 @@ class FunctionEmitter(Edges):
             and not kernel.exits
             and kernel.dual_fits(graph, divergence)
         )
-        self.abreast: dict[int, int] = {}  # loops whose iterations end a block's turn, by header: after how many
-        self.streams: streaming.Streams | None = None  # stores that may go past the caches
         self.left_by: TeamEmitter | None = None  # the team whose warps go on here
         self.regions: dict[int, SerialEmitter] = {}  # by first block
         self.parts_full = False  # whether lanes may part in the full version, and so meet again in the masked one
@@ -338,7 +335,7 @@ class FunctionEmitter(Edges):
         families.poll(self)
         if target in self.divergence.waiting:
             self.body.line("call void @farlane_yield(ptr %warp)")
-        abreast.hand_on(self, target)
+        interleaving.hand_on(self, target)
 
     def _code(self, block: Block) -> None:
         self.local, self.forms = {}, {}

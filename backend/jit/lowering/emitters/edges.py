@@ -9,14 +9,14 @@ from typing import Any
 
 from farlane.backend.jit.lowering import families
 from farlane.backend.jit.lowering.affine import Affine, operand
+from farlane.backend.jit.lowering.emitter import Emitter
 from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
-from farlane.backend.jit.lowering.values import ValueScope
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.ssa import Phi, Value
 
 
-class Edges(ValueScope):
+class Edges(Emitter):
     """What FunctionEmitter needs at the end of a block."""
 
     def _condition(self, block: Block) -> Val:

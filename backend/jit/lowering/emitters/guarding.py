@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from farlane.backend.jit.analysis import teams
 from farlane.backend.jit.analysis.strides import constant, row_length
 from farlane.backend.jit.lowering import affine, families, support
+from farlane.backend.jit.lowering.emitter import ALL
 from farlane.backend.jit.lowering.families.accesses import memory
 from farlane.backend.jit.lowering.ir import Val
-from farlane.backend.jit.lowering.values import ALL
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT
 from farlane.backend.jit.ssa.cfg import Graph

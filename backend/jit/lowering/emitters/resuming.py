@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit.analysis.teams import FIRST_ENTRY, place_offset
 from farlane.backend.jit.lowering.affine import Affine, rows
+from farlane.backend.jit.lowering.emitter import ALL
 from farlane.backend.jit.lowering.families import warp_field
 from farlane.backend.jit.lowering.ir import BITS, Builder, Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
-from farlane.backend.jit.lowering.values import ALL
 from farlane.backend.jit.ptx.model import LANES
 from farlane.backend.jit.ssa.ssa import Value
 

@@ -14,12 +14,12 @@ from farlane.backend.jit.analysis import neighbours, origins, serial
 from farlane.backend.jit.analysis.serial import Region
 from farlane.backend.jit.lowering import families, support
 from farlane.backend.jit.lowering.affine import Affine
+from farlane.backend.jit.lowering.emitter import ALL, Emitter
 from farlane.backend.jit.lowering.emitters import advance
 from farlane.backend.jit.lowering.families.accesses import addresses, limits, memory
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
 from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
-from farlane.backend.jit.lowering.values import ALL, ValueScope
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction
 from farlane.backend.jit.runtime.structures import Latch
 from farlane.backend.jit.ssa.blocks import EXIT, Block
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Run = tuple[Value | None, int, int]  # the array that accesses are reckoned from, or which one it is; bytes
 
 
-class SerialEmitter(ValueScope):
+class SerialEmitter(Emitter):
     """One region's code: a function of its own, so that it has all registers."""
 
     def __init__(self, e: FunctionEmitter, region: Region) -> None:

@@ -1,6 +1,6 @@
 """The code of a team: warps of a block that run as one (teams.py).
 
-`TeamEmitter` emits the function @farlane_team once over the kernel's graph, with the same values as FunctionEmitter (values.py), but classes of its own: uniform is
+`TeamEmitter` emits the function @farlane_team once over the kernel's graph, with the same values as FunctionEmitter (emitter.py), but classes of its own: uniform is
 what is the same in the whole team, affine what is so over all its rows. Vectors are per warp (team_values.py).
 
 A block is emitted in segments, each in two steps. First what all warps share, among it the checks of accesses at uniform and affine addresses;
@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.analysis import divergence, indices, teams
 from farlane.backend.jit.analysis.teams import FIRST_ENTRY, place_offset
 from farlane.backend.jit.lowering import families, processors, support
+from farlane.backend.jit.lowering.emitter import ALL
 from farlane.backend.jit.lowering.emitters import agreement, guarding
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
 from farlane.backend.jit.lowering.emitters.team_values import TeamValues
 from farlane.backend.jit.lowering.families.accesses import addresses, memory
 from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.lowering.types import REGISTER_LLVM
-from farlane.backend.jit.lowering.values import ALL
 from farlane.backend.jit.ptx.model import LANES, Address, Body, Instruction, Symbol, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.cfg import Graph

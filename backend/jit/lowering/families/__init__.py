@@ -30,7 +30,7 @@ from farlane.backend.jit.lowering.types import REGISTER_LLVM
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 FAMILIES = (
     asynchronous,
@@ -57,7 +57,7 @@ FAMILIES = (
 )
 
 
-def emit(e: FunctionEmitter, instruction: Instruction) -> None:
+def emit(e: Emitter, instruction: Instruction) -> None:
     """Appends one instruction's IR."""
     if len(instruction.destinations) == 1 and e.mask is None:
         value = instruction.destinations[0]

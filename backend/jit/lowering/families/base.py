@@ -14,9 +14,9 @@ from farlane.backend.jit.lowering.types import PTX_LLVM, SIGNED, widen
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
-Handler = Callable[["FunctionEmitter", Instruction], None]
+Handler = Callable[["Emitter", Instruction], None]
 HANDLERS: dict[str, Handler] = {}
 
 ROUNDINGS = {"rn", "rz", "rm", "rp"}
@@ -35,7 +35,7 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def check(e: FunctionEmitter, instruction: Instruction, allowed: set[str], operands: int | None = None) -> None:
+def check(e: Emitter, instruction: Instruction, allowed: set[str], operands: int | None = None) -> None:
     """Fails on a modifier outside of `allowed` or a wrong number of sources."""
     for modifier in instruction.modifiers:
         if modifier not in allowed:
@@ -44,7 +44,7 @@ def check(e: FunctionEmitter, instruction: Instruction, allowed: set[str], opera
         raise e.fail(f"{instruction.text} needs {operands} sources, has {len(instruction.sources)}")
 
 
-def type_of(e: FunctionEmitter, instruction: Instruction) -> tuple[str, str]:
+def type_of(e: Emitter, instruction: Instruction) -> tuple[str, str]:
     """(PTX type, LLVM type) of the last modifier."""
     name = instruction.modifiers[-1] if instruction.modifiers else ""
     if name not in PTX_LLVM:
@@ -52,7 +52,7 @@ def type_of(e: FunctionEmitter, instruction: Instruction) -> tuple[str, str]:
     return name, PTX_LLVM[name]
 
 
-def write(e: FunctionEmitter, instruction: Instruction, result: Val, kind: str = "", index: int = 0) -> None:
+def write(e: Emitter, instruction: Instruction, result: Val, kind: str = "", index: int = 0) -> None:
     """Sets destination `index`; a narrower result is extended by the signedness of the PTX type `kind`."""
     value: Any = instruction.destinations[index] if index < len(instruction.destinations) else None
     if value is not None:
@@ -64,7 +64,7 @@ def write(e: FunctionEmitter, instruction: Instruction, result: Val, kind: str =
 _NORMAL = {"float": ("i32", 1 << 23, 1 << 31), "half": ("i16", 1 << 10, 1 << 15), "bfloat": ("i16", 1 << 7, 1 << 15)}
 
 
-def flush(e: FunctionEmitter, value: Val) -> Val:
+def flush(e: Emitter, value: Val) -> Val:
     """.ftz: a subnormal number becomes a zero of its sign."""
     b = e.body
     carrier, normal, top = _NORMAL[value.type]
@@ -75,7 +75,7 @@ def flush(e: FunctionEmitter, value: Val) -> Val:
     return b.bitcast(b.select(tiny, sign, bits), value.type)
 
 
-def saturate(e: FunctionEmitter, value: Val) -> Val:
+def saturate(e: Emitter, value: Val) -> Val:
     """.sat: clamp to [0, 1]; NaN becomes +0."""
     b = e.body
     zero, one = floating(0, value.type), real(1.0, value.type)
@@ -83,17 +83,17 @@ def saturate(e: FunctionEmitter, value: Val) -> Val:
     return b.select(b.fcmp("olt", above, one), above, one)
 
 
-def clamp_negative(e: FunctionEmitter, value: Val) -> Val:
+def clamp_negative(e: Emitter, value: Val) -> Val:
     """.relu: a negative number becomes 0; NaN stays."""
     return e.body.call("maximum", value.type, [value, floating(0, value.type)])
 
 
-def read_float(e: FunctionEmitter, instruction: Instruction, operand: Any, kind: str) -> Val:
+def read_float(e: Emitter, instruction: Instruction, operand: Any, kind: str) -> Val:
     value = e.read(operand, kind)
     return flush(e, value) if "ftz" in instruction.modifiers and kind == "float" else value
 
 
-def finish_float(e: FunctionEmitter, instruction: Instruction, result: Val) -> None:
+def finish_float(e: Emitter, instruction: Instruction, result: Val) -> None:
     """Applies .ftz and .sat to a result and writes it."""
     if "ftz" in instruction.modifiers and result.type == "float":
         result = flush(e, result)
@@ -102,7 +102,7 @@ def finish_float(e: FunctionEmitter, instruction: Instruction, result: Val) -> N
     write(e, instruction, result)
 
 
-def halves(e: FunctionEmitter, operand: Any, kind: str) -> tuple[Val, Val]:
+def halves(e: Emitter, operand: Any, kind: str) -> tuple[Val, Val]:
     """The low and high element of a packed f16x2 or bf16x2 register."""
     b = e.body
     value = e.read(operand, "i32")
@@ -111,7 +111,7 @@ def halves(e: FunctionEmitter, operand: Any, kind: str) -> tuple[Val, Val]:
     return b.bitcast(low, kind), b.bitcast(high, kind)
 
 
-def pack(e: FunctionEmitter, low: Val, high: Val) -> Val:
+def pack(e: Emitter, low: Val, high: Val) -> Val:
     """Two 16-bit elements as one i32."""
     b = e.body
     low32 = b.cast("zext", b.bitcast(low, "i16"), "i32")

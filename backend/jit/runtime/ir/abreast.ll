@@ -1,4 +1,4 @@
-; Blocks abreast: blocks of a grid that go through a loop together on one CPU thread (abreast.py says which, and why).
+; Blocks abreast: blocks of a grid that go through a loop together on one CPU thread (interleaving.py says which, and why).
 ;
 ; Each block has a worker state of its own; they share the thread's latches. While the first warps of several blocks run for their teams, they form a ring
 ; (Worker.ring): in the loop, each hands its turn to the next one directly (farlane_beside). A block that comes back to the scheduler leaves the ring: it has

@@ -33,8 +33,7 @@ from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDO
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
-    from farlane.backend.jit.lowering.values import ValueScope
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 SPACES = {
     "global",
@@ -82,7 +81,7 @@ def space_named(modifier: str) -> str:
     return "cluster" if modifier == "shared::cluster" else modifier.split("::")[0]
 
 
-def symbol_address(e: ValueScope, symbol: Symbol) -> Val:
+def symbol_address(e: Emitter, symbol: Symbol) -> Val:
     """The address of a symbol in its own space, as i64."""
     item = e.storage.get(symbol.name)
     b = e.body
@@ -109,7 +108,7 @@ def symbol_address(e: ValueScope, symbol: Symbol) -> Val:
     return b.bin("add", support.variable(e, index), integer(symbol.offset, "i64"))
 
 
-def frame_offset(e: ValueScope, name: str) -> Val | None:
+def frame_offset(e: Emitter, name: str) -> Val | None:
     """The local-memory offset of something that lives in the frame; None for scalar parameters."""
     if name in e.pointers:
         return Val(e.pointers[name], "i64")
@@ -118,7 +117,7 @@ def frame_offset(e: ValueScope, name: str) -> Val | None:
     return None
 
 
-def symbol_space(e: FunctionEmitter, name: str) -> str:
+def symbol_space(e: Emitter, name: str) -> str:
     item = e.storage.get(name)
     if item is not None:
         if item.space == "param" and not (e.entry and name in e.kernel.parameter_offsets):
@@ -128,7 +127,7 @@ def symbol_space(e: FunctionEmitter, name: str) -> str:
     return variable.space if variable is not None else ""
 
 
-def effective(e: FunctionEmitter, operand: Any, space: str) -> tuple[str, Val]:
+def effective(e: Emitter, operand: Any, space: str) -> tuple[str, Val]:
     """(space, address within the space as i64)."""
     if isinstance(operand, Symbol):
         operand = Address(operand)
@@ -155,7 +154,7 @@ def effective(e: FunctionEmitter, operand: Any, space: str) -> tuple[str, Val]:
     return space, address
 
 
-def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool, access: Access = PLAIN, /) -> Place:
+def place(e: Emitter, operand: Any, space: str, size: int, write: bool, access: Access = PLAIN, /) -> Place:
     """Checks the access of `size` bytes (a power of two) for the active lanes and says where it is."""
     if e.placed is not None:
         return e.placed
@@ -171,7 +170,7 @@ def place(e: FunctionEmitter, operand: Any, space: str, size: int, write: bool, 
     return place_at(e, space, address, size, write, access)
 
 
-def place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bool, access: Access = PLAIN, /) -> Place:
+def place_at(e: Emitter, space: str, address: Val, size: int, write: bool, access: Access = PLAIN, /) -> Place:
     """The same for an address within its space, as `effective` gives it."""
     # Of a cluster's accesses those to the block's own memory are followed: the others' offsets are beyond it.
     checks.watch(e, "shared" if space == "cluster" else space, address, size, write, access)
@@ -180,12 +179,12 @@ def place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: boo
     return found
 
 
-def unwatched(e: FunctionEmitter, space: str, address: Val, size: int, write: bool) -> Place:
+def unwatched(e: Emitter, space: str, address: Val, size: int, write: bool) -> Place:
     """The same, of what the checks of races hear from elsewhere."""
     return _place_at(e, space, address, size, write)
 
 
-def _place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bool) -> Place:
+def _place_at(e: Emitter, space: str, address: Val, size: int, write: bool) -> Place:
     shape = shape_of(size, write)
     b = e.body
     if space in ("global", "const"):
@@ -214,12 +213,12 @@ def _place_at(e: FunctionEmitter, space: str, address: Val, size: int, write: bo
     return _generic(e, address, shape)
 
 
-def as_offsets(e: FunctionEmitter, place: Place) -> Place:
+def as_offsets(e: Emitter, place: Place) -> Place:
     """One index per lane (or one for all) in place of an affine form."""
     return place if place.form is None else Place(place.base, affine.materialise(e, place.form))
 
 
-def affine_operand(e: FunctionEmitter, operand: Any, space: str, size: int) -> affine.Affine | None:
+def affine_operand(e: Emitter, operand: Any, space: str, size: int) -> affine.Affine | None:
     """The register of the address, where it is affine and every lane as aligned as the first."""
     if (
         not isinstance(operand, Address)
@@ -231,7 +230,7 @@ def affine_operand(e: FunctionEmitter, operand: Any, space: str, size: int) -> a
     return None if value is None or value.stride % size else value
 
 
-def _form(e: FunctionEmitter, operand: Any, space: str, size: int) -> affine.Affine | None:
+def _form(e: Emitter, operand: Any, space: str, size: int) -> affine.Affine | None:
     """The address as an affine value of 64 bits."""
     value = affine_operand(e, operand, space, size)
     if value is None:
@@ -248,7 +247,7 @@ def _form(e: FunctionEmitter, operand: Any, space: str, size: int) -> affine.Aff
     return affine.Affine(base, value.stride, value.step)
 
 
-def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: int) -> Place:
+def _affine_place(e: Emitter, form: affine.Affine, space: str, shape: int) -> Place:
     """Checks every row's lowest address against what the row's length leaves: the rest is in the same run of pages, or in the same array."""
     b = e.body
     across = form.stride * (row_length(e.kernel.block) - 1)
@@ -283,7 +282,7 @@ def _affine_place(e: FunctionEmitter, form: affine.Affine, space: str, shape: in
     return Place(support.shared_base(e) if space == "shared" else "null", form.base, form)
 
 
-def _firsts(e: FunctionEmitter, form: affine.Affine) -> list[Val]:
+def _firsts(e: Emitter, form: affine.Affine) -> list[Val]:
     """Where rows begin: all that have to be looked at. Of a team's many rows the first and the last tell where the others are, unless a step
     is so large that addresses wrap (_far); and as the number of steps is odd, that those are aligned as well."""
     if form.step is None:
@@ -293,13 +292,13 @@ def _firsts(e: FunctionEmitter, form: affine.Affine) -> list[Val]:
     return [form.base, affine.row_base(e, form, affine.rows(e) * e.warps - 1)]
 
 
-def _far(e: FunctionEmitter, form: affine.Affine) -> Val:
+def _far(e: Emitter, form: affine.Affine) -> Val:
     b = e.body
     assert form.step is not None
     return b.icmp("ugt", b.bin("add", form.step, integer(1 << 40, "i64")), integer(1 << 41, "i64"))
 
 
-def _generic(e: FunctionEmitter, address: Val, shape: int) -> Place:
+def _generic(e: Emitter, address: Val, shape: int) -> Place:
     b = e.body
     address = b.splat(address)
     latch = support.latch(e, e.site())

@@ -20,7 +20,7 @@ from farlane.backend.jit.lowering.types import SIGNED, integer_of
 from farlane.backend.jit.ptx.model import LANES, Instruction, Vector
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _ORDER = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "sc": "seq_cst"}
 _SCOPES = {"cta", "gpu", "sys", "cluster"}
@@ -43,7 +43,7 @@ _REDUCE = {
 
 
 @handles("atom", "red")
-def atomic(e: FunctionEmitter, i: Instruction) -> None:
+def atomic(e: Emitter, i: Instruction) -> None:
     check(
         e, i,
         addresses.SPACES | set(_ORDER) | _SCOPES | _OPERATIONS | set(TYPES) | {"noftz", "L2::cache_hint", "v2", "v4", "v8"},
@@ -92,7 +92,7 @@ def atomic(e: FunctionEmitter, i: Instruction) -> None:
 
 
 def by_lane(
-    e: FunctionEmitter,
+    e: Emitter,
     place: addresses.Place,
     rmw: str,
     kind: str,
@@ -117,7 +117,7 @@ def by_lane(
     return b.op(f"call <{LANES} x {carrier}> @{helper}({arguments})", carrier, True)
 
 
-def operation_of(e: FunctionEmitter, i: Instruction, operation: str, name: str) -> str:
+def operation_of(e: Emitter, i: Instruction, operation: str, name: str) -> str:
     """The name, as the helpers have it, of an operation on a type."""
     if operation in ("min", "max") and name in ("f16", "bf16", "f16x2", "bf16x2"):
         return "f" + operation
@@ -134,7 +134,7 @@ def operation_of(e: FunctionEmitter, i: Instruction, operation: str, name: str) 
     return _RMW[operation]
 
 
-def _one_atomic(e: FunctionEmitter, place: addresses.Place, rmw: str, value: Val, order: str, shared: bool) -> None:
+def _one_atomic(e: Emitter, place: addresses.Place, rmw: str, value: Val, order: str, shared: bool) -> None:
     """All lanes' operands folded into one update."""
     b = e.body
     kind = value.type
@@ -171,7 +171,7 @@ def _name(rmw: str, kind: str, order: str, shared: bool, used: bool, offset: str
 
 
 def _helper(
-    e: FunctionEmitter,
+    e: Emitter,
     name: str,
     rmw: str,
     kind: str,
@@ -229,9 +229,7 @@ def _helper(
     return name
 
 
-def _whole(
-    e: FunctionEmitter, name: str, carrier: str, update: list[str], offset: str, uniform: tuple[bool, ...]
-) -> str:
+def _whole(e: Emitter, name: str, carrier: str, update: list[str], offset: str, uniform: tuple[bool, ...]) -> str:
     """The same for all lanes of a warp, for their effect alone, where the call would cost a fifth of it."""
     if name in e.kernel.helpers:
         return name

@@ -15,7 +15,7 @@ from farlane.backend.jit.lowering.ir import BITS
 from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 
 def elements(values: list[int], kind: str = "i64") -> str:
@@ -26,12 +26,12 @@ def vector(values: list[int], kind: str = "i64") -> str:
     return f"<{len(values)} x {kind}> {elements(values, kind)}"
 
 
-def counting(e: FunctionEmitter) -> str:
+def counting(e: Emitter) -> str:
     """The last argument of a reader, if it has one: where it counts reads that turn out to be here and there."""
     return "" if e.scattered is None else f", ptr {e.scattered}"
 
 
-def _count(e: FunctionEmitter, count: int) -> list[str]:
+def _count(e: Emitter, count: int) -> list[str]:
     """Text that adds to %credit what a read of so many elements costs more, whose lanes turn out not to be beside each other."""
     e.kernel.declare("declare i32 @llvm.sadd.sat.i32(i32, i32)")
     cost = (serial.SCATTERED_ZEN if processors.zen(e.kernel.options) else serial.SCATTERED) * (2 if count > 1 else 1)
@@ -42,7 +42,7 @@ def _count(e: FunctionEmitter, count: int) -> list[str]:
     ]
 
 
-def analyse(e: FunctionEmitter, stride: int, kind: str) -> tuple[int, list[str]]:
+def analyse(e: Emitter, stride: int, kind: str) -> tuple[int, list[str]]:
     """Text that defines %delta, each lane's distance from the first lane of its row, and whether those of the active lanes are `stride` each."""
     row = row_length(e.kernel.block)
     firsts = vector([lane - lane % row for lane in range(LANES)], "i32")
@@ -58,7 +58,7 @@ def analyse(e: FunctionEmitter, stride: int, kind: str) -> tuple[int, list[str]]
     return row, lines
 
 
-def reader(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: str = "i64") -> str:
+def reader(e: Emitter, element: str, count: int, ordered: bool, kind: str = "i64") -> str:
     """`kind`: the type of an index."""
     row = row_length(e.kernel.block)
     counted = e.scattered is not None
@@ -115,7 +115,7 @@ def reader(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: st
     return name
 
 
-def alone(e: FunctionEmitter, kind: str, bits: str) -> list[str]:
+def alone(e: Emitter, kind: str, bits: str) -> list[str]:
     """Text that goes to %alone when a single lane is active, with its %lane and its address in %lane.p, else to %many."""
     e.kernel.declare("declare i32 @llvm.ctpop.i32(i32)")
     e.kernel.declare("declare i32 @llvm.cttz.i32(i32, i1)")
@@ -196,12 +196,12 @@ def _rows_of_four(shown: str) -> list[str]:
     return [*lines, f"  ret {shown} {result}"]
 
 
-def inlining(e: FunctionEmitter) -> str:
+def inlining(e: Emitter) -> str:
     """Helpers are inlined in small kernels; in large ones compile time matters more."""
     return "noinline" if e.kernel.large else "alwaysinline"
 
 
-def gather(e: FunctionEmitter, element: str, pointers: str, mask: str, name: str) -> list[str]:
+def gather(e: Emitter, element: str, pointers: str, mask: str, name: str) -> list[str]:
     """Text that sets %<name> to the elements at a vector of pointers.
 
     Bytes and half-words are cut out of the aligned words that hold them: hosts gather words only.
@@ -227,7 +227,7 @@ def gather(e: FunctionEmitter, element: str, pointers: str, mask: str, name: str
     ]
 
 
-def gather_at(e: FunctionEmitter, element: str, base: str, index: str, offset: int, mask: str, name: str) -> list[str]:
+def gather_at(e: Emitter, element: str, base: str, index: str, offset: int, mask: str, name: str) -> list[str]:
     """The same at a base pointer and per-lane indices; `index` is "name, type". Where indices have 32 bits, hosts gather twice as many at once."""
     register, kind = index.split(", ")
     wide = f"<{LANES} x {kind}>"
@@ -249,7 +249,7 @@ def gather_at(e: FunctionEmitter, element: str, base: str, index: str, offset: i
     return lines
 
 
-def _contiguous_read(e: FunctionEmitter, row: int, element: str, count: int, shown: str, kind: str) -> list[str]:
+def _contiguous_read(e: Emitter, row: int, element: str, count: int, shown: str, kind: str) -> list[str]:
     """Row by row: one masked load of row * count elements, then the elements are picked apart."""
     wide, size = row * count, BITS[element] // 8
     intrinsic = f"@llvm.masked.load.v{wide}{element}.p0"

@@ -16,10 +16,10 @@ from farlane.backend.jit.lowering.ir import BITS
 from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 
-def writer(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: str = "i64") -> str:
+def writer(e: Emitter, element: str, count: int, ordered: bool, kind: str = "i64") -> str:
     name = f"farlane_write_{element}_{count}_{kind}{'_ordered' if ordered else ''}"
     if name in e.kernel.helpers:
         return name
@@ -65,7 +65,7 @@ def writer(e: FunctionEmitter, element: str, count: int, ordered: bool, kind: st
     return name
 
 
-def scatter(e: FunctionEmitter, element: str, values: list[str], kind: str) -> list[str]:
+def scatter(e: Emitter, element: str, values: list[str], kind: str) -> list[str]:
     """Text that stores vectors of elements at %base + %index; sub-word ones lane by lane."""
     vec, size = f"<{LANES} x {element}>", BITS[element] // 8
     if element in ("i8", "i16"):

@@ -10,10 +10,10 @@ from farlane.backend.jit.lowering.ir import LANE_INDEX, Builder, Val, integer
 from farlane.backend.jit.runtime.structures import SHARED_WINDOW, Latch
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 
-def corners_outside(e: FunctionEmitter, space: str, lowest: list[Val], span: int, shape: int) -> tuple[Val, str]:
+def corners_outside(e: Emitter, space: str, lowest: list[Val], span: int, shape: int) -> tuple[Val, str]:
     """Whether any of these, or what lies up to `span` accesses behind it, is misaligned or not where the site may access; and the site's latch, if
     it has one."""
     b = e.body
@@ -25,7 +25,7 @@ def corners_outside(e: FunctionEmitter, space: str, lowest: list[Val], span: int
     return corners_bad(e, [b.bin("sub", corner, low) for corner in lowest], count, shape), latch
 
 
-def look_at_all(e: FunctionEmitter, space: str, whole: Val, latch: str, span: int, shape: int) -> None:
+def look_at_all(e: Emitter, space: str, whole: Val, latch: str, span: int, shape: int) -> None:
     """What follows when `corners_outside` holds, given all lanes' addresses: a fault, or another run of pages for the latch."""
     if space == "shared":
         tail = f"{support.shared_size(e)}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line}"
@@ -35,14 +35,14 @@ def look_at_all(e: FunctionEmitter, space: str, whole: Val, latch: str, span: in
         e.body.line(f"call void @farlane_miss(ptr %warp, {whole}, i32 -1, {tail})")
 
 
-def run_of_pages(e: FunctionEmitter) -> tuple[str, Val, Val]:
+def run_of_pages(e: Emitter) -> tuple[str, Val, Val]:
     """A site's latch, where the run of pages starts that it found last, and up to how far from there accesses may begin."""
     b = e.body
     latch = support.latch(e, e.site())
     return latch, b.load("i64", False, latch), b.load("i64", False, b.gep(latch, Latch.end.offset))
 
 
-def corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) -> Val:
+def corners_bad(e: Emitter, offsets: list[Val], count: Val, shape: int) -> Val:
     """Whether an offset is misaligned or not below `count` elements."""
     b = e.body
     bad = b.icmp("uge", rotate(e, offsets[0], shape), count)
@@ -51,13 +51,13 @@ def corners_bad(e: FunctionEmitter, offsets: list[Val], count: Val, shape: int) 
     return bad
 
 
-def element_count(e: FunctionEmitter, limit: Val, shape: int) -> Val:
+def element_count(e: Emitter, limit: Val, shape: int) -> Val:
     """How many aligned accesses lie below a limit in bytes."""
     log = shape & 255
     return integer(int(limit.name) >> log, "i64") if limit.const else e.body.bin("lshr", limit, integer(log, "i64"))
 
 
-def less(e: FunctionEmitter, count: Val, span: int) -> Val:
+def less(e: Emitter, count: Val, span: int) -> Val:
     if not span:
         return count
     if count.const:
@@ -65,7 +65,7 @@ def less(e: FunctionEmitter, count: Val, span: int) -> Val:
     return e.body.call("usub.sat", "i64", [count, integer(span, "i64")])
 
 
-def lane_bases(e: FunctionEmitter) -> Val:
+def lane_bases(e: Emitter) -> Val:
     size = support.local_size(e)
 
     def make(p: Builder) -> Val:
@@ -75,7 +75,7 @@ def lane_bases(e: FunctionEmitter) -> Val:
     return e.once("lane_bases", make)
 
 
-def rotate(e: FunctionEmitter, offset: Val, shape: int) -> Val:
+def rotate(e: Emitter, offset: Val, shape: int) -> Val:
     log = shape & 255
     return e.body.call("fshr", offset.type, [offset, offset, integer(log, offset.type)]) if log else offset
 
@@ -85,7 +85,7 @@ def shape_of(size: int, write: bool) -> int:
     return size.bit_length() - 1 | (256 if write else 0)
 
 
-def bad_lanes(e: FunctionEmitter, ok: Val) -> Val:
+def bad_lanes(e: Emitter, ok: Val) -> Val:
     """The active lanes for which a check failed, as bits (a scalar check fails for all)."""
     b = e.body
     bad = b.invert(ok)
@@ -107,7 +107,7 @@ class Latched:
     hit: str
 
 
-def compare_latch(e: FunctionEmitter, address: Val, shape: int) -> Latched:
+def compare_latch(e: Emitter, address: Val, shape: int) -> Latched:
     """Compares, and leaves the block for `miss` or `hit`."""
     b = e.body
     latch, low, count = run_of_pages(e)
@@ -119,7 +119,7 @@ def compare_latch(e: FunctionEmitter, address: Val, shape: int) -> Latched:
     return Latched(latch, low, offset, bad, miss, hit)
 
 
-def check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
+def check_pages(e: Emitter, address: Val, shape: int) -> None:
     if e.kernel.options.untranslated:
         return
     b = e.body
@@ -138,7 +138,7 @@ def check_pages(e: FunctionEmitter, address: Val, shape: int) -> None:
     b.block(found.hit)
 
 
-def check_bounds(e: FunctionEmitter, offset: Val, limit: Val, window: int, shape: int) -> None:
+def check_bounds(e: Emitter, offset: Val, limit: Val, window: int, shape: int) -> None:
     b = e.body
     elements = element_count(e, limit, shape)
     if offset.type != "i64":

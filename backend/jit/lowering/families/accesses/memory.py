@@ -11,9 +11,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.analysis.strides import row_length
-from farlane.backend.jit.lowering import affine, checks, processors, support
+from farlane.backend.jit.lowering import affine, checks, interleaving, processors, support
 from farlane.backend.jit.lowering.checks import Access
-from farlane.backend.jit.lowering.emitters import abreast
 from farlane.backend.jit.lowering.families.accesses import addresses, lanewise, lanewise_stores, nearby, patterned, rows
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
 from farlane.backend.jit.lowering.families.base import check, handles, type_of
@@ -22,7 +21,7 @@ from farlane.backend.jit.lowering.types import PTX_LLVM, SIGNED, integer_of, wid
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Symbol, Vector
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _CACHE = {
     "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
@@ -43,12 +42,12 @@ def _count(i: Instruction) -> int:
     return next((int(item[1]) for item in i.modifiers if item in ("v2", "v4", "v8")), 1)
 
 
-def _compiler_fence(e: FunctionEmitter) -> None:
+def _compiler_fence(e: Emitter) -> None:
     e.body.line('fence syncscope("singlethread") seq_cst')
 
 
 @handles("ld", "ldu")
-def load(e: FunctionEmitter, i: Instruction) -> None:
+def load(e: Emitter, i: Instruction) -> None:
     check(e, i, _ALLOWED)
     if "L2::cache_hint" in i.modifiers:
         i = Instruction(i.base, i.modifiers, i.destinations, i.sources[:1], i.line)
@@ -81,7 +80,7 @@ def load(e: FunctionEmitter, i: Instruction) -> None:
             e.define(destination, widen(e.body, result, destination.type, name in SIGNED))
 
 
-def _neighbour(e: FunctionEmitter, i: Instruction) -> list[Val] | None:
+def _neighbour(e: Emitter, i: Instruction) -> list[Val] | None:
     """What a load reads that is made together with others, at the first of which all are."""
     if id(i) not in e.words:
         group = e.neighbours.get(id(i))
@@ -96,12 +95,12 @@ def _neighbour(e: FunctionEmitter, i: Instruction) -> list[Val] | None:
     return [e.words[id(i)]]
 
 
-def access_bytes(e: FunctionEmitter, i: Instruction) -> int:
+def access_bytes(e: Emitter, i: Instruction) -> int:
     """How many bytes a load or store accesses for each lane."""
     return _count(i) * BITS[integer_of(type_of(e, i)[1])] // 8
 
 
-def placed(e: FunctionEmitter, i: Instruction) -> Place:
+def placed(e: Emitter, i: Instruction) -> Place:
     """Checks a plain access, and asks for what comes after it, without making it."""
     _, kind = type_of(e, i)
     element, count, space = integer_of(kind), _count(i), addresses.space_of(i)
@@ -113,7 +112,7 @@ def placed(e: FunctionEmitter, i: Instruction) -> Place:
     return where
 
 
-def _ahead(e: FunctionEmitter, place: Place, element: str, count: int) -> None:
+def _ahead(e: Emitter, place: Place, element: str, count: int) -> None:
     """Asks for what the loop will read some iterations on, should it go on in steps as wide as the last one.
 
     Threads that stride over an array by the size of the grid leave a warp with steps that no processor's own prefetching follows. Steps of a large
@@ -141,7 +140,7 @@ def _ahead(e: FunctionEmitter, place: Place, element: str, count: int) -> None:
     step = b.bin("sub", here, b.load("i64", False, before))
     b.store(here, before)
     distance = b.bin("shl", step, integer(iterations, "i64"))
-    if place.form is not None and (side := abreast.ahead(e, place.form, step, BITS[element] // 8 * count, reads)):
+    if place.form is not None and (side := interleaving.ahead(e, place.form, step, BITS[element] // 8 * count, reads)):
         distance = b.select(side[0], side[1], distance)
     there = b.bin("add", here, distance)
     e.kernel.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
@@ -161,7 +160,7 @@ def _ahead(e: FunctionEmitter, place: Place, element: str, count: int) -> None:
 
 
 @handles("st")
-def store(e: FunctionEmitter, i: Instruction) -> None:
+def store(e: Emitter, i: Instruction) -> None:
     check(e, i, _ALLOWED)
     sources = i.sources[:2] if "L2::cache_hint" in i.modifiers else i.sources
     if len(sources) != 2:
@@ -196,7 +195,7 @@ def store(e: FunctionEmitter, i: Instruction) -> None:
 
 
 # Parameters ----------------------------------------------------------------------------------------------------------
-def parameter_load(e: FunctionEmitter, i: Instruction, element: str, count: int) -> list[Val] | None:
+def parameter_load(e: Emitter, i: Instruction, element: str, count: int) -> list[Val] | None:
     """ld.param at an offset known now: from the parameter buffer, an argument, or a call's result. None for other forms."""
     operand = i.sources[0]
     if not isinstance(operand, Address) or not isinstance(operand.base, Symbol):
@@ -223,7 +222,7 @@ def parameter_load(e: FunctionEmitter, i: Instruction, element: str, count: int)
     return [b.resize(_shifted(b, "lshr", value, offset + size * index), element) for index in range(count)]
 
 
-def parameter_store(e: FunctionEmitter, operand: object, values: list[Val]) -> bool:
+def parameter_store(e: Emitter, operand: object, values: list[Val]) -> bool:
     """st.param to a scalar argument or result."""
     if not isinstance(operand, Address) or not isinstance(operand.base, Symbol):
         return False
@@ -253,7 +252,7 @@ def _shifted(b: Builder, operation: str, value: Val, count: int) -> Val:
     return b.bin(operation, value, integer(8 * count, value.type)) if count else value
 
 
-def scalar_slot(e: FunctionEmitter, name: str) -> tuple[str, str] | None:
+def scalar_slot(e: Emitter, name: str) -> tuple[str, str] | None:
     """(stack slot, type) of a scalar .param variable: an argument, a result, or of a call sequence."""
     item = e.storage.get(name)
     if item is None or item.space != "param" or item.array:
@@ -263,7 +262,7 @@ def scalar_slot(e: FunctionEmitter, name: str) -> tuple[str, str] | None:
 
 
 # Memory --------------------------------------------------------------------------------------------------------------
-def read_memory(e: FunctionEmitter, place: Place, element: str, count: int, ordered: bool = False) -> list[Val]:
+def read_memory(e: Emitter, place: Place, element: str, count: int, ordered: bool = False) -> list[Val]:
     """`count` elements from a checked place."""
     b = e.body
     size = BITS[element] // 8
@@ -296,7 +295,7 @@ def read_memory(e: FunctionEmitter, place: Place, element: str, count: int, orde
     return [b.op(f"extractvalue {shown} {result.name}, {index}", element, True) for index in range(count)]
 
 
-def write_memory(e: FunctionEmitter, place: Place, element: str, values: list[Val], ordered: bool = False) -> None:
+def write_memory(e: Emitter, place: Place, element: str, values: list[Val], ordered: bool = False) -> None:
     b = e.body
     size = BITS[element] // 8
     if place.form is not None and not ordered:
@@ -333,7 +332,7 @@ def write_memory(e: FunctionEmitter, place: Place, element: str, values: list[Va
     b.line(f"call void @{helper}(ptr {place.base}, {where}, {mask}, {shown})")
 
 
-def _pointer(e: FunctionEmitter, place: Place) -> str:
+def _pointer(e: Emitter, place: Place) -> str:
     if place.base == "null":
         return e.body.cast("inttoptr", place.index, "ptr").name
     return e.body.gep(place.base, place.index)
@@ -341,5 +340,5 @@ def _pointer(e: FunctionEmitter, place: Place) -> str:
 
 # Hints ---------------------------------------------------------------------------------------------------------------
 @handles("prefetch", "prefetchu", "discard", "applypriority")
-def hint(e: FunctionEmitter, i: Instruction) -> None:
+def hint(e: Emitter, i: Instruction) -> None:
     """Performance hints: no effect, no fault."""

@@ -17,7 +17,7 @@ from farlane.backend.jit.lowering.ir import BITS, Val
 from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
     from farlane.backend.jit.ptx.model import Instruction
 
 _ADDRESSES = f"<{LANES} x i64> %index"
@@ -25,7 +25,7 @@ _LANES = f"<{LANES} x i1> %mask"
 _CHECK = f"  call void @farlane_miss(ptr %warp, {_ADDRESSES}, i32 %bad, ptr %latch, i32 %shape, i32 %line)"
 
 
-def place(e: FunctionEmitter, operand: object, space: str, element: str, count: int, write: bool) -> Place:
+def place(e: Emitter, operand: object, space: str, element: str, count: int, write: bool) -> Place:
     """Where a plain access goes, as addresses.place has it, or a place that has yet to be closed."""
     options = e.kernel.options
     size = count * BITS[element] // 8
@@ -49,13 +49,13 @@ def place(e: FunctionEmitter, operand: object, space: str, element: str, count: 
     return _compared(e, address, limits.shape_of(size, write))
 
 
-def place_row(e: FunctionEmitter, group: list[Instruction]) -> Place | None:
+def place_row(e: Emitter, group: list[Instruction]) -> Place | None:
     """Where loads go that read words beside each other (neighbours.py). A run of pages has to hold all of a lane's."""
     _, address = addresses.effective(e, group[0].sources[0], "global")
     return _compared(e, address, limits.shape_of(4, False) | len(group) - 1 << 16) if address.vec else None
 
 
-def _compared(e: FunctionEmitter, address: Val, shape: int) -> Place:
+def _compared(e: Emitter, address: Val, shape: int) -> Place:
     b = e.body
     found = limits.compare_latch(e, address, shape)
     b.block(found.hit)
@@ -64,7 +64,7 @@ def _compared(e: FunctionEmitter, address: Val, shape: int) -> Place:
     return Place(base, address, narrow=b.cast("trunc", found.offset, "i32"), far=far)
 
 
-def read(e: FunctionEmitter, place: Place, element: str, count: int, lines: list[int] | None = None) -> list[Val]:
+def read(e: Emitter, place: Place, element: str, count: int, lines: list[int] | None = None) -> list[Val]:
     """`lines`: of the loads that each read one of the elements, where it is several."""
     b = e.body
     assert place.narrow is not None
@@ -94,7 +94,7 @@ def read(e: FunctionEmitter, place: Place, element: str, count: int, lines: list
     ]
 
 
-def write(e: FunctionEmitter, place: Place, element: str, values: list[Val]) -> None:
+def write(e: Emitter, place: Place, element: str, values: list[Val]) -> None:
     b = e.body
     mask = _mask(e)
     assert place.narrow is not None
@@ -111,15 +111,15 @@ def write(e: FunctionEmitter, place: Place, element: str, values: list[Val]) -> 
     b.block(done)
 
 
-def _spread(e: FunctionEmitter, values: list[Val]) -> str:
+def _spread(e: Emitter, values: list[Val]) -> str:
     return ", ".join([str(e.body.splat(value)) for value in values])
 
 
-def _mask(e: FunctionEmitter) -> Val:
+def _mask(e: Emitter) -> Val:
     return e.mask or Val("splat (i1 true)", "i1", True, True)
 
 
-def _elsewhere(e: FunctionEmitter, place: Place) -> tuple[str, str]:
+def _elsewhere(e: Emitter, place: Place) -> tuple[str, str]:
     """From the end of what is done nearby to the start of the other way: the block left, and where both meet."""
     b = e.body
     assert place.far is not None
@@ -129,7 +129,7 @@ def _elsewhere(e: FunctionEmitter, place: Place) -> tuple[str, str]:
     return end, done
 
 
-def _arguments(e: FunctionEmitter, place: Place) -> str:
+def _arguments(e: Emitter, place: Place) -> str:
     far = place.far
     assert far is not None
     return f"ptr %warp, {place.index}, {far.bad}, ptr {far.latch}, i32 {far.shape}, i32 {e.line}"
@@ -140,7 +140,7 @@ def _head(result: str, name: str, more: str = "") -> str:
     return f"define internal {result} @{name}({parameters}) cold noinline {{"
 
 
-def _far_reader(e: FunctionEmitter, element: str, count: int, order: tuple[int, ...]) -> str:
+def _far_reader(e: Emitter, element: str, count: int, order: tuple[int, ...]) -> str:
     """`order`: of elements that are one load's each, with a line of its own, as the program makes them."""
     name = "_".join(["farlane_far_read", element, str(count), *map(str, order)])
     if name in e.kernel.helpers:
@@ -169,7 +169,7 @@ def _row_checks(element: str, order: tuple[int, ...]) -> list[str]:
     return lines
 
 
-def _far_writer(e: FunctionEmitter, element: str, count: int) -> str:
+def _far_writer(e: Emitter, element: str, count: int) -> str:
     name = f"farlane_far_write_{element}_{count}"
     if name in e.kernel.helpers:
         return name

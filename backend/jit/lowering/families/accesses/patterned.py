@@ -21,7 +21,7 @@ from farlane.backend.jit.runtime.structures import PAGE
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _CHUNK = 64  # bytes of what is read or written at once
 _MOST_CHUNKS = 4  # for each vector of results, where there would have to be gathers or scatters
@@ -29,7 +29,7 @@ _FEW, _SOME = 2, 8  # elements that are read one by one: rather than whole vecto
 ELEMENTS = {"i32", "i64"}
 
 
-def place(e: FunctionEmitter, operand: object, space: str, element: str, count: int, write: bool) -> Place | None:
+def place(e: Emitter, operand: object, space: str, element: str, count: int, write: bool) -> Place | None:
     """The checked place of a plain access, if its address has a pattern."""
     size = count * BITS[element] // 8
     if not isinstance(operand, Address) or not isinstance(operand.base, Value) or not operand.base.varying:
@@ -68,7 +68,7 @@ def place(e: FunctionEmitter, operand: object, space: str, element: str, count: 
     return Place(support.shared_base(e) if space == "shared" else "null", at, apart=apart)
 
 
-def read(e: FunctionEmitter, start: str, apart: tuple[int, ...], element: str, count: int) -> list[Val]:
+def read(e: Emitter, start: str, apart: tuple[int, ...], element: str, count: int) -> list[Val]:
     """`count` elements for each lane, at distances in bytes, none negative, from a pointer. They are multiples of the element's size."""
     size = BITS[element] // 8
     chunk = _CHUNK // size
@@ -83,14 +83,12 @@ def read(e: FunctionEmitter, start: str, apart: tuple[int, ...], element: str, c
     return [_gathered(e, start, element, order) for order in places]
 
 
-def _permuted(e: FunctionEmitter, whole: str, width: int, element: str, order: list[int]) -> Val:
+def _permuted(e: Emitter, whole: str, width: int, element: str, order: list[int]) -> Val:
     shown = f"<{width} x {element}>"
     return e.body.op(f"shufflevector {shown} {whole}, {shown} poison, {vector(order, 'i32')}", element, True)
 
 
-def _whole(
-    e: FunctionEmitter, start: str, element: str, places: list[list[int]], chunks: int, chunk: int
-) -> tuple[str, int]:
+def _whole(e: Emitter, start: str, element: str, places: list[list[int]], chunks: int, chunk: int) -> tuple[str, int]:
     """All from the lowest element to the highest as a vector, and its length."""
     b = e.body
     used = {place for order in places for place in order}
@@ -119,7 +117,7 @@ def _whole(
     return whole, chunk * len(parts)
 
 
-def _single(e: FunctionEmitter, start: str, element: str, order: list[int]) -> Val:
+def _single(e: Emitter, start: str, element: str, order: list[int]) -> Val:
     """A few elements, each for the lanes that want it."""
     b = e.body
     size, shown = BITS[element] // 8, f"<{LANES} x {element}>"
@@ -131,7 +129,7 @@ def _single(e: FunctionEmitter, start: str, element: str, order: list[int]) -> V
     return _permuted(e, current, LANES, element, [numbers[place] for place in order])
 
 
-def _gathered(e: FunctionEmitter, start: str, element: str, order: list[int]) -> Val:
+def _gathered(e: Emitter, start: str, element: str, order: list[int]) -> Val:
     """A gather of each element that is wanted, once."""
     b = e.body
     numbers = {place: number for number, place in enumerate(sorted(set(order)))}
@@ -148,7 +146,7 @@ def _gathered(e: FunctionEmitter, start: str, element: str, order: list[int]) ->
     return _permuted(e, found.name, width, element, [numbers[place] for place in order])
 
 
-def write(e: FunctionEmitter, start: str, apart: tuple[int, ...], element: str, values: list[Val]) -> None:
+def write(e: Emitter, start: str, apart: tuple[int, ...], element: str, values: list[Val]) -> None:
     """The same for stores. Where lanes share a place, the last one's value stays."""
     b = e.body
     count, size = len(values), BITS[element] // 8
@@ -183,7 +181,7 @@ def write(e: FunctionEmitter, start: str, apart: tuple[int, ...], element: str, 
         b.line(f"call void {intrinsic}({shown} {part}, ptr {pointer}, i32 {size}, {mask})")
 
 
-def _scattered(e: FunctionEmitter, start: str, order: list[int], element: str, value: str) -> None:
+def _scattered(e: Emitter, start: str, order: list[int], element: str, value: str) -> None:
     b = e.body
     shown = f"<{LANES} x {element}>"
     intrinsic = f"@llvm.masked.scatter.v{LANES}{element}.v{LANES}p0"

@@ -17,17 +17,17 @@ from farlane.backend.jit.lowering.ir import BITS, Val
 from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 
-def _starts(e: FunctionEmitter, place: Place, form: affine.Affine) -> list[str]:
+def _starts(e: Emitter, place: Place, form: affine.Affine) -> list[str]:
     """A pointer to each row's first element; one pointer when all rows are the same."""
     b = e.body
     bases = affine.row_bases(e, form) if form.step is not None else [form.base]
     return [b.gep(place.base, base) for base in bases]
 
 
-def read(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, count: int) -> list[Val]:
+def read(e: Emitter, place: Place, form: affine.Affine, element: str, count: int) -> list[Val]:
     b = e.body
     row = row_length(e.kernel.block)
     size = BITS[element] // 8
@@ -59,7 +59,7 @@ def read(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, co
     return results
 
 
-def _known(e: FunctionEmitter, place: Place, form: affine.Affine, element: str) -> tuple[str, tuple[int, ...]] | None:
+def _known(e: Emitter, place: Place, form: affine.Affine, element: str) -> tuple[str, tuple[int, ...]] | None:
     """A pointer to the lowest element and all lanes' distances from it, where these are known now: in a single row, or when all are the same."""
     row = row_length(e.kernel.block)
     if element not in patterned.ELEMENTS or (form.step is not None and row < LANES):
@@ -69,7 +69,7 @@ def _known(e: FunctionEmitter, place: Place, form: affine.Affine, element: str) 
     return start, tuple(lane % row * form.stride - lowest for lane in range(LANES))
 
 
-def _broadcast(e: FunctionEmitter, starts: list[str], element: str, offset: int) -> Val:
+def _broadcast(e: Emitter, starts: list[str], element: str, offset: int) -> Val:
     b = e.body
     row = row_length(e.kernel.block)
     size = BITS[element] // 8
@@ -84,14 +84,14 @@ def _broadcast(e: FunctionEmitter, starts: list[str], element: str, offset: int)
     return b.op(f"shufflevector {shown} {current}, {shown} poison, {order}", element, True)
 
 
-def _pointers(e: FunctionEmitter, place: Place, form: affine.Affine, offset: int) -> Val:
+def _pointers(e: Emitter, place: Place, form: affine.Affine, offset: int) -> Val:
     b = e.body
     index = affine.materialise(e, form)
     pointers = b.op(f"getelementptr i8, ptr {place.base}, {index}", "ptr", True)
     return b.op(f"getelementptr i8, {pointers}, i64 {offset}", "ptr", True) if offset else pointers
 
 
-def _gather(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, offset: int) -> Val:
+def _gather(e: Emitter, place: Place, form: affine.Affine, element: str, offset: int) -> Val:
     b = e.body
     pointers = _pointers(e, place, form, offset)
     name = b.name("gather").removeprefix("%")
@@ -99,7 +99,7 @@ def _gather(e: FunctionEmitter, place: Place, form: affine.Affine, element: str,
     return Val(f"%{name}", element, True)
 
 
-def write(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, values: list[Val]) -> None:
+def write(e: Emitter, place: Place, form: affine.Affine, element: str, values: list[Val]) -> None:
     b = e.body
     row = row_length(e.kernel.block)
     count, size = len(values), BITS[element] // 8
@@ -124,7 +124,7 @@ def write(e: FunctionEmitter, place: Place, form: affine.Affine, element: str, v
     b.line(f"call void @{helper}(ptr {place.base}, {index}, <{LANES} x i1> splat (i1 true), {shown})")
 
 
-def _write(e: FunctionEmitter, stores: list[str], align: int, streamed: Val | None) -> None:
+def _write(e: Emitter, stores: list[str], align: int, streamed: Val | None) -> None:
     b = e.body
     if streamed is None:
         b.lines += [f"  {store}{align}" for store in stores]
@@ -142,13 +142,13 @@ def _write(e: FunctionEmitter, stores: list[str], align: int, streamed: Val | No
     b.block(done)
 
 
-def _first(e: FunctionEmitter, base: str, index: Val) -> Val:
+def _first(e: Emitter, base: str, index: Val) -> Val:
     """Where the first lane's element lies, or would lie if it took part."""
     b = e.body
     return b.op(f"getelementptr i8, ptr {base}, {b.lane(index, 0)}", "ptr", False)
 
 
-def masked_read(e: FunctionEmitter, base: str, index: Val, element: str) -> Val:
+def masked_read(e: Emitter, base: str, index: Val, element: str) -> Val:
     """The active lanes' elements, which are neighbours."""
     assert e.mask is not None
     shown = f"<{LANES} x {element}>"
@@ -158,7 +158,7 @@ def masked_read(e: FunctionEmitter, base: str, index: Val, element: str) -> Val:
     return e.body.op(f"call {shown} {name}({_first(e, base, index)}, {tail})", element, True)
 
 
-def masked_write(e: FunctionEmitter, base: str, index: Val, value: Val) -> None:
+def masked_write(e: Emitter, base: str, index: Val, value: Val) -> None:
     assert e.mask is not None
     value = e.body.splat(value)
     shown = f"<{LANES} x {value.type}>"

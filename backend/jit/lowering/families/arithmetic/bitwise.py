@@ -14,20 +14,20 @@ from farlane.backend.jit.lowering.types import SIGNED
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _BITS_TYPES = {"pred", "b16", "b32", "b64", "u16", "s16", "u32", "s32", "u64", "s64"}
 
 
 @handles("and", "or", "xor")
-def logic(e: FunctionEmitter, i: Instruction) -> None:
+def logic(e: Emitter, i: Instruction) -> None:
     check(e, i, _BITS_TYPES, 2)
     name, kind = type_of(e, i)
     write(e, i, e.body.bin(i.base, e.read(i.sources[0], kind), e.read(i.sources[1], kind)), name)
 
 
 @handles("not", "cnot")
-def invert(e: FunctionEmitter, i: Instruction) -> None:
+def invert(e: Emitter, i: Instruction) -> None:
     check(e, i, _BITS_TYPES, 1)
     name, kind = type_of(e, i)
     value = e.read(i.sources[0], kind)
@@ -38,7 +38,7 @@ def invert(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, result, name)
 
 
-def shift_left(e: FunctionEmitter, value: Val, amount: Val) -> Val:
+def shift_left(e: Emitter, value: Val, amount: Val) -> Val:
     """value << amount, 0 from the width on; `amount` has the value's type and is unsigned."""
     b = e.body
     width = integer(BITS[value.type], value.type)
@@ -47,7 +47,7 @@ def shift_left(e: FunctionEmitter, value: Val, amount: Val) -> Val:
     return b.select(inside, shifted, integer(0, value.type))
 
 
-def shift_right(e: FunctionEmitter, value: Val, amount: Val, signed: bool) -> Val:
+def shift_right(e: Emitter, value: Val, amount: Val, signed: bool) -> Val:
     b = e.body
     top = integer(BITS[value.type] - 1, value.type)
     if signed:
@@ -57,7 +57,7 @@ def shift_right(e: FunctionEmitter, value: Val, amount: Val, signed: bool) -> Va
 
 
 @handles("shl", "shr")
-def shift(e: FunctionEmitter, i: Instruction) -> None:
+def shift(e: Emitter, i: Instruction) -> None:
     check(e, i, _BITS_TYPES - {"pred"}, 2)
     name, kind = type_of(e, i)
     b = e.body
@@ -73,7 +73,7 @@ def shift(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("shf")
-def funnel_shift(e: FunctionEmitter, i: Instruction) -> None:
+def funnel_shift(e: Emitter, i: Instruction) -> None:
     check(e, i, {"l", "r", "wrap", "clamp", "b32"}, 3)
     b = e.body
     low, high, amount = (e.read(source, "i32") for source in i.sources)
@@ -91,7 +91,7 @@ def funnel_shift(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("lop3")
-def lop3(e: FunctionEmitter, i: Instruction) -> None:
+def lop3(e: Emitter, i: Instruction) -> None:
     check(e, i, {"b32", "and", "or"}, 4 if i.modifiers == ("b32",) else 5)
     b = e.body
     table = e.constant(i.sources[3])
@@ -113,7 +113,7 @@ def lop3(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("prmt")
-def permute(e: FunctionEmitter, i: Instruction) -> None:
+def permute(e: Emitter, i: Instruction) -> None:
     check(e, i, {"b32", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16"}, 3)
     b = e.body
     x, y, selector = (e.read(source, "i32") for source in i.sources)
@@ -137,7 +137,7 @@ def permute(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, result)
 
 
-def _mode_choice(e: FunctionEmitter, mode: str, amount: Val, index: int) -> Val:
+def _mode_choice(e: Emitter, mode: str, amount: Val, index: int) -> Val:
     """The byte that the special modes of prmt select, by the low two bits of the selector."""
     tables = {
         "f4e": [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5], [3, 4, 5, 6]],
@@ -156,7 +156,7 @@ def _mode_choice(e: FunctionEmitter, mode: str, amount: Val, index: int) -> Val:
 
 
 @handles("bfe")
-def extract(e: FunctionEmitter, i: Instruction) -> None:
+def extract(e: Emitter, i: Instruction) -> None:
     check(e, i, {"u32", "s32", "u64", "s64"}, 3)
     name, kind = type_of(e, i)
     b = e.body
@@ -178,7 +178,7 @@ def extract(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("bfi")
-def insert(e: FunctionEmitter, i: Instruction) -> None:
+def insert(e: Emitter, i: Instruction) -> None:
     check(e, i, {"b32", "b64"}, 4)
     _, kind = type_of(e, i)
     b = e.body
@@ -192,7 +192,7 @@ def insert(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("bmsk")
-def bit_mask(e: FunctionEmitter, i: Instruction) -> None:
+def bit_mask(e: Emitter, i: Instruction) -> None:
     check(e, i, {"clamp", "wrap", "b32"}, 2)
     b = e.body
     position, length = e.read(i.sources[0], "i32"), e.read(i.sources[1], "i32")
@@ -203,7 +203,7 @@ def bit_mask(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("szext")
-def sign_or_zero_extend(e: FunctionEmitter, i: Instruction) -> None:
+def sign_or_zero_extend(e: Emitter, i: Instruction) -> None:
     check(e, i, {"clamp", "wrap", "u32", "s32"}, 2)
     name, _ = type_of(e, i)
     b = e.body
@@ -217,7 +217,7 @@ def sign_or_zero_extend(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("clz", "popc")
-def count_bits(e: FunctionEmitter, i: Instruction) -> None:
+def count_bits(e: Emitter, i: Instruction) -> None:
     check(e, i, {"b32", "b64"}, 1)
     _, kind = type_of(e, i)
     value = e.read(i.sources[0], kind)
@@ -229,14 +229,14 @@ def count_bits(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("brev")
-def reverse(e: FunctionEmitter, i: Instruction) -> None:
+def reverse(e: Emitter, i: Instruction) -> None:
     check(e, i, {"b32", "b64"}, 1)
     _, kind = type_of(e, i)
     write(e, i, e.body.call("bitreverse", kind, [e.read(i.sources[0], kind)]))
 
 
 @handles("bfind")
-def find_leading(e: FunctionEmitter, i: Instruction) -> None:
+def find_leading(e: Emitter, i: Instruction) -> None:
     check(e, i, {"shiftamt", "u32", "s32", "u64", "s64"}, 1)
     name, kind = type_of(e, i)
     b = e.body
@@ -253,7 +253,7 @@ def find_leading(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("fns")
-def find_nth_set(e: FunctionEmitter, i: Instruction) -> None:
+def find_nth_set(e: Emitter, i: Instruction) -> None:
     """The position of the |offset|-th set bit from `base` on, upwards or (offset < 0) downwards; the bit at base itself for offset 0."""
     check(e, i, {"b32"}, 3)
     b = e.body

@@ -15,7 +15,7 @@ from farlane.backend.jit.ptx.model import Instruction
 from farlane.backend.jit.ssa.predication import PICK
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _FLOAT = {
     "eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "equ": "ueq", "neu": "une", "ltu": "ult",
@@ -44,7 +44,7 @@ _TYPES = {
 }
 
 
-def _compare(e: FunctionEmitter, i: Instruction, operation: str, name: str, x: Val, y: Val) -> Val:
+def _compare(e: Emitter, i: Instruction, operation: str, name: str, x: Val, y: Val) -> Val:
     b = e.body
     if name.startswith(("f", "bf")):
         if operation not in _FLOAT or ("ftz" in i.modifiers and name == "f64"):
@@ -63,7 +63,7 @@ def _compare(e: FunctionEmitter, i: Instruction, operation: str, name: str, x: V
     return b.icmp(("s" if name in SIGNED else "u") + operation, x, y)
 
 
-def _combined(e: FunctionEmitter, i: Instruction, result: Val) -> Val:
+def _combined(e: Emitter, i: Instruction, result: Val) -> Val:
     combine = next((item for item in i.modifiers[1:] if item in _COMBINE), None)
     if combine is None:
         if len(i.sources) != 2:
@@ -75,7 +75,7 @@ def _combined(e: FunctionEmitter, i: Instruction, result: Val) -> Val:
 
 
 @handles("setp")
-def setp(e: FunctionEmitter, i: Instruction) -> None:
+def setp(e: Emitter, i: Instruction) -> None:
     check(e, i, _OPERATIONS | _COMBINE | _TYPES | {"ftz"})
     name = i.modifiers[-1]
     operation = i.modifiers[0]
@@ -93,7 +93,7 @@ def setp(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("set")
-def set_(e: FunctionEmitter, i: Instruction) -> None:
+def set_(e: Emitter, i: Instruction) -> None:
     check(e, i, _OPERATIONS | _COMBINE | _TYPES | {"ftz"})
     if len(i.modifiers) < 3:
         raise e.fail(f"malformed {i.text}")
@@ -121,7 +121,7 @@ def set_(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles(PICK)
-def pick(e: FunctionEmitter, i: Instruction) -> None:
+def pick(e: Emitter, i: Instruction) -> None:
     """Of predication.py: registers of any type as they are."""
     kind = REGISTER_LLVM[i.destinations[0].type]
     first, second, holds = e.read(i.sources[0], kind), e.read(i.sources[1], kind), e.read(i.sources[2], "i1")
@@ -129,7 +129,7 @@ def pick(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("selp")
-def selp(e: FunctionEmitter, i: Instruction) -> None:
+def selp(e: Emitter, i: Instruction) -> None:
     check(e, i, _TYPES, 3)
     name, kind = type_of(e, i)
     condition = e.read(i.sources[2], "i1")
@@ -137,7 +137,7 @@ def selp(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("slct")
-def slct(e: FunctionEmitter, i: Instruction) -> None:
+def slct(e: Emitter, i: Instruction) -> None:
     check(e, i, _TYPES | {"ftz"}, 3)
     name, by = i.modifiers[-2:]
     kind = PTX_LLVM[name]

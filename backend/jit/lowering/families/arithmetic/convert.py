@@ -27,7 +27,7 @@ from farlane.backend.jit.lowering.types import PTX_LLVM, SIGNED
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _TO_INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 _TYPES = {"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f16x2", "bf16x2"}
@@ -38,7 +38,7 @@ _SMALL_PAIRS = {f"{name}x2": name for name in (*tiny.FORMATS, tiny.SCALE)}
 
 
 @handles("cvt")
-def cvt(e: FunctionEmitter, i: Instruction) -> None:
+def cvt(e: Emitter, i: Instruction) -> None:
     if len(i.modifiers) < 2:
         raise e.fail(f"malformed {i.text}")
     target, source = i.modifiers[-2:]
@@ -79,13 +79,13 @@ def cvt(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, result, target)
 
 
-def _clamped(e: FunctionEmitter, i: Instruction, value: Val) -> Val:
+def _clamped(e: Emitter, i: Instruction, value: Val) -> Val:
     if "sat" in i.modifiers:
         value = saturate(e, value)
     return clamp_negative(e, value) if "relu" in i.modifiers else value
 
 
-def _rounded_small(e: FunctionEmitter, i: Instruction, value: Val, kind: str, mode: str) -> Val:
+def _rounded_small(e: Emitter, i: Instruction, value: Val, kind: str, mode: str) -> Val:
     """An f32 or f64 to f16 or bf16 under the instruction's clamps."""
     b = e.body
     result = small_float(e, _clamped(e, i, value), kind, mode)
@@ -99,7 +99,7 @@ def _rounded_small(e: FunctionEmitter, i: Instruction, value: Val, kind: str, mo
     )
 
 
-def _small_pair(e: FunctionEmitter, i: Instruction, target: str, source: str) -> None:
+def _small_pair(e: Emitter, i: Instruction, target: str, source: str) -> None:
     """Two values between formats of 8, 6 or 4 bits and f32, f16 or bf16; of two operands the first one is the upper value."""
     check(e, i, {"rn", "rz", "rp", "satfinite", "relu", target, source})
     b = e.body
@@ -131,7 +131,7 @@ def _small_pair(e: FunctionEmitter, i: Instruction, target: str, source: str) ->
         raise e.fail(f"unsupported {i.text}")
 
 
-def _tf32(e: FunctionEmitter, i: Instruction) -> None:
+def _tf32(e: Emitter, i: Instruction) -> None:
     check(e, i, {"rn", "rz", "rna", "relu", "satfinite", "tf32", "f32"}, 1)
     mode = next((item for item in i.modifiers if item in ("rn", "rz", "rna")), "")
     if not mode or i.modifiers[-1] != "f32":
@@ -140,7 +140,7 @@ def _tf32(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, tiny.to_tf32(e, value, mode, "satfinite" in i.modifiers))
 
 
-def _pack_integers(e: FunctionEmitter, i: Instruction) -> None:
+def _pack_integers(e: Emitter, i: Instruction) -> None:
     """cvt.pack.sat: two saturated integers side by side, the first one above; the third operand is shifted in above both."""
     check(e, i, {"pack", "sat", "s32", "b32", *_PACKED_BITS})
     b = e.body
@@ -164,7 +164,7 @@ def _mode(i: Instruction) -> str:
     return next((item for item in i.modifiers if item in ROUNDINGS), "rn")
 
 
-def _float_to_float(e: FunctionEmitter, i: Instruction, value: Val, target: str) -> Val:
+def _float_to_float(e: Emitter, i: Instruction, value: Val, target: str) -> Val:
     b = e.body
     kind = PTX_LLVM[target]
     integral = next((item for item in i.modifiers if item in _TO_INTEGRAL), None)
@@ -178,7 +178,7 @@ def _float_to_float(e: FunctionEmitter, i: Instruction, value: Val, target: str)
     return float_to(e, value, kind, _mode(i))
 
 
-def float_to(e: FunctionEmitter, value: Val, kind: str, mode: str) -> Val:
+def float_to(e: Emitter, value: Val, kind: str, mode: str) -> Val:
     """f32 and f64 to each other, in any rounding."""
     b = e.body
     if value.type == kind:
@@ -191,7 +191,7 @@ def float_to(e: FunctionEmitter, value: Val, kind: str, mode: str) -> Val:
     return directed(e, nearest, _difference(e, value, b.cast("fpext", nearest, value.type)), mode)
 
 
-def _difference(e: FunctionEmitter, exact: Val, rounded: Val) -> Val:
+def _difference(e: Emitter, exact: Val, rounded: Val) -> Val:
     """exact - rounded with the right sign, also when rounding overflowed to infinity."""
     b = e.body
     infinite = b.fcmp("oeq", b.call("fabs", rounded.type, [rounded]), real(float("inf"), rounded.type))
@@ -202,7 +202,7 @@ def _difference(e: FunctionEmitter, exact: Val, rounded: Val) -> Val:
     return b.select(overflow, signed, b.select(also, floating(0, rounded.type), difference))
 
 
-def small_float(e: FunctionEmitter, value: Val, kind: str, mode: str) -> Val:
+def small_float(e: Emitter, value: Val, kind: str, mode: str) -> Val:
     """f32 or f64 to f16 or bf16, in any rounding."""
     b = e.body
     nearest = narrow(e, value, kind)
@@ -226,7 +226,7 @@ def small_float(e: FunctionEmitter, value: Val, kind: str, mode: str) -> Val:
     return b.bitcast(b.select(step, b.select(is_zero, tiny, stepped), bits), nearest.type)
 
 
-def _float_to_integer(e: FunctionEmitter, i: Instruction, value: Val, target: str) -> Val:
+def _float_to_integer(e: Emitter, i: Instruction, value: Val, target: str) -> Val:
     b = e.body
     if value.type in SMALL:
         value = widen(e, value)
@@ -242,7 +242,7 @@ def _float_to_integer(e: FunctionEmitter, i: Instruction, value: Val, target: st
     return result
 
 
-def to_integer(e: FunctionEmitter, value: Val, kind: str, signed: bool) -> Val:
+def to_integer(e: Emitter, value: Val, kind: str, signed: bool) -> Val:
     """Truncation with saturation; NaN becomes 0."""
     b = e.body
     operation = "fptosi.sat" if signed else "fptoui.sat"
@@ -256,7 +256,7 @@ def to_integer(e: FunctionEmitter, value: Val, kind: str, signed: bool) -> Val:
     return b.op(f"call {kind} {full}({value})", kind, False)
 
 
-def _integer_to_float(e: FunctionEmitter, i: Instruction, value: Val, source: str, target: str) -> Val:
+def _integer_to_float(e: Emitter, i: Instruction, value: Val, source: str, target: str) -> Val:
     b = e.body
     signed = source in SIGNED
     operation = "sitofp" if signed else "uitofp"
@@ -272,7 +272,7 @@ def _integer_to_float(e: FunctionEmitter, i: Instruction, value: Val, source: st
     return directed(e, nearest, _lost(e, value, nearest, signed), mode)
 
 
-def _lost(e: FunctionEmitter, value: Val, nearest: Val, signed: bool) -> Val:
+def _lost(e: Emitter, value: Val, nearest: Val, signed: bool) -> Val:
     """The sign (-1, 0 or 1) of an integer minus the float it was rounded to."""
     b = e.body
     kind = nearest.type
@@ -285,7 +285,7 @@ def _lost(e: FunctionEmitter, value: Val, nearest: Val, signed: bool) -> Val:
     return b.select(less, real(-1.0, kind), b.select(greater, real(1.0, kind), floating(0, kind)))
 
 
-def _to_double(e: FunctionEmitter, value: Val, operation: str) -> Val:
+def _to_double(e: Emitter, value: Val, operation: str) -> Val:
     """An integer as f64; beyond 53 bits rounded to odd."""
     b = e.body
     result = b.cast(operation, value, "double")
@@ -294,7 +294,7 @@ def _to_double(e: FunctionEmitter, value: Val, operation: str) -> Val:
     return to_odd(e, result, _lost(e, value, result, operation == "sitofp"))
 
 
-def _integer_to_integer(e: FunctionEmitter, i: Instruction, value: Val, source: str, target: str) -> Val:
+def _integer_to_integer(e: Emitter, i: Instruction, value: Val, source: str, target: str) -> Val:
     b = e.body
     kind = PTX_LLVM[target]
     signed = source in SIGNED
@@ -309,7 +309,7 @@ def _integer_to_integer(e: FunctionEmitter, i: Instruction, value: Val, source: 
     return b.resize(exact, kind)
 
 
-def _packed(e: FunctionEmitter, i: Instruction, target: str) -> None:
+def _packed(e: Emitter, i: Instruction, target: str) -> None:
     """cvt.rn.f16x2.f32 d, a, b: a is the upper half."""
     if i.modifiers[-1] != "f32" or len(i.sources) != 2 or {"sat", "ftz"} & set(i.modifiers):
         raise e.fail(f"unsupported {i.text}")

@@ -40,7 +40,7 @@ from farlane.backend.jit.lowering.types import integer_of
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 FLOAT_TYPES = {"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2"}
 _PACKED = {"f16x2": "half", "bf16x2": "bfloat"}
@@ -57,7 +57,7 @@ def _is_mixed(i: Instruction) -> bool:
     return i.modifiers[-2:] in (("f32", "f16"), ("f32", "bf16"))
 
 
-def _mixed(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]) -> None:
+def _mixed(e: Emitter, i: Instruction, compute: Callable[..., Val]) -> None:
     """The last operand is an f32, the others are widened."""
     kind = "half" if i.modifiers[-1] == "f16" else "bfloat"
     values = [narrow.widen(e, e.read(source, kind)) for source in i.sources[:-1]]
@@ -69,7 +69,7 @@ def rounding(i: Instruction) -> str:
     return found[0] if found else "rn"
 
 
-def _elementwise(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]) -> None:
+def _elementwise(e: Emitter, i: Instruction, compute: Callable[..., Val]) -> None:
     """Runs `compute` on the operands as f32 or f64; per element for packed types."""
     name = i.modifiers[-1]
     if _is_mixed(i):
@@ -92,7 +92,7 @@ def _elementwise(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]
             finish_float(e, i, compute(*(read_float(e, i, source, kind) for source in i.sources)))
 
 
-def _small(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val], operands: list[Val]) -> Val:
+def _small(e: Emitter, i: Instruction, compute: Callable[..., Val], operands: list[Val]) -> Val:
     """f16 and bf16: f32 has enough digits that rounding twice is harmless, except for fma (see _fma)."""
     if rounding(i) != "rn":
         raise e.fail(f"unsupported {i.text}")
@@ -109,7 +109,7 @@ def _small(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val], oper
     return flush(e, result) if "ftz" in i.modifiers else result
 
 
-def _without_outside(e: FunctionEmitter, factors: list[Val], result: Val) -> Val:
+def _without_outside(e: Emitter, factors: list[Val], result: Val) -> Val:
     """.oob: 0 where a factor is what a tensor copy gave for an element outside of its tensor."""
     b = e.body
     bits = b.bitcast(result, "i16")
@@ -119,7 +119,7 @@ def _without_outside(e: FunctionEmitter, factors: list[Val], result: Val) -> Val
     return b.bitcast(bits, result.type)
 
 
-def _pair(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]) -> Val:
+def _pair(e: Emitter, i: Instruction, compute: Callable[..., Val]) -> Val:
     """Two f32 in one 64-bit register."""
     b = e.body
     whole = integer(0, "i64")
@@ -138,13 +138,13 @@ def _pair(e: FunctionEmitter, i: Instruction, compute: Callable[..., Val]) -> Va
     return whole
 
 
-def _either(base: str, integer_handler: Callable[[FunctionEmitter, Instruction], None]) -> Callable[[Any], Any]:
+def _either(base: str, integer_handler: Callable[[Emitter, Instruction], None]) -> Callable[[Any], Any]:
     """Registers a float handler that leaves integer types to another."""
 
     def decorate(
-        handler: Callable[[FunctionEmitter, Instruction], None],
-    ) -> Callable[[FunctionEmitter, Instruction], None]:
-        def choose(e: FunctionEmitter, i: Instruction) -> None:
+        handler: Callable[[Emitter, Instruction], None],
+    ) -> Callable[[Emitter, Instruction], None]:
+        def choose(e: Emitter, i: Instruction) -> None:
             (handler if _is_float(i) else integer_handler)(e, i)
 
         HANDLERS[base] = choose
@@ -155,13 +155,13 @@ def _either(base: str, integer_handler: Callable[[FunctionEmitter, Instruction],
 
 # Instructions --------------------------------------------------------------------------------------------------------
 @_either("add", integers.add_sub)
-def _add(e: FunctionEmitter, i: Instruction) -> None:
+def _add(e: Emitter, i: Instruction) -> None:
     check(e, i, _COMMON, 2)
     _elementwise(e, i, lambda x, y: add_rounded(e, x, y, rounding(i)))
 
 
 @_either("sub", integers.add_sub)
-def _sub(e: FunctionEmitter, i: Instruction) -> None:
+def _sub(e: Emitter, i: Instruction) -> None:
     check(e, i, _COMMON, 2)
     mode = rounding(i)
 
@@ -172,18 +172,18 @@ def _sub(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @_either("mul", integers.multiply)
-def _mul(e: FunctionEmitter, i: Instruction) -> None:
+def _mul(e: Emitter, i: Instruction) -> None:
     check(e, i, _COMMON, 2)
     _elementwise(e, i, lambda x, y: multiply_rounded(e, x, y, rounding(i)))
 
 
 @_either("mad", integers.multiply)
-def _mad(e: FunctionEmitter, i: Instruction) -> None:
+def _mad(e: Emitter, i: Instruction) -> None:
     _fma(e, i)
 
 
 @handles("fma")
-def _fma(e: FunctionEmitter, i: Instruction) -> None:
+def _fma(e: Emitter, i: Instruction) -> None:
     check(e, i, _COMMON | {"relu", "oob"}, 3)
     if "oob" in i.modifiers and (_is_mixed(i) or i.modifiers[-1] not in ("f16", "f16x2", "bf16", "bf16x2")):
         raise e.fail(f"unsupported {i.text}")
@@ -193,7 +193,7 @@ def _fma(e: FunctionEmitter, i: Instruction) -> None:
         _elementwise(e, i, lambda x, y, z: _fma_to_odd(e, x, y, z))
 
 
-def _fma_to_odd(e: FunctionEmitter, x: Val, y: Val, z: Val) -> Val:
+def _fma_to_odd(e: Emitter, x: Val, y: Val, z: Val) -> Val:
     """x * y + z of 16-bit operands in f64, rounded to odd: the product is exact, the sum keeps a trace of what it lost."""
     b = e.body
     product = b.bin("fmul", b.cast("fpext", x, "double"), b.cast("fpext", y, "double"))
@@ -202,30 +202,30 @@ def _fma_to_odd(e: FunctionEmitter, x: Val, y: Val, z: Val) -> Val:
 
 
 @_either("div", integers.divide)
-def _div(e: FunctionEmitter, i: Instruction) -> None:
+def _div(e: Emitter, i: Instruction) -> None:
     check(e, i, {"f32", "f64", "ftz", "approx", "full"} | ROUNDINGS, 2)
     _elementwise(e, i, lambda x, y: divide_rounded(e, x, y, rounding(i)))
 
 
 @handles("rcp")
-def _rcp(e: FunctionEmitter, i: Instruction) -> None:
+def _rcp(e: Emitter, i: Instruction) -> None:
     check(e, i, {"f32", "f64", "ftz", "approx"} | ROUNDINGS, 1)
     _elementwise(e, i, lambda x: divide_rounded(e, real(1.0, x.type), x, rounding(i)))
 
 
 @handles("sqrt")
-def _sqrt(e: FunctionEmitter, i: Instruction) -> None:
+def _sqrt(e: Emitter, i: Instruction) -> None:
     check(e, i, {"f32", "f64", "ftz", "approx"} | ROUNDINGS, 1)
     _elementwise(e, i, lambda x: sqrt_rounded(e, x, rounding(i)))
 
 
 @handles("rsqrt")
-def _rsqrt(e: FunctionEmitter, i: Instruction) -> None:
+def _rsqrt(e: Emitter, i: Instruction) -> None:
     check(e, i, {"f32", "f64", "ftz", "approx"}, 1)
     _elementwise(e, i, lambda x: e.body.bin("fdiv", real(1.0, x.type), e.body.call("sqrt", x.type, [x])))
 
 
-def _extreme(e: FunctionEmitter, i: Instruction) -> None:
+def _extreme(e: Emitter, i: Instruction) -> None:
     check(e, i, _COMMON | {"NaN", "abs", "xorsign"})
     several = len(i.sources) == 3 and i.modifiers[-1] == "f32"  # of three numbers .abs stands alone
     if ("abs" in i.modifiers) != ("xorsign" in i.modifiers) and not several:
@@ -260,19 +260,19 @@ _either("max", integers.min_max)(_extreme)
 
 
 @_either("abs", integers.abs_neg)
-def _abs(e: FunctionEmitter, i: Instruction) -> None:
+def _abs(e: Emitter, i: Instruction) -> None:
     check(e, i, _COMMON, 1)
     _elementwise(e, i, lambda x: e.body.call("fabs", x.type, [x]))
 
 
 @_either("neg", integers.abs_neg)
-def _neg(e: FunctionEmitter, i: Instruction) -> None:
+def _neg(e: Emitter, i: Instruction) -> None:
     check(e, i, _COMMON, 1)
     _elementwise(e, i, lambda x: e.body.neg(x))
 
 
 @handles("copysign")
-def _copysign(e: FunctionEmitter, i: Instruction) -> None:
+def _copysign(e: Emitter, i: Instruction) -> None:
     check(e, i, {"f32", "f64"}, 2)
     _, kind = type_of(e, i)
     # PTX: the sign of the first operand, the magnitude of the second.
@@ -281,7 +281,7 @@ def _copysign(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("testp")
-def _testp(e: FunctionEmitter, i: Instruction) -> None:
+def _testp(e: Emitter, i: Instruction) -> None:
     check(e, i, {"finite", "infinite", "number", "notanumber", "normal", "subnormal", "f32", "f64"}, 1)
     classes = {"finite": 504, "infinite": 516, "number": 1020, "notanumber": 3, "normal": 264, "subnormal": 144}
     _, kind = type_of(e, i)
@@ -295,7 +295,7 @@ def _testp(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("ex2", "lg2", "sin", "cos", "tanh")
-def _approximation(e: FunctionEmitter, i: Instruction) -> None:
+def _approximation(e: Emitter, i: Instruction) -> None:
     check(e, i, {"approx", "ftz", "f32", "f16", "f16x2", "bf16", "bf16x2"}, 1)
     function = approximations.FUNCTIONS[i.base]
     _elementwise(e, i, lambda x: function(e.body, x))

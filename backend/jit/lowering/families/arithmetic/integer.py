@@ -16,7 +16,7 @@ from farlane.backend.jit.lowering.types import PTX_LLVM, SIGNED
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 TYPES = {"u16", "s16", "u32", "s32", "u64", "s64", "b32", "b64", "b16"}
 _PAIRS = {"u16x2", "s16x2"}
@@ -24,22 +24,22 @@ _WIDER = {"i8": "i16", "i16": "i32", "i32": "i64", "i64": "i128"}
 _CARRY = "%carry"
 
 
-def _by_halves(e: FunctionEmitter, i: Instruction, compute: Callable[[Val, Val], Val]) -> None:
+def _by_halves(e: Emitter, i: Instruction, compute: Callable[[Val, Val], Val]) -> None:
     """Two 16-bit integers in one register."""
     x, y = (halves(e, source, "i16") for source in i.sources)
     write(e, i, pack(e, compute(x[0], y[0]), compute(x[1], y[1])))
 
 
-def _inverted(e: FunctionEmitter, flag: Val) -> Val:
+def _inverted(e: Emitter, flag: Val) -> Val:
     return e.body.bin("xor", flag, integer(1, "i1"))
 
 
-def _carry_in(e: FunctionEmitter, kind: str, borrow: bool = False) -> Val:
+def _carry_in(e: Emitter, kind: str, borrow: bool = False) -> Val:
     flag = e.body.load("i1", True, e.slot(_CARRY, "i1", True))
     return e.body.cast("zext", _inverted(e, flag) if borrow else flag, kind)
 
 
-def _carry_out(e: FunctionEmitter, carry: Val) -> None:
+def _carry_out(e: Emitter, carry: Val) -> None:
     b = e.body
     slot = e.slot(_CARRY, "i1", True)
     carry = b.splat(carry)
@@ -48,7 +48,7 @@ def _carry_out(e: FunctionEmitter, carry: Val) -> None:
     b.store(carry, slot)
 
 
-def add_sub(e: FunctionEmitter, i: Instruction) -> None:
+def add_sub(e: Emitter, i: Instruction) -> None:
     """add, sub, addc, subc on integers."""
     check(e, i, TYPES | _PAIRS | {"cc", "sat"}, 2)
     b = e.body
@@ -82,7 +82,7 @@ def add_sub(e: FunctionEmitter, i: Instruction) -> None:
 handles("addc", "subc")(add_sub)
 
 
-def high(e: FunctionEmitter, x: Val, y: Val, signed: bool) -> Val:
+def high(e: Emitter, x: Val, y: Val, signed: bool) -> Val:
     """The upper half of a product."""
     b = e.body
     kind = x.type
@@ -93,7 +93,7 @@ def high(e: FunctionEmitter, x: Val, y: Val, signed: bool) -> Val:
     return b.cast("trunc", b.bin("lshr", product, integer(BITS[kind], wide)), kind)
 
 
-def _high64(e: FunctionEmitter, x: Val, y: Val, signed: bool) -> Val:
+def _high64(e: Emitter, x: Val, y: Val, signed: bool) -> Val:
     """Schoolbook on 32-bit halves: vectors of i128 would be scalarised."""
     b = e.body
     low = integer(0xFFFF_FFFF, "i64")
@@ -111,7 +111,7 @@ def _high64(e: FunctionEmitter, x: Val, y: Val, signed: bool) -> Val:
     return result
 
 
-def multiply(e: FunctionEmitter, i: Instruction) -> None:
+def multiply(e: Emitter, i: Instruction) -> None:
     """mul.{lo,hi,wide}, mad, madc on integers."""
     check(e, i, TYPES | {"lo", "hi", "wide", "cc", "sat"})
     name, kind = type_of(e, i)
@@ -152,7 +152,7 @@ handles("madc")(multiply)
 
 
 @handles("mul24", "mad24")
-def multiply24(e: FunctionEmitter, i: Instruction) -> None:
+def multiply24(e: Emitter, i: Instruction) -> None:
     check(e, i, {"lo", "hi", "sat", "u32", "s32"})
     name, kind = type_of(e, i)
     if "sat" in i.modifiers and i.text != "mad24.hi.sat.s32":
@@ -175,7 +175,7 @@ def multiply24(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, result, name)
 
 
-def divide(e: FunctionEmitter, i: Instruction) -> None:
+def divide(e: Emitter, i: Instruction) -> None:
     """div and rem on integers."""
     check(e, i, TYPES, 2)
     name, kind = type_of(e, i)
@@ -195,7 +195,7 @@ def divide(e: FunctionEmitter, i: Instruction) -> None:
 handles("rem")(divide)
 
 
-def _quotient32(e: FunctionEmitter, x: Val, y: Val, signed: bool) -> Val:
+def _quotient32(e: Emitter, x: Val, y: Val, signed: bool) -> Val:
     """Truncated quotient through f64: 2^32 / y is far enough from the next integer that rounding never reaches it."""
     b = e.body
     to_float = "sitofp" if signed else "uitofp"
@@ -205,7 +205,7 @@ def _quotient32(e: FunctionEmitter, x: Val, y: Val, signed: bool) -> Val:
     return b.cast("trunc", b.cast("fptosi", quotient, "i64"), x.type)
 
 
-def _quotient(e: FunctionEmitter, x: Val, y: Val, signed: bool) -> Val:
+def _quotient(e: Emitter, x: Val, y: Val, signed: bool) -> Val:
     b = e.body
     one = integer(1, y.type)
     bad = b.icmp("eq", y, integer(0, y.type))
@@ -216,7 +216,7 @@ def _quotient(e: FunctionEmitter, x: Val, y: Val, signed: bool) -> Val:
     return b.select(minus, b.neg(x), b.bin("sdiv", x, safe))
 
 
-def min_max(e: FunctionEmitter, i: Instruction) -> None:
+def min_max(e: Emitter, i: Instruction) -> None:
     """min and max on integers."""
     check(e, i, TYPES | _PAIRS | {"relu"}, 2)
     b = e.body
@@ -237,7 +237,7 @@ def min_max(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, compute(e.read(i.sources[0], kind), e.read(i.sources[1], kind)), name)
 
 
-def abs_neg(e: FunctionEmitter, i: Instruction) -> None:
+def abs_neg(e: Emitter, i: Instruction) -> None:
     """abs and neg on integers."""
     check(e, i, TYPES, 1)
     name, kind = type_of(e, i)
@@ -249,7 +249,7 @@ def abs_neg(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("sad")
-def sum_of_absolute_difference(e: FunctionEmitter, i: Instruction) -> None:
+def sum_of_absolute_difference(e: Emitter, i: Instruction) -> None:
     check(e, i, TYPES, 3)
     name, kind = type_of(e, i)
     b = e.body
@@ -260,7 +260,7 @@ def sum_of_absolute_difference(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("dp4a", "dp2a")
-def dot_product(e: FunctionEmitter, i: Instruction) -> None:
+def dot_product(e: Emitter, i: Instruction) -> None:
     check(e, i, {"u32", "s32", "lo", "hi"}, 3)
     b = e.body
     first, second = [modifier for modifier in i.modifiers if modifier in ("u32", "s32")]

@@ -19,7 +19,7 @@ from farlane.backend.jit.runtime.clusters import OFFSET_MASK, RANK_SHIFT
 from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, FaultKind
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _TYPES = {"pred", "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64", "f16", "b128"}
 WINDOWS = {
@@ -29,7 +29,7 @@ _OWN = ("shared", "shared::cta")
 
 
 @handles("mov")
-def mov(e: FunctionEmitter, i: Instruction) -> None:
+def mov(e: Emitter, i: Instruction) -> None:
     check(e, i, _TYPES, 1)
     name, kind = type_of(e, i)
     source = i.sources[0]
@@ -41,7 +41,7 @@ def mov(e: FunctionEmitter, i: Instruction) -> None:
         write(e, i, e.read(source, kind), name)
 
 
-def _unpack(e: FunctionEmitter, i: Instruction, value: Val) -> None:
+def _unpack(e: Emitter, i: Instruction, value: Val) -> None:
     b = e.body
     bits = BITS[value.type] // len(i.destinations)
     element = {8: "i8", 16: "i16", 32: "i32", 64: "i64"}.get(bits)
@@ -52,7 +52,7 @@ def _unpack(e: FunctionEmitter, i: Instruction, value: Val) -> None:
         write(e, i, b.cast("trunc", part, element), "", index)
 
 
-def _pack(e: FunctionEmitter, source: Vector, kind: str) -> Val:
+def _pack(e: Emitter, source: Vector, kind: str) -> Val:
     b = e.body
     bits = BITS[kind] // len(source.items)
     element = {8: "i8", 16: "i16", 32: "i32", 64: "i64"}.get(bits)
@@ -66,7 +66,7 @@ def _pack(e: FunctionEmitter, source: Vector, kind: str) -> Val:
 
 
 @handles("cvta")
-def cvta(e: FunctionEmitter, i: Instruction) -> None:
+def cvta(e: Emitter, i: Instruction) -> None:
     check(
         e, i, {"to", "global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "u64", "u32"}, 1
     )
@@ -92,7 +92,7 @@ def cvta(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("isspacep")
-def isspacep(e: FunctionEmitter, i: Instruction) -> None:
+def isspacep(e: Emitter, i: Instruction) -> None:
     check(e, i, {"global", "const", "shared", "shared::cta", "local", "param", "shared::cluster", "param::entry"}, 1)
     b = e.body
     value = e.read(i.sources[0], "i64")
@@ -112,7 +112,7 @@ def isspacep(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, result)
 
 
-def _in_constants(e: FunctionEmitter, value: Val) -> Val:
+def _in_constants(e: Emitter, value: Val) -> Val:
     """Whether an address lies in one of the module's .const variables, which have host addresses like global ones."""
     b = e.body
     result = integer(0, "i1")
@@ -126,7 +126,7 @@ def _in_constants(e: FunctionEmitter, value: Val) -> Val:
 
 
 # Clusters ------------------------------------------------------------------------------------------------------------
-def _ours(e: FunctionEmitter, low: Val) -> Val:
+def _ours(e: Emitter, low: Val) -> Val:
     """Whether the low 32 bits of addresses name this block by its rank."""
     b = e.body
     rank = b.bin("add", b.resize(special(e, "cluster_ctarank"), low.type), integer(1, low.type))
@@ -134,7 +134,7 @@ def _ours(e: FunctionEmitter, low: Val) -> Val:
 
 
 @handles("mapa")
-def map_address(e: FunctionEmitter, i: Instruction) -> None:
+def map_address(e: Emitter, i: Instruction) -> None:
     """An address in the shared memory of the block of the cluster that has the rank. In a cluster of one block that is the block's own."""
     check(e, i, {"shared::cluster", "u32", "u64"}, 2)
     _, kind = type_of(e, i)
@@ -149,7 +149,7 @@ def map_address(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("getctarank")
-def block_rank(e: FunctionEmitter, i: Instruction) -> None:
+def block_rank(e: Emitter, i: Instruction) -> None:
     check(e, i, {"shared::cluster", "u32", "u64"}, 1)
     _, kind = type_of(e, i)
     b = e.body
@@ -160,6 +160,6 @@ def block_rank(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("createpolicy")
-def cache_policy(e: FunctionEmitter, i: Instruction) -> None:
+def cache_policy(e: Emitter, i: Instruction) -> None:
     """A cache policy is a number without a meaning here: instructions that take one ignore it."""
     write(e, i, integer(0, "i64"))

@@ -13,12 +13,12 @@ from farlane.backend.jit.lowering.ir import Val, floating, integer, real
 from farlane.backend.jit.lowering.types import integer_of
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 SMALL = ("half", "bfloat")
 
 
-def widen(e: FunctionEmitter, value: Val, kind: str = "float") -> Val:
+def widen(e: Emitter, value: Val, kind: str = "float") -> Val:
     """Exactly the same number as f32 or f64."""
     b = e.body
     if value.type == "bfloat":
@@ -29,7 +29,7 @@ def widen(e: FunctionEmitter, value: Val, kind: str = "float") -> Val:
     return value if value.type == kind else b.cast("fpext", value, kind)
 
 
-def to_odd(e: FunctionEmitter, value: Val, error: Val) -> Val:
+def to_odd(e: Emitter, value: Val, error: Val) -> Val:
     """`value` (a nearest result) plus its error, rounded to odd: inexact results get an odd last bit."""
     b = e.body
     kind = integer_of(value.type)
@@ -42,14 +42,14 @@ def to_odd(e: FunctionEmitter, value: Val, error: Val) -> Val:
     return b.bitcast(b.select(b.bin("and", even, inexact), stepped, bits), value.type)
 
 
-def _match(e: FunctionEmitter, value: Val, kind: str) -> Val:
+def _match(e: Emitter, value: Val, kind: str) -> Val:
     """Same sign, in another float type."""
     if value.type == kind:
         return value
     return e.body.call("copysign", kind, [real(1.0, kind), e.body.cast("fptrunc", value, kind)])
 
 
-def float_to_odd(e: FunctionEmitter, value: Val) -> Val:
+def float_to_odd(e: Emitter, value: Val) -> Val:
     """f64 to f32 rounded to odd."""
     b = e.body
     nearest = b.cast("fptrunc", value, "float")
@@ -64,7 +64,7 @@ def float_to_odd(e: FunctionEmitter, value: Val) -> Val:
     return to_odd(e, nearest, sign)
 
 
-def narrow(e: FunctionEmitter, value: Val, kind: str) -> Val:
+def narrow(e: Emitter, value: Val, kind: str) -> Val:
     """f32 or f64 to f16 or bf16, to nearest even."""
     b = e.body
     if value.type == "double":

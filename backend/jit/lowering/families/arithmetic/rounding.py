@@ -14,10 +14,10 @@ from farlane.backend.jit.lowering.types import integer_of
 from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 
-def two_sum(e: FunctionEmitter, x: Val, y: Val) -> tuple[Val, Val]:
+def two_sum(e: Emitter, x: Val, y: Val) -> tuple[Val, Val]:
     """Sum and its exact error."""
     b = e.body
     s = b.bin("fadd", x, y)
@@ -25,7 +25,7 @@ def two_sum(e: FunctionEmitter, x: Val, y: Val) -> tuple[Val, Val]:
     return s, b.bin("fadd", b.bin("fsub", x, b.bin("fsub", s, t)), b.bin("fsub", y, t))
 
 
-def directed(e: FunctionEmitter, result: Val, error: Val, mode: str) -> Val:
+def directed(e: Emitter, result: Val, error: Val, mode: str) -> Val:
     """Moves a nearest result one step when the exact value (result + error) lies on the wrong side."""
     b = e.body
     kind = integer_of(result.type)
@@ -46,7 +46,7 @@ def directed(e: FunctionEmitter, result: Val, error: Val, mode: str) -> Val:
     return result
 
 
-def _neighbour(e: FunctionEmitter, value: Val, up: bool) -> Val:
+def _neighbour(e: Emitter, value: Val, up: bool) -> Val:
     """The next float up or down."""
     b = e.body
     kind = integer_of(value.type)
@@ -59,7 +59,7 @@ def _neighbour(e: FunctionEmitter, value: Val, up: bool) -> Val:
     return b.bitcast(b.select(b.icmp("eq", magnitude, integer(0, kind)), tiny, stepped), value.type)
 
 
-def _round_to_float(e: FunctionEmitter, s: Val, error: Val, mode: str) -> Val:
+def _round_to_float(e: Emitter, s: Val, error: Val, mode: str) -> Val:
     """An f64 value plus a tiny f64 error, rounded to f32 in a direction."""
     b = e.body
     nearest = b.cast("fptrunc", s, "float")
@@ -75,7 +75,7 @@ def _round_to_float(e: FunctionEmitter, s: Val, error: Val, mode: str) -> Val:
     return directed(e, nearest, total, mode)
 
 
-def fma_rounded(e: FunctionEmitter, x: Val, y: Val, z: Val, mode: str) -> Val:
+def fma_rounded(e: Emitter, x: Val, y: Val, z: Val, mode: str) -> Val:
     """x * y + z in one of the four roundings."""
     b = e.body
     if mode == "rn":
@@ -86,7 +86,7 @@ def fma_rounded(e: FunctionEmitter, x: Val, y: Val, z: Val, mode: str) -> Val:
     return _sum_to_float(e, product, b.cast("fpext", z, "double"), mode)
 
 
-def add_rounded(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
+def add_rounded(e: Emitter, x: Val, y: Val, mode: str) -> Val:
     b = e.body
     if mode == "rn":
         return b.bin("fadd", x, y)
@@ -95,7 +95,7 @@ def add_rounded(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
     return _sum_to_float(e, b.cast("fpext", x, "double"), b.cast("fpext", y, "double"), mode)
 
 
-def _sum_to_float(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
+def _sum_to_float(e: Emitter, x: Val, y: Val, mode: str) -> Val:
     """The sum of two f64 rounded once to f32."""
     b = e.body
     s, error = two_sum(e, x, y)
@@ -109,7 +109,7 @@ def _sum_to_float(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
     return b.select(b.bin("and", zero, negative), real(-0.0, "float"), result)
 
 
-def multiply_rounded(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
+def multiply_rounded(e: Emitter, x: Val, y: Val, mode: str) -> Val:
     b = e.body
     if mode == "rn":
         return b.bin("fmul", x, y)
@@ -119,15 +119,15 @@ def multiply_rounded(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
     return _round_to_float(e, product, floating(0, "double"), mode)
 
 
-def divide_rounded(e: FunctionEmitter, x: Val, y: Val, mode: str) -> Val:
+def divide_rounded(e: Emitter, x: Val, y: Val, mode: str) -> Val:
     return e.body.bin("fdiv", x, y) if mode == "rn" else _hardware(e, "fdiv", [x, y], mode)
 
 
-def sqrt_rounded(e: FunctionEmitter, x: Val, mode: str) -> Val:
+def sqrt_rounded(e: Emitter, x: Val, mode: str) -> Val:
     return e.body.call("sqrt", x.type, [x]) if mode == "rn" else _hardware(e, "sqrt", [x], mode)
 
 
-def _hardware(e: FunctionEmitter, operation: str, operands: list[Val], mode: str) -> Val:
+def _hardware(e: Emitter, operation: str, operands: list[Val], mode: str) -> Val:
     """An operation under the CPU's own rounding mode, in a helper that sets and restores it."""
     b = e.body
     kind = operands[0].type

@@ -14,7 +14,7 @@ from farlane.backend.jit.lowering.families.arithmetic import narrow
 from farlane.backend.jit.lowering.ir import Val, floating, integer, real
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 # Name -> fraction bits, exponent bias, largest code, what NaN is, the sign's bit.
 FORMATS = {
@@ -24,7 +24,7 @@ FORMATS = {
 SCALE = "ue8m0"
 
 
-def to_small(e: FunctionEmitter, value: Val, name: str, mode: str = "rn") -> Val:
+def to_small(e: Emitter, value: Val, name: str, mode: str = "rn") -> Val:
     """An f32 to the nearest (even) number of a format, or (rz) the next one towards zero, as i32; beyond the range the largest number."""
     b = e.body
     fraction, bias, largest, nan, sign = FORMATS[name]
@@ -47,7 +47,7 @@ def to_small(e: FunctionEmitter, value: Val, name: str, mode: str = "rn") -> Val
     return b.select(b.fcmp("uno", value, value), integer(nan, "i32"), b.bin("or", code, minus))
 
 
-def from_small(e: FunctionEmitter, code: Val, name: str) -> Val:
+def from_small(e: Emitter, code: Val, name: str) -> Val:
     """A number of a format (the low bits of an i32) as f32, exactly."""
     b = e.body
     fraction, bias, _, nan, sign = FORMATS[name]
@@ -65,7 +65,7 @@ def from_small(e: FunctionEmitter, code: Val, name: str) -> Val:
     return b.bitcast(b.bin("or", b.bitcast(value, "i32"), minus), "float")
 
 
-def to_scale(e: FunctionEmitter, value: Val, mode: str, saturating: bool) -> Val:
+def to_scale(e: Emitter, value: Val, mode: str, saturating: bool) -> Val:
     """The exponent of an f32's magnitude as ue8m0, rounded towards zero (rz) or up (rp); NaN is 0xff."""
     b = e.body
     magnitude = b.bin("and", b.bitcast(value, "i32"), integer(0x7FFF_FFFF, "i32"))
@@ -81,7 +81,7 @@ def to_scale(e: FunctionEmitter, value: Val, mode: str, saturating: bool) -> Val
     return b.select(number, b.call("umin", "i32", [code, integer(0xFE, "i32")]), code)
 
 
-def from_scale(e: FunctionEmitter, code: Val) -> Val:
+def from_scale(e: Emitter, code: Val) -> Val:
     """A ue8m0 (the low 8 bits of an i32) as f32, exactly."""
     b = e.body
     code = b.bin("and", code, integer(0xFF, "i32"))
@@ -91,7 +91,7 @@ def from_scale(e: FunctionEmitter, code: Val) -> Val:
     return b.bitcast(b.select(b.icmp("eq", code, integer(0xFF, "i32")), integer(0x7FFF_FFFF, "i32"), bits), "float")
 
 
-def to_tf32(e: FunctionEmitter, value: Val, mode: str, saturating: bool) -> Val:
+def to_tf32(e: Emitter, value: Val, mode: str, saturating: bool) -> Val:
     """An f32 rounded to 10 fraction bits, as i32; mode rn, rz or rna (halves away from zero)."""
     b = e.body
     bits = b.bitcast(value, "i32")
@@ -110,7 +110,7 @@ def to_tf32(e: FunctionEmitter, value: Val, mode: str, saturating: bool) -> Val:
     return b.select(b.fcmp("uno", value, value), integer(0x7FFF_FFFF, "i32"), rounded)
 
 
-def round_tf32(e: FunctionEmitter, value: Val) -> Val:
+def round_tf32(e: Emitter, value: Val) -> Val:
     """What a matrix operation sees of an f32 operand: its low 13 bits are dropped."""
     b = e.body
     return b.bitcast(b.bin("and", b.bitcast(value, "i32"), integer(-0x2000, "i32")), "float")

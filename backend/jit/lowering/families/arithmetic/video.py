@@ -14,7 +14,7 @@ from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _TYPES = {"u32", "s32"}
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
@@ -22,7 +22,7 @@ _ARITHMETIC = ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax")
 _SECOND = {"add", "min", "max"}
 
 
-def _compute(e: FunctionEmitter, operation: str, x: Val, y: Val) -> Val:
+def _compute(e: Emitter, operation: str, x: Val, y: Val) -> Val:
     """One lane, exactly: x and y are of a type wide enough for any result."""
     b = e.body
     zero, one = integer(0, x.type), integer(1, x.type)
@@ -41,21 +41,21 @@ def _compute(e: FunctionEmitter, operation: str, x: Val, y: Val) -> Val:
     return b.select(b.icmp("slt", difference, zero), b.neg(difference), difference)
 
 
-def _clamp(e: FunctionEmitter, value: Val, bits: int, signed: bool) -> Val:
+def _clamp(e: Emitter, value: Val, bits: int, signed: bool) -> Val:
     b = e.body
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     value = b.call("smax", value.type, [value, integer(low, value.type)])
     return b.call("smin", value.type, [value, integer(high, value.type)])
 
 
-def _lane(e: FunctionEmitter, value: Val, index: int, bits: int, signed: bool) -> Val:
+def _lane(e: Emitter, value: Val, index: int, bits: int, signed: bool) -> Val:
     """Field `index` of a word, extended to i32."""
     b = e.body
     left = b.bin("shl", value, integer(32 - bits * (index + 1), "i32"))
     return b.bin("ashr" if signed else "lshr", left, integer(32 - bits, "i32"))
 
 
-def packed(e: FunctionEmitter, i: Instruction) -> None:
+def packed(e: Emitter, i: Instruction) -> None:
     """vop{2,4}.dtype.atype.btype{.sat|.add} and vset{2,4}.atype.btype.cmp{.add}."""
     operation, count = i.base[:-1], int(i.base[-1])
     check(e, i, _TYPES | {"sat", "add"} | (_COMPARISONS if operation == "vset" else set()), 3)
@@ -91,7 +91,7 @@ handles(*(f"{name}{count}" for name in (*_ARITHMETIC, "vset") for count in (2, 4
 
 
 @handles("vmad")
-def multiply(e: FunctionEmitter, i: Instruction) -> None:
+def multiply(e: Emitter, i: Instruction) -> None:
     """vmad.dtype.atype.btype d, a, b, c: the low word, which is the same for all types."""
     check(e, i, _TYPES, 3)
     b = e.body
@@ -99,7 +99,7 @@ def multiply(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, b.bin("add", b.bin("mul", x, y), c))
 
 
-def _operands(e: FunctionEmitter, i: Instruction, count: int) -> tuple[list[str], str, Val, Val]:
+def _operands(e: Emitter, i: Instruction, count: int) -> tuple[list[str], str, Val, Val]:
     """The types, of which there must be so many and the last two are the operands'; the second operation; the operands' exact values."""
     types = [item for item in i.modifiers if item in _TYPES]
     second = next((item for item in i.modifiers if item in _SECOND), "")
@@ -113,7 +113,7 @@ def _operands(e: FunctionEmitter, i: Instruction, count: int) -> tuple[list[str]
 
 
 @handles("vset")
-def compare(e: FunctionEmitter, i: Instruction) -> None:
+def compare(e: Emitter, i: Instruction) -> None:
     """vset.atype.btype.cmp{.op2} d, a, b{, c}: whether a comparison of exact values holds."""
     check(e, i, _TYPES | _COMPARISONS | _SECOND)
     _, second, x, y = _operands(e, i, 2)
@@ -123,7 +123,7 @@ def compare(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, _combined(e, i, b.cast("zext", holds, "i32"), second, False))
 
 
-def _combined(e: FunctionEmitter, i: Instruction, result: Val, second: str, signed: bool) -> Val:
+def _combined(e: Emitter, i: Instruction, result: Val, second: str, signed: bool) -> Val:
     """The second operation, with the third operand."""
     b = e.body
     if second == "add":
@@ -134,7 +134,7 @@ def _combined(e: FunctionEmitter, i: Instruction, result: Val, second: str, sign
 
 
 @handles("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr")
-def scalar(e: FunctionEmitter, i: Instruction) -> None:
+def scalar(e: Emitter, i: Instruction) -> None:
     """vop.dtype.atype.btype{.sat}{.op2} d, a, b{, c}."""
     check(e, i, _TYPES | _SECOND | {"sat", "clamp", "wrap"})
     types, second, x, y = _operands(e, i, 3)

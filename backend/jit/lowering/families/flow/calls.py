@@ -23,14 +23,14 @@ from farlane.backend.jit.ptx.model import LANES, Instruction, Storage, Symbol, V
 from farlane.backend.jit.runtime.structures import FaultKind, WorkerState
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
     from farlane.backend.jit.ptx.declarations import Function, Module
     from farlane.backend.jit.ptx.model import Body
 
 STACK_MARGIN = 64 << 10
 
 
-def layout_frame(e: FunctionEmitter) -> None:
+def layout_frame(e: Emitter) -> None:
     """Places what the function keeps in local memory; binds arguments."""
     function = e.kernel.module.functions[e.name]
     own = {item.name for item in (*function.parameters, *function.returns)}
@@ -51,7 +51,7 @@ def layout_frame(e: FunctionEmitter) -> None:
             scalar_slot(e, item.name)
 
 
-def signature(e: FunctionEmitter) -> tuple[str, list[str]]:
+def signature(e: Emitter) -> tuple[str, list[str]]:
     """The head of the definition and the lines of its exit."""
     if e.entry:
         return "void @farlane_kernel(ptr %warp)", ["  ret void"]
@@ -82,7 +82,7 @@ def result_type(function: Function) -> str:
     return f"<{LANES} x {_kind(function.returns[0])}>"
 
 
-def enter(e: FunctionEmitter, b: Builder) -> None:
+def enter(e: Emitter, b: Builder) -> None:
     """The end of the entry block: arguments to their slots, stack checks."""
     if e.entry:
         # Appended to the allocas: the frame's offsets are computed before anything else.
@@ -127,7 +127,7 @@ def undefined(module: Module, body: Body) -> Iterator[str]:
 
 
 @handles("call")
-def call(e: FunctionEmitter, i: Instruction) -> None:
+def call(e: Emitter, i: Instruction) -> None:
     callee, arguments, returns = i.sources
     for modifier in i.modifiers:
         if modifier != "uni":
@@ -153,7 +153,7 @@ def call(e: FunctionEmitter, i: Instruction) -> None:
         _keep_living(e)
 
 
-def leave_kernel(e: FunctionEmitter) -> None:
+def leave_kernel(e: Emitter) -> None:
     """`exit` in a device function: the warp's own mask tells the callers which lanes are left."""
     b = e.body
     field = support.warp_field(b, "mask")
@@ -162,7 +162,7 @@ def leave_kernel(e: FunctionEmitter) -> None:
         b.line(f"call void @farlane_leave(ptr %warp, {e.mask_bits})")
 
 
-def _keep_living(e: FunctionEmitter) -> None:
+def _keep_living(e: Emitter) -> None:
     """After a call: goes on with the lanes that did not exit in it, or with the next block when there is none."""
     b = e.body
     e.mask_bits = b.bin("and", e.mask_bits, b.load("i32", False, support.warp_field(b, "mask")))
@@ -172,7 +172,7 @@ def _keep_living(e: FunctionEmitter) -> None:
     e.mask = b.mask(e.mask_bits)
 
 
-def _call(e: FunctionEmitter, function: Function, arguments: Vector, returns: Vector, lanes: Val) -> None:
+def _call(e: Emitter, function: Function, arguments: Vector, returns: Vector, lanes: Val) -> None:
     b = e.body
     # A caller that was compiled with another declaration may expect a result where there is none: it stays undefined.
     if len(arguments.items) != len(function.parameters) or len(returns.items) not in (len(function.returns), 1):
@@ -210,7 +210,7 @@ def _call(e: FunctionEmitter, function: Function, arguments: Vector, returns: Ve
 
 
 @contextlib.contextmanager
-def _on_path(e: FunctionEmitter) -> Iterator[None]:
+def _on_path(e: Emitter) -> Iterator[None]:
     """Round a call: threads on fibers of their own that come to a place by different calls are not there together (solo.ll)."""
     if not e.kernel.solo:
         yield
@@ -223,7 +223,7 @@ def _on_path(e: FunctionEmitter) -> Iterator[None]:
     b.store(path, field)
 
 
-def _indirect(e: FunctionEmitter, i: Instruction, callee: object, arguments: Vector, returns: Vector) -> None:
+def _indirect(e: Emitter, i: Instruction, callee: object, arguments: Vector, returns: Vector) -> None:
     """Tries every function of the module with the prototype's shape; a wild pointer is an illegal instruction."""
     b = e.body
     shapes = e.kernel.prototype_shape(e.name, i)

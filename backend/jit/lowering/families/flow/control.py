@@ -19,11 +19,11 @@ from farlane.backend.jit.runtime.structures import FaultKind
 from farlane.backend.jit.ssa.blocks import Block
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 
 @handles("bar", "barrier")
-def barrier(e: FunctionEmitter, i: Instruction) -> None:
+def barrier(e: Emitter, i: Instruction) -> None:
     b = e.body
     if "warp" in i.modifiers:
         check(e, i, {"warp", "sync"}, 1)
@@ -59,7 +59,7 @@ def barrier(e: FunctionEmitter, i: Instruction) -> None:
         write(e, i, _reduced(e, i, number))
 
 
-def _cluster_barrier(e: FunctionEmitter, i: Instruction) -> None:
+def _cluster_barrier(e: Emitter, i: Instruction) -> None:
     check(e, i, {"cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"}, 0)
     b = e.body
     if "arrive" in i.modifiers:
@@ -72,7 +72,7 @@ def _cluster_barrier(e: FunctionEmitter, i: Instruction) -> None:
         b.line(f"call void @farlane_cluster_wait(ptr %warp, {e.mask_bits})")
 
 
-def _agreed(e: FunctionEmitter, value: Val) -> Val:
+def _agreed(e: Emitter, value: Val) -> Val:
     """A barrier's number or count as one value. Unoptimized code keeps it in local memory, where nothing proves that it is uniform:
     then the first active lane's counts, and a launch whose lanes disagree ends."""
     if not value.vec:
@@ -84,7 +84,7 @@ def _agreed(e: FunctionEmitter, value: Val) -> Val:
     return first
 
 
-def _reduced(e: FunctionEmitter, i: Instruction, number: Val) -> Val:
+def _reduced(e: Emitter, i: Instruction, number: Val) -> Val:
     b = e.body
     both = b.op(f"call i64 @farlane_reduced(ptr %warp, {number})", "i64", False)
     true = b.cast("trunc", both, "i32")
@@ -95,7 +95,7 @@ def _reduced(e: FunctionEmitter, i: Instruction, number: Val) -> Val:
     return b.icmp("eq", true, b.cast("trunc", b.bin("lshr", both, integer(32, "i64")), "i32"))
 
 
-def resume(e: FunctionEmitter, index: int, block: Block, released: Val) -> None:
+def resume(e: Emitter, index: int, block: Block, released: Val) -> None:
     """Lanes parked at the barrier that ends `block` go on when it is among the released ones."""
     b = e.body
     parked_slot, id_slot = e.slot(f"%parked{index}", "i32", False), e.slot(f"%id{index}", "i32", False)
@@ -122,7 +122,7 @@ _FENCES = {
 
 
 @handles("membar", "fence")
-def fence(e: FunctionEmitter, i: Instruction) -> None:
+def fence(e: Emitter, i: Instruction) -> None:
     check(e, i, _FENCES)
     checks.fence(e)
     if "cta" in i.modifiers or "proxy" in i.modifiers or "cluster" in i.modifiers:
@@ -132,17 +132,17 @@ def fence(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("trap")
-def trap(e: FunctionEmitter, i: Instruction) -> None:
+def trap(e: Emitter, i: Instruction) -> None:
     support.fault(e, FaultKind.TRAP)
 
 
 @handles("brkpt", "pmevent", "griddepcontrol", "setmaxnreg")
-def nothing(e: FunctionEmitter, i: Instruction) -> None:
+def nothing(e: Emitter, i: Instruction) -> None:
     """No debugger, no performance monitor, no dependent grids, no registers to give away: no effect."""
 
 
 @handles("nanosleep")
-def sleep(e: FunctionEmitter, i: Instruction) -> None:
+def sleep(e: Emitter, i: Instruction) -> None:
     check(e, i, {"u32"}, 1)
     if e.kernel.fibers:
         e.body.line("call void @farlane_yield(ptr %warp)")

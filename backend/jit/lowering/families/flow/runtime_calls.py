@@ -25,7 +25,7 @@ from farlane.backend.jit.runtime.services import Request, ServiceKind
 from farlane.backend.jit.runtime.structures import LOCAL_WINDOW
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _ARGUMENTS, _RESULTS = Request.arguments.offset, Request.results.offset
 _LANE_BYTES = 8 * LANES
@@ -102,7 +102,7 @@ def is_cudas(name: str) -> bool:
     return plain(name) in FUNCTIONS or name.startswith(("cuda", "__cuda"))
 
 
-def emit(e: FunctionEmitter, name: str, arguments: Vector, returns: Vector) -> bool:
+def emit(e: Emitter, name: str, arguments: Vector, returns: Vector) -> bool:
     """Emits the call when `name` is one of the device's functions; False when it is not."""
     function = FUNCTIONS.get(plain(name))
     if plain(name) == SET_CONDITION:
@@ -145,7 +145,7 @@ def emit(e: FunctionEmitter, name: str, arguments: Vector, returns: Vector) -> b
     return True
 
 
-def _set_condition(e: FunctionEmitter, arguments: Vector, returns: Vector) -> None:
+def _set_condition(e: Emitter, arguments: Vector, returns: Vector) -> None:
     """A graph's condition is a word of device memory, and its handle the address: nobody has to be asked."""
     slots = [scalar_slot(e, item.name) for item in arguments.items]
     if [slot and slot[1] for slot in slots] != ["i64", "i32"] or returns.items:
@@ -154,7 +154,7 @@ def _set_condition(e: FunctionEmitter, arguments: Vector, returns: Vector) -> No
     write_memory(e, addresses.place_at(e, "global", address, 4, True), "i32", [value])
 
 
-def _request(e: FunctionEmitter) -> str:
+def _request(e: Emitter) -> str:
     """The function's one place for requests."""
     name = "%request"
     if name not in e.slots:

@@ -16,11 +16,11 @@ from farlane.backend.jit.lowering.ir import LANE_INDEX, Val, integer, lanes
 from farlane.backend.jit.ptx.model import LANES, Instruction
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 
 @handles("shfl")
-def shuffle(e: FunctionEmitter, i: Instruction) -> None:
+def shuffle(e: Emitter, i: Instruction) -> None:
     check(e, i, {"sync", "up", "down", "bfly", "idx", "b32"})
     checks.warp_barrier(e, False)
     mode = next((item for item in i.modifiers if item in ("up", "down", "bfly", "idx")), "")
@@ -67,7 +67,7 @@ def _static(mode: str, b: int, c: int) -> tuple[list[int], list[bool]]:
     return sources, valid
 
 
-def _dynamic(e: FunctionEmitter, mode: str, distance: Val, clamp: Val) -> tuple[Val, Val]:
+def _dynamic(e: Emitter, mode: str, distance: Val, clamp: Val) -> tuple[Val, Val]:
     b = e.body
     lane = LANE_INDEX["i32"]
     distance = b.bin("and", distance, integer(31, "i32"))
@@ -90,7 +90,7 @@ def _dynamic(e: FunctionEmitter, mode: str, distance: Val, clamp: Val) -> tuple[
     return b.select(inside, source, lane), inside
 
 
-def permute(e: FunctionEmitter, value: Val, source: Val) -> Val:
+def permute(e: Emitter, value: Val, source: Val) -> Val:
     """value[source[lane]] for each lane, through a small table in memory."""
     b = e.body
     table = e.slot("%shuffle", "i32", True, initial=False)
@@ -104,12 +104,12 @@ def permute(e: FunctionEmitter, value: Val, source: Val) -> Val:
     )
 
 
-def _members(e: FunctionEmitter, i: Instruction, index: int) -> Val:
+def _members(e: Emitter, i: Instruction, index: int) -> Val:
     return e.read(i.sources[index], "i32") if "sync" in i.modifiers else integer(-1, "i32")
 
 
 @handles("vote")
-def vote(e: FunctionEmitter, i: Instruction) -> None:
+def vote(e: Emitter, i: Instruction) -> None:
     check(e, i, {"sync", "all", "any", "uni", "ballot", "pred", "b32"})
     checks.warp_barrier(e, False)
     b = e.body
@@ -136,13 +136,13 @@ def vote(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("activemask")
-def active_mask(e: FunctionEmitter, i: Instruction) -> None:
+def active_mask(e: Emitter, i: Instruction) -> None:
     check(e, i, {"b32"}, 0)
     write(e, i, e.mask_bits)
 
 
 @handles("elect")
-def elect(e: FunctionEmitter, i: Instruction) -> None:
+def elect(e: Emitter, i: Instruction) -> None:
     check(e, i, {"sync"}, 1)
     b = e.body
     here = b.splat(b.bin("and", e.read(i.sources[0], "i32"), e.mask_bits))
@@ -152,12 +152,12 @@ def elect(e: FunctionEmitter, i: Instruction) -> None:
         write(e, i, b.icmp("eq", leader, LANE_INDEX["i32"]), "", 1)
 
 
-def _each_lane(e: FunctionEmitter, value: Val, lane: int) -> Val:
+def _each_lane(e: Emitter, value: Val, lane: int) -> Val:
     return e.body.lane(value, lane)
 
 
 @handles("match")
-def match(e: FunctionEmitter, i: Instruction) -> None:
+def match(e: Emitter, i: Instruction) -> None:
     check(e, i, {"any", "all", "sync", "b32", "b64"}, 2)
     checks.warp_barrier(e, False)
     b = e.body
@@ -186,7 +186,7 @@ _IDENTITY = {
 
 
 @handles("redux")
-def reduce(e: FunctionEmitter, i: Instruction) -> None:
+def reduce(e: Emitter, i: Instruction) -> None:
     check(e, i, {"sync", "add", "min", "max", "and", "or", "xor", "u32", "s32", "b32", "f32", "abs", "NaN"}, 2)
     checks.warp_barrier(e, False)
     b = e.body
@@ -218,7 +218,7 @@ def reduce(e: FunctionEmitter, i: Instruction) -> None:
     write(e, i, result)
 
 
-def _by_group(e: FunctionEmitter, members: Val, over: Callable[[Val], Val]) -> Val:
+def _by_group(e: Emitter, members: Val, over: Callable[[Val], Val]) -> Val:
     """over(mask) for each lane's own mask: a loop over the different masks of the active lanes."""
     b = e.body
     shown = f"<{LANES} x i32>"
@@ -247,7 +247,7 @@ def _by_group(e: FunctionEmitter, members: Val, over: Callable[[Val], Val]) -> V
     return result
 
 
-def _ordered_bits(e: FunctionEmitter, i: Instruction, value: Val) -> Val:
+def _ordered_bits(e: Emitter, i: Instruction, value: Val) -> Val:
     """f32 as integers of the same order. NaN goes where it loses, or with .NaN where it wins."""
     b = e.body
     if "abs" in i.modifiers:
@@ -259,7 +259,7 @@ def _ordered_bits(e: FunctionEmitter, i: Instruction, value: Val) -> Val:
     return b.select(nan, integer(-0x8000_0000 if smallest else 0x7FFF_FFFF, "i32"), keyed)
 
 
-def _from_ordered(e: FunctionEmitter, i: Instruction, keyed: Val) -> Val:
+def _from_ordered(e: Emitter, i: Instruction, keyed: Val) -> Val:
     b = e.body
     negative = b.bin("ashr", keyed, integer(31, "i32"))
     value = b.bin("xor", keyed, b.bin("and", negative, integer(0x7FFF_FFFF, "i32")))

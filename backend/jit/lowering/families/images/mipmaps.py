@@ -22,7 +22,7 @@ from farlane.backend.jit.lowering.ir import Val, integer, real
 from farlane.backend.jit.ptx.model import LANES, Instruction, Vector
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _MIPMAPPED = 1
 
@@ -35,7 +35,7 @@ class Levels(NamedTuple):
     weight: Val
 
 
-def levels(e: FunctionEmitter, i: Instruction, d: Descriptor, handle: Val, geometry: str) -> Levels:
+def levels(e: Emitter, i: Instruction, d: Descriptor, handle: Val, geometry: str) -> Levels:
     b = e.body
     zero, one = real(0.0, "float"), integer(1, "i32")
     mipmapped = b.icmp("eq", d.field(80), integer(_MIPMAPPED, "i32"))
@@ -55,7 +55,7 @@ def levels(e: FunctionEmitter, i: Instruction, d: Descriptor, handle: Val, geome
     return Levels(first, second, b.select(linear, share, zero))
 
 
-def level(e: FunctionEmitter, i: Instruction, d: Descriptor, handle: Val) -> Val:
+def level(e: Emitter, i: Instruction, d: Descriptor, handle: Val) -> Val:
     """The object of the level that a whole number names."""
     b = e.body
     mipmapped = b.icmp("eq", d.field(80), integer(_MIPMAPPED, "i32"))
@@ -64,12 +64,12 @@ def level(e: FunctionEmitter, i: Instruction, d: Descriptor, handle: Val) -> Val
     return _object(e, handle, b.call("smin", "i32", [number, last]))
 
 
-def _object(e: FunctionEmitter, handle: Val, number: Val) -> Val:
+def _object(e: Emitter, handle: Val, number: Val) -> Val:
     b = e.body
     return b.bin("add", handle, b.bin("mul", b.cast("zext", number, "i64"), integer(DESCRIPTOR_BYTES, "i64")))
 
 
-def _of_gradient(e: FunctionEmitter, i: Instruction, d: Descriptor, geometry: str) -> Val:
+def _of_gradient(e: Emitter, i: Instruction, d: Descriptor, geometry: str) -> Val:
     b = e.body
     if geometry in CUBES:
         return real(0.0, "float")
@@ -87,7 +87,7 @@ def _of_gradient(e: FunctionEmitter, i: Instruction, d: Descriptor, geometry: st
     return b.bin("fmul", approximations.lg2(b, longest), real(0.5, "float"))
 
 
-def blended(e: FunctionEmitter, levels: Levels, read: Callable[[Val], list[Val]]) -> list[Val]:
+def blended(e: Emitter, levels: Levels, read: Callable[[Val], list[Val]]) -> list[Val]:
     """The mean of two levels, by the same code: the second one is read where some lane wants a part of it."""
     b = e.body
     sums = [_slot(e, f"sum.{channel}", "float", True) for channel in range(4)]
@@ -121,7 +121,7 @@ def blended(e: FunctionEmitter, levels: Levels, read: Callable[[Val], list[Val]]
     return [b.load("float", True, slot) for slot in sums]
 
 
-def _slot(e: FunctionEmitter, what: str, kind: str, vec: bool) -> str:
+def _slot(e: Emitter, what: str, kind: str, vec: bool) -> str:
     name = f"%level.{what}{'.v' if vec else ''}"
     if name not in e.slots:
         e.slots.add(name)

@@ -18,7 +18,7 @@ from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.ptx.model import Address, Instruction
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _SIZES = {"width": 0, "height": 1, "depth": 2, "array_size": 2}
 _MODES = {"addr_mode_0": 56, "addr_mode_1": 60, "addr_mode_2": 64}
@@ -26,7 +26,7 @@ _TEXTURES = {*_SIZES, *_MODES, "normalized_coords", "num_mipmap_levels", "filter
 
 
 @handles("txq")
-def texture_query(e: FunctionEmitter, i: Instruction) -> None:
+def texture_query(e: Emitter, i: Instruction) -> None:
     level = "level" in i.modifiers
     check(e, i, {"level", "b32", *(("width", "height", "depth") if level else _TEXTURES)}, 2 if level else 1)
     handle = _handle(e, i)
@@ -36,12 +36,12 @@ def texture_query(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("suq")
-def surface_query(e: FunctionEmitter, i: Instruction) -> None:
+def surface_query(e: Emitter, i: Instruction) -> None:
     check(e, i, {*_SIZES, "b32"}, 1)
     write(e, i, _answer(e, i, Descriptor(e, _handle(e, i))))
 
 
-def _handle(e: FunctionEmitter, i: Instruction) -> Val:
+def _handle(e: Emitter, i: Instruction) -> Val:
     """The object, which the operand names as if it were an address."""
     operand = i.sources[0]
     if not isinstance(operand, Address) or operand.base is None or operand.offset:
@@ -49,7 +49,7 @@ def _handle(e: FunctionEmitter, i: Instruction) -> Val:
     return e.read(operand.base, "i64")
 
 
-def _answer(e: FunctionEmitter, i: Instruction, d: Descriptor) -> Val:
+def _answer(e: Emitter, i: Instruction, d: Descriptor) -> Val:
     b = e.body
     asked = next(item for item in i.modifiers if item not in ("level", "b32"))
     if asked in _SIZES:

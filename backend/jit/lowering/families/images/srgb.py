@@ -14,12 +14,12 @@ from farlane.backend.jit.lowering.ir import Builder, Val, integer, real
 from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _NAME = "farlane_srgb"
 
 
-def linear(e: FunctionEmitter, wanted: Val, values: list[Val]) -> list[Val]:
+def linear(e: Emitter, wanted: Val, values: list[Val]) -> list[Val]:
     """The values, made linear where it is wanted."""
     b = e.body
     vectors = [b.splat(value) for value in values]
@@ -36,7 +36,7 @@ def linear(e: FunctionEmitter, wanted: Val, values: list[Val]) -> list[Val]:
     return [b.select(wanted, new, old) for new, old in zip(chosen, vectors, strict=True)]
 
 
-def _helper(e: FunctionEmitter) -> str:
+def _helper(e: Emitter) -> str:
     if _NAME not in e.kernel.helpers:
         b = Builder()
         b.intrinsics = e.body.intrinsics

@@ -20,12 +20,12 @@ from farlane.backend.jit.ptx.model import Instruction, Vector
 from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _SURFACE_TYPES = {"b8": "i8", "b16": "i16", "b32": "i32", "b64": "i64"}
 
 
-def _surface(e: FunctionEmitter, i: Instruction) -> tuple[Descriptor, Val, Val, str, int, str]:
+def _surface(e: Emitter, i: Instruction) -> tuple[Descriptor, Val, Val, str, int, str]:
     """The descriptor, the address of the first element, whether it is inside, the element's type, their number, the bounds mode."""
     geometry = next((item for item in i.modifiers if item in GEOMETRY), "")
     check(
@@ -70,7 +70,7 @@ def _surface(e: FunctionEmitter, i: Instruction) -> tuple[Descriptor, Val, Val, 
 
 
 @handles("suld")
-def surface_load(e: FunctionEmitter, i: Instruction) -> None:
+def surface_load(e: Emitter, i: Instruction) -> None:
     _, address, inside, element, count, bounds = _surface(e, i)
     if len(i.destinations) != count:
         raise e.fail(f"malformed {i.text}")
@@ -85,7 +85,7 @@ def surface_load(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("sust")
-def surface_store(e: FunctionEmitter, i: Instruction) -> None:
+def surface_store(e: Emitter, i: Instruction) -> None:
     _, address, inside, element, count, bounds = _surface(e, i)
     source = i.sources[1]
     items = list(source.items) if isinstance(source, Vector) else [source]

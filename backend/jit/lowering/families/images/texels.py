@@ -30,7 +30,7 @@ from farlane.backend.jit.ptx.model import Instruction, Vector
 from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 MAGIC = 0x7E8F1A5E
 TEXEL = Access(texel=True)
@@ -45,7 +45,7 @@ CUBES = {"cube": False, "acube": True}
 class Descriptor:
     """The fields of a descriptor, read once for an instruction."""
 
-    def __init__(self, e: FunctionEmitter, handle: Val) -> None:
+    def __init__(self, e: Emitter, handle: Val) -> None:
         self._e = e
         self._place = place_at(e, "global", handle, DESCRIPTOR_BYTES, False)
         self.base = self.field(0, "i64")
@@ -93,7 +93,7 @@ class Descriptor:
         return address
 
 
-def operands(e: FunctionEmitter, i: Instruction, geometry: str) -> tuple[Val, list[object], object | None]:
+def operands(e: Emitter, i: Instruction, geometry: str) -> tuple[Val, list[object], object | None]:
     """The object's handle, the coordinates, and the layer."""
     operand = i.sources[0]
     if not isinstance(operand, Vector) or (geometry not in GEOMETRY and geometry not in CUBES):
@@ -106,7 +106,7 @@ def operands(e: FunctionEmitter, i: Instruction, geometry: str) -> tuple[Val, li
     return e.read(items[0], "i64"), items[1 : 1 + dimensions], layer
 
 
-def conjunction(e: FunctionEmitter, values: list[Val]) -> Val:
+def conjunction(e: Emitter, values: list[Val]) -> Val:
     result = values[0]
     for value in values[1:]:
         result = e.body.bin("and", result, value)

@@ -35,7 +35,7 @@ from farlane.backend.jit.ptx.model import LANES, Instruction
 from farlane.backend.jit.runtime.checks import MEMORY
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _CHANNELS = "rgba"
 _BORDER_COLOUR = 108  # its place in the descriptor
@@ -43,7 +43,7 @@ _FACES = 6
 _COLOURS = 3  # red, green, blue
 
 
-def _wrapped(e: FunctionEmitter, place: Val, size: Val, mode: Val) -> tuple[Val, Val]:
+def _wrapped(e: Emitter, place: Val, size: Val, mode: Val) -> tuple[Val, Val]:
     """The texel's place by the address mode, and whether there is one."""
     b = e.body
     zero, one = integer(0, "i32"), integer(1, "i32")
@@ -64,7 +64,7 @@ def _wrapped(e: FunctionEmitter, place: Val, size: Val, mode: Val) -> tuple[Val,
 
 
 def _texel(
-    e: FunctionEmitter, d: Descriptor, address: Val, inside: Val, floats: bool, outside: list[Val] | None = None
+    e: Emitter, d: Descriptor, address: Val, inside: Val, floats: bool, outside: list[Val] | None = None
 ) -> list[Val]:
     """The four channels of a texel, as f32 or 32-bit integers; outside of it `outside`, else zero."""
     b = e.body
@@ -100,7 +100,7 @@ def _texel(
     return results
 
 
-def _as_float(e: FunctionEmitter, d: Descriptor, raw: Val, unsigned: Val, signed: Val, spare: Val) -> Val:
+def _as_float(e: Emitter, d: Descriptor, raw: Val, unsigned: Val, signed: Val, spare: Val) -> Val:
     b = e.body
     half = b.cast("fpext", b.bitcast(b.cast("trunc", unsigned, "i16"), "half"), "float")
     full = b.bitcast(unsigned, "float")
@@ -116,7 +116,7 @@ def _as_float(e: FunctionEmitter, d: Descriptor, raw: Val, unsigned: Val, signed
 
 
 @handles("tex")
-def tex(e: FunctionEmitter, i: Instruction) -> None:
+def tex(e: Emitter, i: Instruction) -> None:
     geometry = next((item for item in i.modifiers if item in GEOMETRY or item in CUBES), "")
     check(e, i, {*GEOMETRY, *CUBES, "level", "grad", "base", "v4", "f32", "s32", "u32"})
     if i.modifiers[-1] not in ("f32", "s32") or len(i.destinations) != 4:
@@ -148,9 +148,7 @@ def tex(e: FunctionEmitter, i: Instruction) -> None:
     _give(e, i, results)
 
 
-def _fetched(
-    e: FunctionEmitter, d: Descriptor, coordinates: list[object], layer: object | None, floats: bool
-) -> list[Val]:
+def _fetched(e: Emitter, d: Descriptor, coordinates: list[object], layer: object | None, floats: bool) -> list[Val]:
     """The texel at whole numbers: what is outside is 0."""
     places, insides = [], []
     for number, item in enumerate(coordinates):
@@ -161,7 +159,7 @@ def _fetched(
 
 
 @handles("tld4")
-def gather(e: FunctionEmitter, i: Instruction) -> None:
+def gather(e: Emitter, i: Instruction) -> None:
     check(e, i, {*_CHANNELS, "2d", "v4", "f32", "s32", "u32"})
     channel = next((item for item in i.modifiers if item in _CHANNELS), "")
     if i.modifiers[-1] != "f32" or not channel or "2d" not in i.modifiers or len(i.destinations) != 4:
@@ -180,7 +178,7 @@ def gather(e: FunctionEmitter, i: Instruction) -> None:
     _give(e, i, [_mapped(e, d, [x, y], modes, texels)[number] for x, y in corners])
 
 
-def _give(e: FunctionEmitter, i: Instruction, results: list[Val]) -> None:
+def _give(e: Emitter, i: Instruction, results: list[Val]) -> None:
     b = e.body
     for destination, result in zip(i.destinations, results, strict=True):
         if destination is not None:
@@ -191,9 +189,7 @@ def _give(e: FunctionEmitter, i: Instruction, results: list[Val]) -> None:
 _Texels = Callable[[list[Val], Val], list[Val]]
 
 
-def _at(
-    e: FunctionEmitter, d: Descriptor, level: Val | None, floats: bool, outside: list[Val] | None = None
-) -> _Texels:
+def _at(e: Emitter, d: Descriptor, level: Val | None, floats: bool, outside: list[Val] | None = None) -> _Texels:
     """The texel at whole places of a layer."""
     b = e.body
     scale = b.bin("mul", d.element, d.channels)
@@ -205,18 +201,18 @@ def _at(
     return texel
 
 
-def _border(e: FunctionEmitter, d: Descriptor, floats: bool) -> list[Val]:
+def _border(e: Emitter, d: Descriptor, floats: bool) -> list[Val]:
     colour = [d.field(_BORDER_COLOUR + 4 * channel) for channel in range(4)]
     return [e.body.bitcast(value, "float") for value in colour] if floats else colour
 
 
-def _layer(e: FunctionEmitter, d: Descriptor, layer: object | None) -> Val | None:
+def _layer(e: Emitter, d: Descriptor, layer: object | None) -> Val | None:
     if layer is None:
         return None
     return e.body.call("umin", "i32", [e.read(layer, "i32"), e.body.bin("sub", d.sizes[2], integer(1, "i32"))])
 
 
-def _face(e: FunctionEmitter, direction: list[Val]) -> tuple[Val, list[Val]]:
+def _face(e: Emitter, direction: list[Val]) -> tuple[Val, list[Val]]:
     """The face that a direction meets, and where: [0, 1] twice."""
     b = e.body
     x, z = direction[0], direction[2]
@@ -238,13 +234,13 @@ def _face(e: FunctionEmitter, direction: list[Val]) -> tuple[Val, list[Val]]:
     return chosen(*faces), where
 
 
-def _on_face(e: FunctionEmitter, d: Descriptor, where: list[Val]) -> tuple[list[Val], list[Val]]:
+def _on_face(e: Emitter, d: Descriptor, where: list[Val]) -> tuple[list[Val], list[Val]]:
     b = e.body
     scaled = [b.bin("fmul", at, b.cast("uitofp", d.sizes[axis], "float")) for axis, at in enumerate(where)]
     return scaled, [integer(CLAMP, "i32")] * 2
 
 
-def _cube_layer(e: FunctionEmitter, d: Descriptor, layer: object | None, face: Val) -> Val:
+def _cube_layer(e: Emitter, d: Descriptor, layer: object | None, face: Val) -> Val:
     """Six faces for each cube; a layer that is not there is the last one."""
     b = e.body
     six = integer(_FACES, "i32")
@@ -255,7 +251,7 @@ def _cube_layer(e: FunctionEmitter, d: Descriptor, layer: object | None, face: V
     return b.bin("add", b.bin("mul", cube, six), face)
 
 
-def _scaled(e: FunctionEmitter, d: Descriptor, coordinates: list[object]) -> tuple[list[Val], list[Val]]:
+def _scaled(e: Emitter, d: Descriptor, coordinates: list[object]) -> tuple[list[Val], list[Val]]:
     """Coordinates in texels, and the address modes that hold for them."""
     b = e.body
     normalized = b.icmp("ne", d.field(68), integer(0, "i32"))
@@ -271,19 +267,17 @@ def _scaled(e: FunctionEmitter, d: Descriptor, coordinates: list[object]) -> tup
     return scaled, modes
 
 
-def _place(e: FunctionEmitter, value: Val) -> Val:
+def _place(e: Emitter, value: Val) -> Val:
     return _integer(e, e.body.call("floor", "float", [value]))
 
 
-def _mapped(e: FunctionEmitter, d: Descriptor, places: list[Val], modes: list[Val], texel: _Texels) -> list[Val]:
+def _mapped(e: Emitter, d: Descriptor, places: list[Val], modes: list[Val], texel: _Texels) -> list[Val]:
     """The texel at whole places that may be outside."""
     mapped = [_wrapped(e, at, d.sizes[number], modes[number]) for number, at in enumerate(places)]
     return texel([at for at, _ in mapped], conjunction(e, [inside for _, inside in mapped]))
 
 
-def _sampled(
-    e: FunctionEmitter, d: Descriptor, scaled: list[Val], modes: list[Val], texel: _Texels, floats: bool
-) -> list[Val]:
+def _sampled(e: Emitter, d: Descriptor, scaled: list[Val], modes: list[Val], texel: _Texels, floats: bool) -> list[Val]:
     """The texel at float coordinates; where the filter is linear, the weighted mean of its neighbours."""
     b = e.body
     nearest = _mapped(e, d, [_place(e, value) for value in scaled], modes, texel)
@@ -324,7 +318,7 @@ def _sampled(
     return [b.load("float", True, slot, ", align 128") for slot in slots]
 
 
-def _integer(e: FunctionEmitter, value: Val) -> Val:
+def _integer(e: Emitter, value: Val) -> Val:
     """A whole number as i32; one that is far outside of any texture, or no number, stays far outside."""
     b = e.body
     far = real(float(1 << 30), "float")
@@ -335,7 +329,7 @@ def _integer(e: FunctionEmitter, value: Val) -> Val:
     )
 
 
-def _slot(e: FunctionEmitter, channel: int) -> str:
+def _slot(e: Emitter, channel: int) -> str:
     name = f"%texel.{channel}"
     if name not in e.slots:
         e.slots.add(name)

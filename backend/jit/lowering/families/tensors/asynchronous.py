@@ -29,7 +29,7 @@ from farlane.backend.jit.ptx.model import LANES, Instruction
 from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _HINTS = {"L2::cache_hint", "L2::64B", "L2::128B", "L2::256B"}
 _COMPLETES = "mbarrier::complete_tx::bytes"
@@ -38,7 +38,7 @@ _MULTICAST = "multicast::cluster"
 
 # cp.async ---------------------------------------------------------------------------------------------------------------
 @handles("cp")
-def copy(e: FunctionEmitter, i: Instruction) -> None:
+def copy(e: Emitter, i: Instruction) -> None:
     if "tensor" in i.modifiers:
         tensor_copies.copy(e, i)
         return
@@ -76,7 +76,7 @@ def copy(e: FunctionEmitter, i: Instruction) -> None:
     b.line('fence syncscope("singlethread") seq_cst')
 
 
-def _partial(e: FunctionEmitter, operands: list[object], given: Val, size: int) -> list[Val]:
+def _partial(e: Emitter, operands: list[object], given: Val, size: int) -> list[Val]:
     """Words of a source of `given` bytes, zero beyond. Reads only bytes that exist, one at a time."""
     b = e.body
     space, base = addresses.effective(e, operands[1], "global")
@@ -97,7 +97,7 @@ def _partial(e: FunctionEmitter, operands: list[object], given: Val, size: int) 
     return words
 
 
-def _bulk(e: FunctionEmitter, i: Instruction) -> None:
+def _bulk(e: Emitter, i: Instruction) -> None:
     """cp.async.bulk of bytes in a row: each lane copies its own range, 16 bytes at a time, then tells the mbarrier."""
     if {"commit_group", "wait_group", "prefetch"} & set(i.modifiers):
         check(e, i, {"async", "bulk", "commit_group", "wait_group", "read", "prefetch", "L2", "global"} | _HINTS)
@@ -133,7 +133,7 @@ def _bulk(e: FunctionEmitter, i: Instruction) -> None:
         update(e, i, "complete_tx", size, addresses.place_at(e, "cluster", named(barrier), 8, True, ITSELF))
 
 
-def _whole(e: FunctionEmitter, operand: Any, unit: int = 16) -> Val:
+def _whole(e: Emitter, operand: Any, unit: int = 16) -> Val:
     """Each lane's number of bytes, which is one of whole units."""
     b = e.body
     size = b.splat(e.read(operand, "i32"))
@@ -144,7 +144,7 @@ def _whole(e: FunctionEmitter, operand: Any, unit: int = 16) -> Val:
 
 
 @contextlib.contextmanager
-def _steps(e: FunctionEmitter, size: Val, width: int) -> Iterator[Val]:
+def _steps(e: Emitter, size: Val, width: int) -> Iterator[Val]:
     """A loop over each lane's bytes, `width` at a time; what is written for the one value that is given is its body."""
     b = e.body
     slot = e.slot("%bulk", "i32", False)
@@ -166,7 +166,7 @@ def _steps(e: FunctionEmitter, size: Val, width: int) -> Iterator[Val]:
     b.block(done)
 
 
-def _copy_bytes(e: FunctionEmitter, places: list[tuple[str, Val]], size: Val, chosen: Val | None = None) -> None:
+def _copy_bytes(e: Emitter, places: list[tuple[str, Val]], size: Val, chosen: Val | None = None) -> None:
     """Each lane's range, 16 bytes at a time. `chosen`: which bytes of each 16."""
     b = e.body
     (target_space, target), (source_space, source) = places
@@ -180,7 +180,7 @@ def _copy_bytes(e: FunctionEmitter, places: list[tuple[str, Val]], size: Val, ch
             _write_chosen(e, target_space, there, values, chosen)
 
 
-def _write_chosen(e: FunctionEmitter, space: str, address: Val, words: list[Val], chosen: Val) -> None:
+def _write_chosen(e: Emitter, space: str, address: Val, words: list[Val], chosen: Val) -> None:
     b = e.body
     for index in range(16):
         wanted = b.icmp("ne", b.bin("and", chosen, integer(1 << index, "i16")), integer(0, "i16"))
@@ -191,7 +191,7 @@ def _write_chosen(e: FunctionEmitter, space: str, address: Val, words: list[Val]
 
 
 @handles("st.bulk")
-def fill(e: FunctionEmitter, i: Instruction) -> None:
+def fill(e: Emitter, i: Instruction) -> None:
     """Zeros, 8 bytes at a time."""
     check(e, i, {"weak", "shared::cta"}, 3)
     if e.constant(i.sources[2]) != 0:
@@ -207,7 +207,7 @@ def fill(e: FunctionEmitter, i: Instruction) -> None:
 _REDUCED = {"u32", "s32", "b32", "u64", "s64", "b64", "f16", "bf16", "f32", "f64"}
 
 
-def _reduce(e: FunctionEmitter, i: Instruction) -> None:
+def _reduce(e: Emitter, i: Instruction) -> None:
     """cp.reduce.async.bulk: each lane's range, element by element, as one atomic operation after another."""
     operation = next((item for item in i.modifiers if item in tensor_pieces.OPERATIONS), "")
     spaces = [addresses.space_named(item) for item in i.modifiers if item in addresses.SPACES]
@@ -244,7 +244,7 @@ def _reduce(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("st.async", "red.async")
-def store(e: FunctionEmitter, i: Instruction) -> None:
+def store(e: Emitter, i: Instruction) -> None:
     """Each lane's store or reduction is made at once; then its mbarrier is told of the bytes."""
     plain = tuple(item for item in i.modifiers if item not in ("async", _COMPLETES))
     known = _COMPLETES in i.modifiers and "shared::cluster" in i.modifiers and len(i.sources) == 3
@@ -257,7 +257,7 @@ def store(e: FunctionEmitter, i: Instruction) -> None:
     update(e, i, "complete_tx", integer(width, "i32"), place)
 
 
-def _arrive_on_copies(e: FunctionEmitter, i: Instruction) -> None:
+def _arrive_on_copies(e: Emitter, i: Instruction) -> None:
     """cp.async.mbarrier.arrive: the copies are made, so it arrives now. Without .noinc the pending count is raised before."""
     check(e, i, {"async", "mbarrier", "arrive", "noinc", "shared", "shared::cta", "b64"}, 1)
     if "noinc" in i.modifiers:
@@ -266,7 +266,7 @@ def _arrive_on_copies(e: FunctionEmitter, i: Instruction) -> None:
 
 # clusterlaunchcontrol -------------------------------------------------------------------------------------------------
 @handles("clusterlaunchcontrol.try_cancel")
-def ask_for_a_block(e: FunctionEmitter, i: Instruction) -> None:
+def ask_for_a_block(e: Emitter, i: Instruction) -> None:
     """Asks for a block that has not begun, to do its work here. There is none to give: the answer, 16 bytes of zeros, says no."""
     several = "multicast::cluster::all" in i.modifiers
     check(e, i, {"async", "shared::cta", "b128", "multicast::cluster::all", _COMPLETES}, 2)
@@ -291,7 +291,7 @@ def ask_for_a_block(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("clusterlaunchcontrol.query_cancel")
-def what_was_answered(e: FunctionEmitter, i: Instruction) -> None:
+def what_was_answered(e: Emitter, i: Instruction) -> None:
     """Whether a block was given (never), and which (open then, by PTX)."""
     check(
         e, i,

@@ -26,7 +26,7 @@ from farlane.backend.jit.lowering.types import widen
 from farlane.backend.jit.ptx.model import LANES, Instruction, Vector
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _SHAPE = re.compile(r"m([0-9]+)n([0-9]+)k([0-9]+)")
 # Element -> elements in one register, accumulator.
@@ -89,7 +89,7 @@ _CHECKED = {
 
 
 def _shape(
-    e: FunctionEmitter, i: Instruction, allowed: dict[str, set[tuple[int, int, int]]], element: str
+    e: Emitter, i: Instruction, allowed: dict[str, set[tuple[int, int, int]]], element: str
 ) -> tuple[int, int, int]:
     for item in i.modifiers:
         match = _SHAPE.fullmatch(item)
@@ -100,7 +100,7 @@ def _shape(
     raise e.fail(f"unsupported {i.text}")
 
 
-def registers(e: FunctionEmitter, i: Instruction, position: int, kind: str, count: int) -> list[Val]:
+def registers(e: Emitter, i: Instruction, position: int, kind: str, count: int) -> list[Val]:
     """The first `count` registers of a fragment operand."""
     operand = i.sources[position]
     items = operand.items if isinstance(operand, Vector) else (operand,)
@@ -113,7 +113,7 @@ def _accumulators(name: str, rows: int, columns: int) -> int:
     return rows * columns // LANES // (2 if name == "f16" else 1)
 
 
-def define(e: FunctionEmitter, i: Instruction, values: list[Val]) -> None:
+def define(e: Emitter, i: Instruction, values: list[Val]) -> None:
     if len(i.destinations) < len(values):
         raise e.fail(f"malformed {i.text}")
     zero = integer(0, "i32")
@@ -124,7 +124,7 @@ def define(e: FunctionEmitter, i: Instruction, values: list[Val]) -> None:
 
 
 @handles("mma")
-def mma(e: FunctionEmitter, i: Instruction) -> None:
+def mma(e: Emitter, i: Instruction) -> None:
     check(e, i, _CHECKED | _SPARSE_FORMS | {item for item in i.modifiers if _SHAPE.fullmatch(item)})
     types = [item for item in i.modifiers if item in ELEMENTS or item in _ACCUMULATORS]
     sparse = bool(_SPARSE_FORMS & set(i.modifiers))
@@ -136,7 +136,7 @@ def mma(e: FunctionEmitter, i: Instruction) -> None:
     _multiply(e, i, shape, types)
 
 
-def _multiply(e: FunctionEmitter, i: Instruction, shape: tuple[int, int, int], types: list[str]) -> None:
+def _multiply(e: Emitter, i: Instruction, shape: tuple[int, int, int], types: list[str]) -> None:
     """d = a b + c for types (d, a, b, c)."""
     rows, columns, depth = shape
     d, a, b, c = types
@@ -160,7 +160,7 @@ def _multiply(e: FunctionEmitter, i: Instruction, shape: tuple[int, int, int], t
 
 
 def combine(
-    e: FunctionEmitter,
+    e: Emitter,
     shape: tuple[int, int, int],
     types: tuple[str, str, str, str],
     left: list[Val],
@@ -192,7 +192,7 @@ def combine(
     return matrix_product.call(e, product, [*left, *right, *start])
 
 
-def _as_halves(e: FunctionEmitter, registers: list[Val], name: str) -> list[Val]:
+def _as_halves(e: Emitter, registers: list[Val], name: str) -> list[Val]:
     """fp8 registers of one step along k as f16 registers: all with their lower bytes, then all with their upper bytes."""
     b = e.body
     result = []
@@ -206,7 +206,7 @@ def _as_halves(e: FunctionEmitter, registers: list[Val], name: str) -> list[Val]
     return result
 
 
-def _as_bytes(e: FunctionEmitter, registers: list[Val], name: str) -> list[Val]:
+def _as_bytes(e: Emitter, registers: list[Val], name: str) -> list[Val]:
     """Registers of 4-bit elements of one step along k as registers of bytes: all with the even elements, then all with the odd ones."""
     b = e.body
     result = []
@@ -220,7 +220,7 @@ def _as_bytes(e: FunctionEmitter, registers: list[Val], name: str) -> list[Val]:
     return result
 
 
-def _as_halves_by_column(e: FunctionEmitter, registers: list[Val], name: str, columns: int, steps: int) -> list[Val]:
+def _as_halves_by_column(e: Emitter, registers: list[Val], name: str, columns: int, steps: int) -> list[Val]:
     """The same for B, whose registers run along k first."""
     return [
         half
@@ -232,7 +232,7 @@ def _as_halves_by_column(e: FunctionEmitter, registers: list[Val], name: str, co
 
 # wmma ----------------------------------------------------------------------------------------------------------------
 @handles("wmma")
-def wmma(e: FunctionEmitter, i: Instruction) -> None:
+def wmma(e: Emitter, i: Instruction) -> None:
     check(
         e, i,
         _CHECKED | addresses.SPACES | {"load", "store", "mma", "a", "b", "c", "d"} | {item for item in i.modifiers if _SHAPE.fullmatch(item)},
@@ -248,7 +248,7 @@ def wmma(e: FunctionEmitter, i: Instruction) -> None:
     _multiply(e, i, _shape(e, i, _WMMA, types[1]), types)
 
 
-def _fragment(e: FunctionEmitter, i: Instruction, types: list[str]) -> None:
+def _fragment(e: Emitter, i: Instruction, types: list[str]) -> None:
     """wmma.load.{a,b,c} and wmma.store.d: each lane accesses its own elements of every tile."""
     matrix, name = i.modifiers[1], types[0] if len(types) == 1 else ""
     inner = (
@@ -310,7 +310,7 @@ def _fragment(e: FunctionEmitter, i: Instruction, types: list[str]) -> None:
         define(e, i, results)
 
 
-def _pack_words(e: FunctionEmitter, name: str, matrix: str, found: list[Val]) -> list[Val]:
+def _pack_words(e: Emitter, name: str, matrix: str, found: list[Val]) -> list[Val]:
     """The elements that a lane holds of one tile, as registers."""
     b = e.body
     if not found or found[0].type in ("i32", "i64"):
@@ -322,7 +322,7 @@ def _pack_words(e: FunctionEmitter, name: str, matrix: str, found: list[Val]) ->
     return [word]
 
 
-def _store_words(e: FunctionEmitter, i: Instruction, name: str, tiles: int) -> list[Val]:
+def _store_words(e: Emitter, i: Instruction, name: str, tiles: int) -> list[Val]:
     """The accumulators of a lane, tile by tile, as integers of the element's size."""
     b = e.body
     if name != "f16":

@@ -12,11 +12,11 @@ from farlane.backend.jit.lowering.ir import Val, integer, lanes
 from farlane.backend.jit.ptx.model import LANES, Instruction
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 
 # 8x8 matrices of 16-bit elements ----------------------------------------------------------------------------------------
-def _matrix_rows(e: FunctionEmitter, i: Instruction) -> tuple[str, Val, int, bool]:
+def _matrix_rows(e: Emitter, i: Instruction) -> tuple[str, Val, int, bool]:
     """(space, row addresses by lane, matrices, transposed) of ldmatrix and stmatrix."""
     check(e, i, addresses.SPACES | {"sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "b16"})
     count = next((int(item[1]) for item in i.modifiers if item in ("x1", "x2", "x4")), 0)
@@ -26,7 +26,7 @@ def _matrix_rows(e: FunctionEmitter, i: Instruction) -> tuple[str, Val, int, boo
     return space, e.body.splat(address), count, "trans" in i.modifiers
 
 
-def _cells(e: FunctionEmitter, rows: Val, matrix: int, transposed: bool, part: int) -> Val:
+def _cells(e: Emitter, rows: Val, matrix: int, transposed: bool, part: int) -> Val:
     """Addresses of one word (or one half-word, transposed) of each lane."""
     b = e.body
     if transposed:
@@ -42,7 +42,7 @@ def _cells(e: FunctionEmitter, rows: Val, matrix: int, transposed: bool, part: i
 
 
 @handles("ldmatrix")
-def load_matrix(e: FunctionEmitter, i: Instruction) -> None:
+def load_matrix(e: Emitter, i: Instruction) -> None:
     space, rows, count, transposed = _matrix_rows(e, i)
     b = e.body
     results = []
@@ -60,7 +60,7 @@ def load_matrix(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("stmatrix")
-def store_matrix(e: FunctionEmitter, i: Instruction) -> None:
+def store_matrix(e: Emitter, i: Instruction) -> None:
     space, rows, count, transposed = _matrix_rows(e, i)
     b = e.body
     for matrix, value in enumerate(registers(e, i, 1, "i32", count)):
@@ -75,7 +75,7 @@ def store_matrix(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @handles("movmatrix")
-def transpose(e: FunctionEmitter, i: Instruction) -> None:
+def transpose(e: Emitter, i: Instruction) -> None:
     check(e, i, {"sync", "aligned", "m8n8", "trans", "b16"}, 1)
     b = e.body
     value = b.splat(e.read(i.sources[0], "i32"))

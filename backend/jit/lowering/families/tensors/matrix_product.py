@@ -12,7 +12,7 @@ from farlane.backend.jit.lowering.ir import Val
 from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 # Element -> bits, type that computes.
 _ELEMENT = {
@@ -40,7 +40,7 @@ class Product(NamedTuple):
     saturating: bool
 
 
-def call(e: FunctionEmitter, product: Product, registers: list[Val]) -> list[Val]:
+def call(e: Emitter, product: Product, registers: list[Val]) -> list[Val]:
     """Emits a call; registers of a, b and c in, registers of d out."""
     name = "farlane_mma_" + "_".join(map(str, (*product.shape, *product[1:5], int(product.saturating))))
     if name not in e.kernel.helpers:
@@ -91,7 +91,7 @@ def _widened(lines: list[str], name: str, source: str, register: str, element: s
     return f"%{name}"
 
 
-def _text(e: FunctionEmitter, name: str, product: Product, registers: list[Val]) -> str:
+def _text(e: Emitter, name: str, product: Product, registers: list[Val]) -> str:
     rows, columns, depth = product.shape
     bits, kind = _ELEMENT[product.a]
     size = 8 if kind == "double" else 4
@@ -164,7 +164,7 @@ def _finish(lines: list[str], name: str, kind: str, tile: int) -> list[tuple[int
 
 
 def _loop(
-    e: FunctionEmitter, product: Product, kind: str, size: int, tiles: int, column_tiles: int, steps: int, width: int
+    e: Emitter, product: Product, kind: str, size: int, tiles: int, column_tiles: int, steps: int, width: int
 ) -> list[str]:
     """Every row of every accumulator tile: a chain over k."""
     depth = product.shape[2]

@@ -15,12 +15,12 @@ from farlane.backend.jit.lowering.ir import Val, integer, lanes
 from farlane.backend.jit.ptx.model import LANES, Instruction
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _ROW_TILES = 2
 
 
-def expanded(e: FunctionEmitter, i: Instruction, stored: list[Val], elements: int) -> list[Val]:
+def expanded(e: Emitter, i: Instruction, stored: list[Val], elements: int) -> list[Val]:
     """The registers of the whole A for the stored ones, which have that many elements each."""
     b = e.body
     steps = len(stored) // _ROW_TILES
@@ -48,18 +48,18 @@ def expanded(e: FunctionEmitter, i: Instruction, stored: list[Val], elements: in
     return result
 
 
-def _of_lanes(e: FunctionEmitter, low: Val, high: Val, order: list[int]) -> Val:
+def _of_lanes(e: Emitter, low: Val, high: Val, order: list[int]) -> Val:
     shown = ", ".join(f"i32 {lane}" for lane in order)
     return e.body.op(f"shufflevector {low}, {high}, <{LANES} x i32> <{shown}>", "i32", True)
 
 
-def _place(e: FunctionEmitter, places: Val, index: int) -> Val:
+def _place(e: Emitter, places: Val, index: int) -> Val:
     """Two bits: where a stored element was among four."""
     b = e.body
     return b.bin("and", b.bin("lshr", places, integer(2 * index, "i32")), integer(3, "i32"))
 
 
-def _by_halves(e: FunctionEmitter, word: Val, places: Val) -> tuple[Val, Val]:
+def _by_halves(e: Emitter, word: Val, places: Val) -> tuple[Val, Val]:
     """Two elements of 16 bits among four. For tf32 the halves of one element, which the metadata names together."""
     b = e.body
     wide = integer(0, "i64")
@@ -70,7 +70,7 @@ def _by_halves(e: FunctionEmitter, word: Val, places: Val) -> tuple[Val, Val]:
     return b.cast("trunc", wide, "i32"), b.cast("trunc", b.bin("lshr", wide, integer(32, "i64")), "i32")
 
 
-def _by_bytes(e: FunctionEmitter, word: Val, places: Val) -> tuple[Val, Val]:
+def _by_bytes(e: Emitter, word: Val, places: Val) -> tuple[Val, Val]:
     """Twice two bytes among four: elements, or pairs of 4-bit ones."""
     b = e.body
     found = []

@@ -27,7 +27,7 @@ from farlane.backend.jit.ptx.model import LANES, Instruction
 from farlane.backend.jit.runtime.clusters import OFFSET_MASK, RANK_SHIFT
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _ORDER = {"release", "acquire", "relaxed", "cta", "cluster", "shared", "shared::cta", "shared::cluster", "b64"}
 _COUNT = (1 << 20) - 1
@@ -39,7 +39,7 @@ ITSELF = Access(strong=True)
 
 
 @handles("mbarrier")
-def mbarrier(e: FunctionEmitter, i: Instruction) -> None:
+def mbarrier(e: Emitter, i: Instruction) -> None:
     action = i.modifiers[0]
     if action in ("init", "inval"):
         check(e, i, {"init", "inval"} | _ORDER)
@@ -63,13 +63,13 @@ def mbarrier(e: FunctionEmitter, i: Instruction) -> None:
         raise e.fail(f"unsupported instruction {i.text}")
 
 
-def _initial(e: FunctionEmitter, i: Instruction) -> Val:
+def _initial(e: Emitter, i: Instruction) -> Val:
     b = e.body
     count = b.bin("and", b.cast("zext", e.read(i.sources[1], "i32"), "i64"), integer(_COUNT, "i64"))
     return b.bin("or", count, b.bin("shl", count, integer(20, "i64")))
 
 
-def update(e: FunctionEmitter, i: Instruction, action: str, count: Val, place: addresses.Place | None = None) -> None:
+def update(e: Emitter, i: Instruction, action: str, count: Val, place: addresses.Place | None = None) -> None:
     """Lane by lane; the result is the object before. `place`: of the object, if it is not the first operand."""
     b = e.body
     if place is None:
@@ -102,7 +102,7 @@ _STEPS = {
 }
 
 
-def _helper(e: FunctionEmitter, action: str) -> str:
+def _helper(e: Emitter, action: str) -> str:
     name = f"farlane_mbarrier_{action}"
     if name in e.kernel.helpers:
         return name
@@ -158,7 +158,7 @@ def _helper(e: FunctionEmitter, action: str) -> str:
     return name
 
 
-def _wait(e: FunctionEmitter, i: Instruction) -> None:
+def _wait(e: Emitter, i: Instruction) -> None:
     """test_wait and try_wait: whether the phase of the state (or of the given parity) is over."""
     check(e, i, {"test_wait", "try_wait", "parity"} | _ORDER)
     b = e.body
@@ -182,7 +182,7 @@ def _wait(e: FunctionEmitter, i: Instruction) -> None:
 
 
 @contextlib.contextmanager
-def each_rank(e: FunctionEmitter, wanted: Val) -> Iterator[Callable[[Val], Val]]:
+def each_rank(e: Emitter, wanted: Val) -> Iterator[Callable[[Val], Val]]:
     """A loop over the cluster's ranks, for the lanes whose `wanted` bits name the rank; gives what an address is in that block."""
     b = e.body
     wanted, blocks = b.splat(wanted), special(e, "cluster_nctarank")

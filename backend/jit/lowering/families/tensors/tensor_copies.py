@@ -32,7 +32,7 @@ from farlane.backend.jit.runtime.clusters import OFFSET_MASK
 from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 _DIMENSIONS = {"1d": 1, "2d": 2, "3d": 3, "4d": 4, "5d": 5}
 _IM2COL = {"im2col", "im2col_no_offs"}
@@ -77,7 +77,7 @@ class _Copy:
         return 2 if self.gathers else len(self.coordinates)
 
 
-def copy(e: FunctionEmitter, i: Instruction) -> None:
+def copy(e: Emitter, i: Instruction) -> None:
     """Any tensor copy."""
     if "prefetch" in i.modifiers:  # a hint
         check(e, i, _KNOWN | {"prefetch", "L2"})
@@ -95,7 +95,7 @@ def copy(e: FunctionEmitter, i: Instruction) -> None:
             _move(e, asked, described, lane, ("cluster", named(asked.shared[1])), named(asked.barrier))
 
 
-def _asked(e: FunctionEmitter, i: Instruction) -> _Copy:
+def _asked(e: Emitter, i: Instruction) -> _Copy:
     """Reads every operand, in front of the loop over the lanes."""
     operation = next((item for item in i.modifiers if item in tensor_pieces.OPERATIONS), "")
     check(e, i, _KNOWN | ({"reduce", operation} if "reduce" in i.modifiers else set()))
@@ -137,7 +137,7 @@ def _asked(e: FunctionEmitter, i: Instruction) -> _Copy:
 
 
 @contextlib.contextmanager
-def _each_lane(e: FunctionEmitter) -> Iterator[Val]:
+def _each_lane(e: Emitter) -> Iterator[Val]:
     """A loop over the active lanes: what is written inside is for one, whose number it is given."""
     b = e.body
     mask, bits = e.mask, e.mask_bits
@@ -160,7 +160,7 @@ def _each_lane(e: FunctionEmitter) -> Iterator[Val]:
 
 
 def _move(
-    e: FunctionEmitter, asked: _Copy, described: TensorMap, lane: Val, where: tuple[str, Val], barrier: Val | None
+    e: Emitter, asked: _Copy, described: TensorMap, lane: Val, where: tuple[str, Val], barrier: Val | None
 ) -> None:
     """One lane's box, between the tensor and one block's shared memory."""
     b = e.body
@@ -196,7 +196,7 @@ def _move(
 class _Box:
     """A run of rows in shared memory, checked as a whole."""
 
-    def __init__(self, e: FunctionEmitter, space: str, start: Val, extent: Val, swizzle: Val, lane: Val) -> None:
+    def __init__(self, e: Emitter, space: str, start: Val, extent: Val, swizzle: Val, lane: Val) -> None:
         b = e.body
         self._e, self._start = e, start
         require(

@@ -28,7 +28,7 @@ from farlane.backend.jit.ptx.model import Address, Instruction, Vector
 from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 MAGIC = 0x504D_5446
 BYTES = 128
@@ -43,7 +43,7 @@ LOG_SIZES = (0, 1, 2, 2, 3, 3, 1, 2, 3, 1, 2, 2, 2)
 _FROM_PTX = (0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 11, 12)
 
 
-def looked_up(e: FunctionEmitter, table: tuple[int, ...], index: Val, bits: int) -> Val:
+def looked_up(e: Emitter, table: tuple[int, ...], index: Val, bits: int) -> Val:
     """table[index] of at most 64 bits in all, for a scalar i64 index within the table."""
     packed = sum(value << bits * number for number, value in enumerate(table))
     b = e.body
@@ -51,12 +51,12 @@ def looked_up(e: FunctionEmitter, table: tuple[int, ...], index: Val, bits: int)
     return b.bin("and", b.bin("lshr", integer(packed, "i64"), place), integer((1 << bits) - 1, "i64"))
 
 
-def require(e: FunctionEmitter, good: Val, kind: FaultKind = FaultKind.ILLEGAL_INSTRUCTION) -> None:
+def require(e: Emitter, good: Val, kind: FaultKind = FaultKind.ILLEGAL_INSTRUCTION) -> None:
     """Ends the launch unless a scalar condition holds."""
     support.fault_if(e, e.body.invert(good), int(kind))
 
 
-def host_address(e: FunctionEmitter, place: addresses.Place, lane: Val) -> Val:
+def host_address(e: Emitter, place: addresses.Place, lane: Val) -> Val:
     """Where one lane's access goes, as a number."""
     b = e.body
     index = b.lane(addresses.as_offsets(e, place).index, lane)
@@ -68,7 +68,7 @@ def host_address(e: FunctionEmitter, place: addresses.Place, lane: Val) -> Val:
 class TensorMap:
     """A map that one lane names: its fields as i64, of a copy that others cannot change."""
 
-    def __init__(self, e: FunctionEmitter, space: str, address: Val, lane: Val) -> None:
+    def __init__(self, e: Emitter, space: str, address: Val, lane: Val) -> None:
         self._e = e
         self._copy = e.slot("%tensor.map", f"[{BYTES // 8} x i64]", False, initial=False)
         b = e.body
@@ -118,7 +118,7 @@ class TensorMap:
         require(self._e, good)
 
 
-def operand(e: FunctionEmitter, i: Instruction, item: Any) -> tuple[tuple[str, Val], list[Any]]:
+def operand(e: Emitter, i: Instruction, item: Any) -> tuple[tuple[str, Val], list[Any]]:
     """(the map's space and address, the coordinates) of [map, {c0, c1, ...}]."""
     if not isinstance(item, Vector) or len(item.items) < 2 or None in item.items:
         raise e.fail(f"malformed {i.text}")
@@ -138,7 +138,7 @@ _CHOICES = {"interleave_layout": range(3), "swizzle_mode": range(4), "fill_mode"
 
 
 @handles("tensormap")
-def tensormap(e: FunctionEmitter, i: Instruction) -> None:
+def tensormap(e: Emitter, i: Instruction) -> None:
     if i.modifiers[0] == "cp_fenceproxy":
         _copy_map(e, i)
         return
@@ -171,7 +171,7 @@ def tensormap(e: FunctionEmitter, i: Instruction) -> None:
     write_memory(e, at, kind, [value])
 
 
-def _atomicity(e: FunctionEmitter, i: Instruction, at: addresses.Place) -> Val:
+def _atomicity(e: Emitter, i: Instruction, at: addresses.Place) -> Val:
     """Of a swizzle of 128 bytes: 16 bytes, 32, 32 with a flip of 8, 64. Others have 16 alone."""
     b = e.body
     chosen = e.constant(i.sources[-1])
@@ -181,7 +181,7 @@ def _atomicity(e: FunctionEmitter, i: Instruction, at: addresses.Place) -> Val:
     return b.select(b.icmp("uge", old, integer(3, "i8")), integer(3 + chosen, "i8"), old)
 
 
-def _copy_map(e: FunctionEmitter, i: Instruction) -> None:
+def _copy_map(e: Emitter, i: Instruction) -> None:
     """tensormap.cp_fenceproxy: the whole warp copies one map."""
     allowed = {"cp_fenceproxy", "global", "shared::cta", "tensormap::generic", "release", "sync", "aligned"}
     check(e, i, allowed | {"cta", "cluster", "gpu", "sys"}, 3)

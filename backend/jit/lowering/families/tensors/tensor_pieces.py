@@ -24,7 +24,7 @@ from farlane.backend.jit.lowering.ir import BITS, Val, integer
 from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 CHUNK = 16
 OPERATIONS = {"add", "min", "max", "inc", "dec", "and", "or", "xor"}
@@ -54,9 +54,7 @@ def reductions(operation: str) -> dict[int, tuple[str, str]]:
 class Piece:
     """How 16 bytes move, given where a row's elements lie in the tensor."""
 
-    def __init__(
-        self, e: FunctionEmitter, described: TensorMap, log: Val, lane: Val, reading: bool, operation: str
-    ) -> None:
+    def __init__(self, e: Emitter, described: TensorMap, log: Val, lane: Val, reading: bool, operation: str) -> None:
         self._e, self._map, self._log, self._lane = e, described, log, lane
         self._reading, self._operation = reading, operation
         self._reductions = reductions(operation) if operation else {}

@@ -14,7 +14,7 @@ from farlane.backend.jit.lowering.families.tensors.tensor_maps import LOWER, PIX
 from farlane.backend.jit.lowering.ir import Val, integer
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 
 class _Walk:
@@ -25,7 +25,7 @@ class _Walk:
     first: Val
     sound: Val
 
-    def __init__(self, e: FunctionEmitter, described: TensorMap, coordinates: list[Val]) -> None:
+    def __init__(self, e: Emitter, described: TensorMap, coordinates: list[Val]) -> None:
         self._e, self._map, self._coordinates = e, described, coordinates
         self.inner, self.first = described.box(0), coordinates[0]
 
@@ -49,7 +49,7 @@ class _Walk:
 class Tile(_Walk):
     """The rows of a box: every element along an axis, or every second, third, ..."""
 
-    def __init__(self, e: FunctionEmitter, described: TensorMap, coordinates: list[Val], offsets: list[Val]) -> None:
+    def __init__(self, e: Emitter, described: TensorMap, coordinates: list[Val], offsets: list[Val]) -> None:
         super().__init__(e, described, coordinates)
         del offsets  # of im2col
         b = e.body
@@ -85,7 +85,7 @@ class Tile(_Walk):
 class Rows(_Walk):
     """Four rows of a matrix, each at a place of its own."""
 
-    def __init__(self, e: FunctionEmitter, described: TensorMap, coordinates: list[Val], offsets: list[Val]) -> None:
+    def __init__(self, e: Emitter, described: TensorMap, coordinates: list[Val], offsets: list[Val]) -> None:
         super().__init__(e, described, coordinates)
         del offsets  # of im2col
         self.rows = integer(4, "i64")
@@ -109,7 +109,7 @@ class Rows(_Walk):
 class Pixels(_Walk):
     """The pixels that a filter's place and those behind it name: one row each, its channels."""
 
-    def __init__(self, e: FunctionEmitter, described: TensorMap, coordinates: list[Val], offsets: list[Val]) -> None:
+    def __init__(self, e: Emitter, described: TensorMap, coordinates: list[Val], offsets: list[Val]) -> None:
         super().__init__(e, described, coordinates)
         b = e.body
         self._offsets = offsets or [integer(0, "i64")] * (len(coordinates) - 2)

@@ -25,7 +25,7 @@ from farlane.backend.jit.lowering.specials import special
 from farlane.backend.jit.ptx.model import LANES, Immediate, Instruction, Vector
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 ROWS = 16  # of a warp
 COLUMNS = 64  # at most at once, so that buffers stay small
@@ -38,7 +38,7 @@ _TURNING = {"f16", "bf16"}  # may lie along the other direction, too
 class _Operand:
     """A matrix in shared memory, by its descriptor."""
 
-    def __init__(self, e: FunctionEmitter, descriptor: Val, turned: bool) -> None:
+    def __init__(self, e: Emitter, descriptor: Val, turned: bool) -> None:
         b = e.body
         self._e, self._turned = e, turned
 
@@ -90,7 +90,7 @@ class _Operand:
 
 
 @handles("wgmma")
-def wgmma(e: FunctionEmitter, i: Instruction) -> None:
+def wgmma(e: Emitter, i: Instruction) -> None:
     if "mma_async" not in i.modifiers:
         check(e, i, {"fence", "commit_group", "wait_group", "sync", "aligned"})
         return
@@ -139,7 +139,7 @@ def wgmma(e: FunctionEmitter, i: Instruction) -> None:
 
 
 def _settings(
-    e: FunctionEmitter, i: Instruction, settings: list[object], a: str, in_registers: bool
+    e: Emitter, i: Instruction, settings: list[object], a: str, in_registers: bool
 ) -> tuple[list[int], list[bool]]:
     """The immediate operands: the signs of A and B, and whether each lies along its rows."""
     values = []

@@ -1,4 +1,7 @@
-"""Values while one function is emitted: where they live, and in which form they are read.
+"""What instruction families see of the function that they are written into: one interface of three emitters.
+
+codegen.py emits a function for warps, team_codegen.py for groups of warps, serial_codegen.py for one lane after the other. They differ in where
+values live and in which form they are read, and in control flow, which is theirs.
 
 Values that cross blocks live in stack slots (LLVM promotes them): %x<n> as computed, %out<n> per lane for exported ones, %base<n> and
 %step<n> for affine ones in the full version. In large functions under the conservative rules, where every value that crosses blocks
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from farlane.backend.jit.analysis.teams import Team
     from farlane.backend.jit.lowering.families.accesses.addresses import Place
     from farlane.backend.jit.lowering.kernel import KernelContext
+    from farlane.backend.jit.lowering.streaming import Streams
     from farlane.backend.jit.ptx.model import Instruction
     from farlane.backend.jit.ssa.cfg import Graph
 
@@ -36,8 +40,8 @@ ALL = integer(-1, "i32")
 MANY_BLOCKS = 60
 
 
-class ValueScope:
-    """State of the block being emitted; `body` is the builder that instruction families append to, `prologue` the entry's."""
+class Emitter:
+    """State of the block being emitted, as instruction families use it; `body` is the builder that instruction families append to, `prologue` the entry's."""
 
     def __init__(
         self,
@@ -66,6 +70,9 @@ class ValueScope:
         self.block = 0
         self.line = 0
         self.dual = False
+        self.parks = False  # whether lanes that reach a barrier wait while the warp's other lanes run on
+        self.abreast: dict[int, int] = {}  # loops whose iterations end a block's turn, by header: after how many
+        self.streams: Streams | None = None  # stores that may go past the caches
         self.team: Team | None = None  # set where what is emitted is a team's code
         self.instance: int | Val = 0  # which of its warps
         self.placed: Place | None = None  # where the access being emitted goes, if that has been checked already
@@ -206,6 +213,10 @@ class ValueScope:
         self.body.store(form.base, base)
         if step:
             self.body.store(form.step or integer(0, form.type), step)
+
+    def part(self, edges: list[tuple[int, Val]]) -> None:
+        """Lanes go on to these blocks, those of the masks."""
+        raise AssertionError("lanes part in a warp's masked code alone")
 
     def leave_full(self, condition: Val) -> None:
         """Goes on in the masked version, from the start of this block, when an affine form does not hold."""

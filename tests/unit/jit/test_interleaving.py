@@ -1,4 +1,4 @@
-"""Blocks that go through a loop together (abreast.py): the same results as one after the other, the same faults, and that they do."""
+"""Blocks that go through a loop together (interleaving.py): the same results as one after the other, the same faults, and that they do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit.lowering.emitters import abreast
+from farlane.backend.jit.lowering import interleaving
 from farlane.backend.jit.runtime.structures import ABREAST
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
@@ -17,7 +17,7 @@ ALONE = jit.Options(cache=False, optimization=0, team=False)
 CALL = "call void @farlane_beside(ptr %warp)"
 BLOCK, GRID = 256, 64
 STEP = BLOCK * GRID  # values; 64 KiB
-LARGE = abreast.LEAST_ARRAY // 4 + 5 * STEP
+LARGE = interleaving.LEAST_ARRAY // 4 + 5 * STEP
 
 
 def kernel(loop: str = "", after: str = "", width: int = 4) -> str:

@@ -1,4 +1,4 @@
-"""Blocks abreast: several blocks of a grid go through a loop together, on one CPU thread.
+"""Block interleaving: several blocks of a grid go through a loop together, on one CPU thread.
 
 Threads that stride over an array by the size of the grid leave a block with a short piece of every long row: 1 KiB of each 512 KiB, where 256 threads read floats. One
 block after the other, that is how memory is read, and it is slow: the processor's own prefetching runs past every piece, and what it brings has gone when the
@@ -21,7 +21,7 @@ from farlane.backend.jit.runtime.structures import ABREAST
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.affine import Affine
-    from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
+    from farlane.backend.jit.lowering.emitter import Emitter
 
 MOST_PIECE = 2048  # bytes that the threads of a block read beside each other: longer pieces lose little
 LEAST_STEP = 16 << 10  # from one piece to the next; less is as good as in a row
@@ -29,7 +29,7 @@ LEAST_ARRAY = 8 << 20  # what caches hold is as good anywhere
 PIECES = 8  # in one turn: as many as the ways of a second-level cache, where steps of a large power of two meet
 
 
-def ahead(e: FunctionEmitter, form: Affine, step: Val, size: int, reads: int) -> tuple[Val, Val] | None:
+def ahead(e: Emitter, form: Affine, step: Val, size: int, reads: int) -> tuple[Val, Val] | None:
     """What to ask for instead of what comes later in this block, as a distance, and when: the next block's piece.
 
     For a load in a loop of `reads` of them, which moves by `step` from iteration to iteration, each thread reading `size` bytes. None: such a block does not
@@ -57,7 +57,7 @@ def ahead(e: FunctionEmitter, form: Affine, step: Val, size: int, reads: int) ->
     return wanted, integer(piece, "i64")
 
 
-def hand_on(e: FunctionEmitter, header: int) -> None:
+def hand_on(e: Emitter, header: int) -> None:
     """At the end of an iteration of the loop."""
     every = e.abreast.get(header)
     if every is None:

@@ -1,4 +1,4 @@
-"""How long launches of a kernel took, and so whether the next one is worth helpers.
+"""Launches of a kernel that are kept ready, and the cost estimate of the next one: whether it is worth helpers.
 
 Owns the estimate and the rule. A helper takes some tens of microseconds to wake up, and as long to be waited for, so a short launch is over sooner on
 the thread that launches; on two hyperthreads of one core it stays so for longer. What decides is time, not the number of threads: of the last two launches,
@@ -9,11 +9,19 @@ Which thread runs a block changes no result (launches.py says which kernels are 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+from farlane.backend import jit
+from farlane.backend.device.base import LaunchShape
+
+if TYPE_CHECKING:
+    from farlane.backend.device.sim.runtime.modules import SimFunction
+
 ALONE_NS = 150_000  # on one thread
 WAKE_NS = 40_000  # what a launch with helpers takes at least, beside its blocks
 
 
-class Effort:
+class CostEstimate:
     """What a block took in the last two launches of a kernel, in nanoseconds of one thread."""
 
     __slots__ = ("_before", "_last")
@@ -30,3 +38,26 @@ class Effort:
         if threads > 1:
             nanoseconds = max(0, nanoseconds - WAKE_NS) * threads
         self._before, self._last = self._last, nanoseconds / blocks
+
+
+class Prepared(NamedTuple):
+    """A launch of one shape that has passed every check: programs repeat themselves, so the next one need only start."""
+
+    function: SimFunction
+    shape: LaunchShape
+    kernel: jit.CompiledKernel
+    launch: jit.Launch
+    helpers: int
+    cost: CostEstimate
+    together: jit.Together | None = None  # a cooperative launch: all blocks at once
+    spares: jit.Spares | None = None  # arenas for blocks that others wait for
+
+    @property
+    def arenas(self) -> tuple[int, int]:
+        """Launches for which this is the same need the same arenas."""
+        return id(self.kernel), self.shape.shared_bytes
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether it holds arenas for many blocks, which no other launch may use."""
+        return self.together is not None or self.spares is not None

@@ -24,7 +24,7 @@ from farlane.backend.fatbin import FatBinaryError, choose_all
 
 if TYPE_CHECKING:
     from farlane.backend.device.base import LaunchShape
-    from farlane.backend.device.sim.launching.launches import Prepared
+    from farlane.backend.device.sim.runtime.prepared import Prepared
 
 INVALID_SYMBOL = 13
 INVALID_DEVICE_FUNCTION = 98

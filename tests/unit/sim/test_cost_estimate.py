@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.launching import effort
-from farlane.backend.device.sim.launching.effort import ALONE_NS, WAKE_NS, Effort
 from farlane.backend.device.sim.launching.pool import Pool
+from farlane.backend.device.sim.runtime import prepared
+from farlane.backend.device.sim.runtime.prepared import ALONE_NS, WAKE_NS, CostEstimate
 
 from .conftest import Program, pack
 
@@ -18,7 +18,7 @@ BLOCKS = 1000
 
 
 def test_what_is_not_known_is_shared() -> None:
-    known = Effort()
+    known = CostEstimate()
     assert not known.is_short(1)
     known.took(1, 1, 1)
     assert not known.is_short(1)
@@ -27,7 +27,7 @@ def test_what_is_not_known_is_shared() -> None:
 
 
 def test_a_launch_is_judged_by_its_blocks() -> None:
-    known = Effort()
+    known = CostEstimate()
     for _ in range(2):
         known.took(10, ALONE_NS // 10, 1)
     assert known.is_short(100)
@@ -35,14 +35,14 @@ def test_a_launch_is_judged_by_its_blocks() -> None:
 
 
 def test_one_long_launch_of_the_last_two_asks_for_helpers() -> None:
-    known = Effort()
+    known = CostEstimate()
     for nanoseconds, short in [(1, False), (1, True), (2 * ALONE_NS, False), (1, False), (1, True)]:
         known.took(1, nanoseconds, 1)
         assert known.is_short(1) == short
 
 
-def test_how_long_helpers_take_to_come_is_no_effort() -> None:
-    known = Effort()
+def test_how_long_helpers_take_to_come_does_not_count() -> None:
+    known = CostEstimate()
     for _ in range(2):
         known.took(1, WAKE_NS + ALONE_NS // 4, 4)
     assert known.is_short(1)
@@ -71,7 +71,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimDevice]:
 def test_short_launches_ask_nobody_and_compute_the_same(
     device: SimDevice, monkeypatch: pytest.MonkeyPatch, asked: list[int], limit: int, expected: int
 ) -> None:
-    monkeypatch.setattr(effort, "ALONE_NS", limit)
+    monkeypatch.setattr(prepared, "ALONE_NS", limit)
     program = Program(device)
     values = np.linspace(0, 1, BLOCKS * 128, dtype=np.float32)
     at = program.allocate(values.nbytes, values.tobytes())
@@ -93,7 +93,7 @@ def test_short_launches_ask_nobody_and_compute_the_same(
 def test_another_shape_of_the_same_block_is_known_by_its_blocks(
     device: SimDevice, monkeypatch: pytest.MonkeyPatch, asked: list[int]
 ) -> None:
-    monkeypatch.setattr(effort, "ALONE_NS", 10**15)
+    monkeypatch.setattr(prepared, "ALONE_NS", 10**15)
     program = Program(device)
     at = program.allocate(4 * BLOCKS * 128)
     for grid in (BLOCKS, BLOCKS, BLOCKS - 1, BLOCKS - 2):
@@ -105,13 +105,13 @@ def test_another_shape_of_the_same_block_is_known_by_its_blocks(
 def test_blocks_that_wait_for_others_are_shared(
     device: SimDevice, monkeypatch: pytest.MonkeyPatch, asked: list[int]
 ) -> None:
-    monkeypatch.setattr(effort, "ALONE_NS", 10**15)
+    monkeypatch.setattr(prepared, "ALONE_NS", 10**15)
     program = Program(device)
     at = program.allocate(4 * BLOCKS * 128)
     for _ in range(2):
         program.launch("scale", pack("QI", at, BLOCKS * 128), grid=BLOCKS, block=128)
-    prepared = program.context.function(program.module, "scale").prepared
-    monkeypatch.setattr(prepared.kernel, "info", dataclasses.replace(prepared.kernel.info, waits=True))
+    kernel = program.context.function(program.module, "scale").prepared.kernel
+    monkeypatch.setattr(kernel, "info", dataclasses.replace(kernel.info, waits=True))
     program.launch("scale", pack("QI", at, BLOCKS * 128), grid=BLOCKS, block=128)
     assert len(asked) == 3
     program.context.close()
