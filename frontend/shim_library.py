@@ -25,7 +25,7 @@ CONTINUE = "continue"  # with CHECKS: what memory finds ends the launch and not 
 CHECK_LOG = "FARLANE_CHECK_LOG"  # a file that takes the reports of checks in standard error's place
 GUESTS_OWN = (
     *("FARLANE_HOST", "FARLANE_DEFER", "FARLANE_REPORT", "FARLANE_MANIFESTS", "FARLANE_TIMING", "FARLANE_GUARDS"),
-    *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP"),
+    *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP", "FARLANE_TEST"),
 )
 """Variables that a guest reads and a host does not."""
 LISTS = {"LD_PRELOAD": ":", "LD_LIBRARY_PATH": os.pathsep, "LD_AUDIT": os.pathsep}

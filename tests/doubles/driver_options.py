@@ -19,7 +19,9 @@ def ask(command: str) -> str:
 
 
 def left() -> dict[str, int]:
-    """What the driver has that was not given back, by kind. Besides, `early`: what was ended while work was pending that may use it; `pageable`:
-    asynchronous copies of memory that is not pinned."""
+    """What the driver has that was not given back, by kind.
+
+    Besides, `early`: what was ended while work was pending that may use it; `pageable`: asynchronous copies of memory that is not pinned.
+    """
     words = ask("counts").split()
     return {name: int(count) for name, count in zip(words[::2], words[1::2], strict=True)}

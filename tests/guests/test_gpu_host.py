@@ -123,6 +123,24 @@ def test_program_in_order(
     run_program(entry, toolchain, gpu_guest, request.config.getoption("--full-matrix"))
 
 
+def test_synchronizations_hold_for_all_streams(toolchain: Callable[[str], Toolchain], late_guest: Guest) -> None:
+    """A manifest lets the guest answer them by itself; where a GPU's streams overlap, it waits nevertheless."""
+    (entry,) = [each for each in ENTRIES if each.name == "driver_copy_shapes"]
+    command = [
+        FARLANE,
+        "run",
+        "--report",
+        "text",
+        "--host",
+        late_guest.url,
+        "--",
+        *entry.compiled(toolchain("13.0"), BUILD),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, entry.expected), done.stderr
+    assert re.search(r"manifest +1 objects, .*, 0 local syncs", done.stderr), done.stderr
+
+
 def in_a_guest(*words: str, options: tuple[str, ...] = ()) -> str:
     """Runs pytest in a guest."""
     command = [FARLANE, "run", *options, "--", str(PYTHON), "-m", "pytest", "-q", "-p", "no:xdist", *words]
@@ -161,6 +179,7 @@ def test_the_host_s_guests_are_not_guests_of_its_own_host() -> None:
     inner = [FARLANE, "run", "--defer", "calls", "--", sys.executable, "-c", show]
     outer = [FARLANE, "run", "--timing", "throughput", "--check", "--", *inner]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
-    done = subprocess.run(outer, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    tested = environment | {"FARLANE_TEST": "late"}
+    done = subprocess.run(outer, env=tested, capture_output=True, text=True, timeout=120, check=False)
     alone = subprocess.run(inner, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == alone.stdout != "", done.stderr
